@@ -3,8 +3,12 @@
 A page costs a fifth of a second of the builder's thread (app/builder.py), and some MB until its browser has been silent
 for a while; a bare GET is enough to have one built. So there may be at most WAITING pages whose browser has not yet
 said that it is ready, half of them for one address, and none above the cap on open pages. Everybody else gets a few
-hundred bytes with the status 503, which is no session; the page for "just now" tries again by itself. A WebSocket,
-which would have a session built as well, is closed.
+hundred bytes with the status 503, which is no session; that page tries again by itself. A WebSocket, which would have a
+session built as well, is closed.
+
+A closed page lives on for 15 to 32 s, as its browser may come back. It holds no seat that somebody else wants: when all
+are taken, the one that has been without a browser for longest is ended. Who comes back to such a page, or after a
+restart of the server, is told that it is gone, and loads it anew with the state in its address.
 
 So a flood of GETs costs at most WAITING pages in the time that bokeh keeps unused sessions (15 to 32 s): a tenth to a
 fifth of the builder. What it can do is to keep newcomers waiting; who has a page keeps it.
@@ -15,6 +19,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import random
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
@@ -23,8 +28,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bokeh.protocol.exceptions import ProtocolError
 from bokeh.server.contexts import ApplicationContext
 from bokeh.server.session import ServerSession
+from bokeh.server.tornado import BokehTornado
+from bokeh.server.views import ws
 from bokeh.server.views.autoload_js_handler import AutoloadJsHandler
 from bokeh.server.views.doc_handler import DocHandler
+from bokeh.util.token import get_session_id
 from tornado.web import HTTPError, RequestHandler
 
 from app.markup import filled
@@ -100,7 +108,10 @@ def session_limiter() -> SessionLimiter:
 
 
 WAITING = 24  # pages that are built and whose browser has not yet said that it is ready
-AGAIN = 4  # s after which a browser tries again by itself
+BUSY_AGAIN, FULL_AGAIN = 4, 10  # s after which a browser tries again by itself, at least, and less than twice that
+LASTING = 7 * 24 * 3600  # s in which a page's browser may connect again
+RETURNS = "fieldlab_again"  # in the address of a connection by which a browser comes back
+GONE = 4410  # the code that ends such a connection if its page is no longer there
 MARK = "fieldlab_admission"
 log = logging.getLogger(__name__)
 REFUSED: Counter[str] = Counter()  # pages that were not built, by "full" or "busy", since the start
@@ -113,19 +124,21 @@ body {{ color-scheme: light dark; }} h1 {{ font-size: 28px; }}
 """
 
 
-def server_full(limit: int) -> tuple[str, str]:
-    """Return the title and the words for who finds the server with as many pages as it may have, `limit`."""
+def server_full(limit: int, then: str) -> tuple[str, str]:
+    """Return the title and the words for who finds the server with as many pages as it may have, `limit`.
+
+    then: what is to be done, or happens by itself.
+    """
     return "Every seat is taken", (
         f"This Fieldlab serves {limit} browser tabs at a time, so that it stays quick for each of them. Close a tab "
-        "that is no longer needed, wait half a minute and reload this page. Who runs the server can allow more: its "
-        "setting sessions."
+        f"that is no longer needed. {then} Who runs the server can allow more: its setting sessions."
     )
 
 
 class NotAdmitted(ProtocolError, HTTPError):
-    """A page that is not built; `title` and `words` say why, `again` whether trying soon helps."""
+    """A page that is not built; `title` and `words` say why, `again` after how many seconds to try again at least."""
 
-    def __init__(self, title: str, words: str, again: bool) -> None:
+    def __init__(self, title: str, words: str, again: int) -> None:
         HTTPError.__init__(self, 503, reason="Service Unavailable")
         self.title, self.words, self.again = title, words, again
 
@@ -145,15 +158,25 @@ class Admission:
         if self._pages.full:
             REFUSED["full"] += 1
             log.warning("a page was refused: %d of %d are open", len(self._pages.pages), self._pages.limit)
-            raise NotAdmitted(*server_full(self._pages.limit), again=False)
-        there = alive - self._pages.ready
-        self._waiting = {known: whose for known, whose in self._waiting.items() if known in there}
+            words = server_full(self._pages.limit, "This page tries again by itself until there is room.")
+            raise NotAdmitted(*words, again=FULL_AGAIN)
+        self._look(alive)
         most = min(WAITING, self._pages.limit - len(self._pages.pages))
         if len(self._waiting) >= most or list(self._waiting.values()).count(address) >= WAITING // 2:
             REFUSED["busy"] += 1
             log.warning("a page was refused: %d wait for their browsers", len(self._waiting))
-            raise NotAdmitted(*BUSY, again=True)
+            raise NotAdmitted(*BUSY, again=BUSY_AGAIN)
         self._waiting[name] = address
+
+    def crowded(self, alive: set[str]) -> bool:
+        """Whether those who are there and those who wait have all the seats. alive: ids of all sessions."""
+        self._look(alive)
+        return len(self._pages.pages) + len(self._waiting) >= self._pages.limit
+
+    def _look(self, alive: set[str]) -> None:
+        """Forget who waits no longer: he is ready, or gone."""
+        there = alive - self._pages.ready
+        self._waiting = {known: whose for known, whose in self._waiting.items() if known in there}
 
 
 class ReadyPages(Protocol):
@@ -179,6 +202,9 @@ def install(ready: ReadyPages | None = None) -> None:
         alive = session_ids(context)
         session = None
         if session_id not in alive and not (ready and ready.builds(session_id)):
+            if admission.crowded(alive):
+                await end_longest_left(context, session_limiter().ready)
+                alive = session_ids(context)
             admission.admit(session_id, getattr(request, "remote_ip", None) or "", alive)
             session = ready.take(context, session_id, request, token) if ready else None
         return session or await create(context, session_id, request, token)
@@ -186,7 +212,38 @@ def install(ready: ReadyPages | None = None) -> None:
     ApplicationContext.create_session_if_needed = create_if_admitted
     for handler in (DocHandler, AutoloadJsHandler):
         handler.write_error = _explained(handler.write_error)
+    let_browsers_return()
     setattr(ApplicationContext, MARK, True)
+
+
+async def end_longest_left(context: ApplicationContext, ready: set[str]) -> None:
+    """End the page whose browser left before all others did. Does nothing if each of the `ready` has its browser."""
+    left = [one for one in context.sessions if one.id in ready and not one.connection_count]
+    if left:
+        longest = max(left, key=lambda one: one.milliseconds_since_last_unsubscribe)
+        # Bokeh does this every 17 s, and offers it nowhere else
+        await context._discard_session(longest, lambda one: not one.connection_count)  # noqa: SLF001
+
+
+def let_browsers_return() -> None:
+    """Let a page's browser connect again however old the page is, and tell it if the page is no longer there.
+
+    A page's token, without which nobody connects, was good for 5 minutes: of an older page each try to come back was
+    refused, for ever, although the page was there. What comes back to a page that is gone, static/bokeh_patches.js
+    loads anew.
+    """
+    opened = ws.WSHandler._async_open  # noqa: SLF001 who comes is known only there
+
+    async def open_if_there(handler: ws.WSHandler, token: str) -> None:
+        """Bokeh's _async_open, which would make an absent page anew, as it was in the beginning."""
+        known = session_ids(handler.application_context)
+        if RETURNS in handler.request.arguments and get_session_id(token) not in known:
+            handler.close(GONE, "this page is no longer there")
+        else:
+            await opened(handler, token)
+
+    ws.WSHandler._async_open = open_if_there  # noqa: SLF001
+    BokehTornado.session_token_expiration = property(lambda _server: LASTING)
 
 
 def _explained(write_error: Any) -> Any:
@@ -200,9 +257,9 @@ def _explained(write_error: Any) -> Any:
             return
         handler.set_header("Content-Type", "text/html; charset=utf-8")
         handler.set_header("Cache-Control", "no-store")
-        handler.set_header("Retry-After", str(AGAIN if trouble.again else 30))
-        if trouble.again:
-            handler.set_header("Refresh", str(AGAIN))
+        again = str(random.randrange(trouble.again, 2 * trouble.again))  # a hall does not try at the same moment
+        for header in ("Retry-After", "Refresh"):
+            handler.set_header(header, again)
         handler.finish(filled(PAGE, title=trouble.title, words=trouble.words))
 
     return explain

@@ -117,7 +117,7 @@ HELP = """
 
 def server_full_page() -> pn.Column:
     """What is shown instead of a lab when the server has as many sessions as it may."""
-    title, words = server_full(session_limiter().limit)
+    title, words = server_full(session_limiter().limit, "Then reload this page.")
     words = filled("<div class='full'><h1>{title}</h1><p>{words}</p></div>", title=title, words=words)
     return pn.Column(pn.pane.HTML(words, stylesheets=[stylesheet()]), margin=0, sizing_mode="stretch_both")
 

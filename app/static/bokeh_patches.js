@@ -66,6 +66,38 @@
     return connect.call(this);
   };
 
+  // A browser whose connection is lost comes back: Bokeh gives up after five tries in half a minute, all browsers of a hall
+  // at the same moments. Here it goes on for as long as it takes, a try every 4 to 12 s, each by itself, and at once when
+  // the network is there again. A page that is no longer there (app/admission.py), or whose connection is refused
+  // by a server that answers otherwise, is loaded anew: its address holds its state.
+  const GONE = 4410, MOST = 3, HALL = 3000;    // MOST: tries after which a pause grows no longer; HALL: ms, who loads when
+  const { _try_reconnect, _reconnect_delay, _on_close } = ClientConnection.prototype;
+  const comesBack = (connection) => connection.session?.document.config.reconnect_session;
+  const loadAnew = () => setTimeout(() => location.reload(), HALL * Math.random());
+  ClientConnection.prototype._try_reconnect = function (force) {
+    if (comesBack(this) && !this.args_string?.includes('fieldlab_again')) {
+      this.args_string = [this.args_string, 'fieldlab_again=1'].filter(Boolean).join('&');
+      addEventListener('online', () => this._try_reconnect(true));
+    }
+    _try_reconnect.call(this, force);
+    this._reconnection_attempts_left = Math.max(this._reconnection_attempts_left, 5 - MOST);
+  };
+  ClientConnection.prototype._reconnect_delay = function () {
+    return _reconnect_delay.call(this) * (0.5 + Math.random());
+  };
+  ClientConnection.prototype._on_close = function (event, reject) {
+    if (event.code == GONE) {
+      reject(new Error('this page is no longer there'));
+      loadAnew();
+      return;
+    }
+    _on_close.call(this, event, reject);
+    if (comesBack(this) && this.reconnection_attempts >= MOST) {
+      const answers = ({ type, status }) => type == 'opaqueredirect' || status < 500;
+      fetch(location.href, { method: 'HEAD', cache: 'no-store', redirect: 'manual' }).then((answer) => answers(answer) && loadAnew(), () => {});
+    }
+  };
+
   // Material's theme sets the lines and the type of each part of each plot, and a callback of ours puts its type right
   // (app/theme.py). All of that is this browser's own: the server heard of it in some hundred messages, one after the
   // other, whenever a lab was opened, and took it for its own values.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from app import admission
-from app.admission import WAITING, Admission, NotAdmitted, SessionLimiter
+from app.admission import BUSY_AGAIN, FULL_AGAIN, GONE, WAITING, Admission, NotAdmitted, SessionLimiter
 
 HALF = WAITING // 2
 
@@ -36,10 +37,10 @@ def test_pages_that_wait_are_bounded_for_an_address_and_in_all():
     house = House()
     for number in range(HALF):
         house.ask(f"a{number}")
-    assert house.refuses("one more", "10.0.0.1").again
+    assert house.refuses("one more", "10.0.0.1").again == BUSY_AGAIN
     for number in range(WAITING - HALF):
         house.ask(f"b{number}", f"10.0.1.{number}")
-    assert house.refuses().again
+    assert house.refuses().again == BUSY_AGAIN
 
 
 def test_who_is_ready_or_gone_waits_no_longer():
@@ -68,11 +69,11 @@ def test_pages_that_wait_count_for_the_cap():
     house.ask("1")
     house.ask("2")
     house.ask("3")
-    assert house.refuses().again
+    assert house.refuses().again == BUSY_AGAIN
     for page in "123":
         house.limiter.add(object(), page)
     full = house.refuses()
-    assert not full.again
+    assert full.again == FULL_AGAIN
     assert "3 browser tabs" in full.words
 
 
@@ -120,6 +121,93 @@ def test_a_flood_has_few_pages_built():
     assert len(told["page"]) < 1000
     assert "Refresh" in told["headers"]
     assert told["headers"]["X-Content-Type-Options"] == "nosniff"
+
+
+RETURNED = """
+import asyncio, json, time, tornado.httpclient, tornado.websocket
+import panel as pn
+from bokeh.util.token import get_token_payload
+from panel.io.server import get_server
+from app import access, admission
+from app.load.client import TOKEN
+access.install(); admission.install()
+limiter = admission.session_limiter()
+
+def page():
+    made = object()
+    limiter.add(made, pn.state.curdoc.session_context.id)  # its browser is ready at once
+    pn.state.on_session_destroyed(lambda _context: limiter.remove(made))
+    return "page"
+
+async def main():
+    server = get_server({"/app": page}, address="127.0.0.1", websocket_origin=["localhost"],
+                        unused_session_lifetime_milliseconds=600_000)  # no page is given up while this lasts
+    server.start()
+    address, client = f"127.0.0.1:{server.port}/app", tornado.httpclient.AsyncHTTPClient()
+
+    async def opened():
+        answer = await client.fetch(f"http://{address}", raise_error=False, request_timeout=240)
+        return answer, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
+
+    async def connected(token, query=""):
+        socket = await tornado.websocket.websocket_connect(f"ws://{address}/ws{query}", subprotocols=["bokeh", token])
+        said = await asyncio.wait_for(socket.read_message(), 240)
+        return socket, said and json.loads(said)["msgtype"], socket.close_code
+
+    tokens = [(await opened())[1] for _ in range(3)]
+    sockets = [(await connected(token))[0] for token in tokens]
+    refused = await opened()
+    for socket in sockets[2], sockets[0]:  # the last page's browser leaves, then the first one's
+        socket.close()
+        while sum(one.connection_count for one in server.get_sessions("/app")) > len(sockets) - 1:
+            await asyncio.sleep(0.01)
+        sockets.remove(socket)
+        await asyncio.sleep(0.05)
+    newcomer = await opened()
+    sockets.append((await connected(newcomer[1]))[0])
+    kept, gone = [await connected(tokens[number], "?x=1&fieldlab_again=1") for number in (0, 2)]
+    last = await opened()
+    print(json.dumps({
+        "lasts": get_token_payload(tokens[0])["session_expiry"] - time.time(), "refused": refused[0].code,
+        "page": refused[0].body.decode(), "headers": dict(refused[0].headers), "newcomer": newcomer[0].code,
+        "kept": kept[1:], "gone": gone[1:], "last": last[0].code, "pages": len(limiter.pages)}))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def returned():
+    """What became of four browsers where three have room: the third left, then the first; both came back."""
+    environment = os.environ | {"FIELDLAB_MAX_SESSIONS": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", RETURNED], capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def test_who_finds_no_room_tries_again_by_himself(returned):
+    assert returned["refused"] == 503
+    assert "tries again by itself" in returned["page"]
+    assert FULL_AGAIN <= int(returned["headers"]["Refresh"]) < 2 * FULL_AGAIN
+
+
+def test_a_newcomer_gets_the_seat_of_who_left_first(returned):
+    """A hall that reloads the page at once would find each seat taken, by the pages that it has left."""
+    assert returned["newcomer"] == 200
+    assert returned["pages"] == 3
+    assert returned["last"] == 503  # no page is ended that has a browser
+
+
+def test_who_comes_back_finds_his_page_or_is_told_that_it_is_gone(returned):
+    assert returned["kept"] == ["ACK", None]
+    assert returned["gone"] == [None, GONE]
+
+
+def test_a_page_can_be_come_back_to_after_a_lecture(returned):
+    """After five minutes each try was refused, although the page was there."""
+    assert returned["lasts"] > 12 * 3600
 
 
 @pytest.mark.parametrize(("device", "engines"), [("host", ["host"]), ("cuda", ["host", "cuda:0"])])

@@ -125,12 +125,14 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def serve(folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """Run the app on a free port, logging into `folder`; afterwards stop it and insist that no process survives.
+def serve(
+    folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str] | None = None, port: int = 0
+) -> Iterator[Server]:
+    """Run the app on `port`, or a free one, logging into `folder`; then stop it and insist that no process survives.
 
     arguments: more options of `panel serve`; environ: added to this process's environment.
     """
-    port, log = free_port(), folder / "server.log"
+    port, log = port or free_port(), folder / "server.log"
     command = [sys.executable, "-m", "panel", "serve", "app", "--address", "localhost", "--port", str(port), *arguments]
     with log.open("wb") as output:
         process = psutil.Popen(

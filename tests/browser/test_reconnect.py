@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import Page
 
 from tests.browser.lab_page import LabPage
+from tests.browser.serving import serve
 from tests.browser.test_transport import PIXELS, TRANSPORT
 
 # Keeps the page's WebSockets, in the order they were made, before any script of the page runs.
@@ -51,3 +54,44 @@ def test_a_broken_connection_comes_back_and_loses_nothing(page, server, allowed_
         lab.until(lambda: lab.fact("r") == 0.11)
     assert page.evaluate(TRANSPORT) == "fast"
     lab.pause()  # and what is said to the server arrives
+
+
+SOON = "() => { Math.random = () => -0.45; }"  # chance is a part of a page's pauses: they take a twentieth
+NO_SERVER = "ERR_CONNECTION_REFUSED", "Failed to connect to Bokeh server", "WebSocket is already in CLOSING"
+ASTRAY = """() => {
+  window.old = true;
+  window.WebSocket = class extends WebSocket { constructor(address, ...more) { super(`${address}&astray`, ...more); } };
+}"""
+
+
+def test_a_page_comes_back_by_itself_however_long_its_server_was_away(page, tmp_path, allowed_errors):
+    """Bokeh gives up after five tries; and a server that was restarted knows nothing of the page any more."""
+    allowed_errors += [*NO_SERVER, "not connected so cannot send"]
+    page.add_init_script(SOCKETS)
+    with serve(tmp_path) as server:
+        lab = LabPage(page, server)
+        lab.ratio(0.11)
+        lab.until(lambda: lab.fact("r") == 0.11)
+        lab.pause()
+        address = lab.still(lambda: page.url, 3.0)
+        page.evaluate(SOON)
+    page.wait_for_function("() => window.sockets.length > 8")
+    with serve(tmp_path, port=server.port):
+        page.wait_for_function("() => window.sockets?.length == 1")  # of the page that was loaded anew
+        lab.until(lambda: lab.fact("r") == 0.11)
+        assert page.url == address
+        page.goto("about:blank")
+
+
+def test_a_page_that_is_refused_by_a_server_that_answers_is_loaded_anew(page, server, allowed_errors):
+    """As where a log-in is asked for again: by connections alone it would wait for ever."""
+    allowed_errors += ["WebSocket", "status of 405", *NO_SERVER]
+    page.add_init_script(SOCKETS)
+    lab = LabPage(page, server)
+    lab.pause()
+    page.evaluate(SOON)
+    page.route_web_socket(re.compile("astray"), lambda socket: socket.close())
+    page.evaluate(ASTRAY)
+    page.evaluate(BREAK)
+    page.wait_for_function("() => !window.old && window.Bokeh?.documents.length == 1")
+    lab.until(lambda: page.evaluate(TRANSPORT) == "fast")
