@@ -7,6 +7,9 @@ compiled in advance is recorded with all sources it may be made of; when one of 
 what may be stale.
 
 The record and the times lie beside the cache, so that they go with it, and so that they are this machine's.
+
+Engines, spares and jobs of one server write to one cache, each in a process of its own. `take_turns` has them do it one
+after the other.
 """
 
 from __future__ import annotations
@@ -14,21 +17,28 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha1, sha256
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from compute.devices import cpu_name
 from compute.files import whole
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
 PACKAGE = Path(__file__).absolute().parent  # not resolved: Numba names its folders by it
 BESIDE = "__pycache__"
 SOURCES = ("*.py", "display/**/*.py", "labs/**/*.py", "measure/**/*.py")  # of which a kernel may be made
+LOCK = "fieldlab-kernels.lock"  # held by the process that writes into the folder
 RECORD, TIMES = "fieldlab-kernels.json", "fieldlab-build-times.json"
 NOTICEABLE = 0.1  # seconds from which the time of a build is worth being remembered
 
@@ -80,6 +90,41 @@ def forget_stale() -> None:
             for data in index.parent.glob(f"{index.stem}.*.nbc"):
                 data.unlink(missing_ok=True)
             index.unlink(missing_ok=True)
+
+
+def take_turns() -> None:
+    """Have the processes that share a cache write to it one after the other. Harmless if called twice.
+
+    Numba reads a function's index, takes the first free name in it, writes the index and then the kernel. Of two
+    processes that did so with other types of arguments at the same moment one's index could name the other's kernel,
+    which Numba then runs, for good. The kernel is written first here, too: else a reader of a changed source could be
+    led by the new index to the old kernel.
+    """
+    from numba.core import caching
+
+    def save(its: Any, key: Any, data: Any) -> None:
+        """Numba's IndexDataCacheFile.save: keep the kernel `data` for the types `key`."""
+        with _alone(Path(its._cache_path)):  # noqa: SLF001 Numba has no place for this
+            names = its._load_index()  # noqa: SLF001
+            taken = set(names.values())
+            free = (name for number in count(1) if (name := its._data_name(number)) not in taken)  # noqa: SLF001
+            name = names.get(key) or next(free)
+            its._save_data(name, data)  # noqa: SLF001
+            its._save_index({**names, key: name})  # noqa: SLF001
+
+    caching.IndexDataCacheFile.save = save
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Nobody else is in this block for that folder, on systems that have such locks (not Windows, some networks)."""
+    if fcntl is None:
+        yield
+        return
+    with (place / LOCK).open("w") as lock:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _index_files() -> dict[Path, Path]:

@@ -14,11 +14,17 @@ import os
 
 import numba
 
+from compute.kernel_cache import take_turns
+
 SPINS = "3000"  # iterations of libgomp's waiting loop before a thread sleeps, a few tens of microseconds
 
 
 def choose_layer() -> None:
-    """Prefer OpenMP, then TBB, then workqueue. Has no effect once a parallel kernel has run."""
+    """Prefer OpenMP, then TBB, then workqueue. Has no effect once a parallel kernel has run.
+
+    Every module with kernels calls it before they are compiled; so this is where processes begin to share their cache.
+    """
+    take_turns()
     numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when the layer is loaded, at the first parallel kernel
 

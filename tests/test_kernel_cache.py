@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import pytest
-from numba.core.caching import _CacheLocator
+from numba.core.caching import IndexDataCacheFile, _CacheLocator
 
 from compute import kernel_cache
 
@@ -161,3 +163,50 @@ def test_times_that_cannot_be_read_or_written_do_no_harm(package, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", "/dev/null/nowhere")
     kernel_cache.remember("wave.step", 4.2)
     assert kernel_cache.usual_seconds("wave.step") is None
+
+
+@pytest.fixture
+def shared_cache(tmp_path, monkeypatch):
+    """Makes Numba's files of one function's cache, as a process has them each for itself."""
+    monkeypatch.setattr(IndexDataCacheFile, "save", IndexDataCacheFile.save)  # as it was afterwards
+    kernel_cache.take_turns()
+    return lambda stamp="now": IndexDataCacheFile(str(tmp_path), "module.step-7.py311", stamp)
+
+
+def test_processes_that_compile_other_types_at_once_keep_both_kernels(shared_cache, monkeypatch):
+    """Numba's own way left one of them, under the name of the other: a wrong kernel, for good."""
+    read = IndexDataCacheFile._load_index
+
+    def reads_slowly(its):
+        found = read(its)
+        time.sleep(0.1)
+        return found
+
+    monkeypatch.setattr(IndexDataCacheFile, "_load_index", reads_slowly)
+    types = ["float32", "float64", "int64"]
+    saving = [threading.Thread(target=shared_cache().save, args=(key, f"code for {key}")) for key in types]
+    for thread in saving:
+        thread.start()
+    for thread in saving:
+        thread.join()
+    assert [shared_cache().load(key) for key in types] == [f"code for {key}" for key in types]
+
+
+def test_a_kernel_of_a_changed_source_is_there_before_it_is_named(shared_cache, monkeypatch):
+    shared_cache("before").save("float64", "old code")
+    seen, write = [], IndexDataCacheFile._save_data
+    monkeypatch.setattr(
+        IndexDataCacheFile, "_save_data", lambda *given: (seen.append(shared_cache().load("float64")), write(*given))
+    )
+    shared_cache().save("float64", "new code")
+    assert seen == [None]  # while it is written
+    assert shared_cache().load("float64") == "new code"
+    shared_cache().save("float64", "newest code")
+    shared_cache().save("float32", "other code")
+    assert [shared_cache().load(key) for key in ("float64", "float32")] == ["newest code", "other code"]
+
+
+def test_where_nothing_can_be_locked_kernels_are_kept_all_the_same(shared_cache, monkeypatch):
+    monkeypatch.setattr(kernel_cache, "fcntl", None)
+    shared_cache().save("float64", "code")
+    assert shared_cache().load("float64") == "code"
