@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 # Before NumPy comes. Threads of OpenBLAS wait for each other in a loop: 300 singular value decompositions of 130 x 130
 # take 1 s of one core, and 13 s of two cores where other processes are at work.
@@ -30,6 +31,10 @@ from compute.plugins import VARIABLE
 WAVE = Path(__file__).parent / "data" / "wave"
 
 HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
+
+
+settings.register_profile("unhurried", settings(), deadline=None)  # no test of ours promises how fast an example is
+settings.load_profile("unhurried")
 
 
 def pytest_configure() -> None:

@@ -166,6 +166,7 @@ def test_any_document_is_a_scene_or_is_refused_in_words(document):
         restorer = restore.Restorer(Tab(scene), lambda kind, words: words.encode())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(restore, "Job", lambda *given, **options: SimpleNamespace(start=lambda: None))
+            patch.setattr(restore, "STATES", restore.SharedStates())  # no other test waits for such a job
             try:
                 restorer.restore(scene)
             except SceneError as refused:

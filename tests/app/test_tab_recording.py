@@ -73,22 +73,22 @@ def tab(engines, monkeypatch) -> Iterator[Tab]:
 def test_a_recording_goes_on_where_the_lab_goes(tab, tmp_path):
     folder = tmp_path / "film"
     tape = RecordingStore(folder)
-    tab.session.record(str(folder), 7, (8, 8), 150)
+    tab.session.record(str(folder), 7, (8, 8), 400)
     assert tab.session.recording
     tab.session.play(True)
     tab.until(lambda: len(tape.numbers()) > 40)
     tab.session.change(text="b")
     tab.until(lambda: tab.session.phase == "running")
     moved = tab.session._recording._news
-    assert moved.frames < 150  # it was interrupted, and nobody was told
+    assert moved.frames < 400  # it was interrupted, and nobody was told
     assert tab.last is None
     assert tab.session.recording
     tab.until(lambda: tab.last)
-    assert "the bound of 150 frames" in tab.last.ended
+    assert "the bound of 400 frames" in tab.last.ended
     assert not tab.session.recording
-    taken = [tape.get(number) for number in range(150)]
-    assert [shot.step for shot in taken] == list(range(0, 1050, 7))
-    assert [shot.frame.facts["value"] for shot in taken] == list(range(0, 1050, 7))
+    taken = [tape.get(number) for number in range(400)]
+    assert [shot.step for shot in taken] == list(range(0, 2800, 7))
+    assert [shot.frame.facts["value"] for shot in taken] == list(range(0, 2800, 7))
     assert [shot.values.get("text") for shot in taken if shot.values] == ["b"]
 
 

@@ -218,7 +218,9 @@ def running(name: str = "host", **options: Any) -> Iterator[Supervisor]:
     """
     engine = Supervisor(name, labs=LABS, **{"spare": None, **options})
     engine.start()
-    yield engine
-    engine.close()
+    try:
+        yield engine
+    finally:  # also after a test that failed, which would have others fail with it
+        engine.close()
     assert engine.state == "closed"
     assert engine.pid is None

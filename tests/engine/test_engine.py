@@ -207,7 +207,7 @@ def test_what_one_visitor_asks_for_again_and_again_costs_the_others_no_more_than
 
 def test_no_more_than_some_acts_of_a_lab_wait(engine):
     client = Client(engine)
-    client.handle.act("dawdle", seconds=0.5)
+    client.handle.act("dawdle", seconds=3.0)  # in which they must come, from a process that may wait for its turn
     for _ in range(100):
         client.handle.act("reset")
     assert client.wait(Refused).text == "64 requests of this lab wait already; nothing was done"

@@ -137,8 +137,8 @@ def test_asking_what_is_missing_imports_neither(monkeypatch):
 
 
 def test_jax_is_told_to_leave_the_memory_to_others(monkeypatch):
-    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE", raising=False)
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "")  # so that it is as before in the end
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
     monkeypatch.setitem(sys.modules, "jax", jax())
     JaxCuda(0)
     assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
-    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
