@@ -67,6 +67,7 @@ class JobLane:
 
 QUICK = JobLane("quick", max(2, cpu_count() // 4), 120.0)  # estimates, checks of what a link or a file says
 STATE = JobLane("state", max(2, cpu_count() // 4), 1800.0)  # a link's or a file's state computed again, for the page
+RACE = JobLane("race", 1, 1800.0)  # one at a time: two would spoil each other's times
 FILE = JobLane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
 FILM = JobLane("film", max(1, cpu_count() // 4), background=True)  # films, tables: minutes to hours
 
@@ -101,6 +102,17 @@ class JobQueue:
         """Whether `job` has a turn."""
         with self._lock:
             return job in self._running
+
+    def before(self, job: Queued) -> int:
+        """Return how many jobs of its lane have a turn or have waited longer than `job`; 0 unless it waits for one.
+
+        Who has jobs running gives way to who has none, so that the next turn may be another's.
+        """
+        with self._lock:
+            if job not in self._waiting:
+                return 0
+            earlier = self._waiting[: self._waiting.index(job)]
+            return sum(one.lane == job.lane for one in (*self._running, *earlier))
 
     def deal(self) -> None:
         """Give the turns there are to jobs that wait. Called without the lock of any job."""
@@ -240,6 +252,11 @@ class Job:
     def over(self) -> bool:
         """Whether nothing more will happen."""
         return self.state in OVER
+
+    @property
+    def before(self) -> int:
+        """How many jobs of its lane come before it, running ones too, while it waits for a turn; else 0."""
+        return self._queue.before(self)
 
     def pause(self) -> None:
         """Let it stop at the next step of its progress, and keep what it has. Does nothing before it has begun."""

@@ -16,7 +16,7 @@ import pytest
 
 from compute.export import child_process, jobs
 from compute.export.child_process import ChildProcess, Liveness, exchange
-from compute.export.jobs import FILE, FILM, QUICK, STATE, Job, JobLane, JobQueue
+from compute.export.jobs import FILE, FILM, QUICK, RACE, STATE, Job, JobLane, JobQueue
 from tests.export.chores import babble, count, deaf, full, heavy, parent, refuse, stumble, unsendable, vanish
 
 # -- what tests use
@@ -356,7 +356,7 @@ ONE, OTHER = JobLane("one", 1), JobLane("other", 1)
 def test_what_is_quick_does_not_wait_behind_films(turns):
     films = [started(count, 10_000, 0.005, lane=FILM, queue=turns) for _ in range(FILM.turns + 2)]
     assert [film.state for film in films].count("waiting") == 2
-    for lane in (QUICK, STATE, FILE):
+    for lane in (QUICK, STATE, RACE, FILE):
         quick = started(count, 1, 0.0, lane=lane, queue=turns)
         assert quick.join(240)
         assert quick.state == "done"
@@ -428,9 +428,28 @@ def test_one_client_with_many_does_not_keep_another_waiting(turns):
     assert [job for job in order if job is not other] == many
 
 
+def test_one_that_waits_knows_how_many_of_its_lane_come_before_it(turns):
+    elsewhere = started(count, 10_000, 0.01, lane=OTHER, queue=turns)
+    made = [started(count, 10_000, 0.01, lane=ONE, queue=turns) for _ in range(3)]
+    assert [job.before for job in (elsewhere, *made)] == [0, 0, 1, 2]
+    made[1].cancel()
+    assert [job.before for job in made] == [0, 0, 1]
+    made[0].cancel()
+    assert made[0].join(240)
+    assert [job.before for job in made] == [0, 0, 0]
+    for job in (elsewhere, *made):
+        job.cancel()
+        assert job.join(240)
+    assert Job(partial(count, 1, 0.0), ONE, queue=turns).before == 0  # it was not started
+
+
+def test_races_run_one_at_a_time():
+    assert RACE.turns == 1
+
+
 def test_each_lane_has_all_its_turns_whatever_the_others_do(turns):
     order = []
-    for lane in (FILM, FILE, STATE, QUICK, ONE, JobLane("other", ONE.turns, ONE.deadline)):
+    for lane in (FILM, FILE, STATE, RACE, QUICK, ONE, JobLane("other", ONE.turns, ONE.deadline)):
         for number in range(lane.turns + 1):
             job = Still(number, order)
             job.lane = lane
