@@ -588,7 +588,7 @@ class Page:
         self.system.show(shown)
         self.audience.away = not shown
         if self.current is not None:
-            self.current.show(shown and not self.race.open)  # which shows it when it is over
+            self.current.show(shown and not self.race.rests)  # else once the race is closed
 
     def _destroyed(self, session_context: Any) -> None:
         session_limiter().remove(self)

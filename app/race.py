@@ -2,8 +2,9 @@
 
 It is over a number of steps, or for a whole result in a lab whose work ends: the picture of the view, the curve.
 
-The lab rests meanwhile, so that the racers have the computer for themselves. Who races, and whose clock counts, is said
-in compute/race.py; static/race.js replays the lanes at their true relative speed.
+Races of all pages run one at a time, and the lab rests while its race runs, so that the racers have the computer for
+themselves; while the race waits for its turn the lab goes on. Who races, and whose clock counts, is said in
+compute/race.py; static/race.js replays the lanes at their true relative speed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from app.readout import recorded_figures
 from app.readout_html import times
 from app.theme import ASSETS
 from app.widgets import Card, card_script, icon
-from compute.export.jobs import STATE, Job, internal_error
+from compute.export.jobs import RACE, Job, internal_error
 from compute.export.scene import Style, coloured
 from compute.lab import Lab
 from compute.race import Lane, Race, RaceResult, default_racers, run_race
@@ -77,8 +78,8 @@ class RaceCard(Card):
 
 @dataclass
 class OpenRace:
-    """A race that is under way, or over; the lab of `tab` rests until it is closed. pictures: as the browser gets them,
-    while they are drawn and then.
+    """A race that waits, is under way, or over. rests: whether the lab of `tab` does, from the race's turn until it is
+    closed; pictures: as the browser gets them, while they are drawn and then.
     """
 
     tab: LabTab
@@ -86,6 +87,7 @@ class OpenRace:
     work: str
     job: Job
     ticking: Any
+    rests: bool = False
     pictures: Future[list[str]] | None = None
 
 
@@ -103,6 +105,11 @@ class RaceTrack:
     def open(self) -> bool:
         """Whether a race is shown."""
         return self._run is not None
+
+    @property
+    def rests(self) -> bool:
+        """Whether the lab that is shown rests for a race."""
+        return self._run is not None and self._run.rests
 
     def toggle(self) -> None:
         """Begin the usual race of the lab that is shown, or end it."""
@@ -130,12 +137,14 @@ class RaceTrack:
             self.close()
             tab.notices.tell("info", f"No race here: {error}.")
             return
-        self._end()  # what it said stays until the next one says something: its buttons keep the focus
-        tab.show(False)
-        job = Job(partial(run_race, race), STATE, client=self)
-        self._run = OpenRace(tab, race, work, job, self._page.document.add_periodic_callback(self._tick, TICK))
+        ended = self._end()  # what it said stays until the next one says something: its buttons keep the focus
+        job = Job(partial(run_race, race), RACE, client=self)
+        ticking = self._page.document.add_periodic_callback(self._tick, TICK)
+        self._run = OpenRace(tab, race, work, job, ticking, rests=ended is not None and ended.rests)
         job.start()
-        self._tick()
+        if not self._run.rests:  # else it rests on for a tick, in which the race that was ended gives its turn back
+            self._rest(self._run)
+        self._show(self._run)
 
     def _later(self, tab: LabTab, steps: int, work: str) -> None:
         """Look again in a moment, unless another tab is shown by then, or a race."""
@@ -153,12 +162,12 @@ class RaceTrack:
         run = self._end()
         if run is None:
             return
-        if run.tab is self._page.current:
+        if run.rests and run.tab is self._page.current:
             run.tab.show(True)
         self.card.content = {}
 
     def _end(self) -> OpenRace | None:
-        """End the race if there is one, and return it. Its lab rests on, and its card stays."""
+        """End the race if there is one, and return it. A lab that rests does so on, and the card stays."""
         run, self._run = self._run, None
         if run is not None:
             run.job.cancel()
@@ -186,12 +195,24 @@ class RaceTrack:
                 self.close()
 
     def _tick(self) -> None:
+        if self._run is not None:
+            self._rest(self._run)
+            self._show(self._run)
+
+    def _rest(self, run: OpenRace) -> None:
+        """Let the lab rest once the race has its turn, and go on as long as it waits for one."""
+        rests = run.job.state != "waiting"
+        if rests != run.rests:
+            run.rests = rests
+            run.tab.show(not rests)
+
+    def _show(self, run: OpenRace) -> None:
         """Show how far it is, and what came of it."""
-        run = self._run
-        if run is None:
-            return
         job = run.job
-        if not job.over:
+        said: dict[str, Any]
+        if job.state == "waiting":
+            said = {"waiting": waiting_words(job.before)}
+        elif not job.over:
             said = {"part": job.part, "doing": job.words or "starting"}
         elif job.state == "done":
             if run.pictures is None:
@@ -206,6 +227,11 @@ class RaceTrack:
             said = {"failed": job.text or "it was ended"}
         title = f"{run.race.lab.TITLE}: {run.race.words}"
         self.card.content = {"title": title, "choices": choices(run), **said}
+
+
+def waiting_words(before: int) -> str:
+    """Return what is said of a race that waits for its turn, and before which so many others come."""
+    return f"Waiting: {before} race{'s' * (before != 1)} before this one" if before else "Waiting for its turn"
 
 
 def works(lab: type[Lab]) -> dict[str, dict[str, Any]]:

@@ -94,7 +94,7 @@ export function render({ model }) {
 
   const draw = () => {
     cancelAnimationFrame(frame);
-    const { title, lanes, part, doing, failed, choices, note, pictures } = model.content;
+    const { title, lanes, waiting, part, doing, failed, choices, note, pictures } = model.content;
     section.hidden = !title;
     if (!title) {
       head.replaceChildren();
@@ -106,7 +106,8 @@ export function render({ model }) {
     requestAnimationFrame(() => shown(!section.hidden));    // once it is part of the page
     drawHead(title, choices);
     if (!lanes) {
-      const words = failed ? `The race cannot be shown: ${failed}` : `The lanes take turns, each against its own clock: ${doing}`;
+      const words = failed ? `The race cannot be shown: ${failed}` :
+        waiting ? waiting : `The lanes take turns, each against its own clock: ${doing}`;
       const status = make('p', { className: failed ? 'bad' : 'waiting', textContent: words });
       status.setAttribute('role', 'status');
       const bar = make('div', { className: 'track wide' }, make('i', { style: `width: ${100 * (part || 0)}%` }));

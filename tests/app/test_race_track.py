@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from app import race, readout
+from app.page import Page
 from app.race import RaceTrack
+from compute.export.jobs import RACE
 from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion
 from compute.measure.statistics import Spread
@@ -115,3 +117,79 @@ def test_pictures_that_cannot_be_drawn_are_told(racing, page, monkeypatch, caplo
     assert said["failed"] == "its pictures could not be drawn: no room (this is an error of Fieldlab)"
     assert page.waiting == []
     assert "MemoryError" in caplog.text
+
+
+class Queued:
+    """A job that waits for its turn until told otherwise; `made` are all of them, `shown` what became of the lab."""
+
+    part, words, text, before, over = 0.0, "", "", 3, False
+    made: list[Queued]
+
+    def __init__(self, task, lane, **_named):
+        self.lane, self.state, self.cancelled = lane, "waiting", False
+        self.made.append(self)
+
+    def start(self):
+        """It has to wait."""
+
+    def cancel(self):
+        self.cancelled = True
+
+
+@pytest.fixture
+def queued(page, racing, monkeypatch):
+    """A page whose race waits: its track; `page.shown` is whether its lab was shown or rested, in turn."""
+    page.shown = []
+    page.current.show = page.shown.append
+    monkeypatch.setattr(Queued, "made", [], raising=False)
+    monkeypatch.setattr(race, "Job", Queued)
+    track = RaceTrack(page)
+    track.begin(LEGS)
+    return track
+
+
+def test_the_lab_goes_on_while_its_race_waits_for_its_turn_and_its_place_is_said(queued, page):
+    (job,) = Queued.made
+    assert job.lane is RACE
+    assert queued.card.content["waiting"] == "Waiting: 3 races before this one"
+    job.before = 1
+    page.waiting[0]()
+    assert queued.card.content["waiting"] == "Waiting: 1 race before this one"
+    assert (page.shown, queued.rests) == ([], False)
+    job.state = "running"
+    page.waiting[0]()
+    assert (queued.card.content["doing"], "waiting" in queued.card.content) == ("starting", False)
+    page.waiting[0]()
+    assert (page.shown, queued.rests) == ([False], True)
+    queued.close()
+    assert (page.shown, queued.rests) == ([False, True], False)
+
+
+def test_a_race_that_is_closed_while_it_waits_leaves_the_lab_as_it_is(queued, page):
+    queued.close()
+    assert Queued.made[0].cancelled
+    assert (page.shown, page.waiting) == ([], [])
+
+
+def test_another_race_after_one_lets_the_lab_go_on_if_it_has_to_wait(queued, page):
+    Queued.made[0].state = "running"
+    page.waiting[0]()
+    queued.begin(2 * LEGS)
+    assert page.shown == [False]  # the turn of the first may be back at once
+    page.waiting[0]()
+    assert page.shown == [False, True]
+    Queued.made[1].state = "running"
+    page.waiting[0]()
+    assert page.shown == [False, True, False]
+
+
+@pytest.mark.parametrize(("state", "goes_on"), [("waiting", True), ("running", False)])
+def test_a_browser_that_is_there_again_shows_the_lab_unless_a_race_runs(state, goes_on, queued, page):
+    Queued.made[0].state = state
+    page.waiting[0]()
+    page.shown.clear()
+    nobody = SimpleNamespace(show=id)
+    back = SimpleNamespace(document=SimpleNamespace(session_context=None), system=nobody, audience=nobody,
+                           current=page.current, race=queued)  # fmt: skip
+    Page._show(back, True)
+    assert page.shown == [goes_on]
