@@ -35,8 +35,7 @@ PATIENCE = 15  # s that a process which was killed may take to be gone
 MOST = 6  # exports that are listed once they are over; the oldest gives way
 LOOKS = 4  # ticks between two looks at the bytes on the disk
 WORDS = {
-    "asking": "asking the engine how the lab stands", "waiting": "waiting for its turn", "paused": "paused",
-    "cancelled": "cancelled", "done": "saved",
+    "asking": "asking the engine how the lab stands", "paused": "paused", "cancelled": "cancelled", "done": "saved",
 }  # fmt: skip
 
 
@@ -203,7 +202,9 @@ class Export:
     def _html(self, state: str) -> str:
         part = self.job.part if self.job else 0.0
         words = WORDS.get(state, "")
-        if state == "running" and self.job is not None:
+        if state == "waiting" and self.job is not None:
+            words = waiting_for_turn(self.job)
+        elif state == "running" and self.job is not None:
             words = f"{self.job.words or 'beginning'}{time_left(self.job)}"
         elif state == "failed":
             words = self._why
@@ -300,6 +301,12 @@ class Exports:
         if all(export.announced for export in self._exports) and self._ticking is not None:
             self._document.remove_periodic_callback(self._ticking)
             self._ticking = None
+
+
+def waiting_for_turn(job: Job) -> str:
+    """Return what is said of a job that waits: how many come before it."""
+    before = job.before
+    return f"waiting for its turn, {before} before it" if before else "waiting for its turn"
 
 
 def time_left(job: Job) -> str:

@@ -18,7 +18,7 @@ import param
 from msgspec import structs
 
 from app.controls import column
-from app.export.exports import Exports
+from app.export.exports import Exports, waiting_for_turn
 from app.export.fields import ExportSection, IntegerField, PartSelect, button, file_name, film_formats, heights, row
 from app.export.source import ExportSource, Moment
 from app.lab_view import FilmEnds
@@ -32,6 +32,7 @@ from compute.export.scene import Scene, SceneError
 from compute.history import Entries, Entry
 
 MOST_KEYS = 12
+TRYING = "trying a few frames …"
 KEYS_TITLE, ONE_TITLE = "From state to state", "One parameter"
 
 
@@ -103,7 +104,7 @@ class FilmSection(ExportSection):
 
     def _estimate(self) -> None:
         self._forget()
-        self._say("trying a few frames …")
+        self._say(TRYING)
         self._source.ask(self.what.part, self._guessed, self._say)
 
     def _guessed(self, moment: Moment) -> None:
@@ -123,9 +124,13 @@ class FilmSection(ExportSection):
             self._guess = None
 
     def _read(self) -> None:
-        if self._guess is None or not self._guess[1].over:
+        if self._guess is None:
             return
-        (film, guess), self._guess = self._guess, None
+        film, guess = self._guess
+        if not guess.over:
+            self._say(waiting_for_turn(guess) if guess.state == "waiting" else TRYING)
+            return
+        self._guess = None
         if guess.state == "failed":
             self._say(guess.text)
         elif guess.state == "done":

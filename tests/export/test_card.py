@@ -12,7 +12,7 @@ from bokeh.document import Document
 from app.export import download as download_module
 from app.export.download import FileDownload
 from app.export.exports import LOOKS, Exports
-from app.export.film import ParameterFilm
+from app.export.film import FilmSection, ParameterFilm
 from app.export.sections import RecordSection, TableSection, not_made
 from app.export.source import ExportSource, Moment, scene_of_lab
 from compute import settings
@@ -223,6 +223,28 @@ def test_a_job_that_is_done_while_it_is_looked_at_is_handed_over(exports, monkey
         exports._tick()
     assert sent == ["film.mp4"]
     assert "saved, 4 bytes" in export._words.object
+
+
+class Waiting(SimpleNamespace):
+    """A job that waits behind two others until told otherwise."""
+
+    state, part, words, seconds, before, over = "waiting", 0.0, "", 0.0, 2, False
+
+    def cancel(self):
+        """It is not there."""
+
+    def join(self, seconds):
+        """It is over."""
+
+
+def test_an_export_that_waits_says_how_many_come_before_it(exports):
+    export = exports.add("film.mp4")
+    export.job = Waiting()
+    export.show()
+    assert "<span>waiting for its turn, 2 before it</span>" in export._words.object
+    export.job.before = 0
+    export.show()
+    assert "<span>waiting for its turn</span>" in export._words.object
 
 
 def test_one_page_has_so_many_exports_under_way(source, exports):
@@ -445,3 +467,13 @@ def test_a_film_over_a_parameter_that_was_changed_on_the_way_ends_with_its_own_v
             replay.to(film.at(index).steps)
             assert replay.lab.r == pytest.approx(r)
             assert (replay.lab.edges, replay.steps) == ("periodic", 20)
+
+
+def test_an_estimate_that_waits_says_so(changed, exports):
+    section = FilmSection(changed[0], exports, {})
+    section._guess = object(), Waiting()
+    section._read()
+    assert "waiting for its turn, 2 before it" in section._words.object
+    section._guess[1].state = "running"
+    section._read()
+    assert "trying a few frames" in section._words.object
