@@ -114,7 +114,8 @@ class FilmSection(ExportSection):
         except ValueError as error:
             self._say(str(error))
             return
-        self._guess = film, Job(partial(tasks.guess, film, Path(self._name())), QUICK, client=self._exports)
+        job = Job(partial(tasks.guess, film, Path(self._name())), QUICK, client=self._exports)
+        self._guess = film, job  # its process is its own: how long that took to start is part of the estimate
         self._guess[1].start()
 
     def _forget(self) -> None:

@@ -37,13 +37,15 @@ from app.widgets import FULL
 from compute import scratch
 from compute.engine.messages import RecordingProgress
 from compute.export import tasks
+from compute.export.child_process import ChildTask
 from compute.export.film import RATES
 from compute.export.formats import NPZ, PNG, STILLS, TABLES, ZIPPED_ZARR
 from compute.export.jobs import FILE, Job
 from compute.export.link import NAME, packed
 from compute.export.packages import PYARROW, ZARR
 from compute.export.parameter_texts import axes_of
-from compute.export.scene import SceneError
+from compute.export.render_pool import on_gpu
+from compute.export.scene import Scene, SceneError
 from compute.export.sweep import ParameterSweep
 from compute.files import size
 from compute.history import plain_history
@@ -160,7 +162,7 @@ class PictureSection(ExportSection):
         def job(moment: Moment) -> Job:
             """Return the job that makes the file, as the lab stands at `moment`."""
             scene = structs.replace(moment.scene, size=size)
-            return Job(partial(tasks.still, form, scene, export.path, moment.current, transparent), FILE)
+            return file_job(partial(tasks.still, form, scene, export.path, moment.current, transparent), scene)
 
         export.order(self._source, part, job)
 
@@ -188,9 +190,16 @@ class NumbersSection(ExportSection):
 
         def job(moment: Moment) -> Job:
             """Return the job that makes the file, as the lab stands at `moment`."""
-            return Job(partial(tasks.arrays, form, moment.scene, export.path, moment.current), FILE)
+            return file_job(partial(tasks.arrays, form, moment.scene, export.path, moment.current), moment.scene)
 
         export.order(self._source, "", job)
+
+
+def file_job(task: ChildTask, scene: Scene) -> Job:
+    """Return the job that makes one file of `scene`. Its process goes on to the next, unless it uses a GPU, whose
+    memory it would hold.
+    """
+    return Job(task, FILE, keeps=not on_gpu(scene.kind, [scene.values.get("backend")]))
 
 
 class TableSection:

@@ -70,6 +70,7 @@ STATE = JobLane("state", max(2, cpu_count() // 4), 1800.0)  # a link's or a file
 RACE = JobLane("race", 1, 1800.0)  # one at a time: two would spoil each other's times
 FILE = JobLane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
 FILM = JobLane("film", max(1, cpu_count() // 4), background=True)  # films, tables: minutes to hours
+MOST_KEPT = max(lane.turns for lane in (QUICK, STATE, RACE, FILE))  # processes that wait for the next job
 
 
 class JobQueue:
@@ -82,7 +83,7 @@ class JobQueue:
         self._served: dict[Hashable, int] = {}  # clients of waiting or running jobs, by when they last got a turn
         self._count = 0
         self._spare: ChildProcess | None = None  # a process that was started ahead
-        self._kept: tuple[ChildProcess, threading.Timer] | None = None  # one whose job is done, and what ends it
+        self._kept: list[tuple[ChildProcess, threading.Timer]] = []  # whose jobs are done, and what ends each
 
     def add(self, job: Queued) -> None:
         """Let `job` wait for a turn; `deal` gives it one."""
@@ -141,9 +142,10 @@ class JobQueue:
 
         keeps: whether the job keeps its process for the next; it gets one that was kept, if there is one.
         """
-        if keeps and (kept := self._take_kept()) and self._lives(kept):
-            kept.go_on()  # whatever its last job was told
-            return kept
+        while keeps and (kept := self._take_kept()):
+            if self._lives(kept):
+                kept.go_on()  # whatever its last job was told
+                return kept
         with self._lock:
             spare, self._spare = self._spare, None
         if spare is not None and self._lives(spare):
@@ -153,30 +155,38 @@ class JobQueue:
     def keep(self, process: ChildProcess) -> None:
         """Take a process that has done its job, for the next that keeps its own: a start costs a second of a processor.
 
-        It is ended if there is one already, if it has done USES jobs, and after KEPT seconds without another.
+        It is ended if there are MOST_KEPT already, if it has done USES jobs, and after KEPT seconds without another.
         """
-        timer = threading.Timer(KEPT, self.end_kept)
+        timer = threading.Timer(KEPT, self._end_kept, [process])
         timer.daemon = True
         with self._lock:
-            taken = self._kept is None and process.tasks < USES
+            taken = len(self._kept) < MOST_KEPT and process.tasks < USES
             if taken:
-                self._kept = process, timer
+                self._kept.append((process, timer))
                 timer.start()
         if not taken:
             process.close()
 
     def end_kept(self) -> None:
-        """End the process that was kept, if there is one."""
-        if kept := self._take_kept():
+        """End the processes that were kept."""
+        while kept := self._take_kept():
             kept.close()
 
-    def _take_kept(self) -> ChildProcess | None:
+    def _end_kept(self, process: ChildProcess) -> None:
+        """End that process, unless a job has it."""
+        if self._take_kept(process):
+            process.close()
+
+    def _take_kept(self, wanted: ChildProcess | None = None) -> ChildProcess | None:
+        """Return a process that was kept, the latest or the one that is wanted; None if it is not there."""
         with self._lock:
-            kept, self._kept = self._kept, None
-        if kept is None:
-            return None
-        kept[1].cancel()
-        return kept[0]
+            found = [kept for kept in self._kept if wanted is None or kept[0] is wanted]
+            if not found:
+                return None
+            process, timer = found[-1]
+            self._kept.remove((process, timer))
+        timer.cancel()
+        return process
 
     @staticmethod
     def _lives(process: ChildProcess) -> bool:

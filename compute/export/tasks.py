@@ -48,7 +48,7 @@ def film(film: Film, path: Path, tell: Tell) -> None:
 def guess(film: Film, path: Path, tell: Tell) -> Estimate:
     """Return how long `film` would take, and how large its file would be."""
     tell(0.0, "trying a few frames")
-    starting = 2 * time.thread_time()  # the film's process and its workers' will take as long as this one has
+    starting = 2 * time.thread_time()  # the film's process and its workers' will take as long as this new one has
     return estimate(film, path, _pool(film).workers, starting=starting)
 
 

@@ -8,15 +8,17 @@ from types import SimpleNamespace
 
 import pytest
 from bokeh.document import Document
+from msgspec import structs
 
 from app.export import download as download_module
 from app.export.download import FileDownload
 from app.export.exports import LOOKS, Exports
 from app.export.film import FilmSection, ParameterFilm
-from app.export.sections import RecordSection, TableSection, not_made
+from app.export.sections import NumbersSection, RecordSection, TableSection, file_job, not_made
 from app.export.source import ExportSource, Moment, scene_of_lab
 from compute import settings
 from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
+from compute.export.jobs import FILE, Job
 from compute.export.render import LiveState, Replay
 from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion
@@ -467,6 +469,17 @@ def test_a_film_over_a_parameter_that_was_changed_on_the_way_ends_with_its_own_v
             replay.to(film.at(index).steps)
             assert replay.lab.r == pytest.approx(r)
             assert (replay.lab.edges, replay.steps) == ("periodic", 20)
+
+
+def test_a_file_is_made_by_a_process_that_goes_on_to_the_next_unless_it_uses_a_gpu(changed, exports, monkeypatch):
+    monkeypatch.setattr(Job, "start", lambda job: None)
+    source, moment = changed
+    source.ask, source.tick = (lambda _part, then, _failed: then(moment)), lambda: None
+    NumbersSection(source, exports)._save()
+    (export,) = exports._exports
+    assert (export.job.lane, export.job.keeps) == (FILE, True)
+    scene = structs.replace(moment.scene, values={**moment.scene.values, "backend": "gpu_cupy"})
+    assert not file_job(lambda tell: None, scene).keeps
 
 
 def test_an_estimate_that_waits_says_so(changed, exports):

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from contextlib import closing
+from functools import partial
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -14,9 +15,10 @@ from msgspec import structs
 from PIL import Image
 
 from compute.__main__ import main
-from compute.export import figures, render
+from compute.export import figures, render, tasks
 from compute.export.film import Film, Key, frame
-from compute.export.formats import write_drawing
+from compute.export.formats import STILLS, write_drawing
+from compute.export.jobs import FILE, Job, JobQueue
 from compute.export.scene import Scene, SceneError, Style
 from compute.labs.diffusion import Diffusion
 
@@ -126,3 +128,27 @@ def test_a_panel_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(SceneError, match="part must be one of field, laplacian"):
         write_drawing(Scene("diffusion", {"ny": 8, "nx": 8}, part="pressure"), tmp_path / "a.svg")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_process_that_has_made_other_files_makes_the_same_bytes(tmp_path):
+    """What matplotlib has drawn before leaves no trace."""
+    queue, drawings = JobQueue(), [form for form in STILLS if form.axes]
+    heat = structs.replace(HEAT, values={**HEAT.values, "backend": "cpu_numpy"})
+    curve = Scene("l_curve", {"problem": "shaw", "n": 32, "backend": "cpu_numpy"}, (300, 400))
+    wanted = [*((form, heat, True) for form in drawings), *((form, curve, False) for form in drawings)]
+
+    def made(form, scene, transparent, keeps):
+        path = tmp_path / f"a{form.ending}"
+        job = Job(partial(tasks.still, form, scene, path, None, transparent), FILE, queue=queue, keeps=keeps)
+        job.start()
+        assert job.join(240)
+        assert (job.state, job.text) == ("done", "")
+        return path.read_bytes()
+
+    order = [*wanted, *reversed(wanted)]  # each after others of both labs, with a background and without
+    kept = [made(*one, keeps=True) for one in order]
+    assert queue._kept[0][0].tasks == len(order)
+    queue.end_kept()
+    alone = [made(*one, keeps=False) for one in wanted]
+    for one, other in zip(kept, [*alone, *reversed(alone)], strict=True):
+        assert one == other

@@ -496,13 +496,37 @@ def test_a_process_goes_on_to_the_next_job_that_keeps_its_own(turns, monkeypatch
 @pytest.mark.parametrize("task", [refuse, vanish])
 def test_a_process_whose_job_failed_is_not_kept(task, turns):
     assert ran(task, queue=turns, keeps=True).state == "failed"
-    assert turns._kept is None
+    assert turns._kept == []
+
+
+def test_as_many_processes_are_kept_as_a_lane_has_turns(turns, monkeypatch):
+    monkeypatch.setattr(jobs, "MOST_KEPT", 2)
+    made = [ChildProcess(leads=True, low=True) for _ in range(3)]
+    for process in made:
+        turns.keep(process)
+    until(lambda: not alive(made[2].pid))
+    assert [turns.process(keeps=True) for _ in range(2)] == [made[1], made[0]]
+    turns.keep(made[0])
+    turns.keep(made[1])
+    turns.end_kept()
+    until(lambda: not any(alive(process.pid) for process in made))
+
+
+def test_each_process_that_is_kept_has_a_time_of_its_own(turns, monkeypatch):
+    monkeypatch.setattr(jobs, "MOST_KEPT", 2)
+    early, late = (ChildProcess(leads=True, low=True) for _ in range(2))
+    turns.keep(late)
+    monkeypatch.setattr(jobs, "KEPT", 0.2)
+    turns.keep(early)
+    until(lambda: not alive(early.pid))
+    assert turns.process(keeps=True) is late
+    late.close()
 
 
 def test_a_process_that_was_kept_and_died_is_not_used(turns):
     pid = ran(own_pid, queue=turns, keeps=True).result
     os.kill(pid, signal.SIGKILL)
-    until(turns._kept[0]._exited)  # not only its first thread
+    until(turns._kept[0][0]._exited)  # not only its first thread
     made = ran(own_pid, queue=turns, keeps=True)
     assert (made.state, made.text) == ("done", "")
     assert made.result != pid
@@ -513,13 +537,13 @@ def test_a_process_that_nobody_wants_ends(turns, monkeypatch):
     monkeypatch.setattr(jobs, "KEPT", 0.2)
     pid = ran(own_pid, queue=turns, keeps=True).result
     until(lambda: not alive(pid))
-    assert turns._kept is None
+    assert turns._kept == []
 
 
 def test_a_job_that_was_held_as_it_ended_holds_up_no_other(turns):
     """The word to hold may reach the process when it has sent its result already."""
     first = ran(own_pid, queue=turns, keeps=True)
-    turns._kept[0].hold(1)
+    turns._kept[0][0].hold(1)
     made = started(count, 3, 0.0, queue=turns, keeps=True)
     assert made.join(240)
     assert made.state == "done"
