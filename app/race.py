@@ -30,6 +30,7 @@ from app.widgets import Card, card_script, icon
 from compute.export.jobs import RACE, Job, internal_error
 from compute.export.scene import Style, coloured
 from compute.lab import Lab
+from compute.measure.conditions import cpu_warnings
 from compute.race import Lane, Race, RaceResult, default_racers, run_race
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ WHOLE = (
     "The lanes of this computer took turns. A time is the median of whole runs, taken as the command fieldlab bench "
     "takes it: {timed}. Between start and finish a lane is drawn at an even pace. What is shown now is a replay."
 )
+DISTURBED = "{others} meanwhile: times may be longer than on an idle computer."
 ELSEWHERE = "No record is of just this work; {machine}, {date}, took {seconds} for other work: {words}."
 RECORDED = "The hatched lane was run on {machine} on {date}; its pictures were computed here ahead of time."
 SIDE, MARGIN = 256, 16  # px of a drawn curve, and around it
@@ -287,8 +289,10 @@ def result_content(result: RaceResult, pictures: list[str], race: Race) -> dict[
 
 
 def notes(result: RaceResult, race: Race) -> Iterator[str]:
-    """Yield what is to be known of a result: what was timed, who was left out, what is recorded."""
+    """Yield what is to be known of a result: what was timed, what disturbed it, who was left out, what is recorded."""
     yield WHOLE.format(timed=result.timed) if result.timed else NOTE
+    for words in cpu_warnings(result.others):
+        yield DISTURBED.format(others=words[0].upper() + words[1:])
     if result.left_out:
         yield f"Left out: {'; '.join(result.left_out)}."
     records = [lane.racer.record for lane in result.lanes if lane.racer.record]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil, nan, prod
 from typing import Any
@@ -33,6 +33,7 @@ from compute.lab import Lab
 from compute.measure.agreement import Agreement, amplification, relative_l2
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import Row
+from compute.measure.conditions import OtherWork
 from compute.measure.course import Course, run_course
 from compute.measure.records import Recorded
 from compute.measure.rules import FieldRules
@@ -100,7 +101,7 @@ class RaceResult:
     pictures: at these moments, computed by one lane of this computer, as levels (one byte a pixel, row 0 the lowest),
     or curves (measure/course.py); words: the work; unit: what a step is; made_by: the backend of that lane, with which
     the others are compared; left_out: who was to race and did not, with the reason; timed: what is in a time, where
-    lanes race for a whole result.
+    lanes race for a whole result; others: cores that other processes kept busy meanwhile, None where that is not known.
     """
 
     lanes: tuple[Lane, ...]
@@ -113,6 +114,7 @@ class RaceResult:
     curves: tuple[NDArray[np.float64], ...] = ()
     left_out: tuple[str, ...] = ()
     timed: str = ""
+    others: float | None = None
 
     @property
     def ranks(self) -> tuple[Lane, ...]:
@@ -353,8 +355,9 @@ def timed(racer: Racer, row: Row, course: Course, made_by: str) -> Lane:
 
 
 def run_race(race: Race, tell: OnRaceProgress) -> RaceResult:
-    """Run a race as a job (compute/export/jobs.py)."""
-    return race.run(tell)
+    """Run a race in this process, as a job or a command does, and see what others do meanwhile."""
+    work = OtherWork()
+    return replace(race.run(tell), others=work.cores())
 
 
 def default_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:

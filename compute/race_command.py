@@ -14,7 +14,7 @@ from rich.table import Table
 from compute.backends import BACKENDS, backend
 from compute.export.parameter_texts import values_of
 from compute.labs import lab_class, labs
-from compute.measure.conditions import provenance
+from compute.measure.conditions import cpu_warnings, provenance
 from compute.measure.records import library
 from compute.race import MOST_STEPS, Lane, Race, Racer, RaceResult, default_racers, run_race
 
@@ -83,6 +83,7 @@ def as_document(race: Race, result: RaceResult) -> dict[str, Any]:
         "compared_with": result.compared_with.racer.backend,
         "lanes": [lane_document(lane, result) for lane in result.lanes],
         "left_out": list(result.left_out),
+        "cores_of_others": result.others,
     }
 
 
@@ -121,3 +122,5 @@ def show(race: Race, result: RaceResult, out: Console) -> None:
     out.print(table)
     for words in result.left_out:
         out.print(f"left out: {words}", highlight=False)
+    for words in cpu_warnings(result.others):
+        out.print(words, highlight=False)

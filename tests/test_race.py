@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from compute.labs.mandelbrot import Mandelbrot
 from compute.measure.records import Recorded
 from compute.measure.statistics import Spread
 from compute.race import LEGS, MOST_STEPS, Race, RaceError, Racer, cut, default_racers, run_race
+from compute.race_command import as_document
 
 VALUES = {"ny": 24, "nx": 24, "preset": "noise", "hold_limits": True, "dtype": "float32", "edges": "zero-flux"}
 HOST, NUMBA = Racer("cpu_numpy"), Racer("cpu_numba")
@@ -137,6 +139,14 @@ def test_lanes_of_a_field_that_blows_up_are_compared_before_it_does(monkeypatch)
 def test_a_race_without_a_number_of_steps_takes_a_few_seconds_of_the_slowest(clocks):
     clocks([lambda _: 1e-2, lambda _: 5e-3])
     assert run_race(Race(Diffusion, VALUES, (HOST, HOST)), quiet).steps == 200
+
+
+def test_what_others_did_meanwhile_is_in_the_result_and_in_its_document(monkeypatch):
+    monkeypatch.setattr("compute.race.OtherWork", lambda: SimpleNamespace(cores=lambda: 1.25))
+    race = Race(Diffusion, VALUES, (HOST, HOST), 20)
+    result = run_race(race, quiet)
+    assert result.others == 1.25
+    assert as_document(race, result)["cores_of_others"] == 1.25
 
 
 def test_progress_is_told():

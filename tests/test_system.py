@@ -14,7 +14,7 @@ import pytest
 from compute import gpu_nvml, system
 from compute.backends import backend
 from compute.measure import conditions
-from compute.measure.conditions import Sampler, Watch
+from compute.measure.conditions import OtherWork, Sampler, Watch
 from compute.system import GpuReading, Reading, System
 from tests.fake_nvml import FakeNvml
 
@@ -181,6 +181,17 @@ def test_a_processor_that_others_keep_busy_is_said(monkeypatch):
     assert watch.warnings("loaded") == ("other processes kept 3.0 of 10 CPU threads busy",)
     assert watch.warnings("quiet") == ()
     assert [case["cores_of_others"] for case in watch.as_record()["cases"]] == [3.0, 0.0]
+
+
+def test_the_work_of_others_is_the_machines_less_our_own(monkeypatch):
+    """Of 12 s of processors in 4 s, 2 were ours; the counters of some systems stand still."""
+    moments = iter([(100.0, 400.0, 10.0), (112.0, 440.0, 12.0), (100.0, 400.0, 10.0)])
+    clock = iter([1.0, 5.0, 6.0])
+    monkeypatch.setattr(conditions, "_processor_seconds", lambda: next(moments))
+    monkeypatch.setattr(conditions.time, "monotonic", lambda: next(clock))
+    work = OtherWork()
+    assert work.cores() == 2.5
+    assert work.cores() is None
 
 
 def test_what_disturbed_a_case_of_several_parts_is_said_once(monkeypatch):

@@ -64,7 +64,7 @@ class Watch:
     def warnings(self, title: str) -> tuple[str, ...]:
         """What disturbed that case."""
         gpu = dict.fromkeys(text for note in self.notes if note.title == title for text in note.warnings)
-        return (*_cpu_warnings(self._cores_of_others(title)), *gpu)
+        return (*cpu_warnings(self._cores_of_others(title)), *gpu)
 
     def as_record(self) -> dict[str, Any]:
         """Plain values for the record: the machine before and after, and what was noticed of each case."""
@@ -101,6 +101,17 @@ class Watch:
                 yield f"the clock of cuda:{gpu.index} was held down by {held}"
 
 
+class OtherWork:
+    """Tells what other processes have done since it was made."""
+
+    def __init__(self) -> None:
+        self._start, self._processor = time.monotonic(), _processor_seconds()
+
+    def cores(self) -> float | None:
+        """Return how many cores they have kept busy, on average; None if the system does not tell."""
+        return _others(self._processor, _processor_seconds(), time.monotonic() - self._start)
+
+
 def strangers(before: GpuReading | None, now: GpuReading) -> tuple[GpuUser, ...]:
     """Processes on the GPU that are not ours.
 
@@ -129,7 +140,8 @@ def held_down(before: GpuReading | None, now: GpuReading) -> str:
     return reasons + clock
 
 
-def _cpu_warnings(others: float | None) -> Iterator[str]:
+def cpu_warnings(others: float | None) -> Iterator[str]:
+    """Yield what is said of so many cores that other processes kept busy, if they are worth a word."""
     threads = psutil.cpu_count() or 1
     if others is not None and others > OTHERS_SHARE * threads:
         yield f"other processes kept {others:.1f} of {threads} CPU threads busy"

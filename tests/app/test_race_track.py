@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,8 +16,9 @@ from app.race import RaceTrack
 from compute.export.jobs import RACE
 from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion
+from compute.measure import conditions
 from compute.measure.statistics import Spread
-from compute.race import LEGS, Lane, Racer, RaceResult
+from compute.race import LEGS, Lane, Race, Racer, RaceResult
 
 
 @pytest.fixture
@@ -106,6 +108,15 @@ def test_the_end_of_a_race_is_drawn_beside_the_loop_and_records_are_read_once(ra
     assert drawing
     assert threading.get_ident() not in drawing
     assert len(read) == 1
+
+
+@pytest.mark.parametrize(("others", "said"), [(1.5, True), (0.1, False), (None, False)])
+def test_a_race_beside_other_work_says_so(others, said, monkeypatch):
+    monkeypatch.setattr(conditions.psutil, "cpu_count", lambda: 2)
+    race_of_two = Race(Diffusion, {}, (Racer("cpu_numpy"), Racer("cpu_numba")), LEGS)
+    told = list(race.notes(replace(Finished().result, others=others), race_of_two))
+    words = "Other processes kept 1.5 of 2 CPU threads busy meanwhile: times may be longer than on an idle computer."
+    assert (words in told, len(told)) == (said, 1 + said)
 
 
 def test_pictures_that_cannot_be_drawn_are_told(racing, page, monkeypatch, caplog):
