@@ -1,14 +1,13 @@
 """What comes back to the page: the scene of its address, or of a file that is dropped; all of it is untrusted.
 
 DropZone takes a file, `asked_for` and `scene_in` find a scene, and a Restorer brings the lab there: values, style and,
-where a lab must first go that far, its state. What several pages ask for is computed once, by STATES.
+where a lab must first go that far, its state. What several pages ask for is computed once (STATES).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from math import prod
@@ -28,6 +27,7 @@ from compute.export.jobs import QUICK, STATE, Job
 from compute.export.link import NAME, unpacked
 from compute.export.render_pool import on_gpu
 from compute.export.scene import Scene, SceneError, read, scene_of
+from compute.export.shared_jobs import SharedJob, SharedJobs
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
@@ -83,62 +83,33 @@ def sides_of(scene: Scene) -> list[int]:
     return [side for name, default in usual.items() if isinstance(side := scene.values.get(name, default), int)]
 
 
-@dataclass(eq=False)
-class SharedState:
-    """What brings pages to one scene: a job whose result is the values, and the snapshot of a lab that never ends."""
-
-    job: Job
-    asking: set[Restorer] = field(default_factory=set)
-
-    @property
-    def held(self) -> int:
-        """Bytes of its snapshot."""
-        return _bytes_in(self.job.result[1]) if self.job.state == "done" else 0
+def snapshot_bytes(state: tuple[Mapping[str, Any], Mapping[str, Any] | None]) -> int:
+    """Return the bytes of the snapshot in what brings pages to a scene: values, and that of a lab that never ends."""
+    return _bytes_in(state[1])
 
 
-class SharedStates:
-    """The states that pages are brought to. A hall that opens one link asks for one state, at once: it is computed
-    once, and the last ones are kept for who comes late, KEPT bytes of them.
+STATES = SharedJobs(snapshot_bytes, KEPT)  # to which pages are brought
+
+
+def state_of(scene: Scene, asking: Restorer) -> SharedJob:
+    """Return the job that computes the state of `scene`, which others may have asked for.
 
     The processes that compute them go on to the next: of sixteen links of their own, opened at once on two busy cores,
     the last ran after 17 s, and after 53 s where each began a process; of sixteen times the same link after 14 s.
     """
-
-    def __init__(self) -> None:
-        self._states: dict[str, SharedState] = {}  # by their scene; the last that was asked for is the last
-
-    def ask(self, scene: Scene, asking: Restorer) -> SharedState:
-        """Return the state of `scene`, which is computed unless it is there or under way already."""
-        key = sha256(json.dumps(scene.plain(), sort_keys=True).encode()).hexdigest()
-        state = self._states.pop(key, None) or SharedState(self._job(scene, asking))
-        self._states[key] = state
-        state.asking.add(asking)
-        return state
-
-    def leave(self, state: SharedState, asking: Restorer) -> None:
-        """It waits for it no longer: what nobody waits for is not computed to its end."""
-        state.asking.discard(asking)
-        if not state.asking:
-            state.job.cancel()
-        left = {key: one for key, one in self._states.items() if not one.asking}
-        held = sum(one.held for one in left.values())
-        for key, one in left.items():  # the oldest first
-            if one.job.state != "done" or held > KEPT:
-                held -= one.held
-                del self._states[key]
-
-    def _job(self, scene: Scene, asking: Restorer) -> Job:
-        """One that computes it, and has begun."""
-        keeps = not on_gpu(scene.kind, [scene.values.get("backend")])  # a process would hold the GPU's memory
-        if scene.kind.ENDS:
-            job = Job(partial(tasks.check, scene), QUICK, client=asking, keeps=keeps)
-        else:
-            job = Job(partial(tasks.pose, scene), STATE, client=asking, keeps=keeps)
-        job.start()
-        return job
+    key = sha256(json.dumps(scene.plain(), sort_keys=True).encode()).hexdigest()
+    return STATES.ask(key, partial(_begun, scene, id(asking)), asking)
 
 
-STATES = SharedStates()
+def _begun(scene: Scene, client: int) -> Job:
+    """Start the job that computes the state. client: a number, as a job that is kept would hold a page that is gone."""
+    keeps = not on_gpu(scene.kind, [scene.values.get("backend")])  # a process would hold the GPU's memory
+    if scene.kind.ENDS:
+        job = Job(partial(tasks.check, scene), QUICK, client, keeps=keeps)
+    else:
+        job = Job(partial(tasks.pose, scene), STATE, client, keeps=keeps)
+    job.start()
+    return job
 
 
 def _bytes_in(kept: object) -> int:
@@ -154,7 +125,7 @@ class Restorer:
     def __init__(self, tab: LabTab, tell: Callable[[str, str], None]) -> None:
         self._tab, self._tell = tab, tell
         self._scene: Scene | None = None
-        self._state: SharedState | None = None
+        self._state: SharedJob | None = None
         self._waited, self._posed, self._plays = 0, False, False
         self._wanted: dict[str, Any] = {}  # the values that were asked for
 
@@ -180,7 +151,7 @@ class Restorer:
         if scene.missing:
             self._tell("warning", f"Not all of it is in the file: {scene.missing}.")
         self._scene, self._plays = scene, plays
-        self._state = STATES.ask(scene, self)
+        self._state = state_of(scene, self)
         self._tab.address.forget()
 
     def tick(self) -> None:

@@ -223,8 +223,9 @@ class Job:
     """One task in a process of its own.
 
     state: see the module; part (0 to 1) and words: how far it is; seconds: for how long it has run; result: of one that
-    is done; text: why one has failed. client: whoever asked, for fairness; deadline: seconds, by default its lane's;
-    keeps: whether its process, once it is done, goes on to another job that keeps its own.
+    is done; text: why one has failed; ended: when it was either (time.monotonic). client: whoever asked, for fairness;
+    deadline: seconds, by default its lane's; keeps: whether its process, once it is done, goes on to another job that
+    keeps its own.
     """
 
     def __init__(
@@ -240,6 +241,7 @@ class Job:
         self.deadline = lane.deadline if deadline is None else deadline
         self.state, self.part, self.words, self.text, self.seconds = "waiting", 0.0, "", "", 0.0
         self.result: Any = None
+        self.ended = 0.0
         self._task, self._queue = task, queue
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -401,6 +403,7 @@ class Job:
     def _end(self, state: str, result: Any = None, text: str = "") -> None:
         with self._lock:
             if not self.over:
+                self.ended = time.monotonic()
                 self.result, self.text, self.state = result, text, state
                 self.part = 1.0 if state == "done" else self.part
 

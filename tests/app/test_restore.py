@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from app.export import restore
+from compute.export.jobs import Job
 from compute.export.scene import Scene, SceneError
+from compute.export.shared_jobs import SharedJobs
 
 VALUES = {"ny": 20, "nx": 30}
 
@@ -16,7 +20,7 @@ VALUES = {"ny": 20, "nx": 30}
 @pytest.fixture(autouse=True)
 def states(monkeypatch):
     """No state that another test has asked for."""
-    monkeypatch.setattr(restore, "STATES", restore.SharedStates())
+    monkeypatch.setattr(restore, "STATES", SharedJobs(restore.snapshot_bytes, restore.KEPT))
     return restore.STATES
 
 
@@ -192,15 +196,31 @@ def test_what_could_not_be_computed_is_tried_again(jobs):
     assert len(jobs.made) == 2
 
 
-def test_states_that_nobody_waits_for_are_kept_up_to_a_bound(jobs, states, monkeypatch):
-    monkeypatch.setattr(restore, "KEPT", 20)
+def test_states_that_nobody_waits_for_are_kept_up_to_a_bound(jobs, states):
+    states.kept = 20
     (one,) = restorers(1)
     for steps in (0, 1, 2, 3, 2, 3):  # each holds 8 bytes: the last two stay
         one.restore(Scene("diffusion", VALUES, steps=steps))
         jobs.made[-1].over, jobs.made[-1].state = True, "done"
         one.tick()
         assert not one.busy
-        assert sum(state.held for state in states._states.values()) <= 20
+        assert states.held <= 20
     assert len(jobs.made) == 4
     one.restore(Scene("diffusion", VALUES, steps=1))
     assert len(jobs.made) == 5
+
+
+def test_a_state_that_is_kept_holds_no_page_that_is_gone(monkeypatch):
+    monkeypatch.setattr(Job, "start", lambda job: None)
+    (one,) = restorers(1)
+    one.restore(Scene("diffusion", VALUES))
+    job = one._state.job
+    job.state, job.result = "done", (VALUES, {})
+    one.close()
+    gone = weakref.ref(one)
+    del one
+    gc.collect()
+    assert gone() is None
+    (late,) = restorers(1)
+    late.restore(Scene("diffusion", VALUES))
+    assert late._state.job is job

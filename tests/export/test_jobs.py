@@ -79,6 +79,11 @@ def pids_in(folder):
 # -- what comes of a job
 
 
+def test_a_job_notes_when_it_was_over():
+    before = time.monotonic()
+    assert before < ran(count, 1, 0.0).ended < time.monotonic()
+
+
 @pytest.mark.parametrize(("lane", "order"), [(FILM, os.SCHED_IDLE), (QUICK, os.SCHED_OTHER), (STATE, os.SCHED_OTHER)])
 def test_a_result_comes_back_from_a_process_of_low_priority(lane, order):
     """What somebody waits for gets some of a machine whose processors are all in use; a film does not."""
