@@ -3,19 +3,23 @@
 It is over a number of steps, or for a whole result in a lab whose work ends: the picture of the view, the curve.
 
 Races of all pages run one at a time, and the lab rests while its race runs, so that the racers have the computer for
-themselves; while the race waits for its turn the lab goes on. Who races, and whose clock counts, is said in
-compute/race.py; static/race.js replays the lanes at their true relative speed.
+themselves; while the race waits for its turn the lab goes on. Equal races that are asked for at the same time are run
+once. Who races, and whose clock counts, is said in compute/race.py; static/race.js replays the lanes at their true
+relative speed.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import json
 import logging
+import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -28,7 +32,9 @@ from app.readout_html import times
 from app.theme import ASSETS
 from app.widgets import Card, card_script, icon
 from compute.export.jobs import RACE, Job, internal_error
+from compute.export.render_pool import on_gpu
 from compute.export.scene import Style, coloured
+from compute.export.shared_jobs import SharedJob, SharedJobs
 from compute.lab import Lab
 from compute.measure.conditions import cpu_warnings
 from compute.race import Lane, Race, RaceResult, default_racers, run_race
@@ -40,6 +46,8 @@ log = logging.getLogger(__name__)
 
 Box = tuple[float, float, float, float]
 
+FRESH = 20.0  # s for which a result is shown to others, who pressed for the same race a little later
+KEPT = 2**24  # bytes of results that nobody shows any more: some ten
 TICK = 250  # ms between two looks at how far the race is
 WORDS = "Race: the same work, side by side (Shift+R)"
 PLACED = ("backend", "variant", "device_index", "devices")  # values that say where a lab computes: the racers' own
@@ -87,10 +95,15 @@ class OpenRace:
     tab: LabTab
     race: Race
     work: str
-    job: Job
+    shared: SharedJob
     ticking: Any
     rests: bool = False
     pictures: Future[list[str]] | None = None
+
+    @property
+    def job(self) -> Job:
+        """What runs it."""
+        return self.shared.job
 
 
 class RaceTrack:
@@ -140,10 +153,9 @@ class RaceTrack:
             tab.notices.tell("info", f"No race here: {error}.")
             return
         ended = self._end()  # what it said stays until the next one says something: its buttons keep the focus
-        job = Job(partial(run_race, race), RACE, client=self)
+        shared = RACES.ask(race_key(race), partial(begun, race, id(self)), self)
         ticking = self._page.document.add_periodic_callback(self._tick, TICK)
-        self._run = OpenRace(tab, race, work, job, ticking, rests=ended is not None and ended.rests)
-        job.start()
+        self._run = OpenRace(tab, race, work, shared, ticking, rests=ended is not None and ended.rests)
         if not self._run.rests:  # else it rests on for a tick, in which the race that was ended gives its turn back
             self._rest(self._run)
         self._show(self._run)
@@ -172,14 +184,14 @@ class RaceTrack:
         """End the race if there is one, and return it. A lab that rests does so on, and the card stays."""
         run, self._run = self._run, None
         if run is not None:
-            run.job.cancel()
+            RACES.leave(run.shared, self)
             self._stop(run)
         return run
 
     def give_up(self) -> None:
         """The page is gone."""
         if self._run is not None:
-            self._run.job.cancel()
+            RACES.leave(self._run.shared, self)
 
     def _stop(self, run: OpenRace) -> None:
         if run.ticking is not None:
@@ -229,6 +241,29 @@ class RaceTrack:
             said = {"failed": job.text or "it was ended"}
         title = f"{run.race.lab.TITLE}: {run.race.words}"
         self.card.content = {"title": title, "choices": choices(run), **said}
+
+
+def picture_bytes(result: RaceResult) -> int:
+    """Return the bytes that a result holds."""
+    return sum(picture.nbytes for picture in result.pictures) + sum(curve.nbytes for curve in result.curves)
+
+
+RACES = SharedJobs(picture_bytes, KEPT, FRESH)  # of all pages
+
+
+def race_key(race: Race) -> str:
+    """Return a text that is the same for equal races alone."""
+    asked = race.lab.LAB, dict(race.values), [asdict(racer) for racer in race.racers], race.steps
+    text = json.dumps(asked, sort_keys=True, default=lambda value: pickle.dumps(value).hex())
+    return sha256(text.encode()).hexdigest()
+
+
+def begun(race: Race, client: int) -> Job:
+    """Start the job that runs a race. client: a number, as a job that is kept would hold a page that is gone."""
+    gpu = on_gpu(race.lab, [racer.backend for racer in race.racers if racer.record is None])
+    job = Job(partial(run_race, race), RACE, client, keeps=not gpu)  # a process would hold the GPU's memory
+    job.start()
+    return job
 
 
 def waiting_words(before: int) -> str:

@@ -15,8 +15,10 @@ from app.page import Page
 from app.race import RaceTrack
 from compute.export.jobs import RACE
 from compute.export.scene import Style
+from compute.export.shared_jobs import SharedJobs
 from compute.labs.diffusion import Diffusion
 from compute.measure import conditions
+from compute.measure.records import Recorded
 from compute.measure.statistics import Spread
 from compute.race import LEGS, Lane, Race, Racer, RaceResult
 
@@ -56,12 +58,19 @@ def test_it_is_forgotten_with_the_tab(page):
     assert (page.told, page.waiting) == ([], [])
 
 
+@pytest.fixture(autouse=True)
+def races(monkeypatch):
+    """No race that another test has asked for."""
+    monkeypatch.setattr(race, "RACES", SharedJobs(race.picture_bytes, race.KEPT, race.FRESH))
+
+
 class Finished:
     """A job that has run a race at once."""
 
     over, state, part, words, text = True, "done", 1.0, "", ""
 
     def __init__(self, *_given, **_named):
+        self.ended = time.monotonic()
         step = Spread(1e-3, 1e-3, 1e-3, LEGS)
         lanes = tuple(Lane(Racer(name), step, (0.0, 1.0)) for name in ("cpu_numpy", "cpu_numba"))
         levels = np.zeros((8, 8), np.uint8)
@@ -136,8 +145,8 @@ class Queued:
     part, words, text, before, over = 0.0, "", "", 3, False
     made: list[Queued]
 
-    def __init__(self, task, lane, **_named):
-        self.lane, self.state, self.cancelled = lane, "waiting", False
+    def __init__(self, task, lane, _client, keeps):
+        self.lane, self.keeps, self.state, self.cancelled = lane, keeps, "waiting", False
         self.made.append(self)
 
     def start(self):
@@ -161,7 +170,7 @@ def queued(page, racing, monkeypatch):
 
 def test_the_lab_goes_on_while_its_race_waits_for_its_turn_and_its_place_is_said(queued, page):
     (job,) = Queued.made
-    assert job.lane is RACE
+    assert (job.lane, job.keeps) == (RACE, True)
     assert queued.card.content["waiting"] == "Waiting: 3 races before this one"
     job.before = 1
     page.waiting[0]()
@@ -204,3 +213,49 @@ def test_a_browser_that_is_there_again_shows_the_lab_unless_a_race_runs(state, g
                            current=page.current, race=queued)  # fmt: skip
     Page._show(back, True)
     assert page.shown == [goes_on]
+
+
+def test_equal_races_of_several_pages_are_run_once(queued, page):
+    other = RaceTrack(page)
+    other.begin(LEGS)
+    assert len(Queued.made) == 1
+    queued.give_up()
+    assert not Queued.made[0].cancelled
+    other.begin(2 * LEGS)  # nobody waits for the first any more
+    assert [job.cancelled for job in Queued.made] == [True, False]
+    assert other.card.content["waiting"]
+
+
+def test_who_presses_again_gets_a_new_measurement(racing, monkeypatch):
+    made = []
+    monkeypatch.setattr(race, "Job", lambda *given, **named: made.append(given) or Finished())
+    for _ in range(2):
+        assert racing()["lanes"]
+    assert len(made) == 2
+
+
+TWO = (Racer("cpu_numpy"), Racer("cpu_numba"))
+RACED = Race(Diffusion, {"ny": 24, "nx": 32, "limits_field": (0.0, 1.0), "image": np.zeros(2000)}, TWO, LEGS)
+WAS = Recorded("diffusion", "H200", "2026-11-21", "gpu_cupy", "T-step", 24, 32, "float32", "zero-flux", 1e-5, 5.76e7)
+
+
+def test_the_key_of_a_race_is_that_of_equal_ones_alone():
+    values = RACED.values
+    turned = dict(reversed([*values.items()]), image=np.zeros(2000))
+    assert race.race_key(RACED) == race.race_key(replace(RACED, values=turned))
+    others = [
+        replace(RACED, steps=2 * LEGS),
+        replace(RACED, values={**values, "ny": 25}),
+        replace(RACED, values={**values, "image": np.where(np.arange(2000) == 1000, 1.0, 0.0)}),  # its repr has "..."
+        replace(RACED, racers=TWO[::-1]),
+        replace(RACED, racers=(*TWO, Racer("gpu_cupy", "T-step", WAS))),
+        replace(RACED, racers=(*TWO, Racer("gpu_cupy", "T-step", replace(WAS, step=2e-5)))),
+    ]
+    assert len({race.race_key(one) for one in (RACED, *others)}) == 1 + len(others)
+
+
+def test_a_race_on_a_gpu_keeps_no_process(queued):
+    on_one = SimpleNamespace(lab=Diffusion, racers=(Racer("cpu_numpy"), Racer("gpu_cupy")))
+    assert not race.begun(on_one, 1).keeps
+    recorded_one = SimpleNamespace(lab=Diffusion, racers=(*TWO, Racer("gpu_cupy", "T-step", WAS)))
+    assert race.begun(recorded_one, 1).keeps
