@@ -83,6 +83,21 @@ def test_a_button_pressed_slowly_while_a_race_is_run_works_and_keeps_the_focus(l
     page.locator(".race").wait_for(state="hidden")
 
 
+def test_a_race_waits_for_that_of_another_page_and_its_lab_goes_on(lab, new_page, server):
+    other = LabPage(new_page(), server)
+    other.until(lambda: "Running" in other.status())
+    lab.key("Shift+R")
+    lab.page.get_by_role("button", name="10\u202f000 steps").click()
+    lab.page.locator(".race [role=status]", has_text="against its own clock").wait_for()
+    other.key("Shift+R")
+    other.page.get_by_text("Waiting: 1 race before this one").wait_for()
+    step = other.step()
+    other.until(lambda: other.step() > step)
+    lab.key("Shift+R")
+    other.page.locator(".race [role=status]", has_text="against its own clock").wait_for(timeout=1000 * OPENING)
+    other.still(other.step)
+
+
 def test_where_no_race_can_be_that_is_told(lab):
     page = lab.page
     page.get_by_role("tab", name="Crossover").click()
