@@ -20,7 +20,7 @@ from math import inf
 from typing import Any, Literal, TypeAlias
 
 from compute.engine.channel import COMPILING, EventSender
-from compute.engine.messages import Answered, Event, Refused, Sampled, Solve, Solved, TakeSample
+from compute.engine.messages import Answered, Event, MeasurementQueued, Refused, Sampled, Solve, Solved, TakeSample
 from compute.engine.pacing import Tally, Urgency
 from compute.lab import Lab
 from compute.measure.rates import RoofKind
@@ -37,13 +37,13 @@ AnswerInSlices: TypeAlias = Generator[None, None, Event]  # yields between slice
 
 
 class BenchmarkQueue:
-    """The measurements of all labs, one after the other."""
+    """The measurements of all labs, one after the other; MeasurementQueued tells how many are before one."""
 
     def __init__(self, sender: EventSender) -> None:
         self._sender = sender
         self._waiting: deque[tuple[TakeSample | Solve, AnswerInSlices]] = deque()
         self._ready_at = 0.0
-        self._warm = False
+        self._warm = self._begun = False
         self.beside_live = True  # whether the next slice is one beside labs that are looked at
 
     @property
@@ -59,12 +59,19 @@ class BenchmarkQueue:
                 self._waiting.append((request, sample(kind, values, steps, repeat, roof, dtype)))
             case Solve(steps=steps, seed=seed):
                 self._waiting.append((request, solve(kind, values, steps, seed)))
+        if len(self._waiting) > 1:
+            self._sender.send_event(request.lab, MeasurementQueued(len(self._waiting) - 1))
 
     def drop(self, lab: int) -> None:
         """End the measurements of a lab that is closed; their memory is given back."""
+        if not any(request.lab == lab for request, _ in self._waiting):
+            return
+        if self.number == lab:
+            self._warm = self._begun = False
         for item in [item for item in self._waiting if item[0].lab == lab]:
             self._waiting.remove(item)
             item[1].close()
+        self._tell_places()
 
     def wakes_at(self, now: float) -> float:  # noqa: ARG002 - as a lab's
         """Return when the next slice may run; inf without work."""
@@ -77,6 +84,9 @@ class BenchmarkQueue:
     def turn(self, now: float, seconds: float) -> None:  # noqa: ARG002 - a slice has the length that measures best
         """Run one slice of the first measurement; tell its lab's client the answer once there is one."""
         request, work = self._waiting[0]
+        if not self._begun:
+            self._begun = True
+            self._sender.send_event(request.lab, MeasurementQueued(0))
         start = time.monotonic()
         try:
             with self._sender.extended_deadline(request.lab, "" if self._warm else "measuring", COMPILING):
@@ -95,7 +105,14 @@ class BenchmarkQueue:
 
     def _finish(self) -> None:
         self._waiting.popleft()[1].close()
-        self._warm = False
+        self._warm = self._begun = False
+        self._tell_places()
+
+    def _tell_places(self) -> None:
+        """Tell those that wait how many are before them now; the first is told when it begins."""
+        for before, (request, _) in enumerate(self._waiting):
+            if before:
+                self._sender.send_event(request.lab, MeasurementQueued(before))
 
 
 def sample(

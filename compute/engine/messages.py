@@ -124,6 +124,16 @@ class EngineBroken(Event):
 
 
 @dataclass(frozen=True)
+class MeasurementQueued(Event):
+    """A `sample` or `solve` has `before` others of the engine before it; 0 when it begins.
+
+    Told when it is queued behind others, each time one of these is done or dropped, and when it begins.
+    """
+
+    before: int
+
+
+@dataclass(frozen=True)
 class Sampled(Event):
     """The answer to `sample`: the first entry is the warm-up (first_call), then one Timing of `steps` each.
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 
 from compute.backends import backend
 from compute.engine.benchmark_target import SAMPLE_SLICE
-from compute.engine.messages import Busy, EngineBroken, LabClosed, Refused, Sampled, Solved
+from compute.engine.messages import Busy, EngineBroken, LabClosed, MeasurementQueued, Refused, Sampled, Solved
 from compute.measure.rates import RoofKind
 from compute.measure.rules import ComparisonRules
 from compute.measure.sampling import steps_for
@@ -33,7 +33,10 @@ CALM = 0.7  # seconds without a change of the parameters before anything is aske
 REST = 0.25  # seconds between two jobs, of one session or of all with the same parameters
 HOLD = 15.0  # seconds for which a session that does not tick keeps others from its job: a hidden page may never tick
 LOOK = 1.0  # seconds between two looks for what to ask, where nothing is new
-LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first kernel may compile that long
+LONGEST_JOB = 90.0  # seconds after which a job that has begun is given up; a first kernel may compile that long
+# Seconds without news of its engine's queue after which a job that waits there is given up: the one before it, which
+# may hang, is given up after LONGEST_JOB, and then there is news.
+LONGEST_SILENCE = 2 * LONGEST_JOB
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
 LONG = 0.3  # seconds of a step from which a job has one sample
@@ -160,7 +163,8 @@ class Comparison:
         self._calm_at = 0.0
         self._job: EngineTask | None = None
         self._handle: MeasuredLab | None = None
-        self._doing = ""  # what is long about that job, in its engine's words
+        self._doing = ""  # what is long about that job, in words
+        self._queued = False  # whether it waits for jobs of others, so that nothing is measured for this session
         self._deadline = 0.0
         self._answers: deque[tuple[EngineTask, Any]] = deque()
         self._right: tuple[ResultKey, Any] = ((), None)  # the reference field, of one setting
@@ -201,7 +205,7 @@ class Comparison:
         now = self._clock()
         if self._job is not None:
             if now > self._deadline:
-                self._fail(self._job, f"no answer within {LONGEST_JOB:.0f} s")
+                self._fail(self._job, f"no answer within {LONGEST_SILENCE if self._queued else LONGEST_JOB:.0f} s")
             else:
                 self._results.claim(self._claims, self, now, now + HOLD)
         elif (
@@ -401,6 +405,8 @@ class Comparison:
         match event:
             case Busy(what=what) if what.startswith("compiling"):  # "opening" would only flash
                 self._say(what)
+            case MeasurementQueued(before=others):
+                self._queue(others)
             case Solved(field=field) if job.key[0] == "right":
                 field = deepcopy(field)  # the engine's lies in a file of its own, which would stay open as long
                 self._results.put_right(job.key, field)
@@ -421,6 +427,12 @@ class Comparison:
             case LabClosed():
                 self._fail(job, "the engine closed it")
 
+    def _queue(self, before: int) -> None:
+        """The job under way has `before` others before it; its time counts from when it begins."""
+        self._queued = before > 0
+        self._deadline = self._clock() + (LONGEST_SILENCE if self._queued else LONGEST_JOB)
+        self._say(f"waiting: {before} measurement{'s' * (before != 1)} before it" if self._queued else "")
+
     def _say(self, doing: str) -> None:
         """What the job under way is long about; the verdict tells it."""
         if doing != self._doing:
@@ -436,7 +448,7 @@ class Comparison:
         self._results.release(self._claims, self, now + rest)
         if self._handle is not None:
             self._handle.close()
-        self._job, self._handle, self._claims = None, None, ()
+        self._job, self._handle, self._claims, self._queued = None, None, (), False
         self._say("")
         self._calm_at = max(self._calm_at, now + rest)
 
@@ -448,7 +460,7 @@ class Comparison:
         right = agreement is not None and agreement.agrees
         timings = _alike([*taken.timings[:1], *taken.telling]) if right and taken.telling else []
         measurement = Measurement.of(timings) if timings else None
-        doing = self._doing if self._job is not None and self._job.key[2] == variant else ""
+        doing = self._doing if self._job is not None and (self._queued or self._job.key[2] == variant) else ""
         return Standing(variant, measurement, agreement, self._note(variant), tuple(timings), doing)
 
     def _taken(self, variant: Variant) -> TakenTimings:

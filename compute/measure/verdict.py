@@ -54,7 +54,8 @@ class Variant:
 class Standing:
     """One variant's line: its measurement and agreement as far as they are known, and a note in words.
 
-    timings: what the measurement is made of. doing: what it is waited for, "compiling …", where its engine says so.
+    timings: what the measurement is made of. doing: what it is waited for, "compiling …" or others'
+    measurements, where its engine says so.
     """
 
     variant: Variant

@@ -17,9 +17,12 @@ from compute.engine.lab_host import MOST_WAITING, LabHost, check_device
 from compute.engine.messages import (
     Act,
     CheckpointMessage,
+    MeasurementQueued,
     Record,
     RecordingProgress,
     Report,
+    Solve,
+    Solved,
     Step,
     StopRecording,
     TakeSample,
@@ -157,7 +160,19 @@ def test_a_bench_without_jobs_sleeps():
 
 
 class Silent:
-    """A sender that announces nothing."""
+    """A sender that announces nothing, and remembers who was told what."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, object]] = []
+
+    def send_event(self, lab: int, event: object) -> None:
+        self.told.append((lab, event))
+
+    def send_large_event(self, lab: int, event: object) -> None:
+        self.told.append((lab, type(event)))
+
+    def send(self, report: Report) -> None:
+        """Tell the server, which nobody asks about here."""
 
     def extended_deadline(self, *_: object) -> AbstractContextManager[None]:
         return nullcontext()
@@ -172,3 +187,25 @@ def test_a_bench_rests_beside_labs_that_are_looked_at(beside_live):
         queue.turn(0.0, 0.0)
     assert (queue.wakes_at(0.0) - time.monotonic() > 0.03) == beside_live
     queue.drop(1)
+
+
+def test_who_measures_hears_how_many_are_before_and_when_it_begins():
+    sender = Silent()
+    queue = BenchmarkQueue(sender)  # type: ignore[arg-type]
+    lab = Faulty(backend="cpu_numpy")
+    for number in (1, 2, 3, 4):
+        queue.add(Solve(number, 1, 0), lab)
+    assert sender.told == [(2, MeasurementQueued(1)), (3, MeasurementQueued(2)), (4, MeasurementQueued(3))]
+    sender.told.clear()
+    while (1, Solved) not in sender.told:
+        queue.turn(0.0, 0.0)
+    assert sender.told == [(1, MeasurementQueued(0)), (3, MeasurementQueued(1)), (4, MeasurementQueued(2)), (1, Solved)]
+    sender.told.clear()
+    queue.turn(0.0, 0.0)
+    queue.drop(2)  # given up before its end
+    queue.turn(0.0, 0.0)
+    assert sender.told == [(2, MeasurementQueued(0)), (4, MeasurementQueued(1)), (3, MeasurementQueued(0))]
+    queue.drop(3)
+    queue.drop(4)
+    queue.drop(5)
+    assert queue.wakes_at(0.0) == inf

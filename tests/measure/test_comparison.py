@@ -10,14 +10,22 @@ import numpy as np
 import pytest
 
 from compute.engine import benchmark_target
-from compute.engine.messages import Busy, Refused, Solved
+from compute.engine.messages import Busy, MeasurementQueued, Refused, Solved
 from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
 from compute.labs.diffusion.benchmark import RULES
 from compute.measure import comparison as module
 from compute.measure import roofs
 from compute.measure import verdict as verdicts
 from compute.measure.agreement import Agreement, amplification
-from compute.measure.comparison import CALM, LONGEST_JOB, MOST_TIMINGS, REST, Comparison, TakenTimings
+from compute.measure.comparison import (
+    CALM,
+    LONGEST_JOB,
+    LONGEST_SILENCE,
+    MOST_TIMINGS,
+    REST,
+    Comparison,
+    TakenTimings,
+)
 from compute.measure.rules import AMPLIFIED, CHECK_SIDE, field_agreement
 from compute.measure.statistics import Measurement
 from compute.measure.timing import Timing
@@ -316,6 +324,42 @@ def test_an_engine_that_does_not_answer_is_given_up_in_words():
     bench.now += module.RETRY
     bench.turn()
     assert len(bench.engines.opened) == 2
+
+
+def test_a_job_that_waits_for_others_says_so_and_its_time_counts_from_when_it_begins():
+    bench = Bench(answer=False)
+
+    def hear(before, seconds):
+        bench.engines.tells[0](MeasurementQueued(before))
+        bench.comparison.tick()
+        bench.now += seconds
+        bench.comparison.tick()
+        return {standing.waiting for standing in bench.comparison.verdict().standings}
+
+    bench.turn()
+    assert hear(39, LONGEST_JOB + 1) == {"waiting: 39 measurements before it"}
+    assert hear(1, LONGEST_JOB + 1) == {"waiting: 1 measurement before it"}
+    assert hear(0, LONGEST_JOB - 1) == {"measuring"}
+    bench.now += 2
+    bench.comparison.tick()
+    assert bench.comparison.verdict().standings[0].note == f"no answer within {LONGEST_JOB:.0f} s"
+    assert bench.engines.closed == 1
+
+
+def test_a_queue_that_is_silent_for_long_is_given_up():
+    bench = Bench(answer=False)
+    bench.turn()
+    bench.engines.tells[0](MeasurementQueued(3))
+    bench.comparison.tick()
+    bench.now += LONGEST_SILENCE - 1
+    bench.comparison.tick()
+    assert bench.comparison.verdict().state == "measuring"
+    bench.now += 2
+    bench.comparison.tick()
+    assert bench.comparison.verdict().standings[0].note == f"no answer within {LONGEST_SILENCE:.0f} s"
+    bench.now += module.RETRY
+    bench.turn()
+    assert {standing.waiting for standing in bench.comparison.verdict().standings} == {"measuring"}
 
 
 def test_a_way_that_is_being_compiled_says_so_instead_of_measuring():
