@@ -62,6 +62,7 @@ class MeasuredLab(Protocol):
         """Give it back."""
 
 
+KeyKind = Literal["right", "checked", "timed", "failed", "job"]
 Opener = Callable[[str, dict[str, Any], Callable[[Any], None]], MeasuredLab]  # (engine, values, on_event)
 
 
@@ -160,6 +161,7 @@ class Comparison:
         self._lab, self.rules, self._open, self._results, self._clock = lab, rules, open_lab, results, clock
         self._backends = backends
         self._values: dict[str, Any] = {}
+        self._keys: dict[tuple[KeyKind, Variant], ResultKey] = {}  # of those values
         self._calm_at = 0.0
         self._job: EngineTask | None = None
         self._handle: MeasuredLab | None = None
@@ -248,7 +250,7 @@ class Comparison:
     @property
     def _shared(self) -> ResultKey:
         """What is claimed beside a job's own key: sessions with the same parameters have one job at a time."""
-        return self._setting("job", self.rules.checked, self.rules.reference)
+        return self._key("job", self.rules.reference)
 
     def _next_retry(self, variants: Sequence[Variant]) -> float:
         """When the first of the failures that are told now is forgotten; inf without one."""
@@ -259,6 +261,7 @@ class Comparison:
     def _forget(self) -> None:
         """Look and judge again: the values are others."""
         self._looked, self._judged = (-1, 0.0), (-1, 0.0, None)
+        self._keys.clear()
 
     def roof(self, engine: str, dtype: str) -> float:
         """What rates on `engine` are compared with, bytes or multiply-adds on `dtype` a second: the upper quartile of
@@ -311,7 +314,7 @@ class Comparison:
             return None
         rules, small = self.rules, self.rules.small(self._values)
         steps = rules.compared_after(self._values)
-        right_key = self._setting("right", rules.checked, rules.reference)
+        right_key = self._key("right", rules.reference)
         if self._right[0] != right_key and (known := self._results.right(right_key)) is not None:
             self._right = right_key, known
         if self._right[0] != right_key:
@@ -383,11 +386,14 @@ class Comparison:
 
     def _where(self, variant: Variant, changes: Mapping[str, Any]) -> tuple[ResultKey, str, dict[str, Any]]:
         """(where a failure belongs, engine, values) of a task for that variant."""
+        return self._failed_key(variant), self._engine(variant), self._values_of(variant, changes)
+
+    def _values_of(self, variant: Variant, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of that variant's second lab."""
         own = {"backend": variant.backend}
         if "variant" in self._values:  # a lab with one kernel a backend has no such parameter
             own["variant"] = variant.name
-        values = {**self._values, **own, **self.rules.own(variant, self._values), **changes}
-        return self._failed_key(variant), self._engine(variant), values
+        return {**self._values, **own, **self.rules.own(variant, self._values), **changes}
 
     # -- one job
 
@@ -471,22 +477,46 @@ class Comparison:
         return device if device == "host" else f"{device}:{self._values.get('device_index', 0)}"
 
     def _checked_key(self, variant: Variant) -> ResultKey:
-        return self._setting("checked", self.rules.checked, variant)
+        return self._key("checked", variant)
 
     def _timed_key(self, variant: Variant) -> ResultKey:
-        return self._setting("timed", self.rules.timed, variant)
+        return self._key("timed", variant)
 
     def _failed_key(self, variant: Variant) -> ResultKey:
-        return self._setting("failed", self.rules.checked, variant)
+        return self._key("failed", variant)
 
     def _roof_key(self, engine: str, dtype: str) -> ResultKey:
         """Of all labs whose rates are compared with the same."""
         return ("roof", engine, self.rules.rate.roof, dtype)
 
-    def _setting(self, kind: str, names: tuple[str, ...], variant: Variant) -> ResultKey:
-        """The setting is frozen at the values a job was made for: its key goes with it."""
-        values = tuple(_frozen(self._values.get(name)) for name in (*names, "device_index"))
-        return (kind, self._lab, variant, *values)
+    def _key(self, kind: KeyKind, variant: Variant) -> ResultKey:
+        """Where something of `variant` is kept at the present values: a job's key goes with it."""
+        if (kind, variant) not in self._keys:
+            self._keys[kind, variant] = (kind, self._lab, variant, *self._measured(kind, variant))
+        return self._keys[kind, variant]
+
+    def _measured(self, kind: KeyKind, variant: Variant) -> tuple[Any, ...]:
+        """What a key of this kind tells settings apart by: the values of the labs that are measured.
+
+        Not those of the live lab: its grid may follow the browser's window, while one small grid is measured for all.
+        """
+        rules, values = self.rules, self._values
+        match kind:
+            case "timed":
+                return self._frozen(rules.timed, variant, rules.sampled(values))
+            case "right":
+                changes = rules.small(values) | rules.right(values)
+                return (*self._frozen(rules.checked, rules.reference, changes), rules.compared_after(values))
+            case "checked":
+                right = self._key("right", rules.reference)
+                return (*self._frozen(rules.checked, variant, rules.small(values)), right)
+            case "failed" | "job":
+                return self._key("checked", variant), self._key("timed", variant)
+
+    def _frozen(self, names: tuple[str, ...], variant: Variant, changes: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The values of those names in the variant's second lab, as parts of a key."""
+        values = self._values_of(variant, changes)
+        return tuple(_frozen(values.get(name)) for name in (*names, "device_index"))
 
 
 def _frozen(value: Any) -> Any:

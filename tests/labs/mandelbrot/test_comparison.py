@@ -89,6 +89,30 @@ def test_another_view_is_compared_anew_and_the_first_one_is_remembered():
     assert len(session.asked) == count
 
 
+def test_windows_of_other_heights_share_what_is_measured_of_the_same_view():
+    session = LiveComparison(Mandelbrot, values(ny=720, nx=960, max_iterations=40))
+    first = session.settle()
+    count = len(session.asked)
+    for ny, nx in ((960, 1280), (540, 720)):
+        session.comparison.follow(values(ny=ny, nx=nx, max_iterations=40))
+        assert session.comparison.verdict() == first
+        session.turn(5)
+    assert len(session.asked) == count
+    session.comparison.follow(values(ny=960, nx=720, max_iterations=40))  # another picture
+    assert session.comparison.verdict().state == "measuring"
+
+
+def test_views_whose_small_twins_compute_otherwise_share_nothing():
+    shallow, deep = (values("home", zoom="300", ny=side, nx=side) for side in (500, 2000))
+    assert RULES.small(shallow) == RULES.small(deep)
+    session = LiveComparison(Mandelbrot, shallow)
+    way = Variant("cpu_numba")
+    keys = [session.comparison._key(kind, way) for kind in ("right", "checked", "timed", "failed", "job")]
+    session.comparison.follow(deep)
+    others = [session.comparison._key(kind, way) for kind in ("right", "checked", "timed", "failed", "job")]
+    assert not set(keys) & set(others)
+
+
 def test_what_does_not_change_the_counts_asks_nothing_again():
     session = LiveComparison(Mandelbrot, SMALL)
     session.settle()
