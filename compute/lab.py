@@ -282,6 +282,11 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return False
 
     @property
+    def waits(self) -> bool:
+        """True while it cannot advance because of another lab of its process; its engine asks until it can."""
+        return False
+
+    @property
     def cold(self) -> bool:
         """True while what comes next may first have to be compiled, beyond the very first call, which always may."""
         return False

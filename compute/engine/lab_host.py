@@ -212,7 +212,8 @@ class LabHost:
     def _steps(self, now: float) -> int:
         if self.lab.resting:
             return 0
-        return self.recorder.limited(self.pacer.next_steps(now, recorded=self.recorder.on))
+        steps = self.recorder.limited(self.pacer.next_steps(now, recorded=self.recorder.on))
+        return 0 if steps and self.lab.waits else steps
 
     def _carry_out(self, until: float) -> bool:
         """Carry out what waits, in its order; False if the time of the turn was over before all was done."""

@@ -262,6 +262,11 @@ class Crossover(Lab):
         return self._work is None and not self._traps
 
     @property
+    def waits(self) -> bool:
+        """Whether another sweep of this process has its arrays in memory, so that this one cannot go on."""
+        return self.progress.waits and not self._traps and self.sweep.held_up
+
+    @property
     def cold(self) -> bool:
         """Whether what comes next may compile, or measures a roof."""
         timing = CHECKS * SWEEP_PART <= self.progress.done < SWEEP_PART and self.progress.doing != ROOFS
@@ -280,6 +285,8 @@ class Crossover(Lab):
         while done < steps and seconds < TURN and not self.resting:
             self._slice()
             done, seconds = done + 1, perf_counter() - start
+            if self.progress.waits:
+                break
         self.elapsed += seconds
         return Timing(self.backend, "", max(done, 1), 1, 0.0, seconds, first_call=cold)
 

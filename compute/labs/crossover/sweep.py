@@ -5,12 +5,14 @@ all. (A plan may have some ways timed once before others are checked, but no way
 shuffled, and at each n over the ways, shuffled: a sample each, until the quartiles have settled or the budget is over.
 `Checks.run` and `Sweep.measure` are generators of short pieces: they yield after each slice how far they are, so that
 others on the device have their turn between, and may be closed at any time; what was measured until then is in
-`Sweep.points`.
+`Sweep.points`. Large arrays are held by one sweep of a process at a time (arrays.py); others say that they wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite
@@ -19,6 +21,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from compute.devices import Host
+from compute.labs.crossover.arrays import SweepArrays
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.workload import Case, Way
@@ -38,16 +41,21 @@ SLOWEST = 1e8  # bytes a second at least that arrays are handled with; what take
 AGAIN = 0.1  # seconds: a call that takes longer is not repeated to know its pace
 TELLING = 0.01  # seconds of a reference from which it grows with n: it is not what calls cost by themselves
 TRIAL_FACTOR = 3  # between two n at which it is tried
+WAITING = "waiting for another sweep on this device, whose arrays are large"
 
 PointsByWay = Mapping[tuple[str, int], Point]  # by way's name and n
 
 
 class CheckProgress(NamedTuple):
-    """A piece of the checks. done: part of them, from 0 to 1; doing: in words; point: what it is about."""
+    """A piece of the checks. done: part of them, from 0 to 1; doing: in words; point: what it is about.
+
+    waits: nothing was done, since another sweep has its arrays in memory.
+    """
 
     done: float
     doing: str
     point: Point | None = None
+    waits: bool = False
 
 
 class Checks:
@@ -56,8 +64,8 @@ class Checks:
     Only what is right, at which n, is timed afterwards.
     """
 
-    def __init__(self, plan: SweepPlan, points: PointsByWay) -> None:
-        self._plan, self._points = plan, points
+    def __init__(self, plan: SweepPlan, points: PointsByWay, arrays: SweepArrays | None = None) -> None:
+        self._plan, self._points, self._arrays = plan, points, arrays or SweepArrays()
         self._references: dict[int, float] = {}  # seconds by n
         self._trials: dict[str, tuple[int, float]] = {}  # of ways: an n below the plan's, and the seconds of a call
 
@@ -80,12 +88,21 @@ class Checks:
 
     def _check(self, points: list[Point], case: Case, done: float) -> Generator[CheckProgress, None, None]:
         yield CheckProgress(done, f"reference, n = {case.n:,}")
-        inputs, truth = self._reference(case)
-        for point in points:
-            piece = CheckProgress(done, f"checking {point.way.label}, n = {case.n:,}", point)
-            yield piece
-            for _ in self._compare(point, case, inputs, truth):
-                yield piece
+        left = deque(points)
+        while left:
+            with closing(self._arrays) as arrays:
+                for _ in arrays.wait(_memory(left, case)):
+                    yield CheckProgress(done, WAITING, left[0], waits=True)
+                left = deque(point for point in left if _fits(point, case))
+                if left:
+                    arrays.keep(*self._reference(case))
+                while left and arrays.kept:
+                    piece = CheckProgress(done, f"checking {left[0].way.label}, n = {case.n:,}", left[0])
+                    yield piece
+                    for _ in arrays.run(partial(self._compare, left[0], case)):
+                        yield piece
+                    if arrays.kept:  # else it begins anew
+                        left.popleft()
 
     def _reference(self, case: Case) -> tuple[Any, Any]:
         """Make the inputs and the right results, and note how long both take together."""
@@ -144,12 +161,12 @@ class Checks:
         """Whether the way is here, and neither time nor memory forbids this n; the point says why not."""
         if point.status == "waiting":
             try:
-                reason = self._too_slow(point, case) or _too_large(point.way, case)
+                reason = self._too_slow(point, case)
             except Exception as error:  # noqa: BLE001 as in _compare
                 point.fail(error)
             else:
                 point.refuse("skipped" if reason else "waiting", reason)
-        return point.status == "waiting"
+        return point.status == "waiting" and _fits(point, case)
 
     def _too_slow(self, point: Point, case: Case) -> str:
         """Why it would take too long, by the largest n that was tried before; empty if it would not."""
@@ -237,16 +254,49 @@ def _too_large(way: Way, case: Case) -> str:
     return f"needs {needed / 2**30:.2f} GiB; {free / 2**30:.2f} GiB are free" if needed > free else ""
 
 
+def _fits(point: Point, case: Case) -> bool:
+    """Whether the memory that is free now suffices; a point without a time says why not."""
+    try:
+        reason = _too_large(point.way, case)
+    except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
+        point.fail(error)
+        return False
+    if reason and not point.samples:
+        point.refuse("skipped", reason)
+    return not reason
+
+
+def _memory(points: Iterable[Point], case: Case) -> float:
+    """Bytes that the greediest way of these takes."""
+    return max(case.work(point.way).memory for point in points)
+
+
 @dataclass(frozen=True)
 class SweepProgress:
     """How far a sweep is. done: part of the whole from 0 to 1; point: the one that changed last, None between two
-    rounds, when nothing is open; rounds: that are whole.
+    rounds, when nothing is open; rounds: that are whole; waits: nothing was done, since another sweep of this process
+    has its arrays in memory.
     """
 
     done: float
     doing: str
     point: Point | None = None
     rounds: int = 0
+    waits: bool = False
+
+
+class Visit(NamedTuple):
+    """What a round does next: the slices of a sample of `point`, or of waiting for the memory to take one."""
+
+    point: Point
+    slices: Iterator[None]
+    waits: bool = False
+
+    def progress(self, done: float, rounds: int = 0) -> Iterator[SweepProgress]:
+        """Do it; yield after each slice."""
+        doing = WAITING if self.waits else f"timing {self.point.way.label}, n = {self.point.n:,}"
+        for _ in self.slices:
+            yield SweepProgress(done, doing, self.point, rounds, self.waits)
 
 
 class Sweep:
@@ -257,21 +307,35 @@ class Sweep:
         self._cores = Random(plan.seed)  # of its own: the order of visits does not depend on the machine
         self.points = {(way.name, n): Point(way, n) for way in plan.ways for n in sorted(set(plan.sizes))}
         self._start = 0.0  # of the sampling, moved on by what others took since
+        self._arrays = SweepArrays()
+
+    @property
+    def held_up(self) -> bool:
+        """Whether a sweep that waits would have to go on waiting; asking keeps its turn."""
+        return self._arrays.held_up
 
     def measure(self) -> Generator[SweepProgress, None, None]:
         """Check, then sample; yields often. Closing it gives all memory back.
 
         The budget is for the sampling alone: neither the checks count, nor what the caller does between two slices.
         """
+        with closing(self._arrays) as arrays, closing(self._pieces()) as pieces:
+            for progress in pieces:
+                arrays.left()
+                yield progress
+                arrays.went_on()
+
+    def _pieces(self) -> Generator[SweepProgress, None, None]:
+        """What `measure` yields."""
         groups = self.plan.groups
         for number, ways in enumerate(groups):
             points = {key: point for key, point in self.points.items() if point.way in ways}
-            for piece in Checks(self.plan, points).run():
-                yield SweepProgress(CHECKS * (number + piece.done) / len(groups), piece.doing, piece.point)
+            for piece in Checks(self.plan, points, self._arrays).run():
+                done = CHECKS * (number + piece.done) / len(groups)
+                yield SweepProgress(done, piece.doing, piece.point, waits=piece.waits)
             if number + 1 < len(groups):
-                for point, inputs in self._round(fresh=True):
-                    done = CHECKS * (number + 1) / len(groups)
-                    yield from (SweepProgress(done, _timing(point), point) for _ in self._visit(point, inputs))
+                for visit in self._round(fresh=True):
+                    yield from visit.progress(CHECKS * (number + 1) / len(groups))
         self._start = self._clock()
         for progress in self._sample():
             left = self._clock()
@@ -294,12 +358,13 @@ class Sweep:
         """Rounds over what is right: the first ROUNDS of them whole, further ones until the budget is over."""
         points = self._agreeing()
         for number in range(1 + MOST_SAMPLES):
-            for visited, (point, inputs) in enumerate(self._round()):
+            visited = 0
+            for visit in self._round():
                 late = self._clock() - self._start > self.plan.budget
                 if late and number >= ROUNDS:
                     return
-                for _ in self._visit(point, inputs):
-                    yield SweepProgress(self._part_done(number + visited / len(points)), _timing(point), point, number)
+                yield from visit.progress(self._part_done(number + visited / len(points)), number)
+                visited += not visit.waits
             if all(point.finished for point in self._agreeing()):
                 return
             yield SweepProgress(self._part_done(number + 1), "between two rounds", None, number + 1)
@@ -309,17 +374,25 @@ class Sweep:
         part = min(1.0, (self._clock() - self._start) / self.plan.budget)
         return CHECKS + (1 - CHECKS) * part * min(1.0, rounds / ROUNDS)
 
-    def _round(self, fresh: bool = False) -> Iterator[tuple[Point, tuple[Any, ...]]]:
-        """Every n at which a way is not finished, in random order, and all the ways there, with their inputs.
+    def _round(self, fresh: bool = False) -> Iterator[Visit]:
+        """Every n at which a way is not finished, in random order, and all the ways there, with the same inputs.
 
         All of them, finished or not: ways that are compared are sampled in the same spells of the machine, and none
         ends at its first few samples that happen to be alike. fresh: only those without a sample.
         """
         points = [point for point in self._agreeing() if not (fresh and point.samples)]
         for n in self._shuffled(sorted({point.n for point in points if not point.finished})):
-            inputs = self.plan.case(n).inputs(self.plan.seed)
-            for point in self._shuffled([point for point in points if point.n == n]):
-                yield point, inputs
+            case, left = self.plan.case(n), deque(self._shuffled([point for point in points if point.n == n]))
+            while left:
+                with closing(self._arrays) as arrays:
+                    yield Visit(left[0], arrays.wait(_memory(left, case)), waits=True)
+                    left = deque(point for point in left if _fits(point, case))
+                    if left:
+                        arrays.keep(case.inputs(self.plan.seed))
+                    while left and arrays.kept:
+                        yield Visit(left[0], arrays.run(partial(self._visit, left[0])))
+                        if arrays.kept:  # else it is visited again
+                            left.popleft()
 
     def _agreeing(self) -> list[Point]:
         return [point for point in self.points.values() if point.status in ("checked", "measured")]
@@ -328,7 +401,7 @@ class Sweep:
         self._random.shuffle(items)
         return items
 
-    def _visit(self, point: Point, inputs: tuple[Any, ...]) -> Iterator[None]:
+    def _visit(self, point: Point, inputs: tuple[Any, ...]) -> Generator[None, None, None]:
         """A sample, after calls that do not count; each is a slice."""
         try:
             move_to_a_quiet_core(self._cores)
@@ -356,7 +429,3 @@ class Sweep:
         steps = steps_for(runner.time(1).compute, SAMPLE_SECONDS, MOST_CALLS)
         pace = runner.time(steps).step_seconds  # that one call may have had to wake threads
         return steps_for(pace, SAMPLE_SECONDS, MOST_CALLS)
-
-
-def _timing(point: Point) -> str:
-    return f"timing {point.way.label}, n = {point.n:,}"
