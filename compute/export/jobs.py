@@ -246,6 +246,7 @@ class Job:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._process: ChildProcess | None = None
+        self._answer: Result | None = None
         self._started = self._has_turn = False
         self._holds = 0  # number of the newest hold, and whether it is in force; the thread passes both on
         self._held = False
@@ -346,16 +347,18 @@ class Job:
         finally:
             with self._lock:
                 self._process = None
-            if self.keeps and self.state == "done":
-                self._queue.keep(process)
+            if self.keeps and self._answer and not self.over:
+                self._queue.keep(process)  # before it is said to be done: who hears that may have the next job
             else:
                 ending = process.close()
+        if self._answer is not None:
+            self._end("done", result=self._answer.value)
         self._end("failed", text=f"its process ended before it was done: {ending or 'nobody knows how'}")
 
     def _follow(self, process: ChildProcess) -> None:
         """Until it is over: pass on what is wanted, hear what is said, and end what does not go on."""
         passed, last = 0, time.monotonic()
-        while not self.over and not process.ended:
+        while not self.over and self._answer is None and not process.ended:
             with self._lock:
                 wanted = self._holds if self._held else 0
             if wanted != passed:
@@ -374,8 +377,8 @@ class Job:
         match answer:
             case Progress(part=part, words=words):
                 self.part, self.words = part, words
-            case Result(value=value):
-                self._end("done", result=value)
+            case Result():
+                self._answer = answer
             case Failure(text=text, expected=expected):
                 self._end("failed", text=text if expected else internal_error(text))
             case Holding(number=number):

@@ -20,6 +20,7 @@ from app.export.restore import asked_for, scene_in
 from compute.documents import MOST_DEPTH, MOST_DIGITS
 from compute.export.link import CHECK, WORDS, packed, unpacked
 from compute.export.scene import Scene, SceneError, scene_of
+from compute.export.shared_jobs import SharedJobs
 from compute.labs import LABS, lab_class
 from tests.examples import examples
 
@@ -166,7 +167,8 @@ def test_any_document_is_a_scene_or_is_refused_in_words(document):
         restorer = restore.Restorer(Tab(scene), lambda kind, words: words.encode())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(restore, "Job", lambda *given, **options: SimpleNamespace(start=lambda: None))
-            patch.setattr(restore, "STATES", restore.SharedStates())  # no other test waits for such a job
+            none_yet = SharedJobs(restore.snapshot_bytes, restore.KEPT)
+            patch.setattr(restore, "STATES", none_yet)  # no other test waits for such a job
             try:
                 restorer.restore(scene)
             except SceneError as refused:
