@@ -9,6 +9,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -178,6 +179,16 @@ def cpu_name() -> str:
         return platform.processor() or platform.machine()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def processor_waits(pid: int) -> dict[str, float]:
+    """Return the seconds that each thread of a process has waited for a processor; {} where nobody tells."""
+    found = {}
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():  # Linux's account; nowhere else
+            with suppress(OSError, ValueError, IndexError):  # it has just ended
+                found[task.name] = 1e-9 * int((task / "schedstat").read_text().split()[1])
+    return found
 
 
 # -- several GPUs by name

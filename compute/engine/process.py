@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from compute.devices import processor_waits
 from compute.engine.channel import Channel
 from compute.engine.messages import Setup
 
 log = logging.getLogger(__name__)
 
 PROC = Path("/proc")  # Linux's account of every process; nowhere else
-NANOSECOND = 1e-9
 SPARE_AFTER = 2.0  # seconds after an engine is ready until its spare is started: the labs are opened first
 SPARE_AGAIN = 30.0  # seconds until the next one when a spare has died, for example for want of memory
 SPARE_CHECK = 1.0  # seconds between two looks at whether it lives
@@ -108,12 +108,7 @@ class WorkerProcess:
 
     def processor_waits(self) -> Mapping[str, float]:
         """Return the seconds that each of its threads has waited for a processor; {} where the system does not tell."""
-        found = {}
-        with suppress(OSError):
-            for task in (PROC / str(self.pid) / "task").iterdir():
-                with suppress(OSError, ValueError, IndexError):  # it has just ended
-                    found[task.name] = NANOSECOND * int((task / "schedstat").read_text().split()[1])
-        return found
+        return processor_waits(self.pid)
 
     def kill(self) -> None:
         """End it at once."""

@@ -17,14 +17,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any, Protocol
 
-from compute.devices import cpu_count
+from compute.devices import cpu_count, processor_waits
 from compute.export import tasks
 from compute.export.child_process import (
     ChildProcess,
@@ -40,6 +40,7 @@ from compute.export.child_process import (
 TICK = 0.1  # s between looks at what is wanted of a job
 KEPT = 30.0  # s for which a process waits for the next job that may have it
 USES = 50  # jobs that one process does
+MOST_WAITING = 9  # deadlines that are added for a process that waits for a processor, at most
 OVER = ("done", "failed", "cancelled")
 
 
@@ -358,6 +359,7 @@ class Job:
     def _follow(self, process: ChildProcess) -> None:
         """Until it is over: pass on what is wanted, hear what is said, and end what does not go on."""
         passed, last = 0, time.monotonic()
+        waits = processor_waits(process.pid)
         while not self.over and self._answer is None and not process.ended:
             with self._lock:
                 wanted = self._holds if self._held else 0
@@ -370,7 +372,7 @@ class Job:
             for _, answer in exchange([process], TICK):
                 self._hear(answer)
             now = time.monotonic()
-            self._watch(process, min(now - last, 2 * TICK + 1.0))  # after a sleep of the machine nobody is late
+            self._watch(process, waits, min(now - last, 2 * TICK + 1.0))  # after a sleep of the machine nobody is late
             last = now
 
     def _hear(self, answer: object) -> None:
@@ -394,14 +396,24 @@ class Job:
         if gives:
             self._queue.deal()
 
-    def _watch(self, process: ChildProcess, passed: float) -> None:
+    def _watch(self, process: ChildProcess, waits: Mapping[str, float], passed: float) -> None:
+        """End it if it is late or lost. waits: how long its threads had waited for a processor when it began.
+
+        That is no fault of a process of low priority: beside busy ones it gets a tenth of what it could use.
+        """
         if not self._has_turn:
             return
         self.seconds += passed
-        if self.seconds > self.deadline:
+        if self.seconds > self.deadline and self.seconds > self.deadline + self._waited(process, waits):
             self._end("failed", text=f"it took longer than {self.deadline:g} s, which is all that it may take")
         elif why := process.lost():
             self._end("failed", text=f"its process was given up: {why}")
+
+    def _waited(self, process: ChildProcess, before: Mapping[str, float]) -> float:
+        """Return the seconds that the thread which waited longest has waited for a processor."""
+        now = processor_waits(process.pid)
+        waited = max((seconds - before.get(task, 0.0) for task, seconds in now.items()), default=0.0)
+        return min(waited, MOST_WAITING * self.deadline)
 
     def _end(self, state: str, result: Any = None, text: str = "") -> None:
         with self._lock:

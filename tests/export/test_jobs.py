@@ -280,6 +280,23 @@ def test_a_process_that_does_nothing_is_given_up(monkeypatch):
     assert (made.state, made.text) == ("failed", "its process was given up: it did nothing for more than 2 s")
 
 
+def test_a_process_that_waits_for_a_processor_has_more_time_within_a_bound(monkeypatch):
+    asked = []
+
+    def waits(pid):
+        """An hour has been waited since the job began."""
+        asked.append(pid)
+        return {"1": 3600.0 * (len(asked) > 1)}
+
+    monkeypatch.setattr(jobs, "processor_waits", waits)
+    monkeypatch.setattr(jobs, "MOST_WAITING", 5)
+    made = started(count, 10_000, 0.01, deadline=0.5)
+    assert made.join(240)
+    assert made.text == "it took longer than 0.5 s, which is all that it may take"
+    assert 3.0 < made.seconds < 6.0
+    assert len(asked) > 2
+
+
 def test_a_deadline_is_kept_and_a_pause_does_not_count():
     made = started(count, 10_000, 0.01, deadline=1000.0)
     until(lambda: made.part > 0)
