@@ -55,7 +55,8 @@ function overPage(section, close, within = false) {
     if (now == open) return;
     open = now;
     if (now) before = focused();
-    (now ? section : before)?.focus({ preventScroll: true });
+    if (now && section.contains(before)) before = null;     // somebody was quicker
+    else (now ? section : before)?.focus({ preventScroll: true });
   };
   return [show, () => document.removeEventListener('keydown', escape)];
 }

@@ -124,13 +124,13 @@ def test_an_old_connection_that_ends_late_hides_no_page():
     part = SimpleNamespace(show=shown.append)
     document = SimpleNamespace(session_context=SimpleNamespace(session=session))
     page = SimpleNamespace(
-        document=document, system=part, current=part, audience=SimpleNamespace(), race=SimpleNamespace(open=False)
+        document=document, system=part, current=part, audience=SimpleNamespace(), race=SimpleNamespace(rests=False)
     )
     Page._show(page, False)
     assert shown == []
     session.connection_count = 0
     Page._show(page, False)
     assert shown == [False, False]
-    page.race.open = True
+    page.race.rests = True
     Page._show(page, True)
     assert shown == [False, False, True, False]  # the lab rests while racers run
