@@ -18,7 +18,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha1, sha256
@@ -121,8 +121,9 @@ def _alone(place: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    with (place / LOCK).open("w") as lock:
-        with suppress(OSError):
+    with ExitStack() as stack:
+        with suppress(OSError):  # it may be another user's, too
+            lock = stack.enter_context((place / LOCK).open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

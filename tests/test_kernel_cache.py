@@ -206,7 +206,11 @@ def test_a_kernel_of_a_changed_source_is_there_before_it_is_named(shared_cache, 
     assert [shared_cache().load(key) for key in ("float64", "float32")] == ["newest code", "other code"]
 
 
-def test_where_nothing_can_be_locked_kernels_are_kept_all_the_same(shared_cache, monkeypatch):
-    monkeypatch.setattr(kernel_cache, "fcntl", None)
+@pytest.mark.parametrize("why", ["no such locks", "a file of another user"])
+def test_where_nothing_can_be_locked_kernels_are_kept_all_the_same(shared_cache, tmp_path, monkeypatch, why):
+    if why == "no such locks":
+        monkeypatch.setattr(kernel_cache, "fcntl", None)
+    else:
+        (tmp_path / kernel_cache.LOCK).mkdir()  # which nobody can open to write
     shared_cache().save("float64", "code")
     assert shared_cache().load("float64") == "code"

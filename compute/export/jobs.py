@@ -40,7 +40,7 @@ from compute.export.child_process import (
 TICK = 0.1  # s between looks at what is wanted of a job
 KEPT = 30.0  # s for which a process waits for the next job that may have it
 USES = 50  # jobs that one process does
-MOST_WAITING = 9  # deadlines that are added for a process that waits for a processor, at most
+MOST_WAITING, LONGEST_WAITING = 9, 1800.0  # deadlines, and s, that a wait for a processor adds to a deadline at most
 OVER = ("done", "failed", "cancelled")
 
 
@@ -372,8 +372,10 @@ class Job:
             for _, answer in exchange([process], TICK):
                 self._hear(answer)
             now = time.monotonic()
-            self._watch(process, waits, min(now - last, 2 * TICK + 1.0))  # after a sleep of the machine nobody is late
+            passed_by = min(now - last, 2 * TICK + 1.0)  # after a sleep of the machine nobody is late
             last = now
+            if self._answer is None:
+                self._watch(process, waits, passed_by)
 
     def _hear(self, answer: object) -> None:
         match answer:
@@ -413,7 +415,7 @@ class Job:
         """Return the seconds that the thread which waited longest has waited for a processor."""
         now = processor_waits(process.pid)
         waited = max((seconds - before.get(task, 0.0) for task, seconds in now.items()), default=0.0)
-        return min(waited, MOST_WAITING * self.deadline)
+        return min(waited, MOST_WAITING * self.deadline, LONGEST_WAITING)
 
     def _end(self, state: str, result: Any = None, text: str = "") -> None:
         with self._lock:

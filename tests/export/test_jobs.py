@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from compute.export import child_process, jobs
-from compute.export.child_process import ChildProcess, Liveness, exchange
+from compute.export.child_process import ChildProcess, Liveness, Result, exchange
 from compute.export.jobs import FILE, FILM, QUICK, RACE, STATE, Job, JobLane, JobQueue
 from tests.export.chores import babble, count, deaf, full, heavy, parent, refuse, stumble, unsendable, vanish
 
@@ -295,6 +295,23 @@ def test_a_process_that_waits_for_a_processor_has_more_time_within_a_bound(monke
     assert made.text == "it took longer than 0.5 s, which is all that it may take"
     assert 3.0 < made.seconds < 6.0
     assert len(asked) > 2
+
+
+def test_a_result_that_comes_at_the_last_moment_counts(monkeypatch):
+    heard = jobs.exchange
+
+    def late(children, seconds):
+        """The time is over as the result comes."""
+        found = heard(children, seconds)
+        if any(isinstance(answer, Result) for _, answer in found):
+            made.seconds = 1e9
+        return found
+
+    monkeypatch.setattr(jobs, "exchange", late)
+    made = Job(partial(count, 1, 0.0), FILE, deadline=1000.0)
+    made.start()
+    assert made.join(240)
+    assert (made.state, made.text) == ("done", "")
 
 
 def test_a_deadline_is_kept_and_a_pause_does_not_count():

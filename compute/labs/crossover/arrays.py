@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 SMALL = 4 * 2**20  # bytes of arrays for which no lease is needed: forty times that is little
-IDLE = 3.0  # seconds without a slice after which the lease is lost, and one that waits and does not ask its turn
+IDLE = 3.0  # seconds without a wish for a slice after which the lease is lost, and one that waits and asks not its turn
 IN_VAIN = 10  # times that the next one asks meanwhile, before that: one slice of another lab may take longer than IDLE
 
 
@@ -106,7 +106,7 @@ class SweepArrays:
             yield from self._work
 
     def left(self) -> None:
-        """Note that a slice ends."""
+        """Note that a slice ends, or that the next one is still wanted."""
         self._left_at = self._lease.clock()
 
     def went_on(self) -> None:

@@ -263,8 +263,15 @@ class Crossover(Lab):
 
     @property
     def waits(self) -> bool:
-        """Whether another sweep of this process has its arrays in memory, so that this one cannot go on."""
-        return self.progress.waits and not self._traps and self.sweep.held_up
+        """Whether another sweep of this process has its arrays in memory, so that this one cannot go on.
+
+        Its engine asks as often as it looks whose turn it is, of a lab that would have one: so a sweep that goes on
+        keeps its arrays, however long labs that are looked at take their turns before it.
+        """
+        if self.progress.waits and not self._traps:
+            return self.sweep.held_up
+        self.sweep.wants_its_turn()
+        return False
 
     @property
     def cold(self) -> bool:

@@ -314,6 +314,10 @@ class Sweep:
         """Whether a sweep that waits would have to go on waiting; asking keeps its turn."""
         return self._arrays.held_up
 
+    def wants_its_turn(self) -> None:
+        """Note that it would go on: it is not paused, and keeps its arrays until its turn comes."""
+        self._arrays.left()
+
     def measure(self) -> Generator[SweepProgress, None, None]:
         """Check, then sample; yields often. Closing it gives all memory back.
 

@@ -220,6 +220,22 @@ def test_a_lab_that_waits_has_no_work_and_takes_no_time(now):
     host.close()
 
 
+def test_a_lab_keeps_its_arrays_while_its_engine_has_no_turn_for_it_and_loses_them_once_it_is_paused(now):
+    """Two sweeps beside many labs took the place from each other for ever, each before its next turn came."""
+    holder, other = Crossover(**LITTLE), Crossover(**LITTLE)
+    while not holder.progress.doing.startswith("checking"):
+        holder.advance()
+    other.advance(100)
+    for _ in range(20):
+        now.seconds += IDLE
+        assert not holder.waits  # its engine asks, since it has steps to do
+        assert all(other.waits for _ in range(2 * IN_VAIN))
+    now.seconds += IDLE  # in which nobody asks it
+    assert not all(other.waits for _ in range(2 * IN_VAIN))
+    holder.close()
+    other.close()
+
+
 def test_a_trap_waits_for_no_sweep(now):
     holder, other = Crossover(**LITTLE), Crossover(**LITTLE)
     while not holder.progress.doing.startswith("checking"):
