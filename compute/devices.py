@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -189,6 +189,11 @@ def processor_waits(pid: int) -> dict[str, float]:
             with suppress(OSError, ValueError, IndexError):  # it has just ended
                 found[task.name] = 1e-9 * int((task / "schedstat").read_text().split()[1])
     return found
+
+
+def longest_wait(before: Mapping[str, float], now: Mapping[str, float]) -> float:
+    """Return the seconds that the thread which waited longest has waited between two answers of `processor_waits`."""
+    return max((seconds - before.get(task, 0.0) for task, seconds in now.items()), default=0.0)
 
 
 # -- several GPUs by name

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from compute.devices import processor_waits
+from compute.devices import longest_wait, processor_waits
 from compute.engine.channel import Channel
 from compute.engine.messages import Setup
 
@@ -216,8 +216,7 @@ class Watchdog:
 
     def _waited(self, worker: WorkerProcess) -> float:
         """Return the seconds of this silence that the thread which waited longest has waited for a processor."""
-        before, now = self._before or {}, worker.processor_waits()
-        waited = max((seconds - before.get(task, 0.0) for task, seconds in now.items()), default=0.0)
+        waited = longest_wait(self._before or {}, worker.processor_waits())
         return min(waited, MAX_WAITING * self._deadline)
 
 

@@ -24,7 +24,7 @@ from functools import partial
 from math import inf
 from typing import Any, Protocol
 
-from compute.devices import cpu_count, processor_waits
+from compute.devices import cpu_count, longest_wait, processor_waits
 from compute.export import tasks
 from compute.export.child_process import (
     ChildProcess,
@@ -413,8 +413,7 @@ class Job:
 
     def _waited(self, process: ChildProcess, before: Mapping[str, float]) -> float:
         """Return the seconds that the thread which waited longest has waited for a processor."""
-        now = processor_waits(process.pid)
-        waited = max((seconds - before.get(task, 0.0) for task, seconds in now.items()), default=0.0)
+        waited = longest_wait(before, processor_waits(process.pid))
         return min(waited, MOST_WAITING * self.deadline, LONGEST_WAITING)
 
     def _end(self, state: str, result: Any = None, text: str = "") -> None:
