@@ -13,16 +13,14 @@ from compute.devices import Host
 from compute.engine.lab_host import LabHost
 from compute.engine.messages import Run
 from compute.engine.shared_memory import FrameRing
-from compute.labs.crossover import Crossover, arrays, lab
+from compute.labs.crossover import Crossover, arrays
 from compute.labs.crossover.arrays import IDLE, IN_VAIN, ArrayLease, SweepArrays
 from compute.labs.crossover.plan import SweepPlan
-from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.sweep import WAITING, Sweep
 from compute.labs.crossover.trap import traps
 from compute.labs.crossover.workload import Case
-from tests.comparing import NoMeter
 from tests.engine.test_lab_host import Quiet
-from tests.labs.crossover.test_sweep import plan, planted
+from tests.labs.crossover.test_sweep import give_roofs, plan, planted
 
 LITTLE = {"backend": "cpu_numba", "ways": ["cpu_numpy"], "least": 100, "most": 1000, "per_decade": 1, "budget": 0.1}
 
@@ -42,9 +40,7 @@ class Memory:
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
     """The roofs take seconds and have tests of their own."""
-    monkeypatch.setattr(lab, "RoofMeter", NoMeter)
-    monkeypatch.setattr(lab, "roof_parts", lambda device, dtype: ())
-    monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
+    give_roofs(monkeypatch)
 
 
 @pytest.fixture
@@ -80,6 +76,14 @@ def a_plan(**values) -> SweepPlan:
 def until(work, holds):
     """Advance until it holds true of the progress; returns that."""
     return next(progress for progress in work if holds(progress))
+
+
+def one_that_holds():
+    """A lab whose sweep has its arrays in memory."""
+    made = Crossover(**LITTLE)
+    while not made.progress.doing.startswith("checking"):
+        made.advance()
+    return made
 
 
 def statuses(sweep):
@@ -186,9 +190,7 @@ def test_a_sweep_that_raises_leaves_the_lease(now, monkeypatch):
     ids=["closed", "cancelled", "reset", "updated", "restored"],
 )  # fmt: skip
 def test_a_lab_that_ends_its_sweep_leaves_the_place_to_one_that_waits(now, leave):
-    holder, other = Crossover(**LITTLE), Crossover(**LITTLE)
-    while not holder.progress.doing.startswith("checking"):
-        holder.advance()
+    holder, other = one_that_holds(), Crossover(**LITTLE)
     other.advance(100)
     assert other.progress.doing == WAITING
     assert other.waits
@@ -201,9 +203,7 @@ def test_a_lab_that_ends_its_sweep_leaves_the_place_to_one_that_waits(now, leave
 
 
 def test_a_lab_that_waits_has_no_work_and_takes_no_time(now):
-    holder, other = Crossover(**LITTLE), Crossover(**LITTLE)
-    while not holder.progress.doing.startswith("checking"):
-        holder.advance()
+    holder, other = one_that_holds(), Crossover(**LITTLE)
     host = LabHost(1, other, Quiet(), FrameRing(FrameRing.create()), "host")  # type: ignore[arg-type]
     host.handle(Run(1))
     host.pacer.steps = None
@@ -222,9 +222,7 @@ def test_a_lab_that_waits_has_no_work_and_takes_no_time(now):
 
 def test_a_lab_keeps_its_arrays_while_its_engine_has_no_turn_for_it_and_loses_them_once_it_is_paused(now):
     """Two sweeps beside many labs took the place from each other for ever, each before its next turn came."""
-    holder, other = Crossover(**LITTLE), Crossover(**LITTLE)
-    while not holder.progress.doing.startswith("checking"):
-        holder.advance()
+    holder, other = one_that_holds(), Crossover(**LITTLE)
     other.advance(100)
     for _ in range(20):
         now.seconds += IDLE
@@ -237,9 +235,7 @@ def test_a_lab_keeps_its_arrays_while_its_engine_has_no_turn_for_it_and_loses_th
 
 
 def test_a_trap_waits_for_no_sweep(now):
-    holder, other = Crossover(**LITTLE), Crossover(**LITTLE)
-    while not holder.progress.doing.startswith("checking"):
-        holder.advance()
+    holder, other = one_that_holds(), Crossover(**LITTLE)
     other.advance()
     while not other.waits:
         other.advance()

@@ -18,9 +18,8 @@ from compute.labs.crossover.crossing import crossing
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.workload import Way
-from tests.comparing import NoMeter
 from tests.engine.faulty import Client
-from tests.labs.crossover.test_sweep import A, B, script
+from tests.labs.crossover.test_sweep import A, B, give_roofs, script
 
 LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "budget": 0.2,
           "longest": 60.0}  # fmt: skip  # a busy machine skips nothing
@@ -29,9 +28,7 @@ LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "bu
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
     """The roofs take seconds and have tests of their own."""
-    monkeypatch.setattr(lab, "RoofMeter", NoMeter)
-    monkeypatch.setattr(lab, "roof_parts", lambda device, dtype: ())
-    monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
+    give_roofs(monkeypatch)
 
 
 @pytest.fixture

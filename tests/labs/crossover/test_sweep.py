@@ -15,16 +15,19 @@ import pytest
 
 from compute.backends import Backend
 from compute.devices import Host, HostStopwatch
+from compute.labs.crossover import lab
 from compute.labs.crossover import runner as runners
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.ecosystems import Extra, ecosystem_of
 from compute.labs.crossover.plan import SweepPlan
+from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.runner import FirstCall, WorkloadRunner
 from compute.labs.crossover.sweep import ROUNDS, TRANSFERS, Sweep
 from compute.labs.crossover.workload import Case, Way
 from compute.measure.sampling import LEAST_SAMPLES
 from compute.measure.timing import Timing
+from tests.comparing import NoMeter
 
 NUMPY = ecosystem_of("cpu_numpy")
 
@@ -214,6 +217,13 @@ def script(monkeypatch):
     made = type("ScriptedHere", (Scripted,), {})
     monkeypatch.setattr(sweeps, "WorkloadRunner", made)
     return made
+
+
+def give_roofs(monkeypatch):
+    """Roofs of 1 GB/s and 1 GFLOP/s for the labs of a test; nothing is measured."""
+    monkeypatch.setattr(lab, "RoofMeter", NoMeter)
+    monkeypatch.setattr(lab, "roof_parts", lambda device, dtype: ())
+    monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
 
 
 @pytest.fixture
