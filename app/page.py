@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import panel as pn
 import panel_material_ui as pmui
+from panel.io.resources import _env
 
 from app.address import CSS, FULL, asked_level, asked_to_run
 from app.admission import server_full, session_limiter
@@ -47,7 +48,8 @@ log = logging.getLogger(__name__)
 # has the browser keep the file for ten years.
 BOKEH_PATCHES = "app/static/bokeh_patches.js?"
 STATIC = Path(__file__).parent / "static"
-TEMPLATE = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("head.html", "loading.html"))
+HEAD = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("head.html", "loading.html"))
+TEMPLATE = _env.from_string("{% extends base %}\n" + HEAD)  # compiled once: of a text Panel does so with every page
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
 STORY_ROOM = 700  # px of it from which the picture stands beside a story; in a narrower one the story lies over it

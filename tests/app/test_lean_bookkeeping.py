@@ -14,6 +14,8 @@ from bokeh.model import DataModel, Model
 from bokeh.models import ColumnDataSource, Div, Row
 from bokeh.settings import settings
 from panel.custom import JSComponent
+from panel.io import resources
+from panel.io.resources import Resources
 from panel_material_ui import Button, Column, IntSlider, Paper, Select
 
 from app import lean_bookkeeping
@@ -225,6 +227,15 @@ def test_files_of_components_are_looked_for_once(monkeypatch):
     assert New().get_root().esm == New._esm
     assert "bundle.js" in Button(label="two").get_root().esm
     assert looked == []
+
+
+def test_the_styles_of_a_page_are_named_without_taking_paths_apart(monkeypatch):
+    named = Resources(mode="server").css_files  # whatever has to be found once
+    made: list[tuple[object, ...]] = []
+    monkeypatch.setattr(resources, "Path", lambda *parts: (made.append(parts), Path(*parts))[1])
+    assert Resources(mode="server").css_files == named
+    assert any("panel-material-ui" in name for name in named)
+    assert len(made) < 10, made[:3]  # 480 before: Python's table of strings doubled after 250 pages of them
 
 
 def test_files_that_are_watched_are_looked_for_each_time(monkeypatch):
