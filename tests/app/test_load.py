@@ -40,7 +40,7 @@ def test_tabs_get_frames_and_answers(server, monkeypatch):
     async def measured():
         opened = []
         page = run.address(server.address, "diffusion", {"ny": 64, "nx": 64})
-        return [load async for load in run.loads(server, page, (2, 1), 1.5, opened.append)], opened
+        return [load async for load in run.loads(server, page, (2, 1), 4.0, opened.append)], opened
 
     (one, two), opened = asyncio.run(measured())
     assert opened == [1, 2]
@@ -64,7 +64,7 @@ def test_a_server_that_does_not_answer_is_told_in_words(act):
 
 
 def test_an_engine_alone_has_its_limit():
-    assert run.engine_alone("diffusion", {"ny": 64, "nx": 64}, 2, 0.5) > 2
+    assert run.engine_alone("diffusion", {"ny": 64, "nx": 64}, 2, 1.5) > 2
 
 
 def test_a_soak_goes_through_its_rounds(server, monkeypatch):

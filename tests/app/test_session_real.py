@@ -103,8 +103,9 @@ def act(tab: Tab, rng: random.Random) -> None:
         session.ask_snapshot()
     elif rng.random() < 0.4:
         engine = tab.engines[rng.choice(["host", "host:a"])]
+        number = rng.choice([signal.SIGKILL, signal.SIGSEGV])
         if engine.pid:
-            os.kill(engine.pid, rng.choice([signal.SIGKILL, signal.SIGSEGV]))
+            os.kill(engine.pid, number)
     tab.turn(rng.choice([0.0, 0.0, 0.002, 0.02, 0.1]))
 
 

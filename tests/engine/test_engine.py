@@ -207,7 +207,8 @@ def test_what_one_visitor_asks_for_again_and_again_costs_the_others_no_more_than
 
 def test_no_more_than_some_acts_of_a_lab_wait(engine):
     client = Client(engine)
-    client.handle.act("dawdle", seconds=3.0)  # in which they must come, from a process that may wait for its turn
+    client.handle.act("dawdle", seconds=2.0)  # in which they must come, from a process that may wait for its turn
+    client.handle.act("dawdle", seconds=0.3)  # longer than a turn, should the engine have read the first one alone
     for _ in range(100):
         client.handle.act("reset")
     assert client.wait(Refused).text == "64 requests of this lab wait already; nothing was done"
@@ -361,6 +362,7 @@ class TestMeasuring:
 
     def test_measuring_leaves_live_labs_their_frames(self, engine, client):
         live = Client(engine, eager=True)
+        live.credit(10)  # a permission that comes late is no rest of the lab's
         live.handle.run()
         live.wait(FrameReady, 3)
         before = len(live.frames)

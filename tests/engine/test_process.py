@@ -227,10 +227,10 @@ def test_a_stopped_engine_is_replaced_long_before_the_deadline_and_no_lab_is_bla
 
 def test_the_spare_is_a_worker_like_any_other_that_ends_when_its_pipe_does():
     process = WorkerProcess("host")
-    assert process.channel.waiting(60.0)
+    assert process.channel.waiting(120.0)
     assert not process.ended
     process.channel.close()
-    assert process.end(10.0) == "it ended with exit code 0"
+    assert process.end(60.0) == "it ended with exit code 0"
     assert not psutil.pid_exists(process.pid)
 
 
@@ -238,7 +238,7 @@ def test_the_spare_is_a_worker_like_any_other_that_ends_when_its_pipe_does():
 def test_what_is_told_of_a_process():
     process = WorkerProcess("host")
     try:
-        assert process.channel.waiting(60.0)
+        assert process.channel.waiting(120.0)
         assert not process.stopped
         assert all(seconds >= 0 for seconds in process.processor_waits().values())
         end(process.pid, signal.SIGSTOP)

@@ -27,7 +27,7 @@ def test_a_crowd_gets_what_is_shown_and_says_how_late(rooms, monkeypatch, capsys
     code = rooms.open(feed)
 
     async def test(address: str) -> None:
-        task = asyncio.create_task(crowd(f"ws://{address}/follow/{code}/ws", 5, 1.0))
+        task = asyncio.create_task(crowd(f"ws://{address}/follow/{code}/ws", 5, 3.0))
         await until(lambda: "there" in capsys.readouterr().out)
         shown = 0
         while not task.done():

@@ -106,7 +106,8 @@ def test_a_turn_ends_although_more_slices_are_asked_for(monkeypatch):
 
 def test_the_crossing_and_the_roofs_of_a_frame(scripted):
     scripted.seconds = lambda way, n: 1e-9 * n if way == "cpu_numpy" else 1e-7 * n**0.5
-    made = Crossover(backend="cpu_numba", least=100, most=10**6, per_decade=1, ways=["cpu_numpy", "cpu_numba"])
+    ways = ["cpu_numpy", "cpu_numba"]
+    made = Crossover(backend="cpu_numba", least=100, most=10**6, per_decade=1, ways=ways, longest=60)
     made.run()
     frame = made.frame()
     slow, fast = (picture.ways_of(frame)[way].series() for way in ("cpu_numpy", "cpu_numba"))

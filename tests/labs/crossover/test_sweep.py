@@ -137,16 +137,26 @@ def test_a_slow_way_of_a_quick_reference_is_skipped_at_its_first_n_and_others_ar
 
     def slow(a):
         seen.append(a.size)
-        time.sleep(1e-5 * a.size)
+        time.sleep(1e-4 * a.size)
         a += 1
 
     large, right = 10**6, workload("add_one").way("cpu_numpy")
     ways = planted("slow", slow), right
-    sweep = finish(Sweep(SweepPlan(workload("add_one"), ways, (large,), budget=1.0, longest=0.5)))
+    sweep = finish(Sweep(SweepPlan(workload("add_one"), ways, (large,), budget=1.0, longest=5.0)))
     assert sweep.points["cpu_numpy_slow", large].status == "skipped"
     assert "a call; " in sweep.points["cpu_numpy_slow", large].reason
     assert 0 < max(seen) < 10**4
     assert sweep.points[right.name, large].status == "measured"
+
+
+def test_what_others_compute_between_two_pieces_is_no_time_of_a_way_s_arrays(monkeypatch):
+    elsewhere = 0.0
+    monkeypatch.setattr(sweeps, "perf_counter", lambda: time.perf_counter() + elsewhere)
+    sweep = Sweep(plan(workload("add_one").way("cpu_numpy"), longest=1000.0))
+    for _ in sweep.measure():
+        elsewhere += 10_000.0
+    assert {point.status for point in sweep.points.values()} == {"measured"}
+    assert all(point.handling < 10_000 for point in sweep.points.values())
 
 
 def test_a_missing_way_says_what_installs_it():
