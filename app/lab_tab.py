@@ -157,6 +157,7 @@ class LabTab:
         if self._closed or self.drawn:
             return
         self.drawn = True
+        self.notices.seen()
         self.session.later(self.on_drawn)
         self.session.ready()
         self.session.document.add_periodic_callback(self._tick, TICK)

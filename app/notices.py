@@ -33,6 +33,7 @@ class Notices:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.panel = pn.Column(styles=PLACE, width=WIDTH, margin=0)
+        self._seen = False  # whether the browser has drawn the lab that they lie over
 
     def tell(self, kind: str, text: str) -> None:
         """Show `text`, whoever wrote it, as text; kind is "info", "success", "warning" or "error"."""
@@ -41,6 +42,16 @@ class Notices:
         )
         note.param.watch(partial(self._drop, note), "closed")
         self.panel.objects = [*self.panel.objects[1 - MOST :], note]
+        if self._seen:
+            self._count(note)
+
+    def seen(self) -> None:
+        """The browser has drawn the lab, for which a slow one needs longer than a note stays: they count from now."""
+        self._seen = True
+        for note in self.panel.objects:
+            self._count(note)
+
+    def _count(self, note: pmui.Alert) -> None:
         self.document.add_timeout_callback(partial(self._drop, note), LIFE)
 
     def _drop(self, note: pmui.Alert, *_: object) -> None:

@@ -340,6 +340,7 @@ class Page:
     def _begin(self) -> None:
         self._chosen_there()
         self._open()
+        self._choose_soon()  # what was chosen before there was a lab
         for problem in self._problems:
             self._notices().tell("warning", problem)
 

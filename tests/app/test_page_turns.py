@@ -80,6 +80,17 @@ def test_a_key_is_meant_for_the_lab_that_was_chosen_before_it(page):
     assert done == [1, "h"]
 
 
+def test_a_tab_that_is_chosen_before_the_page_has_a_lab_is_shown_once_it_has_one(page):
+    chosen, opened = [], SimpleNamespace(drawn=True)
+    page.labs, page.lab_tabs = (SimpleNamespace(LAB="a"), SimpleNamespace(LAB="b")), {"a": opened}
+    page.current, page.tabs, page._choose = None, SimpleNamespace(active=1), chosen.append
+    page._problems, page._open = [], lambda: setattr(page, "current", opened)
+    page._choose_soon()
+    page._begin()
+    page.document.turn()
+    assert chosen == [1]
+
+
 def test_a_wait_for_a_tab_that_is_left_before_it_was_drawn_ends_with_it(page):
     """Back leads to another lab while a click on a third one waits: it is over, and the next click is heard."""
     def opened(name):

@@ -40,6 +40,7 @@ def opened(planted, lasting):
     page.type("to", "10000")
     page.group("Measure")
     page.type("Budget of sampling  [s]", "2")
+    page.type("A call at most  [s]", "60")  # else a pause of 0.2 s has larger n left out
     page.choose("Points", "3 n a decade")
     page.group("Workload")
     return page

@@ -266,9 +266,15 @@ def zooming_asks_for_the_region_at_full_resolution(lab):
 def test_a_click_places_the_probe_the_line_can_be_dragged_and_the_wheel_zooms(lab):
     """Last of all in this tab, as none of it can be put back by hand."""
     find = "() => {{ const d = Bokeh.documents[0]; return d.get_model_by_name('{}').{}; }}"
-    x, y = middle(lab)
-    lab.page.mouse.click(x + 60, y + 60)
-    lab.until(lambda: lab.page.evaluate(find.format("probe point", "data.x[0]")) > 300)
+
+    def placed():
+        """Once the picture has the size that the window gives it."""
+        x, y = middle(lab)
+        lab.page.mouse.click(x + 60, y + 60)
+        lab.page.wait_for_timeout(500)  # longer than a double click
+        return lab.page.evaluate(find.format("probe point", "data.x[0]")) > 300
+
+    lab.until(placed)
 
     def location():
         return lab.page.evaluate(find.format("section field", "location"))

@@ -83,7 +83,7 @@ def test_a_link_brings_the_state_to_a_new_page(lab, page, screenshot, tmp_path):
     shown = field_of(lab)
     other.until(lambda: np.array_equal(field_of(other), shown))  # painted a moment after the step is told
     other.show("Film")
-    other.fill("Frames", 3000)  # it is still being made when it is cancelled
+    other.fill("Frames", 30_000)  # it is still being made when it is cancelled
     other.page.get_by_role("button", name="Make the film").click()
     other.until(lambda: other.page.locator(".job.running").count() == 1)
     other.page.wait_for_timeout(DRAWN)
@@ -208,7 +208,7 @@ def test_an_estimate_comes_before_the_film(lab):
 
 def test_a_film_can_be_paused_and_cancelled(lab):
     lab.show("Film")
-    lab.fill("Frames", 3000)
+    lab.fill("Frames", 30_000)
     lab.page.get_by_role("button", name="Make the film").click()
     lab.until(lambda: lab.page.locator(".job.running").count() == 1)
     lab.page.get_by_role("button", name="Pause", exact=True).last.click()
@@ -219,7 +219,7 @@ def test_a_film_can_be_paused_and_cancelled(lab):
 
 def test_numbers_and_estimates_do_not_wait_behind_a_film(lab):
     lab.show("Film")
-    lab.fill("Frames", 3000)
+    lab.fill("Frames", 30_000)
     for _ in range(2):  # one of them waits, on a machine of few cores
         lab.page.get_by_role("button", name="Make the film").click()
     lab.until(lambda: lab.page.locator(".job.running").count() >= 1)

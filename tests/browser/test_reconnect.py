@@ -56,7 +56,10 @@ def test_a_broken_connection_comes_back_and_loses_nothing(page, server, allowed_
     lab.pause()  # and what is said to the server arrives
 
 
-SOON = "() => { Math.random = () => -0.45; }"  # chance is a part of a page's pauses: they take a twentieth
+SOON = """() => {  // a page's pauses take a twentieth
+  const {ClientConnection: {prototype}} = Bokeh.require('client/connection'), {_reconnect_delay} = prototype;
+  prototype._reconnect_delay = function () { return _reconnect_delay.call(this) / 20; };
+}"""
 NO_SERVER = "ERR_CONNECTION_REFUSED", "Failed to connect to Bokeh server", "WebSocket is already in CLOSING"
 ASTRAY = """() => {
   window.old = true;

@@ -131,11 +131,11 @@ def test_hover_says_the_newest_value(lab):
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 3
     for _ in range(2):
         step(lab)
-        lab.page.mouse.move(x, y)
-        lab.page.mouse.move(x + 1, y)
         tip = lab.page.locator(".bk-tooltip-content, .bk-tooltip").filter(has_text="value").first
 
         def newest(tip=tip):
+            lab.page.mouse.move(x, y)
+            lab.page.mouse.move(x + 1, y)
             numbers = re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", tip.inner_text())
             if len(numbers) != 3:
                 return False
