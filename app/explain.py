@@ -1,13 +1,18 @@
 """Words of the page that explain themselves: under the pointer, with the keyboard's focus, and to a screen reader.
 
-`explained` marks them in HTML of ours, each where it first stands. static/explain.js shows the explanation in one tip
-for the whole page: a tip inside a column would be cut by it, and would go whenever the column is written anew.
+`explained` marks the words of WORDS in HTML of ours, each where it first stands; `term` marks any other words with an
+explanation of their own; LABELS explains those of the status bars. static/explain.js shows the explanation in one tip
+for the whole page: a tip inside a column would be cut by it, and would go whenever the column is written anew. The
+`title` of an element would reach neither the keyboard nor a screen reader.
 """
 
 from __future__ import annotations
 
 import re
-from html import escape
+from functools import lru_cache
+from html import escape, unescape
+
+from app.markup import filled
 
 # As the page writes a word -> what it means, for somebody who hears it for the first time.
 WORDS = {
@@ -20,15 +25,22 @@ WORDS = {
     "limit of what computes little.",
     "of FMA": "Of the most fused multiply-adds (a · b + c) a second that this device did, measured beside these times "
     "or in the week before.",
+    "median": "Median: half of the times are shorter, half are longer; a single slow run does not move it.",
     "noisy": "Noisy: the times scatter so much that the figure may change by a tenth or more. Other work disturbs it.",
     "recorded": "Recorded: measured earlier on another machine and kept with this program; not measured here and now.",
     "cited": "Cited: taken from somebody else's publication; neither measured here nor by this program.",
     "first estimate": "First estimate: from few timings so far. It becomes more certain as more of them come.",
     "Measuring": "Measuring: both ways are being timed in turn. The number stands here as soon as it means something.",
     "First call": "The first call may compile the kernel, and finds cold caches; it is in none of the other figures.",
+    "steps/s": "Steps a second: how often this way brings the whole grid forward by one step. More is faster.",
+    "pictures/s": "Pictures a second: how often this way computes the whole picture. More is faster.",
+    "curves/s": "Curves a second: how often this way computes the whole curve. More is faster.",
     "launch": "Launch: the time in which the processor asks the GPU to run a kernel, before it runs.",
+    "launch-bound": "Launch-bound: launching the kernels takes as long as they do. The time is that of the launches, "
+    "not of the kernels.",
     "compute": "Compute: the time of the kernels alone, without copying or drawing.",
     "levels": "Levels: making the field one byte a pixel, as large as the picture on the screen.",
+    "copy": "Copy: bringing the picture's bytes from the GPU's memory to that of the host.",
     "delivery": "Delivery: from the server's sending of a picture until this browser has painted it.",
     "frames/s": "Frames a second: pictures that this browser painted.",
     "dropped": "Dropped: pictures that were computed but never painted, as newer ones had come.",
@@ -38,28 +50,83 @@ WORDS = {
     "threads": "Threads: strands of one program that run at the same time, as a rule one for each core.",
     "thread": "Thread: one strand of a program; a single one uses a single core.",
     "ribbon": "Ribbon: the band in which the exact L-curve certainly lies. It narrows with every step.",
+    "products/s": "Products a second: multiplications of the matrix, or its transpose, by a vector. More is faster.",
     "products": "Products: multiplications of the matrix, or its transpose, by a vector.",
     "residual norm": "Residual norm ‖Ax − b‖: how far the solution is from explaining the data.",
     "precision": "Precision: how many digits the numbers have. Deep zooms need more than float64 has.",
     "zoom": "Zoom: the picture's height is 4 / zoom.",
 }
+# A whole label of a status bar -> what it means, where the bare word would mean too much to be explained everywhere.
+LABELS = {
+    "step": "Step: how many steps are done, of time for a field, of the bidiagonalisation for an L-curve.",
+    "r": "r = D Δt / Δx²: how far a step carries heat. Above the limit beside it the scheme is unstable.",
+    "error against exact": "Error against exact: relative difference from the solution in closed form, on the section.",
+    "error of the racing kernel": "Error of the racing kernel: relative difference of its cells, written while others "
+    "still read them, from the right ones.",
+    "not finite": "Not finite: cells that are infinite or no number any more, as a rule since the scheme is unstable.",
+    "pixel": "Pixel: the distance of two neighbouring pixels in the plane of c.",
+    "iterations": "Iterations: as many as are done at most before a point counts as inside the set.",
+    "samples": "Samples: points that are computed in each pixel; their mean is its colour, which smooths edges.",
+    "reference orbit": "Reference orbit: one orbit in many digits, from which all pixels of a deep view are computed.",
+    "picture": "Picture: how much of it is computed.",
+    "λ": "λ: the parameter that weighs a small solution against a small residual. Large is smooth, small is noisy.",
+    "‖Ax−b‖": "‖Ax − b‖, residual norm: how far the solution at this λ is from explaining the data.",
+    "‖x‖": "‖x‖, solution norm: how large the solution at this λ is. Noise that is let through makes it grow.",
+    "done": "Done: how much of the sweep over n is measured.",
+    "measuring for": "Measuring for: the seconds that this sweep has run.",
+    "of": "Of: the workload and the kind of number that are measured.",
+}
 _ANY = "|".join(re.escape(word) for word in sorted(WORDS, key=len, reverse=True))
 _WORD = re.compile(rf"(?<![\w/])({_ANY})(?![\w/])")
 _TAG = re.compile(r"(<[^>]*>)")
+_KEY = re.compile(r"data-term='([^']*)'")
 
 
-def explained(html: str) -> str:
-    """Return HTML of ours in which each of WORDS explains itself where it first stands; tags are left as they are."""
-    seen: set[str] = set()
+def term(html: str, about: str, key: str = "") -> str:
+    """Return HTML of ours, without spans, as words that explain themselves.
+
+    about: the explanation, as text, which a screen reader says in place of the words; key: told apart by it from all
+    others of one column, the words themselves by default.
+    """
+    name = key or unescape(re.sub(r"<[^>]*>", "", html))
+    name, words = escape(name, quote=True), escape(about, quote=True)
+    return f"<span class='term' tabindex='0' role='note' aria-label='{words}' data-term='{name}'>{html}</span>"
+
+
+def explained(html: str, seen: set[str] | None = None) -> str:
+    """Return HTML of ours in which each of WORDS explains itself where it first stands; tags are left as they are.
+
+    What `term` has marked already stays so where it first stands. seen: what stands before, and is added to.
+    """
+    known = set() if seen is None else seen
 
     def marked(found: re.Match[str]) -> str:
         """The word, with its explanation the first time."""
         word = found[1]
-        if word in seen:
+        if word in known:
             return word
-        seen.add(word)
-        about = escape(WORDS[word], quote=True)
-        return f"<span class='term' tabindex='0' role='note' aria-label='{about}' data-term='{word}'>{word}</span>"
+        known.add(word)
+        return term(word, WORDS[word])
 
-    parts = _TAG.split(html)
-    return "".join(part if part.startswith("<") else _WORD.sub(marked, part) for part in parts)
+    out: list[str] = []
+    within = kept = False  # a marked term, and whether its mark stays
+    for part in _TAG.split(html):
+        if part.startswith("<span class='term'"):
+            key = _KEY.search(part)
+            name = unescape(key[1]) if key else ""
+            within, kept = True, name not in known
+            known.add(name)
+            out += [part] if kept else []
+        elif within and part == "</span>":
+            within = False
+            out += [part] if kept else []
+        else:
+            out.append(part if within or part.startswith("<") else _WORD.sub(marked, part))
+    return "".join(out)
+
+
+@lru_cache(maxsize=256)
+def label_html(label: str) -> str:
+    """Return a label of a status bar as HTML, explained where that can be; kept, as the bar is written often."""
+    html = filled("{label}", label=label)
+    return term(html, LABELS[label]) if label in LABELS else explained(html)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite, nan
 
-from app.markup import filled
+from app.explain import term
+from app.markup import filled, plain
 from app.readout_html import giga, times
 from compute.measure.records import RecordedPair
 from compute.measure.rules import ComparisonRules
@@ -19,7 +20,7 @@ from compute.measure.verdict import Standing, Verdict
 
 ESTIMATE = "first estimate"
 ALIKE = 1.02  # times as fast, up to which nobody calls it faster: "1.00× slower" was said
-RECORDED = "An earlier run of fieldlab bench on that machine, kept with this program; not measured here."
+RECORDED = "an earlier run of fieldlab bench on that machine, kept with this program; not measured here."
 
 
 @dataclass(frozen=True)
@@ -81,17 +82,17 @@ def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None)
         words = filled("This computer: <b class='cpu'>{rate} {unit}</b>", rate=giga(here), unit=unit) + f"{estimate}. "
     if pair is None:
         return words
-    gpu, name = pair.gpu, filled("<span title='{about}'>{machine}", about=f"{RECORDED} {pair.gpu.date}, {pair.words}",
-                                 machine=pair.gpu.machine)  # fmt: skip
+    gpu, about = pair.gpu, f"{pair.gpu.machine}: {RECORDED} {pair.gpu.date}, {pair.words}"
+    name = term(filled("{machine}", machine=gpu.machine), plain(about), "machine")
     rate = filled("<b class='gpu recorded'>{rate}</b>", rate=giga(gpu.rate))
     if pair.same:
         factor = _factor(gpu.rate / here, rules) if isfinite(here) else f"{unit}."
-        return f"{words}{name}</span>, recorded: {rate}{', ' if isfinite(here) else ' '}{factor}"
+        return f"{words}{name}, recorded: {rate}{', ' if isfinite(here) else ' '}{factor}"
     where = filled(", recorded on {words}", words=pair.words)
     if pair.cpu is None:
-        return f"{words}{name}</span>{where}: {rate} {unit}."
+        return f"{words}{name}{where}: {rate} {unit}."
     beside = filled(", the processor beside it {rate}: ", rate=giga(pair.cpu.rate))
-    return f"{words}{name}</span>{where}: {rate}{filled(' {unit}', unit=unit)}{beside}" + _factor(
+    return f"{words}{name}{where}: {rate}{filled(' {unit}', unit=unit)}{beside}" + _factor(
         gpu.rate / pair.cpu.rate, rules
     )
 

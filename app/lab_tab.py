@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -14,11 +13,11 @@ from bokeh.document import Document
 from app.address import LabAddress
 from app.admission import session_limiter
 from app.bokeh_messages import changed_together
-from app.explain import explained
+from app.explain import label_html, term
 from app.export.restore import Restorer
 from app.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of
 from app.lean_plots import lighten
-from app.markup import filled
+from app.markup import filled, plain
 from app.notices import Notices
 from app.plot_words import PlotWords, name_plots
 from app.readout import Readout
@@ -42,12 +41,6 @@ COMPLETE = "Complete"  # running, with nothing left to do until a value changes
 UNTRIED = "Not run yet: press Run"  # paused, of a lab that does nothing before it is asked to
 
 
-@lru_cache(maxsize=256)
-def label_html(label: str) -> str:
-    """Return the label of a fact as HTML, explained where it can be; kept, as the bar is written often."""
-    return explained(filled("{label}", label=label))
-
-
 class StatusBar:
     """One line at the bottom of the main area, refreshed by `tick`; `facts` gives the lab's own numbers of a frame."""
 
@@ -66,8 +59,11 @@ class StatusBar:
             state, words = "complete", COMPLETE
         if state == "paused" and not session.busy and self._untried():
             words = UNTRIED
-        said = "<span class='state {state}' role='status' title='{detail}'>{words}</span>"
-        items = [filled(said, state=state, detail=session.detail, words=words)]
+        said = filled("{words}", words=words)
+        if session.detail and session.detail != words:
+            said = term(said, plain(f"{words}: {session.detail}"), "state")
+        head = filled("<span class='state {state}' role='status'>", state=state)
+        items = [f"{head}{said}</span>"]
         fact = "<b class='{kind}'>{text}</b></span>"
         items += [
             f"<span>{label_html(label)} {filled(fact, text=text, kind=kind)}" for label, text, kind in self._numbers()

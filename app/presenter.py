@@ -15,6 +15,7 @@ import param
 from panel.custom import JSComponent
 
 from app.controls import Dial
+from app.explain import explained
 from app.lab_tab import ACROSS, LabTab
 from app.lab_view import SaysHeadline
 from app.widgets import card_script
@@ -101,7 +102,8 @@ class PresenterBar(JSComponent):
             new["place"] = [dial.place(), dial.words()]
         readout = tab.readout
         if isinstance(readout, SaysHeadline):
-            new |= {"headline": readout.headline, "sentence": readout.sentence}
+            seen: set[str] = set()
+            new |= {"headline": explained(readout.headline, seen), "sentence": explained(readout.sentence, seen)}
         now = self.param.values()
         changed = {name: value for name, value in new.items() if now[name] != value}
         if changed:

@@ -27,7 +27,7 @@ from bokeh.models import BasicTicker
 from app import readout_html as html
 from app.admission import session_limiter
 from app.curve_plots import bokeh_figure
-from app.explain import explained
+from app.explain import explained, term
 from app.first_sentence import Fastest, sentence
 from app.lean_plots import rewrite
 from app.theme import ASSETS, LIGHT, colours, html_pane, keep_type, stylesheet
@@ -179,7 +179,8 @@ class Readout:
         live = self._window.measurement()
         evidence = self._evidence(verdict, live) if self._comparison else ""
         parts = html.parts(live, self._kind, self._session.gate.rate)
-        text = explained(f"<div class='readout'>{evidence}<h3>Parts of a live frame</h3>{parts}</div>")
+        head = term("Parts of a live frame", html.INCLUDED)
+        text = explained(f"<div class='readout'>{evidence}<h3>{head}</h3>{parts}</div>")
         if text != self._text.object:
             self._text.object = text
 

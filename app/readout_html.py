@@ -12,6 +12,7 @@ from html import escape
 from math import isfinite, log10, nan
 from typing import NamedTuple
 
+from app.explain import WORDS, term
 from compute.backends import backend
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Cache, Rate, why_above_roof
@@ -38,8 +39,7 @@ NEEDS = {
     "multiply-adds as the device does at most, measured now or within a week before; three where the kernel doubles by "
     "an integer addition. Only iterations that were done count.",
 }
-LAUNCH_BOUND = "Launching the kernels takes as long as they do: this is the time of the launches, not of the kernels"
-FIRST = "First step of a fresh lab; it holds compilation if nothing had compiled the kernel before. In no median."
+QUARTILES = "the ratios that the quartiles of both times allow, between which the middle half of the times lies."
 
 
 def headline(verdict: Verdict | None, why: str = "") -> str:
@@ -53,7 +53,7 @@ def headline(verdict: Verdict | None, why: str = "") -> str:
     if verdict.state != "agree" or speed is None:
         return f"{number(verdict)}{agreement}"
     noisy = " <span class='noisy'>noisy</span>" if speed.noisy else ""
-    interval = f"<p title='Ratios that the quartiles allow'>{allowed(speed)}{noisy}</p>"
+    interval = f"<p>{term(allowed(speed), f'{allowed(speed)}: {QUARTILES}', 'interval')}{noisy}</p>"
     if verdict.early:
         interval = "<p class='noisy'>first estimate, more samples follow</p>"
     reason = f"<p>{escape(why)}</p>" if why else ""
@@ -152,9 +152,10 @@ def others(figures: Iterable[Recorded], here: ComputedCase | None = None) -> str
         if here and work != here:
             note += f"; other work than here: {here.words}"
         source = figure.cited or f"{figure.backend} {figure.variant}, {figure.case}; not measured here"
+        about = term(escape(note), f"{WORDS[kind]} {source}", f"{kind} {figure.machine}")
         blocks.append(
-            f"<div class='way gpu' title='{escape(source)}'>{_line(figure.machine, giga(figure.rate))}"
-            f"{_bar(figure.rate, kind=kind)}<p class='quiet'>{escape(note)}</p></div>"
+            f"<div class='way gpu'>{_line(figure.machine, giga(figure.rate))}"
+            f"{_bar(figure.rate, kind=kind)}<p class='quiet'>{about}</p></div>"
         )
     return "".join(blocks)
 
@@ -163,8 +164,8 @@ def facts(lines: Iterable[Fact], rate: Rate, roofs: Roofs | None = None, kind: s
     """What a lab says of its newest frame, a line each; what is not known is left out. kind: of the live device."""
     known = roofs or Roofs()
     items = "".join(
-        f"<li title='{escape(fact.about)}'><span>{escape(fact.name)}{_why(fact, rate, known, kind)}</span>"
-        f"<b>{_value(fact, rate)}</b></li>"
+        f"<li><span>{term(escape(fact.name), f'{fact.name}: {fact.about}') if fact.about else escape(fact.name)}"
+        f"{_why(fact, rate, known, kind)}</span><b>{_value(fact, rate)}</b></li>"
         for fact in lines if isinstance(fact.value, str) or isfinite(fact.value)
     )  # fmt: skip
     return f"<ul class='facts'>{items}</ul>" if items else ""
@@ -189,12 +190,12 @@ def parts(measurement: Measurement | None, kind: str, frames_per_second: float) 
     items = "".join(f"<li class='{name}'>{PART_NAMES[name]} {duration(value)}</li>" for name, value in known.items())
     items += f"<li class='plain'>{frames_per_second:.0f} frames/s</li>"
     body = f"<div class='parts'>{bar}</div><ul class='legend'>{items}</ul>{launch_bound(measurement.launch_bound)}"
-    return f"<div class='{kind}' title='{escape(INCLUDED)}'>{body}</div>"
+    return f"<div class='{kind}'>{body}</div>"
 
 
 def launch_bound(bound: bool) -> str:
     """The mark of a time that is that of the launches, as HTML."""
-    return f" <span class='noisy' title='{LAUNCH_BOUND}'>launch-bound</span>" if bound else ""
+    return " <span class='noisy'>launch-bound</span>" if bound else ""
 
 
 def first_calls(standings: Iterable[Standing]) -> str:
@@ -204,7 +205,7 @@ def first_calls(standings: Iterable[Standing]) -> str:
         for standing in standings
         if standing.measurement is not None and isfinite(standing.measurement.first_call)
     ]
-    return f"<p class='quiet' title='{escape(FIRST)}'>First call: {', '.join(known)}</p>" if known else ""
+    return f"<p class='quiet'>First call: {', '.join(known)}</p>" if known else ""
 
 
 def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
@@ -221,8 +222,8 @@ def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
     roof = roofs.rates.get(variant.kind, nan)
     share = f", {roofs.share(part * rate.percent(speed, dtype, roof), variant.kind, rate)}" if isfinite(roof) else ""
     unit, size = COUNTED[rate.counted]
-    counted = f"{figure(part * rate.counted_per_second(speed, dtype) / size)}&nbsp;{unit}{share}"
-    counted = f"<span title='{escape(NEEDS[rate.counted])}'>{counted}</span>"
+    moved = f"{figure(part * rate.counted_per_second(speed, dtype) / size)}&nbsp;"
+    counted = f"{moved}{term(unit, f'{WORDS[unit]} {NEEDS[rate.counted]}')}{share}"
     rates = f"{thousands(measurement.steps_per_second)}&nbsp;{rate.step}s/s, {counted}"
     lines = f"<p>{spread}</p><p class='quiet'>{rates}</p>"
     return f"<div class='way {variant.kind}'>{_line(name, giga(speed))}{bar}{lines}</div>"
@@ -237,7 +238,8 @@ def named(standing: Standing) -> str:
 def _agreement(agreement: Agreement | None) -> str:
     if agreement is None:
         return "<p class='quiet'>results not yet compared</p>"
-    return f"<p title='{escape(agreement.about)}'>{escape(agreement.said)}</p>"
+    said = escape(agreement.said)
+    return f"<p>{term(said, f'{agreement.said}: {agreement.about}', 'agreement') if agreement.about else said}</p>"
 
 
 def _value(fact: Fact, rate: Rate) -> str:
@@ -356,7 +358,7 @@ def _measured(standing: Standing, reason: str) -> str:
     start, end = time_place(step.q1), time_place(step.q3)
     whisker = f"<u style='left:{start:.2f}%;width:{end - start:.2f}%'></u>"
     noisy = " <span class='noisy'>noisy</span>" if standing.measurement and standing.measurement.noisy else ""
-    title = f"{span(step.q1, step.q3)}, n {step.n}".replace("&nbsp;", " ")
+    title = f"{span(step.q1, step.q3)}, half of the {step.n} times lie between these"
     return _row(named(standing), standing.variant.kind, "measured", step.median, title, reason, whisker, noisy)
 
 
@@ -378,10 +380,12 @@ def _waiting(standing: Standing) -> str:
 def _row(
     name: str, kind: str, bar: str, seconds: float, title: str, reason: str = "", whisker: str = "", mark: str = ""
 ) -> str:
-    line = f"<div class='line'><span>{escape(name)}{mark}</span><b>{duration(seconds)}</b></div>"
+    time = duration(seconds)
+    about = term(time, f"{time}: {title}".replace("&nbsp;", " "), name)
+    line = f"<div class='line'><span>{escape(name)}{mark}</span><b>{about}</b></div>"
     track = f"<div class='track'><i class='{bar}' style='width:{time_place(seconds):.2f}%'></i>{whisker}</div>"
     why = f"<p class='quiet'>{escape(reason)}</p>" if reason else ""
-    return f"<div class='race {kind}' title='{escape(title)}'>{line}{track}{why}</div>"
+    return f"<div class='race {kind}'>{line}{track}{why}</div>"
 
 
 def _axis() -> str:

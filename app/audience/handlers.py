@@ -8,6 +8,7 @@ The Host and the Origin are asked for before (app/access.py), and no cookie or o
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from functools import cache
@@ -23,14 +24,18 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 from app.audience.broadcast import BROKEN
 from app.audience.feed import ACTS
 from app.audience.rooms import Feed, ViewerRefused, rooms
+from app.explain import LABELS, WORDS
 from app.frame_channel import unread
 from app.theme import DARK, LIGHT
 
 STATIC = Path(__file__).parent.parent / "static"
+WORDS_FILE = "words.js"  # the words of app/explain.py, which lie in no file of static/
 FILES = {
     "follow.js": "text/javascript",
     "lecturer.js": "text/javascript",
     "viewer.js": "text/javascript",
+    "explain.js": "text/javascript",
+    WORDS_FILE: "text/javascript",
     "follow.css": "text/css",
 }
 FOLLOW = re.compile(r"/follow/([A-Za-z]{0,12})(/ws)?", re.ASCII)
@@ -84,7 +89,9 @@ class ShellFile(RequestHandler):
 
 @cache
 def file_text(name: str) -> str:
-    """Return a file of static/; a style sheet begins with the colours of both schemes."""
+    """Return a file of static/, a style sheet with the colours of both schemes before it; or the words to explain."""
+    if name == WORDS_FILE:
+        return f"export const WORDS = {json.dumps(WORDS)};\nexport const LABELS = {json.dumps(LABELS)};\n"
     text = (STATIC / name).read_text(encoding="utf-8")
     if not name.endswith(".css"):
         return text

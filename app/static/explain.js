@@ -1,8 +1,32 @@
 // The tip of words that explain themselves (app/explain.py): one for the page, beside the word that is pointed at or has
 // the focus. The text around such a word is written anew every second; then its successor takes over the focus, before a
-// key that is pressed meanwhile is heard.
+// key that is pressed meanwhile is heard. Escape takes the tip away, and the focus stays.
 
 const GAP = 8, OFTEN = 200;                             // px around the tip; ms between looks whether its word is there
+
+// Mark words of the text below `root` that explain themselves, each where it first stands: {word: explanation}. seen:
+// those that stand before, and is added to.
+export function markWords(root, words, seen = new Set()) {
+  const known = Object.keys(words).sort((one, other) => other.length - one.length);
+  const any = known.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|');
+  const pattern = new RegExp(`(?<![\\p{L}\\d_/])(?:${any})(?![\\p{L}\\d_/])`, 'gu');
+  for (const node of root.querySelectorAll('[data-term]')) seen.add(node.dataset.term);
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), texts = [];
+  while (walker.nextNode()) if (!walker.currentNode.parentElement.closest('[data-term]')) texts.push(walker.currentNode);
+  for (const text of texts) {
+    for (const { 0: word, index } of [...text.data.matchAll(pattern)].reverse()) {  // the last first: places stay right
+      if (!text.data.slice(0, index).match(pattern)?.includes(word) && !seen.has(word)) {
+        const span = Object.assign(document.createElement('span'), { className: 'term', tabIndex: 0, textContent: word });
+        span.dataset.term = word;
+        span.setAttribute('role', 'note');
+        span.setAttribute('aria-label', words[word]);
+        text.splitText(index).deleteData(0, word.length);
+        text.after(span);
+        seen.add(word);
+      }
+    }
+  }
+}
 
 export function explainWords() {
   const tip = document.createElement('div');
@@ -10,11 +34,12 @@ export function explainWords() {
   tip.setAttribute('role', 'tooltip');
   tip.hidden = true;
   let word = null, root = null, timer = null;           // which word, where, and what looks after it
+  let dismissed = false;                                // by Escape, until something else is pointed at or focused
 
   const term = (event) => event.composedPath().find((node) => node.dataset?.term);
   const place = (element) => {
     const box = element.getBoundingClientRect();
-    tip.hidden = false;
+    tip.hidden = dismissed;
     const { width, height } = tip.getBoundingClientRect();
     const below = box.bottom + GAP + height < innerHeight;
     tip.style.left = `${Math.max(GAP, Math.min(box.left, innerWidth - width - GAP))}px`;
@@ -28,14 +53,15 @@ export function explainWords() {
   const look = (focused) => {
     const element = root?.querySelector(`[data-term="${CSS.escape(word)}"]`);
     if (!element?.isConnected || !element.checkVisibility()) return hide();
-    if (focused && root.activeElement !== element) element.focus({ preventScroll: true });
+    if (focused && !element.contains(root.activeElement)) element.focus({ preventScroll: true });
     place(element);
   };
   const show = (element, focused) => {
     clearInterval(timer);
+    if (element.dataset.term != word || element.getRootNode() != root) dismissed = false;
     word = element.dataset.term;
     root = element.getRootNode();
-    tip.textContent = element.getAttribute('aria-label');
+    tip.textContent = element.dataset.about ?? element.getAttribute('aria-label');
     place(element);
     timer = setInterval(() => look(focused), OFTEN);
   };
@@ -53,7 +79,8 @@ export function explainWords() {
     if (element) queueMicrotask(() => (element.isConnected ? hide() : look(true)));
   };
   const key = (event) => {
-    if (event.key == 'Escape' || event.key == 'Tab') hide();
+    if (event.key == 'Tab') hide();
+    if (event.key == 'Escape') dismissed = tip.hidden = true;
   };
   const listeners = { pointerover: over, focusin: focus, focusout: blur, keydown: key };
   for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);

@@ -1,5 +1,7 @@
 // A follower's page: the lecturer's picture and words, a way to the same lab, and a way out.
+import { explainWords, markWords } from './explain.js';
 import { definitions, heading, paragraphs, socketAddress, view } from './viewer.js';
+import { LABELS, WORDS } from './words.js';
 
 const ALOUD = 8000;                                         // ms between two descriptions for a screen reader
 const PARTS = ['lab', 'follow', 'ask', 'code', 'said', 'shown', 'picture', 'headline', 'sentence', 'story', 'values', 'try', 'aloud'];
@@ -18,6 +20,15 @@ const speak = () => {                                       // seldom, and only 
   }, Math.max(0, spokenAt + ALOUD - performance.now()));
 };
 
+explainWords();
+const explain = () => {                                     // each word where it first stands; whole labels of the numbers
+  const known = new Set();
+  for (const node of [parts.headline, parts.sentence, ...parts.values.querySelectorAll('dt')]) {
+    const label = node.tagName == 'DT' ? node.textContent : '';
+    markWords(node, label in LABELS ? { [label]: LABELS[label] } : WORDS, known);
+  }
+};
+
 let told = '';                                              // the story's step that is shown
 const shown = ({ lab, phase, headline, sentence, values, facts, story, link, away, waits }) => {
   parts.lab.textContent = lab ?? '';
@@ -25,6 +36,7 @@ const shown = ({ lab, phase, headline, sentence, values, facts, story, link, awa
   parts.sentence.textContent = sentence ?? '';
   const pairs = [...(values ?? []), ...(facts ?? [])];
   parts.values.replaceChildren(...definitions(pairs));
+  explain();
   parts.story.hidden = !story;
   const key = story ? JSON.stringify(story) : '';
   if (key != told) {

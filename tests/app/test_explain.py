@@ -1,13 +1,19 @@
-"""Words of the page explain themselves, once each, and nothing else of its HTML is changed."""
+"""Words of the page explain themselves, once each, and nothing else of its HTML is changed; no label has none."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import escape
 
 import pytest
 
-from app.explain import WORDS, explained
+from app import readout_html
+from app.explain import LABELS, WORDS, explained, label_html, term
+from app.lab_view import parts_of
+from compute.labs import LABS
+from compute.measure.statistics import Measurement
+from compute.measure.timing import PARTS, Timing
 
 
 def text(html: str) -> str:
@@ -42,3 +48,76 @@ def test_every_explanation_is_a_sentence_or_two_and_safe_in_an_attribute(word):
     assert about.endswith(".")
     assert 20 < len(about) < 160
     assert f"aria-label='{escape(about)}' data-term='{word}'" in explained(word)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_so_is_every_explanation_of_a_label(label):
+    about = LABELS[label]
+    assert about.endswith(".")
+    assert 20 < len(about) < 160
+    assert f"aria-label='{escape(about)}' data-term='{escape(label)}'" in label_html(label)
+
+
+def test_what_explains_itself_already_is_left_whole_where_it_first_stands():
+    own = term("<b>10</b> GB/s, noisy", "What it <is>.", "own")
+    html = explained(f"<p>{own} and noisy</p><p>{own}</p>")
+    assert f"<p>{own} and <span class='term'" in html
+    assert html.endswith("<p><b>10</b> GB/s, noisy</p>")
+    assert html.count("data-term") == 2
+
+
+def test_what_stands_before_is_not_explained_again():
+    seen: set[str] = set()
+    assert "data-term" in explained("noisy", seen)
+    assert explained("noisy, recorded", seen).count("data-term") == 1
+
+
+# What a lab says in special cases alone: facts that are added to those of its first frame.
+SPECIAL = {
+    "diffusion": {"exact_error": 1e-3, "racing_error": 1e-2, "nonfinite": 7.0},
+    "mandelbrot": {"samples": 4.0, "finished": 0.0},
+    "l_curve": {"products": 100.0, "seconds": 1.0, "steps": 50.0, "lam": 0.1, "residual": 1.0, "solution": 1.0},
+    "crossover": {},
+}
+NOTES = [{}, {"precision": "perturbation"}]  # in which a deep view of the set begins with its reference orbit
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
+def test_every_label_of_the_status_bars_has_an_explanation(lab):
+    running = lab(backend="cpu_numpy")
+    try:
+        running.advance(1)
+        frame = running.frame()
+    finally:
+        running.close()
+    special = replace(frame, facts={**frame.facts, **SPECIAL[lab.LAB]})
+    frames = [frame, *(replace(special, notes={**frame.notes, **notes}) for notes in NOTES)]
+    labels = {label for each in frames for label, _, _ in parts_of(lab).facts(each)}
+    assert labels
+    every = (*labels, "frames/s", "dropped", "latency")
+    assert [label for label in every if "data-term" not in label_html(label)] == []
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
+def test_every_unit_and_every_fact_of_the_readouts_has_an_explanation(lab):
+    rules = lab.benchmark().rules
+    if rules is None:  # the crossover's column has times alone; their marks are in the next test
+        return
+    running = lab(backend="cpu_numpy")
+    try:
+        running.advance(1)
+        told = rules.facts(running.values(), running.frame(), 1e10)
+    finally:
+        running.close()
+    assert [fact.name for fact in told if not fact.about.endswith(".")] == []
+    rate = rules.rate
+    unit, _ = readout_html.COUNTED[rate.counted]
+    words = (rate.unit, unit, f"of {readout_html.ROOFS[rate.roof]}", f"{rate.step}s/s")
+    assert [word for word in words if word not in WORDS] == []
+
+
+def test_every_part_of_a_live_frame_and_every_mark_has_an_explanation():
+    timing = Timing("gpu_cupy", "", 1, 100, **dict.fromkeys(PARTS, 1e-3))
+    shown = explained(readout_html.parts(Measurement.of([timing] * 9), "gpu", 30.0))
+    for mark in ("launch-bound", *readout_html.PART_NAMES.values(), "frames/s"):
+        assert f"data-term='{mark}'" in shown

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.controls import Dial
+from app.explain import explained
 from app.page import bars_with_room
 from app.presenter import NARROW, PRESENTING, PresenterBar
 
@@ -46,6 +47,14 @@ def test_it_shows_the_lab_s_buttons_slider_headline_and_sentence():
     assert bar.dials == [{"label": "r", "low": 0.0, "high": 0.25, "step": 0.005}]
     assert bar.place == [0.2, "0.200"]
     assert (bar.headline, bar.sentence) == ("<b>29×</b>", "<p>This computer</p>")
+
+
+def test_the_bar_s_words_explain_themselves_once():
+    words = "<b>Measuring</b>", "<p>Measuring; recorded: 12 Gcell/s</p>"
+    bar, _, _ = bar_of(SimpleNamespace(headline=words[0], sentence=words[1]))
+    assert bar.headline == explained(words[0])
+    assert "data-term='Measuring'" not in bar.sentence
+    assert all(f"data-term='{word}'" in bar.sentence for word in ("recorded", "Gcell/s"))
 
 
 def test_a_lab_from_outside_whose_column_has_no_headline_has_a_bar_all_the_same():

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from html import escape
+from html import escape, unescape
 
+from app.explain import explained, term
 from app.labs.crossover.labels import THIN, count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from compute.labs.crossover.claims import Conclusion
@@ -33,7 +34,8 @@ SENTENCE_STYLE = """
 .sentence .says b { color: var(--hue, inherit); }
 .sentence .how { color: var(--muted); font-size: var(--small, 14px); line-height: 1.4; margin: 0; flex: 1 1 0;
   min-height: 0; overflow: hidden auto; scrollbar-width: thin; }
-.sentence .how span { margin-right: 12px; } .sentence .how span:has(i) { white-space: nowrap; }
+.sentence .how span { margin-right: 12px; } .sentence .how .term { margin-right: 0; }
+.sentence .how span:has(i) { white-space: nowrap; }
 .sentence .how .bad { color: var(--bad); font-weight: 700; }
 .sentence i { display: inline-block; width: 12px; height: 12px; margin-right: 6px; box-sizing: border-box;
   border-radius: 50%; vertical-align: -1px; background: var(--muted); }
@@ -56,7 +58,7 @@ def sentence_html(model: SweepViewModel, running: bool, brief: bool = False) -> 
     says = f"<p class='says'>{_finding(model, running)}</p>"
     how = "" if brief else f"<p class='how'>{_status_line(model, running)}</p>"
     kind = "sentence brief" if brief else "sentence"
-    return f"<div class='{kind}'>{_progress_bar(model, running)}{says}{how}</div>"
+    return explained(f"<div class='{kind}'>{_progress_bar(model, running)}{says}{how}</div>")
 
 
 def _finding(model: SweepViewModel, running: bool) -> str:
@@ -108,12 +110,17 @@ def _without_time(line: ShownWay) -> str:
     """A way that has no time, at all or at some n, with the reason for who points at it; empty if it has them all."""
     if line.status in WITHOUT_TIME:
         said = f"{escape(line.label)} {line.status}: no time"
-        return f"<span class='bad' title='{escape(line.reason)}'>{said}</span>"
+        return f"<span class='bad'>{_why(said, line.reason)}</span>"
     gone = [spot for spot in line.points if spot.status in NOT_EVERYWHERE]
     if not gone:
         return ""
     said = f"{escape(line.label)} {gone[0].status} at n = {count(gone[0].n)}{' and more' if len(gone) > 1 else ''}"
-    return f"<span title='{escape(gone[0].reason)}'>{said}</span>"
+    return f"<span>{_why(said, gone[0].reason)}</span>"
+
+
+def _why(said: str, reason: str) -> str:
+    """HTML of ours that tells the reason to who points at it, comes to it with Tab, or hears it."""
+    return term(said, f"{unescape(said)}: {reason}") if reason else said
 
 
 def _thousands(words: str) -> str:

@@ -1,6 +1,7 @@
 """The ways of a workload as a list: mark, name, state, whether each is drawn.
 
-A way that cannot run here is grey and says why.
+A way that cannot run here is grey and says why. What a way is, or why it has no time, it tells under the pointer, with
+the focus on its box, and to a screen reader.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 import param
 from panel.custom import JSComponent
 
+from app.explain import WORDS
 from app.labs.crossover.labels import duration, way_styles
 from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.workload import Way
@@ -72,7 +74,9 @@ class WayList(JSComponent):
           item.className = `${each.kind} ${each.off ? 'off' : ''}`;
           box.checked = each.on;
           box.disabled = each.off;
-          label.title = each.title;
+          label.dataset.term = each.way;
+          label.dataset.about = each.title;
+          box.setAttribute('aria-description', each.title);
           label.replaceChildren(box, part('sign', each.sign), part('name', each.name),
             part(`state ${each.tone}`, each.state));
           said.hidden = !each.why;
@@ -130,7 +134,7 @@ def list_items(
                 "off": bool(missing),
                 "state": "" if missing else words,
                 "tone": tone,
-                "title": missing or reason or way.exhibit or way.summary,
+                "title": missing or " ".join(filter(None, (reason or way.exhibit or way.summary, WORDS.get(tone, "")))),
                 "why": missing if last else "",
                 "install": way.backend.install if last and helps.get(way.backend.install) == way.backend else "",
             }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -20,6 +21,7 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 from app.audience import handlers
 from app.audience.broadcast import BROKEN, ENDED, UNKNOWN
 from app.audience.rooms import Rooms
+from app.explain import LABELS, WORDS
 from tests.app.audience.test_rooms import Fed
 from tests.app.test_access import SERVED
 from tests.app.test_access import serving as serving_itself
@@ -292,3 +294,10 @@ def test_foreign_hosts_and_origins_are_refused_here_too():
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "no-referrer"
     assert "frame-ancestors 'self'" in headers["Content-Security-Policy"]
+
+
+def test_a_follower_s_script_finds_every_module_that_it_imports_and_the_words_of_the_page():
+    imported = re.findall(r"from '\./([a-z]+\.js)'", handlers.file_text("follow.js"))
+    assert {"explain.js", "words.js", "viewer.js"} <= set(imported) <= set(handlers.FILES)
+    words, labels = re.findall(r"= (\{.*\});$", handlers.file_text("words.js"), re.MULTILINE)
+    assert (json.loads(words), json.loads(labels)) == (WORDS, LABELS)

@@ -16,6 +16,7 @@ import pytest
 from bokeh.models import LogAxis, Range1d
 
 from app.curve_plots import LogWindow
+from app.explain import WORDS
 from app.labs.crossover.findings import finding_html, sentence_html, verdicts
 from app.labs.crossover.labels import count, duration, rate, way_styles
 from app.labs.crossover.programs import highlighted, trap_result
@@ -179,8 +180,10 @@ def test_a_way_that_disagrees_has_no_line_and_says_so():
                       "cpu_numpy": ShownWay("cpu_numpy", "NumPy", "host", tuple(right))}  # fmt: skip
     model.lines = [TimeCurve(NUMPY, model.measured["cpu_numpy"].series())]
     said = sentence_html(model, running=False)
-    assert "<span class='bad' title='differs by 1e-3 &lt;&amp;'>Numba disagrees: no time</span>" in said
-    assert "<span title='too slow'>NumPy skipped at n = 1\u202f000</span>" in said
+    assert "tabindex='0' role='note' aria-label='Numba disagrees: no time: differs by 1e-3 &lt;&amp;'" in said
+    assert ">Numba disagrees: no time</span></span>" in said
+    assert "aria-label='NumPy skipped at n = 1\u202f000: too slow'" in said
+    assert "title=" not in said
     assert state(model.measured["cpu_numba"]) == ("disagrees", "bad", "differs by 1e-3 <&")
     assert state(model.measured["cpu_numpy"])[0] == "100\u202fµs"
     assert "Numba" not in "".join(point_columns(model.time_plot_content(), LIGHT)["name"])
@@ -209,7 +212,19 @@ def test_a_reason_and_an_install_line_stand_once_for_all_ways_of_a_library():
     assert [item["off"] for item in items] == [False, True, True]
     assert [item["on"] for item in items] == [True, False, False]
     assert [item["why"] for item in items] == ["", "", "no such library"]
-    assert (items[0]["state"], items[0]["tone"], items[0]["title"]) == ("1 ms", "noisy", "why")
+    assert (items[0]["state"], items[0]["tone"], items[0]["title"]) == ("1 ms", "noisy", f"why {WORDS['noisy']}")
+    assert list_items(ways, [], {"cpu_numpy": ("1 ms", "", "why")})[0]["title"] == "why"
+
+
+def test_the_words_of_the_marks_explain_themselves_above_the_plot():
+    model = SweepViewModel(SimpleNamespace(values={
+        "workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 100, "split": False,
+        "evict": False, "budget": 1.0}))  # fmt: skip
+    model.lines = [line(NUMPY, {10: 1e-6}, noisy=frozenset({10})),
+                   line(CUPY, {10: 1e-7}, machine="GPU Q", date="2026-01-02")]  # fmt: skip
+    said = sentence_html(model, running=False)
+    assert all(f"data-term='{word}'" in said for word in ("noisy", "recorded"))
+    assert ("data-term='cited'" in said) == bool(model.cited)
 
 
 def test_the_parts_of_a_time_add_up_to_it():
