@@ -34,9 +34,16 @@ export function explainWords() {
   tip.setAttribute('role', 'tooltip');
   tip.hidden = true;
   let word = null, root = null, timer = null;           // which word, where, and what looks after it
+  let focusing = false;                                 // whether it is told as it has the focus, not the pointer
   let dismissed = false;                                // by Escape, until something else is pointed at or focused
 
   const term = (event) => event.composedPath().find((node) => node.dataset?.term);
+  const named = (where, name) => where.querySelector(`[data-term="${CSS.escape(name)}"]`);
+  const active = () => {                                // what has the focus, in whichever shadow tree
+    let node = document.activeElement;
+    while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+    return node ?? document.body;
+  };
   const place = (element) => {
     const box = element.getBoundingClientRect();
     tip.hidden = dismissed;
@@ -50,10 +57,10 @@ export function explainWords() {
     tip.hidden = true;
     word = root = null;
   };
-  const look = (focused) => {
-    const element = root?.querySelector(`[data-term="${CSS.escape(word)}"]`);
+  const look = () => {
+    const element = root && named(root, word);
     if (!element?.isConnected || !element.checkVisibility()) return hide();
-    if (focused && !element.contains(root.activeElement)) element.focus({ preventScroll: true });
+    if (focusing && !element.contains(active())) return hide();
     place(element);
   };
   const show = (element, focused) => {
@@ -61,14 +68,21 @@ export function explainWords() {
     if (element.dataset.term != word || element.getRootNode() != root) dismissed = false;
     word = element.dataset.term;
     root = element.getRootNode();
+    focusing = focused;
     tip.textContent = element.dataset.about ?? element.getAttribute('aria-label');
     place(element);
-    timer = setInterval(() => look(focused), OFTEN);
+    timer = setInterval(look, OFTEN);
   };
-  const over = (event) => {
+  const showFocused = () => {
+    const element = active().closest('[data-term]');
+    if (element) show(element, true);
+    else hide();
+  };
+  // Not at `pointerover`, which says where the pointer comes from: the document is told of none within one shadow tree.
+  const point = (event) => {
     const element = term(event);
-    if (element) show(element, false);
-    else if (word && !term({ composedPath: () => [document.activeElement?.shadowRoot?.activeElement ?? document.body] })) hide();
+    if (element && (element.dataset.term != word || element.getRootNode() != root)) show(element, false);
+    else if (!element && word && !focusing) showFocused();
   };
   const focus = (event) => {
     const element = term(event);
@@ -76,13 +90,17 @@ export function explainWords() {
   };
   const blur = (event) => {
     const element = term(event);                        // written anew, it is told while it is still connected
-    if (element) queueMicrotask(() => (element.isConnected ? hide() : look(true)));
+    if (!element) return;
+    const { term: name } = element.dataset, where = element.getRootNode();
+    queueMicrotask(() => (element.isConnected ? look() : named(where, name)?.focus({ preventScroll: true })));
   };
   const key = (event) => {
-    if (event.key == 'Tab') hide();
     if (event.key == 'Escape') dismissed = tip.hidden = true;
+    if (event.key != 'Tab') return;
+    hide();
+    setTimeout(showFocused);                            // the document is not told of this either: see `point`
   };
-  const listeners = { pointerover: over, focusin: focus, focusout: blur, keydown: key };
+  const listeners = { pointermove: point, pointerdown: point, focusin: focus, focusout: blur, keydown: key };
   for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);
   document.body.append(tip);
   return () => {

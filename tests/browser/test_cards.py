@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from app.explain import LABELS, WORDS
 from tests.browser.axe import faults
 from tests.browser.lab_page import OPENING
 
@@ -156,6 +157,46 @@ def test_a_word_that_is_written_anew_never_loses_the_focus(resting):
     resting.key(" ")  # its parts of a frame are written every second
     page.locator("[data-term=compute]").first.wait_for()
     assert page.evaluate(LOST, "compute") == "kept"
+
+
+def tip_is(resting, about):
+    """Wait until the page's one tip shows `about`, or is hidden if that is None."""
+    tip = resting.page.locator(".tip")
+    if about is None:
+        resting.until(lambda: not tip.is_visible())
+    else:
+        resting.until(lambda: tip.is_visible() and tip.text_content() == about)
+
+
+def test_a_word_explains_itself_under_the_pointer_and_with_the_focus(resting):
+    """Also a word that the readout writes anew every second, and one of the status bar."""
+    page = resting.page
+    page.get_by_role("tab", name="Diffusion").click()
+    resting.until(lambda: resting.fact("heat") > 0)
+    page.mouse.move(0, 0)
+    tip_is(resting, None)
+    for word, about in {"heat": WORDS["heat"], "r": LABELS["r"], "compute": WORDS["compute"]}.items():
+        term = page.locator(f"[data-term={word}]").first
+        page.get_by_role("note", name=about, exact=True).first.wait_for()  # what a screen reader says of it
+        term.hover()
+        tip_is(resting, about)
+        box, place = page.locator(".tip").bounding_box(), page.viewport_size
+        assert 0 <= box["x"] <= place["width"] - box["width"]
+        assert 0 <= box["y"] <= place["height"] - box["height"]
+        page.mouse.move(0, 0)
+        tip_is(resting, None)
+    term, following = page.locator("[data-term=step]").first, LABELS["r"]
+    term.focus()
+    tip_is(resting, LABELS["step"])
+    page.keyboard.press("Escape")
+    tip_is(resting, None)
+    assert term.evaluate("(node) => node.getRootNode().activeElement === node")  # it stays where it is
+    page.keyboard.press("Tab")
+    tip_is(resting, following)
+    page.keyboard.press("Shift+Tab")
+    tip_is(resting, LABELS["step"])
+    page.get_by_role("button", name="About this lab").focus()
+    tip_is(resting, None)
 
 
 HOLD_PAINTING = """() => {
