@@ -31,7 +31,7 @@ from app.markup import filled
 from app.notices import Notices
 from app.panel_workarounds import component_stylesheets, font_files, load_early, never_busy
 from app.plot_words import numbers_html
-from app.presenter import NARROW, PRESENTING, PresenterBar
+from app.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar
 from app.race import RaceTrack
 from app.stories import StoryTeller
 from app.system_card import SystemCard
@@ -54,7 +54,7 @@ DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
 STORY_ROOM = 700  # px of it from which the picture stands beside a story; in a narrower one the story lies over it
 DIALOG = "MuiDialog-root"  # CSS class of a dialog, which closes at Escape by itself
-LOW = 560  # px of window height below which presenter mode keeps its type small, as in assets/style.css
+ROOM_FOR_LARGE = (600, 560)  # px of window size below which presenter mode keeps its type small, as in style.css
 IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
 HEADER_ROW = "@media (max-width: 899px) { * { margin-left: 0 !important; margin-right: 0 !important; } }"
 # The header of a phone is scrolled beside its first button, labs first, and fades out at the right, where more follows;
@@ -82,15 +82,14 @@ HEADER_TABS = {
 HEADER_ICONS = {IN_NARROW: {"& .material-icons": {"fontSize": "22px"}}}
 HIDDEN = {"display": "none !important"}
 OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture, which keeps its place
+    "& > nav .MuiDrawer-paper": {"boxSizing": "border-box", "paddingBottom": "var(--bar-high, 0px)"},
     IN_NARROW: {
         "& > header .MuiToolbar-root": {"paddingLeft": "14px", "paddingRight": "14px"},
         "& > header .MuiIconButton-edgeStart": {"marginRight": "4px"},
         "& > header .MuiToolbar-root > .MuiBox-root": {"minWidth": 0},
         "& > nav": {"position": "fixed", "left": 0, "top": 0, "zIndex": 1200, "pointerEvents": "none"},
         "& > nav:last-of-type": {"left": "auto", "right": 0},
-        "& > nav .MuiDrawer-paper": {
-            "pointerEvents": "auto", "boxSizing": "border-box", "paddingBottom": "var(--bar-high, 0px)"
-        },
+        "& > nav .MuiDrawer-paper": {"pointerEvents": "auto"},
         "& > main": {"marginLeft": "0 !important", "marginRight": "0 !important", "width": "100%"},
     },
     "@media (max-width: 1099px)": {"& > header a:has(img.logo)": HIDDEN},
@@ -278,14 +277,16 @@ class Page:
     @property
     def _bar_mode(self) -> str:
         """Why the bar at the bottom is shown outside of presenter mode; "": it is not."""
-        return {"none": "", "minimal": NARROW, FULL: "" if self._roomy[0] else NARROW}[self.level]
+        return bar_mode(self._window[0], self.level, self.template.contextbar_open)
 
     @property
     def _room(self) -> Size:
         """(width, height) in px of the main area."""
         page, overlaid = self.template, self._window[0] < SIDE_ROOM
         told = self.stories.open and self._window[0] >= STORY_ROOM
-        below = self.bar.height_px if self.bar.mode else 0 if self.level == "none" else STATUS
+        below = self.bar.height_px if self.bar.mode else 0
+        if self.bar.mode == STATEMENT or (not self.bar.mode and self.level != "none"):
+            below += STATUS
         bars = page.sidebar_open and not overlaid, page.contextbar_open and (told or not overlaid)
         return view_size(self._window, *bars, below, HEADER if self.level == FULL else 0)
 
@@ -300,6 +301,8 @@ class Page:
         """The room, the scheme or the type size has changed: the lab follows when all that goes with it has, too."""
         self.browser.dark = self.template.dark_theme
         if self.current is not None:
+            if not self.browser.presenter:
+                self.bar.show(self._bar_mode)
             self.current.session.later(partial(self._fit, self.current))
 
     def _fit(self, tab: LabTab) -> None:
@@ -314,8 +317,9 @@ class Page:
 
     @property
     def _large(self) -> bool:
-        """Whether type is scaled up: in presenter mode, unless the window is so low that the picture had no room."""
-        return self.browser.presenter and self._window[1] >= LOW
+        """Whether type is scaled up: in presenter mode, unless the window is so small that the picture had no room."""
+        width, height = self._window
+        return self.browser.presenter and width >= ROOM_FOR_LARGE[0] and height >= ROOM_FOR_LARGE[1]
 
     # -- labs
 
@@ -663,6 +667,18 @@ class Page:
             self.bar.show(PRESENTING if on else self._bar_mode)
             self.system.present(on)
             self._arrange()
+
+
+def bar_mode(width: int, level: str, readout_open: bool) -> str:
+    """Why the bar at the bottom is shown in a window of `width` px, outside of presenter mode; "": it is not.
+
+    A closed readout leaves its number and its sentence there: they are what a room reads first. level: see app.address.
+    """
+    if level != FULL:
+        return MINIMAL if level == "minimal" else ""
+    if width < SIDE_ROOM:
+        return NARROW
+    return "" if readout_open else STATEMENT
 
 
 def bars_with_room(width: int) -> tuple[bool, bool]:

@@ -1,12 +1,15 @@
-"""The bar at the bottom of the page: a lab's main controls, and what a lecturer needs beside them.
+"""The bar at the bottom of the page: the headline with its sentence, a lab's main controls, what a lecturer needs.
 
 Presenter mode shows it, where the bars beside the picture are closed, and so does a window that has no room for those.
-It has the lab's buttons, one slider of a choice, and the headline; in presenter mode also what is laid over the
-pictures: freeze, spotlight, pen. static/presenter.js draws all of it. A button does what its key does.
+It has the readout's large number and first sentence, the lab's buttons and one slider of a choice; in presenter mode
+also what is laid over the pictures: freeze, spotlight, pen. A window that has room for the side bar, but none for the
+readout, has the number and the sentence alone, above the status bar. static/presenter.js draws all of it. A button
+does what its key does.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +25,9 @@ from app.widgets import card_script
 
 STATIC = Path(__file__).parent / "static"
 PRESENTING, NARROW = "presenting", "narrow"
+MINIMAL = "minimal"  # as in a narrow window, without the sentence: in a frame of a slide
+STATEMENT = "statement-alone"  # the headline and the sentence alone, above the status bar
+BECAUSE = re.compile(r"(, because [^<]*)\.")
 
 
 class PresenterBar(JSComponent):
@@ -31,7 +37,9 @@ class PresenterBar(JSComponent):
     are the keys of presenter mode and what each does.
     """
 
-    mode: Any = param.Selector(default="", objects=["", NARROW, PRESENTING], doc="Why it is shown; empty: it is not.")
+    mode: Any = param.Selector(
+        default="", objects=["", NARROW, MINIMAL, STATEMENT, PRESENTING], doc="Why it is shown; empty: it is not."
+    )
     acts = param.List(default=[], doc="[key, word, what it does] of each button of the lab.")
     dials = param.List(default=[], item_type=dict, doc="label, low, high and step of each slider there is.")
     dial = param.Integer(default=0, doc="Which of them is shown.")
@@ -103,7 +111,8 @@ class PresenterBar(JSComponent):
         readout = tab.readout
         if isinstance(readout, SaysHeadline):
             seen: set[str] = set()
-            new |= {"headline": explained(readout.headline, seen), "sentence": explained(readout.sentence, seen)}
+            new["headline"] = explained(readout.headline, seen)
+            new["sentence"] = explained(with_reason_apart(readout.sentence), seen)
         now = self.param.values()
         changed = {name: value for name, value in new.items() if now[name] != value}
         if changed:
@@ -128,3 +137,8 @@ class PresenterBar(JSComponent):
         if isinstance(height, int) and 0 <= height <= 4096:
             self.height_px = height
             self._grown()
+
+
+def with_reason_apart(sentence: str) -> str:
+    """Return the sentence, as HTML, with its clause of the reason as an element that a small window leaves out."""
+    return BECAUSE.sub(r"<span class='why'>\1</span>.", sentence, count=1)

@@ -1,6 +1,7 @@
 // The presenter's bar and what is laid over the pictures: frozen canvases, a spotlight, the strokes of a pen.
 // Keys do the same as the buttons: both go to the server, which says in the model's properties what is on.
 
+const STATUS = 40;                                      // px of height of the line at the bottom
 const STROKE = 5, OUTLINE = 3;                          // px of a line of the pen, and of the dark edge around it
 const INK = '#3df5ff', EDGE = '#10181f';                // seen on dark, bright and white pictures
 const TOOLS = [                                         // key, name, what it does, the lines of its symbol
@@ -25,6 +26,7 @@ export function render({ model }) {
   const whole = make('div', {}, ice, veil, paper, bar);
   const send = (key) => model.send_msg({ key });
   const presenting = () => model.mode == 'presenting';
+  const aboveStatus = () => model.mode == 'statement-alone';
 
   // -- the bar
 
@@ -43,11 +45,14 @@ export function render({ model }) {
   const slider = make('input', { type: 'range' });
   const dial = make('div', { className: 'dial' }, name, chooser, slider, value);
   const headline = make('div', { className: 'said' }), sentence = make('div', { className: 'because' });
+  const statement = make('section', { className: 'statement' }, headline, sentence);
+  const controls = make('div', { className: 'controls' }, acts, dial, tools);
   const clock = make('time', { className: 'clock', title: 'Time of day, and since presenter mode began' });
   const room = make('span', { className: 'room', title: 'The code of the room, and how many follow' });
-  bar.setAttribute('role', 'toolbar');
-  bar.setAttribute('aria-label', 'Controls of the lab');
-  bar.append(sentence, acts, dial, headline, tools);
+  statement.setAttribute('aria-label', 'What was measured');
+  controls.setAttribute('role', 'toolbar');
+  controls.setAttribute('aria-label', 'Controls of the lab');
+  bar.append(statement, controls);
   for (const [key, words, about, lines] of TOOLS) {
     const made = button(key, words, `${words}: ${about}`, tools);
     made.setAttribute('aria-label', words);
@@ -99,6 +104,8 @@ export function render({ model }) {
   const drawWords = () => {
     headline.innerHTML = model.headline;
     sentence.innerHTML = model.sentence;
+    statement.hidden = !model.headline && !model.sentence;
+    hide();
   };
 
   // -- over the pictures
@@ -178,21 +185,32 @@ export function render({ model }) {
     const now = new Date(), seconds = Math.floor((performance.now() - began) / 1000);
     clock.textContent = `${two(now.getHours())}:${two(now.getMinutes())}  ${Math.floor(seconds / 60)}:${two(seconds % 60)}`;
   };
-  let told = null;
+  let told = null, place = '';
+  // The statement never gets lower in one lab and window: with each number that is longer the plots would jump.
+  const keepHeight = () => {
+    const now = [innerWidth, innerHeight, model.mode, ...model.dials.map(({ label }) => label)].join();
+    if (now != place) statement.style.minHeight = '0';
+    place = now;
+    const { height } = statement.getBoundingClientRect();
+    if (height > parseFloat(statement.style.minHeight)) statement.style.minHeight = `${height}px`;
+  };
   const measure = () => {
-    const height = bar.hidden ? 0 : Math.ceil(bar.getBoundingClientRect().height);
+    keepHeight();
+    const height = bar.hidden ? 0 : Math.ceil(bar.getBoundingClientRect().height), root = document.documentElement.style;
+    const status = !presenting() && (bar.hidden || aboveStatus());
     whole.style.setProperty('--bar', `${height}px`);
-    document.documentElement.style.setProperty('--bar-high', `${height}px`);      // what lies over the page ends above it
-    document.documentElement.style.setProperty('--chip', bar.hidden ? 'visible' : 'hidden');     // app/static/audience.js
-    document.documentElement.style.setProperty('--status', bar.hidden && !presenting() ? 'flex' : 'none');
+    root.setProperty('--bar-high', `${height && height + STATUS * aboveStatus()}px`);     // what lies over the page ends above it
+    root.setProperty('--chip', status ? 'visible' : 'hidden');                            // app/static/audience.js
+    root.setProperty('--status', status ? 'flex' : 'none');
     if (height != told) {
       told = height;
       model.send_msg({ height });
     }
     ink();
   };
+  const hide = () => { bar.hidden = model.mode == '' || model.hidden || aboveStatus() && statement.hidden; };
   const show = () => {
-    bar.hidden = model.mode == '' || model.hidden;
+    hide();
     bar.className = `bar ${model.mode}`;
     ice.hidden = paper.hidden = !presenting();
     layers();

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.address import FULL
 from app.controls import Dial
 from app.explain import explained
-from app.page import bars_with_room
-from app.presenter import NARROW, PRESENTING, PresenterBar
+from app.page import bar_mode, bars_with_room
+from app.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar, with_reason_apart
 
 
 class Lab:
@@ -117,3 +118,35 @@ WINDOWS = {390: (False, False), 899: (False, False), 900: (True, False), 1179: (
 @pytest.mark.parametrize(("width", "bars"), WINDOWS.items())
 def test_a_window_has_the_bars_that_it_has_room_for(width, bars):
     assert bars_with_room(width) == bars
+
+
+SAID = "<p class='first'>This computer: <b class='cpu'>2.2</b>. NVIDIA H200: 266, <b>121× as fast</b>{}</p>"
+
+
+@pytest.mark.parametrize(
+    ("end", "apart"),
+    [
+        (", because all is near. (first estimate)", "<span class='why'>, because all is near</span>. (first estimate)"),
+        (", because 2.5 &lt; 3.", "<span class='why'>, because 2.5 &lt; 3</span>."),
+        (".", "."),
+    ],
+)
+def test_the_reason_is_apart_so_that_a_small_window_can_leave_it_out(end, apart):
+    assert with_reason_apart(SAID.format(end)) == SAID.format(apart)
+
+
+SHELL_MODES = {
+    (390, FULL, False): NARROW,
+    (899, FULL, False): NARROW,
+    (900, FULL, False): STATEMENT,
+    (1180, FULL, True): "",
+    (1180, FULL, False): STATEMENT,
+    (1280, "minimal", False): MINIMAL,
+    (1280, "none", False): "",
+}
+
+
+@pytest.mark.parametrize(("window", "mode"), SHELL_MODES.items())
+def test_what_is_said_first_stays_where_the_readout_is_closed(window, mode):
+    width, level, readout_open = window
+    assert bar_mode(width, level, readout_open) == mode

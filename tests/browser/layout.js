@@ -1,9 +1,10 @@
-// What is wrong with how a page is laid out now: text too small, cut, covered, or over other text; and its plots, or
-// these alone.
+// What is wrong with how a page is laid out now: text too small, cut, covered, or over other text; its plots, or these
+// alone; and what it says first: its headlines and its first sentences, and whether they can be read.
 (plotsAlone) => {
   const SMALLEST = 13.5;                                // px: 14, less what an accordion's animation leaves
   const HEADER = 72;                                    // px of the header, and half a line of text
-  const STATUS = 60;                                    // px of the line at the bottom, and half a line of text
+  const SAID = ['headline', 'first', 'says'];           // the readout's number and sentence, the finding of a crossover
+  const STATUS = 40, LINE = 20;                         // px of the line at the bottom, and of a line of text
   const all = [], walk = (root) => {
     for (const node of root.querySelectorAll('*')) {
       all.push(node);
@@ -15,6 +16,8 @@
   const above = function* (node) { for (let one = up(node); one; one = up(one)) yield one; };
   const within = (node, other) => node === other || [...above(node)].includes(other);
   const shown = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+  const bar = all.find((node) => node.classList.contains('bar') && getComputedStyle(node).position == 'fixed' && shown(node));
+  const ground = bar ? bar.getBoundingClientRect().top : innerHeight;
   const deepest = (x, y) => {
     let node = document.elementFromPoint(x, y);
     for (let inner; node?.shadowRoot && (inner = node.shadowRoot.elementFromPoint(x, y)) && inner !== node;) node = inner;
@@ -36,7 +39,7 @@
   const fate = ({ node, box }) => {
     const x = box.left + box.width / 2, y = box.top + box.height / 2;
     const drawer = [...above(node)].some((one) => one.classList.contains('MuiDrawer-paper'));
-    if (drawer && (y > innerHeight - STATUS || y < HEADER)) return 'scrolled';     // below the line at the bottom, or above
+    if (drawer && (y > Math.min(ground, innerHeight - STATUS) - LINE || y < HEADER)) return 'scrolled';     // below the line at the bottom, or above
     let scrolled = false;                               // by a part around it, within which it is in sight
     for (const one of [node, ...above(node)]) {
       if (one === document.body || one === document.documentElement) continue;
@@ -54,10 +57,13 @@
   };
   const fates = new Map(texts.map((text) => [text, fate(text)]));
   const seen = texts.filter((text) => fates.get(text) == 'seen');
-  const covered = seen.flatMap(({ node, lines, words }) => {
+  const hidden = new Set();
+  const covered = seen.flatMap((text) => {
+    const { node, lines, words } = text;
     const line = lines.find((one) => one.width > 1);    // the middle of a box of several lines can be another text's
     const top = deepest(line.left + line.width / 2, line.top + line.height / 2);
     if (!top || getComputedStyle(node).pointerEvents == 'none' || within(top, node) || within(node, top)) return [];
+    hidden.add(text);
     const place = [top, ...above(top)].slice(0, 4).map((one) => one.localName + [...one.classList].slice(0, 2).map((name) => `.${name}`).join(''));
     return [{ words: `${words.slice(0, 60)}, by ${place.join(' in ')}` }];
   });
@@ -68,15 +74,20 @@
     if (!crossed || within(one.node, other.node) || within(other.node, one.node)) return;
     over.push(`${one.words} / ${other.words}`);
   }));
-  const bar = all.find((node) => node.classList.contains('bar') && node.getAttribute('role') == 'toolbar' && shown(node));
-  const ground = bar ? bar.getBoundingClientRect().top : innerHeight;
   const plots = all.filter((node) => node.classList.contains('bk-Figure') && shown(node) && ![...above(node)].some((one) => one.classList.contains('contextbar')))
     .map((node) => node.getBoundingClientRect()).filter((box) => box.width > 2)
     .map((box) => ({ width: box.width, height: box.height, out: box.right > innerWidth + 2 || box.left < -2 || box.bottom > ground + 2 }));
+  const inWindow = (box) => box.left > -2 && box.top > -2 && box.right < innerWidth + 2 && box.bottom < innerHeight + 2;
+  const first = all.filter((node) => SAID.some((name) => node.classList.contains(name)) && node.localName != 'b' && shown(node)).map((node) => {
+    const parts = texts.filter((text) => within(text.node, node));
+    return { kind: SAID.find((name) => node.classList.contains(name)), words: parts.map((text) => text.words).join(' '),
+      size: (node.classList.contains('headline') ? Math.max : Math.min)(...parts.map((text) => text.size)),
+      read: parts.length > 0 && parts.every((text) => fates.get(text) == 'seen' && !hidden.has(text) && inWindow(text.box)) };
+  });
   const words = (list) => [...new Set(list.map((text) => text.words.slice(0, 200)))];
   return {
     small: words(texts.filter((text) => text.size < SMALLEST)), cut: words(texts.filter((text) => fates.get(text) == 'cut')),
-    covered: words(covered), over: [...new Set(over)], plots,
+    covered: words(covered), over: [...new Set(over)], plots, first,
     scrolls: document.documentElement.scrollWidth > innerWidth + 1 || document.documentElement.scrollHeight > innerHeight + 1,
   };
 }

@@ -46,6 +46,17 @@ def faults_now(page: Page) -> list[str]:
     return told + ["the page scrolls"] * found["scrolls"]
 
 
+def unread(page: Page, least: float) -> list[str]:
+    """What cannot be read of the large number and the first sentence, in type of at least `least` px; [] if both can.
+
+    A sentence is the readout's, or the finding above the plot of a crossover.
+    """
+    found = page.evaluate(LAYOUT)["first"]
+    read = {one["kind"] for one in found if one["read"] and one["size"] >= least - 0.5 and one["words"]}
+    wrong = ["headline"] * ("headline" not in read) + ["sentence"] * (not read & {"first", "says"})
+    return [f"{kind}: {found}" for kind in wrong]
+
+
 def plots(page: Page) -> list[tuple[float, float]]:
     """(width, height) in px of each plot that is seen in the main area, in the order of the page."""
     return [(plot["width"], plot["height"]) for plot in page.evaluate(LAYOUT, True)["plots"]]

@@ -1,7 +1,8 @@
-"""From a phone to full HD, and zoomed: nothing is cut, covered, too small or over something else.
+"""From a phone to a 4K screen, and zoomed: nothing is cut, covered, too small or over something else.
 
-The picture is the largest. A zoom of 150 or 200 % is a window of so many fewer CSS pixels. One page serves all: it is
-resized. What would run or grow all the while is paused after the first size, or grows at once.
+The picture is the largest, and the headline and its sentence can be read. A zoom of 150 or 200 % is a window of so many
+fewer CSS pixels. One page serves all: it is resized. What would run or grow all the while is paused after the first
+size, or grows at once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from playwright.sync_api import Page
 
 from tests.browser.curve_page import FAST, CurvePage
 from tests.browser.lab_page import LabPage
-from tests.browser.layout import comes, faults, plots, resize
+from tests.browser.layout import comes, faults, plots, resize, unread
 
 LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
 PHONE = (390, 844)
@@ -22,8 +23,14 @@ SIZES = {
     "full HD at 200 %": (960, 540),
     "small": (800, 600),
     "full HD": (1920, 1080),
+    "4K": (3840, 2160),
+    "XGA": (1024, 768),
+    "laptop at 150 %": (911, 512),
     "phone": PHONE,
 }
+PRESENTED = ("laptop", "small", "full HD", "projector at 150 %", "full HD at 200 %", "phone")
+LARGE, LARGER = 18, 22  # px of the sentence's type at least; in presenter mode from the back row
+BACK_ROW = 700  # px of height of a window whose sentence is read from there; a zoomed page has fewer, larger pixels
 
 
 @pytest.fixture
@@ -54,10 +61,7 @@ def first_is_largest(page: Page) -> bool:
 
 @pytest.mark.parametrize("lab", LABS)
 def test_nothing_is_cut_and_the_first_plot_is_the_largest(at, lab):
-    """Nor is anything covered, small or over something else; a phone shows the plot with its main control.
-
-    Nor in presenter mode.
-    """
+    """Nor is anything covered, small or over something else; a phone shows the plot with its main control."""
     shown = at(lab)
     page, wrong = shown.page, {}
     for name, size in SIZES.items():
@@ -67,6 +71,8 @@ def test_nothing_is_cut_and_the_first_plot_is_the_largest(at, lab):
             wrong[name] = found
         if not comes(page, lambda: first_is_largest(page)):
             wrong[f"plots, {name}"] = plots(page)
+        if not comes(page, lambda: not unread(page, LARGE)):
+            wrong[f"unread, {name}"] = unread(page, LARGE)
         if size == PHONE:
             page.get_by_role("toolbar").get_by_role("button").first.wait_for()
             if not comes(page, lambda: plots(page)[0][0] > 0.85 * PHONE[0]):
@@ -74,15 +80,29 @@ def test_nothing_is_cut_and_the_first_plot_is_the_largest(at, lab):
         if lab == "Diffusion" and name == "laptop":
             shown.key(" ")  # else most of the time goes into frames that nobody looks at
             shown.until(lambda: "Paused" in shown.status())
-    resize(page, *SIZES["laptop"])
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_nor_in_presenter_mode(at, lab):
+    """The sentence is in type that is legible from the back row."""
+    shown = at(lab)
+    page, wrong = shown.page, {}
     shown.key("p")
+    page.get_by_role("toolbar").wait_for()
     try:
-        for name in ("laptop", "small", "full HD"):
+        for name in PRESENTED:
             resize(page, *SIZES[name])
+            least = LARGER if SIZES[name][1] >= BACK_ROW and SIZES[name] != PHONE else LARGE
             if found := faults(page):
-                wrong[f"presenter mode, {name}"] = found
+                wrong[name] = found
+            if not comes(page, lambda: first_is_largest(page)):
+                wrong[f"plots, {name}"] = plots(page)
+            if not comes(page, lambda least=least: not unread(page, least)):
+                wrong[f"unread, {name}"] = unread(page, least)
     finally:
         shown.key("p")
+        shown.until(lambda: not page.locator(".bar.presenting").count())
     assert wrong == {}
 
 
