@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from app.bokeh_messages import changed_together
 from app.controls import Controls
+from app.equations import article
 from app.notices import Notices
 from app.session import Session
 from app.stream import FirstDraw
@@ -138,7 +139,7 @@ class Parts:
     pace: steps a frame at the start, None for as fast as it goes; plays: whether the lab runs as soon as it is shown;
     readout: the right column, None for the usual; code: the files that run for a session's values, None for those of
     the lab's backends; films: planned films by title, each from the present values to the
-    first and the last ones of the film; typeset: equations of the lab's README.md, as it writes them, in MathML.
+    first and the last ones of the film.
     """
 
     view: Callable[[Session, Size], LabView]
@@ -152,14 +153,11 @@ class Parts:
     films: Mapping[str, FilmEnds] = field(default_factory=dict)
     readout: Callable[[Session, Any], ReadoutPanel] | None = None
     code: Callable[[Session], tuple[CodeFile, ...]] | None = None
-    typeset: Mapping[str, str] = field(default_factory=dict)
 
-    def about(self, lab: type[Lab]) -> str:
-        """Return what is to be read about `lab`: its README.md without the title, in Markdown, equations typeset."""
-        words = lab.about().partition("\n")[2]
-        for plain, typeset in self.typeset.items():
-            words = words.replace(plain, typeset)
-        return words
+    @staticmethod
+    def about(lab: type[Lab]) -> str:
+        """Return what is to be read about `lab`: its README.md without the title, as HTML, equations typeset."""
+        return article(lab.about().partition("\n")[2])
 
 
 def parts_of(lab: type[Lab]) -> Parts:

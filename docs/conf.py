@@ -14,6 +14,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from app.equations import mathml
+
 project = "Fieldlab"
 copyright = "the Fieldlab developers"
 version = release = version_of("fieldlab")
@@ -35,18 +37,20 @@ autodoc_typehints = "signature"
 autodoc_default_options = {"members": True}
 INCLUDED = re.compile(r"```\{include\} (\S+)\n```")
 OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./(?:deploy|compute|app|tests)[^)]*\)")
+EQUATION = re.compile(r"```math\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 
 
 def fill(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Put included files into their pages, and name files beside the documentation, such as deploy/nginx.conf: the site
-    has no copy of them to link to.
+    """Put included files into their pages, their equations as MathML, and name files beside the documentation, such as
+    deploy/nginx.conf: the site has no copy of them to link to.
     """
     folder = (Path(__file__).parent / name).parent
     text = INCLUDED.sub(lambda found: with_links((folder / found[1]).read_text(encoding="utf-8")), source[0])
-    source[0] = OUTSIDE.sub(r"`\1`", text)
+    typeset = EQUATION.sub(lambda found: f"```{{raw}} html\n{mathml(found[1])}\n```", text)
+    source[0] = OUTSIDE.sub(r"`\1`", typeset)
 
 
 def with_links(text: str) -> str:

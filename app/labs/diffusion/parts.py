@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.lab_view import Parts
 from app.labs.diffusion.controls import DiffusionControls
-from app.labs.diffusion.view import EQUATION, DiffusionView
+from app.labs.diffusion.view import DiffusionView
 from compute.frames import Frame
 
 STEPS = 20  # a frame, at the start: at 512 x 512 the pace at which heat visibly spreads
@@ -49,5 +49,4 @@ PARTS = Parts(
     POINTER,
     values={"hold_limits": True},
     pace=STEPS,
-    typeset={"u_t = D ∇²u": EQUATION},
 )

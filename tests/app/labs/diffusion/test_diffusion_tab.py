@@ -12,8 +12,7 @@ from PIL import Image
 
 from app.controls import REDO, UNDO
 from app.labs.diffusion.controls import DiffusionControls
-from app.labs.diffusion.parts import PARTS
-from app.labs.diffusion.view import EQUATION, DiffusionView
+from app.labs.diffusion.view import DiffusionView
 from compute.labs.diffusion import Diffusion
 from tests.direct import DirectSession
 
@@ -406,10 +405,3 @@ def test_several_gpus_can_share_a_grid_where_they_are():
     tab.session.values["devices"] = "cuda:2,0"  # as a link may say
     (choice,) = tab.controls._together(4)
     assert choice.value == "cuda:2,0"
-
-
-def test_about_has_the_equation_typeset_as_the_view_has_it():
-    words = PARTS.about(Diffusion)
-    assert EQUATION in words
-    assert "u_t" not in words
-    assert not words.startswith("#")  # the dialog has the title

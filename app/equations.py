@@ -1,0 +1,159 @@
+"""What others may have written in Markdown, as HTML with its equations typeset: the words of About and of the lessons.
+
+An equation that stands alone is a fenced block "```math" of LaTeX, as GitHub shows it. Here it becomes MathML, which
+the browser sets by itself and a screen reader speaks: nothing is loaded for it, and there is no second form to keep.
+What is understood are the names below, fractions, roots, words, groups and scripts; a block with anything else stays
+LaTeX, as code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from html import escape
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+LANGUAGE = "math"  # after the fence
+LONGEST, MOST_DEPTH = 2000, 20  # characters of an equation, and how deep its groups lie in each other
+TOKEN = re.compile(r"\\text\{[^{}\\]*\}|\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S", re.DOTALL)
+
+
+def operator(character: str, attributes: str = "") -> str:
+    """A sign of an equation as MathML, no higher than it is."""
+    return f"<mo stretchy='false'{attributes}>{escape(character)}</mo>"
+
+
+LETTERS = {
+    "alpha": "α", "beta": "β", "delta": "δ", "Delta": "Δ", "eta": "η", "theta": "θ", "kappa": "κ", "lambda": "λ",
+    "nu": "ν", "pi": "π", "rho": "ρ", "sigma": "σ",
+}  # fmt: skip
+SIGNS = {
+    "nabla": "∇", "partial": "∂", "cdot": "⋅", "times": "×", "le": "≤", "ge": "≥", "approx": "≈", "to": "→",
+    "sum": "∑", "dots": "…",
+}  # fmt: skip
+NORMS = {"lVert": ("‖", "prefix"), "rVert": ("‖", "postfix"), "lvert": ("|", "prefix"), "rvert": ("|", "postfix")}
+FUNCTIONS = ("sin", "cos", "log", "ln", "min", "max", "arg")
+CLOSE, APART = " lspace='0' rspace='0'", " lspace='0.17em' rspace='0.17em'"
+COMMANDS = {
+    **{name: f"<mi>{letter}</mi>" for name, letter in LETTERS.items()},
+    **{name: operator(sign) for name, sign in SIGNS.items()},
+    **{name: operator(sign, f" form='{form}'{CLOSE}") for name, (sign, form) in NORMS.items()},
+    **{name: operator(name, APART) for name in FUNCTIONS},
+    ",": "<mspace width='0.17em'></mspace>",
+    "quad": "<mspace width='1em'></mspace>",
+}
+TYPED = {"-": operator("−"), "'": operator("′", CLOSE)}
+BELOW = (r"\min", r"\max", r"\sum")  # have below and above them what others have beside them
+SCRIPTS = {("_",): "msub", ("^",): "msup", ("_", "^"): "msubsup"}
+LIMITS = {("_",): "munder", ("^",): "mover", ("_", "^"): "munderover"}
+WHERE_NOTHING_BEGINS = ("", "}", "_", "^", "&", "\\", r"\right")
+
+
+def article(markdown: str) -> str:
+    """Return the text as HTML, in which its own HTML is text: as one block, which is Markdown, too."""
+    html = re.sub(r"\n(?=[ \t]*\n)", "&#10;", _MARKDOWN.render(markdown))  # an empty line ends a block of Markdown
+    return f"<div class='article'>\n{html}</div>"
+
+
+def mathml(latex: str) -> str:
+    """Return an equation in LaTeX as MathML; ValueError says what is not understood, or which bound it breaks."""
+    if len(latex) > LONGEST:
+        raise ValueError(f"an equation has at most {LONGEST:,} characters, not {len(latex):,}")
+    return f"<math display='block'>{_Reading(TOKEN.findall(latex)).whole()}</math>"
+
+
+class _Reading:
+    """An equation that is read from left to right, one piece of MathML after the other."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self._tokens = [*tokens, ""]  # an empty one is the end
+        self._at = self._depth = 0
+
+    def whole(self) -> str:
+        made = self._row()
+        if self._coming:
+            raise ValueError(f"nothing begins before {self._coming}")
+        return made
+
+    @property
+    def _coming(self) -> str:
+        return self._tokens[self._at]
+
+    def _take(self, wanted: str = "") -> str:
+        found = self._coming
+        if not found or (wanted and found != wanted):
+            raise ValueError(f"{wanted or 'something'} must stand before {found or 'the end'}")
+        self._at += 1
+        return found
+
+    def _row(self) -> str:
+        """Everything up to what closes it, as one piece."""
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise ValueError(f"at most {MOST_DEPTH} groups lie in each other")
+        pieces = []
+        while self._coming not in ("", "}", r"\right"):
+            pieces.append(self._with_scripts())
+        self._depth -= 1
+        return pieces[0] if len(pieces) == 1 else f"<mrow>{''.join(pieces)}</mrow>"
+
+    def _with_scripts(self) -> str:
+        names = LIMITS if self._coming in BELOW else SCRIPTS
+        base, scripts = self._piece(), dict[str, str]()
+        while self._coming in ("_", "^"):
+            mark = self._take()
+            if mark in scripts:
+                raise ValueError(f"there are two {mark} at one place")
+            scripts[mark] = self._piece()
+        given = tuple(sorted(scripts, reverse=True))  # _ before ^
+        name = names.get(given)
+        return f"<{name}>{base}{''.join(scripts[mark] for mark in given)}</{name}>" if name else base
+
+    def _group(self) -> str:
+        self._take("{")
+        made = self._row()
+        self._take("}")
+        return made
+
+    def _piece(self) -> str:
+        sign = self._coming
+        if sign in WHERE_NOTHING_BEGINS:
+            raise ValueError(f"something must stand before {sign or 'the end'}")
+        if sign == "{":
+            return self._group()
+        self._at += 1
+        if sign[0] == "\\":
+            return COMMANDS.get(sign[1:]) or self._command(sign[1:])
+        kind = "mn" if sign[0].isdigit() else "mi" if sign.isalpha() else ""
+        return f"<{kind}>{sign}</{kind}>" if kind else TYPED.get(sign) or operator(sign)
+
+    def _command(self, name: str) -> str:
+        if name.startswith("text{"):
+            return f"<mtext>{escape(name[5:-1])}</mtext>"
+        if name == "frac":
+            return f"<mfrac>{self._group()}{self._group()}</mfrac>"
+        if name == "sqrt":
+            return f"<msqrt>{self._group()}</msqrt>"
+        if name != "left":
+            raise ValueError(f"the command {name} is not known")
+        left, inside, _, right = self._take(), self._row(), self._take(r"\right"), self._take()
+        return f"<mrow><mo form='prefix'>{escape(left)}</mo>{inside}<mo form='postfix'>{escape(right)}</mo></mrow>"
+
+
+def _fence(tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
+    """How a fenced block looks: one that holds an equation is typeset."""
+    token = tokens[number]
+    if token.info.strip() == LANGUAGE:
+        with suppress(ValueError):
+            return f"<div class='equation'>{mathml(token.content)}</div>\n"
+    return _PLAIN.fence(tokens, number, options, env)
+
+
+_MARKDOWN = MarkdownIt("gfm-like", {"html": False}).disable("image")
+_PLAIN = RendererHTML()
+_MARKDOWN.renderer.rules["fence"] = _fence

@@ -1,0 +1,43 @@
+"""About on a phone: its equations are set by the browser, fit, can be read, and are mathematics for a screen reader."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab_page import LabPage
+
+LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
+PHONE, SMALLEST = {"width": 390, "height": 844}, 14  # px
+# Of each equation [width, room for it, size of its smallest sign], in px.
+SET = """(equations) => equations.map((math) => {
+  const signs = Array.from(math.querySelectorAll('*')).filter((one) => !one.children.length && one.textContent.trim());
+  return [math.getBoundingClientRect().width, math.parentElement.clientWidth,
+    Math.min(...signs.map((one) => parseFloat(getComputedStyle(one).fontSize)))];
+})"""
+
+
+@pytest.fixture
+def phone(opened: LabPage, lasting, allowed_errors):
+    size = opened.page.viewport_size
+    opened.page.set_viewport_size(PHONE)
+    yield opened
+    opened.page.set_viewport_size(size)
+    lasting.complain(allowed_errors)
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_equations_fit_and_can_be_read(phone, name):
+    page = phone.page
+    page.get_by_role("tab", name=name).click()
+    page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
+    page.get_by_role("button", name="About this lab").click()
+    paper = page.get_by_role("dialog")
+    paper.get_by_text("In a nutshell").wait_for()
+    equations = paper.get_by_role("math")
+    found = equations.evaluate_all(SET)
+    assert len(found) >= 4
+    assert [width for width, room, _ in found if width > room] == []
+    assert min(size for *_, size in found) >= SMALLEST
+    assert paper.locator("pre", has_text="\\").count() == 0  # LaTeX that stayed
+    page.keyboard.press("Escape")
+    paper.wait_for(state="detached")
