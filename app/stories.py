@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
+import panel_material_ui as pmui
 from bokeh.document import Document
 from msgspec import structs
+from panel.viewable import Viewable
+from panel_material_ui.widgets.base import MaterialWidget
 
 from app.theme import ASSETS
 from app.widgets import Card, card_script, icon
@@ -30,6 +33,15 @@ TICK = 250  # ms between two looks at whether the step is still shown
 AT_WORK = ("running", "paused")  # phases of a session that takes values
 WORDS = "Stories: a lecture in steps (T)"
 STYLE = (ASSETS / "stories.css").read_text(encoding="utf-8")
+
+
+def open_group(side_bar: Viewable, label: str) -> None:
+    """Open the group of controls that holds the one with that label: a closed one has nothing to point at."""
+    for groups in side_bar.select(pmui.Accordion):
+        for number, group in enumerate(groups):
+            holds = any(widget.label == label for widget in group.select(MaterialWidget))
+            if holds and number not in groups.active:
+                groups.active = [*groups.active, number]
 
 
 class StoryPage(Protocol):
@@ -168,6 +180,8 @@ class StoryTeller:
             if tab.session.phase in AT_WORK and not tab.restorer.busy:
                 names, self._coming = self._coming, None
                 self._bring(tab, step, names)
+                if label := self._pointing(step)["label"]:
+                    open_group(tab.controls.panel, label)
                 self._say_away(False)
         elif not tab.restorer.busy:
             wanted = self._wanted(tab, step.scene)

@@ -5,7 +5,7 @@ const AREAS = {
 };
 
 const HEADER = 57, STATUS = 40;               // px of the bars over the page
-const AIR = 6;                                // px between a control and the ring round it
+const AIR = 6, ABOVE = 12;                    // px between a control and the ring round it; above it stands its label
 
 // The first element of the page that the test likes.
 function find(test) {
@@ -77,16 +77,21 @@ export function render({ model, el }) {
     ];
   };
 
+  let aimed = false;                        // whether what the step points at has been seen in the window
   const follow = () => {
     const { html, area, label } = model.content;
     const node = html && (area || label) ? target({ area, label }) : null;
     ring.style.display = node ? 'block' : 'none';
     if (!node) return;
+    if (label && !aimed) {                  // it may be below the fold, or in a group that is still opening
+      aimed = box(node).top >= HEADER && box(node).bottom <= innerHeight - STATUS;
+      if (!aimed) node.scrollIntoView({ block: 'center' });
+    }
     const { left, top, width, bottom } = box(node);
     const above = area == 'readout' ? box(section).bottom : area == 'labs' ? top : HEADER;       // what lies over it
     const air = label ? AIR : 0;
     const low = area == 'status' || node.closest('.bar') ? innerHeight : innerHeight - STATUS;
-    const from = Math.max(top - air, above), to = Math.min(bottom + air, low);
+    const from = Math.max(top - (label ? ABOVE : 0), above), to = Math.min(bottom + air, low);
     const side = Math.max(left - air, 0), wide = left + width + air - side;
     Object.assign(ring.style, { left: `${side}px`, top: `${from}px`, width: `${wide}px`, height: `${Math.max(0, to - from)}px` });
   };
@@ -95,7 +100,10 @@ export function render({ model, el }) {
     const content = model.content, key = `${content.title} ${content.number}`;
     section.hidden = !content.stories && !content.html;
     renew(section, ...(content.stories ? list(content) : content.html ? step(content) : []));
-    if (key != shown) section.scrollIntoView({ block: 'start' });     // the column may have been scrolled
+    if (key != shown) {
+      section.scrollIntoView({ block: 'start' });     // the column may have been scrolled
+      aimed = false;
+    }
     shown = key;
     follow();
     requestAnimationFrame(() => over(!section.hidden));

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import panel_material_ui as pmui
 import pytest
 from bokeh.document import Document
 
+from app.controls import accordion, column
 from app.export.restore import Restorer
 from app.stories import StoryTeller
 from compute.export.link import packed
@@ -41,7 +43,11 @@ class Tab:
             act=self.asked.append, play=self.asked.append, later=lambda call: call(),
         )  # fmt: skip
         self.drawn, self.awaits_scene, self.parts = True, True, SimpleNamespace(plays=True)
-        self.controls = self.notices = SimpleNamespace()
+        self.notices = SimpleNamespace()
+        self.groups = accordion(
+            {"Field": column(), "Physics": column(pmui.FloatSlider(label=Diffusion.param["r"].label))}, opened=(0,)
+        )
+        self.controls = SimpleNamespace(panel=column(self.groups))
         self.lab_view = SimpleNamespace(show_part=lambda view: None)
         self.restorer = Restorer(self, lambda kind, text: None)
         self.restorer.restore = lambda scene, plays: self.asked.append(("restore", scene.steps, plays))
@@ -99,6 +105,15 @@ def test_the_first_step_sets_everything_and_begins_the_field(page, teller):
     assert not page.current.awaits_scene
     assert teller.card.content["number"] == 1
     assert teller.card.content["label"] == Diffusion.param["r"].label
+
+
+def test_the_group_of_what_a_step_points_at_is_opened(page, teller):
+    assert page.current.groups.active == [0, 1]  # of which the second was closed
+    page.current.groups.active = [0]
+    teller.go(1)  # points at the picture
+    assert page.current.groups.active == [0]
+    teller.go(0)
+    assert page.current.groups.active == [0, 1]
 
 
 def test_going_on_sets_what_the_story_names_alone(page, teller):

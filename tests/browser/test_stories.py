@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pytest
 
+from compute.stories import own_folder, stories_in
 from tests.browser.lab_page import LabPage
+
+STORIES = stories_in((own_folder(),)).stories
+AREAS = {
+    "picture": "main",
+    "controls": ".sidebar",
+    "readout": ".contextbar",
+    "status": ".status",
+    "labs": "[role=tablist]",
+}
+# Whether the ring is in the window, and the middle of what it means, of which so much is seen, within the ring.
+POINTS = """([area, label]) => {
+  const nodes = [], ring = document.querySelector('.story-ring');
+  const walk = (root) => { for (const node of root.querySelectorAll('*')) {
+    nodes.push(node);
+    if (node.shadowRoot) walk(node.shadowRoot);
+  } };
+  walk(document);
+  const box = (node) => node.getBoundingClientRect();
+  const meant = nodes.filter((node) => box(node).width && !node.closest('.story') && (area ? node.matches(area) :
+    node.getAttribute('aria-label') == label || !node.children.length && node.textContent.trim() == label));
+  if (!ring || ring.style.display == 'none') return false;
+  const { left, top, right, bottom } = box(ring);
+  return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight && meant.some((node) => {
+    const at = box(node), x = (at.left + at.right) / 2;
+    return left <= x && x <= right && at.top < bottom && at.bottom > top;
+  });
+}"""
 
 
 @pytest.fixture
@@ -94,3 +125,26 @@ def test_a_story_about_another_lab_shows_it_and_keys_are_the_labs_again_when_it_
     page.keyboard.press("PageDown")
     page.wait_for_timeout(500)
     assert "1.0e14" not in lab.status()
+
+
+def heading(step):
+    """Of a step's text, with plain spaces."""
+    return " ".join(unescape(re.sub("<[^>]+>", "", re.search("<h3>(.*?)</h3>", step.html)[1])).split())
+
+
+def test_every_step_of_every_story_shows_its_lab_and_what_it_points_at(teller):
+    lab, page = teller, teller.page
+    for story in STORIES:
+        begin(lab, story.title)
+        for number, step in enumerate(story.steps):
+            if number:
+                page.keyboard.press("PageDown")
+            lab.until(lambda step=step: told(lab) == heading(step))
+            page.locator("[role=tab][aria-selected=true]", has_text=step.scene.kind.TITLE).wait_for()
+            area = AREAS.get(step.points, "")
+            meant = [area, "" if area else step.scene.kind.param[step.points].label]
+            lab.until(lambda meant=meant: page.evaluate(POINTS, meant))
+            lab.until(lambda: not left(lab))
+            assert "stopped" not in lab.status()
+        page.locator(".story").get_by_role("button", name="All stories").click()
+        page.locator(".story li").first.wait_for()
