@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from fractions import Fraction
 from functools import cache
+from html import unescape
+from math import log10, nan, prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +25,8 @@ from compute.labs.diffusion.scheme import WRONG_VARIANTS
 from compute.labs.l_curve import LCurve, problems
 from compute.labs.l_curve import cpu_numpy as l_curve_kernels
 from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.place import Place
+from compute.labs.mandelbrot.reference_orbit import SPARE_BITS
 from compute.measure.records import timings_folder
 from compute.stories import (
     LARGEST_FILE,
@@ -236,9 +244,19 @@ def test_backends_and_kernels_of_the_stories_are_known():
 
 
 @cache
-def results(lab: str) -> list[dict[str, object]]:
+def record(lab: str) -> dict[str, Any]:
+    """That of an H200."""
+    return json.loads((timings_folder() / f"nvidia-h200-{lab}.json").read_text(encoding="utf-8"))
+
+
+def results(lab: str) -> list[dict[str, Any]]:
     """The results of the record of an H200."""
-    return json.loads((timings_folder() / f"nvidia-h200-{lab}.json").read_text(encoding="utf-8"))["results"]
+    return record(lab)["results"]
+
+
+def grid(entry: dict[str, Any]) -> str:
+    """Its size, as a text writes it."""
+    return f"{entry['ny']} × {entry['nx']}".replace("16384", "16 384")
 
 
 def result(backend: str, variant: str, size: int = 512, dtype: str = "float32"):
@@ -252,6 +270,11 @@ def result(backend: str, variant: str, size: int = 512, dtype: str = "float32"):
 
 NUMPY, NUMBA, GPU = (result("cpu_numpy", "one-step"), result("cpu_numba", "one-step"), result("gpu_cupy", "T-step"))
 TILE, RACING = result("gpu_numba", "tile"), result("gpu_numba", "racing")
+
+
+SMALL, FLAT, MOVED, LARGE = 100, 10_000, 10**6, 10**8  # numbers of the steps of a story about the crossover
+FADING, GROWING = 10, 100  # steps of the chequerboard
+FEW = 10  # λ of a short curve
 
 
 def best(workload: str, size: int, device: str) -> float:
@@ -281,6 +304,34 @@ def chequerboard(r: float, steps: int = 1) -> float:
     assert np.allclose(field, field[0, 0] * board, rtol=1e-12, atol=1e-12)
     assert field[0, 0] == pytest.approx((1 - 8 * r) ** steps, rel=1e-9, abs=1e-12)  # as von Neumann has it
     return float(field[0, 0])
+
+
+def factor_of_chequerboard() -> str:
+    """That of one step, which falls with r on a straight line from 1, as a formula."""
+    slope = (1 - chequerboard(0.125)) / 0.125
+    assert 1 - chequerboard(0.25) == pytest.approx(0.25 * slope)
+    return f"1 − {slope:g} r"
+
+
+def largest_without_a_sign() -> str:
+    """The largest r at which no mode changes its sign in a step; the chequerboard's factor is the smallest of all."""
+    low, high = 0.0, 0.25
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if chequerboard(middle) >= 0 else (low, middle)
+    return str(Fraction(low).limit_denominator(50))
+
+
+def values_of(name: str, number: int) -> Mapping[str, Any]:
+    """Those of a step of a story; number: from 1."""
+    return next(story.steps[number - 1].scene.values for story in OWN.stories if story.name == name)
+
+
+def orbit_digits() -> float:
+    """Decimal digits in which the orbit of the deepest step of a story is computed."""
+    values = values_of("5-where-float64-ends", 4)
+    size = Mandelbrot.param["ny"].default, Mandelbrot.param["nx"].default
+    return (Place.of(values["center"], values["zoom"], *size).bits + SPARE_BITS) * log10(2)
 
 
 @cache
@@ -331,6 +382,8 @@ def wrong_by(number: int, rule: str = "") -> float:
 
 FIGURES = {
     "1-why-a-gpu-is-faster": {
+        "cores": lambda: record("diffusion")["machine"]["cores"],
+        "large": lambda: grid(result("gpu_cupy", "T-step", 16384)),
         "cells": lambda: Diffusion.param["ny"].default * Diffusion.param["nx"].default,
         "numpy": lambda: NUMPY["cells_per_second"] / 1e9,
         "numba": lambda: NUMBA["cells_per_second"] / 1e9,
@@ -342,43 +395,62 @@ FIGURES = {
         "steps-in-a-pass": lambda: ratio(result("gpu_cupy", "one-step", 16384), result("gpu_cupy", "T-step", 16384)),
     },
     "2-when-a-gpu-is-not-faster": {
-        "small-numpy": lambda: 1e6 * best("add_one", 100, "cpu"),
-        "small-gpu": lambda: 1e6 * best("add_one", 100, "gpu"),
-        "small-factor": lambda: best("add_one", 100, "gpu") / best("add_one", 100, "cpu"),
-        "large-gpu": lambda: 1e3 * best("add_one", 10**8, "gpu"),
-        "large-cpu": lambda: 1e3 * best("add_one", 10**8, "cpu"),
-        "large-factor": lambda: best("add_one", 10**8, "cpu") / best("add_one", 10**8, "gpu"),
-        "moved-cpu": lambda: 1e6 * best("transfer", 10**6, "cpu"),
-        "moved-gpu": lambda: 1e6 * best("transfer", 10**6, "gpu"),
-        "moved-factor": lambda: best("transfer", 10**6, "gpu") / best("transfer", 10**6, "cpu"),
+        "cores": lambda: record("crossover")["machine"]["cores"],
+        "small": lambda: SMALL,
+        "small-numpy": lambda: 1e6 * best("add_one", SMALL, "cpu"),
+        "small-gpu": lambda: 1e6 * best("add_one", SMALL, "gpu"),
+        "small-factor": lambda: best("add_one", SMALL, "gpu") / best("add_one", SMALL, "cpu"),
+        "flat": lambda: FLAT,
+        "flat-gpu": lambda: 1e6 * best("add_one", FLAT, "gpu"),
+        "large": lambda: LARGE,
+        "large-gpu": lambda: 1e3 * best("add_one", LARGE, "gpu"),
+        "large-cpu": lambda: 1e3 * best("add_one", LARGE, "cpu"),
+        "large-factor": lambda: best("add_one", LARGE, "cpu") / best("add_one", LARGE, "gpu"),
+        "moved": lambda: MOVED,
+        "moved-cpu": lambda: 1e6 * best("transfer", MOVED, "cpu"),
+        "moved-gpu": lambda: 1e6 * best("transfer", MOVED, "gpu"),
+        "moved-factor": lambda: best("transfer", MOVED, "gpu") / best("transfer", MOVED, "cpu"),
     },
     "3-a-race-you-can-see": {
         "grids": lambda: Diffusion.predicted_bytes(ny=4000, nx=4000) // (4 * 4000 * 4000),
+        "steps": lambda: int(TILE["reference"].split()[-2]),  # "cpu_numpy float64, 25 steps"
         "right": lambda: TILE["difference"],
         "wrong": lambda: RACING["difference"],
         "worse": lambda: ratio(RACING, TILE, "difference"),
         "tempting": lambda: ratio(TILE, RACING),
+        "slower-grid": lambda: grid(result("gpu_numba", "racing", 2000)),
         "slower": lambda: ratio(result("gpu_numba", "racing", 2000), result("gpu_numba", "tile", 2000)),
     },
     "4-the-chequerboard": {
+        "factor": factor_of_chequerboard,
         "factor-0.2": lambda: chequerboard(0.2),
-        "left-0.2": lambda: 100 * chequerboard(0.2, 10),
+        "steps-0.2": lambda: FADING,
+        "left-0.2": lambda: 100 * chequerboard(0.2, FADING),
         "factor-0.25": lambda: chequerboard(0.25),
         "factor-0.3": lambda: chequerboard(0.3),
-        "grown": lambda: chequerboard(0.3, 100),
+        "steps-0.3": lambda: GROWING,
+        "grown": lambda: chequerboard(0.3, GROWING),
         "factor-0.125": lambda: chequerboard(0.125),
+        "no-sign": largest_without_a_sign,
     },
     "5-where-float64-ends": {
         "digits": lambda: np.finfo(np.float64).nmant + 1,
+        "deeper": lambda: float(values_of("5-where-float64-ends", 2)["zoom"]) / float(Mandelbrot.param["zoom"].default),
+        "place": lambda: float(values_of("5-where-float64-ends", 2)["center"][0]),
         "spacing": lambda: np.spacing(1.76),
-        "pixel": lambda: 4 / 1e14 / 600,
+        "rows": lambda: Mandelbrot.param["ny"].default,
+        "pixel": lambda: 4 / 1e14 / Mandelbrot.param["ny"].default,
         "pixels": shared_columns,
+        "orbit-digits": orbit_digits,
     },
     "6-one-bidiagonalisation": {
         "products": lambda: products(1000)[1] / products(1000)[0],
-        "more": lambda: products(1000)[1] - products(10)[1],
+        "few": lambda: FEW,
+        "many": lambda: values_of("6-one-bidiagonalisation", 3)["lambdas"][2],
+        "more": lambda: products(1000)[1] - products(FEW)[1],
     },
     "7-never-trust-the-first-call": {
+        "cores": lambda: record("diffusion")["machine"]["cores"],
         "first": lambda: NUMBA["first_call"],
         "step": lambda: 1e6 * NUMBA["median"],
         "factor": lambda: NUMBA["first_call"] / NUMBA["median"],
@@ -401,8 +473,16 @@ CLAIMS = [
 ]
 
 
+IN_WORDS = {"a": 1, "hundred": 10**2, "million": 10**6, "trillion": 10**12}
+
+
 def rounded_to(text: str) -> tuple[float, float]:
-    """The number in a story's text, and half a unit of its last digit; zeros at the end of a whole one are none."""
+    """The number in a story's text, and half a unit of its last digit; zeros at the end of a whole one are none.
+
+    One in words is exact.
+    """
+    if not any(character.isdigit() for character in text):
+        return float(prod(IN_WORDS[word] for word in text.lower().split())), 0.0
     plain = text.replace("\N{MINUS SIGN}", "-").replace(" ", "")
     mantissa, _, power = plain.partition("e")
     places = len(mantissa.partition(".")[2])
@@ -414,16 +494,67 @@ def rounded_to(text: str) -> tuple[float, float]:
 
 def test_rounding_of_a_text():
     for text, value, half in (("0.20", 0.2, 5e-3), ("1300", 1300, 50), ("160 000", 160_000, 5000), ("−1.4", -1.4, 0.05),
-                              ("4.0e-8", 4e-8, 5e-10), ("0", 0, 0.5), ("266", 266, 0.5)):  # fmt: skip
+                              ("4.0e-8", 4e-8, 5e-10), ("0", 0, 0.5), ("266", 266, 0.5),
+                              ("A hundred million", 10**8, 0)):  # fmt: skip
         assert rounded_to(text) == pytest.approx((value, half))
 
 
 @pytest.mark.parametrize(("story", "claim"), CLAIMS)
 def test_the_figure_in_the_text_is_right(story, claim):
+    figure = FIGURES[story][claim.name]()
+    if isinstance(figure, str):  # a formula, a size
+        assert claim.text == figure
+        return
     number, half = rounded_to(claim.text)
-    assert abs(FIGURES[story][claim.name]() - number) <= half * (1 + 1e-9), f"{claim.name} of {story}: {claim.text}"
+    assert abs(figure - number) <= half * (1 + 1e-9) + 1e-9 * abs(number), f"{claim.name} of {story}: {claim.text}"
 
 
 def test_every_figure_that_is_checked_is_told():
     told = {(story.name, claim.name) for story in OWN.stories for step in story.steps for claim in step.claims}
     assert told == {(story, name) for story, figures in FIGURES.items() for name in figures}
+
+
+# What a text may say beside them: a name, the year of a work, the scale of a figure, and a value of the step's state.
+MARKED = re.compile(r'<span class="claim".*?</span>( billion)?', re.DOTALL)
+NAMES_AND_YEARS = re.compile(r"\b(float32|float64|H200)\b|(?<=, )(1[89]|20)\d\d\b")
+SETTING = re.compile(r"\b(r|zoom)( =)? (\d[\de./]*\d)")
+NUMBER = re.compile(r"\d+|\b(ten|dozen|hundred|thousand|million|billion|trillion)\b", re.IGNORECASE)
+
+
+def unmarked(html: str, states: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The numbers in a step's text, with the words around, that are no figure that is tested and nothing else allowed.
+
+    states: values that it may name.
+    """
+    words = unescape(re.sub(r"<[^>]+>", " ", MARKED.sub("…", html))).replace("\N{NO-BREAK SPACE}", " ")
+    for found in SETTING.finditer(words):
+        name, value = found[1], float(Fraction(found[3]))
+        if any(float(state.get(name, nan)) == value for state in states):
+            words = words.replace(found[0], name)
+    words = NAMES_AND_YEARS.sub("…", words)
+    return [words[max(0, found.start() - 30) : found.end() + 30] for found in NUMBER.finditer(words)]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("[4](claim:a) cells on an H200, in float64, as Gauss, 1823, has it", 0),
+        ("r = 1/8 and r = 0.125", 0),
+        ("[4](claim:a) billion cells", 0),
+        ("r = 1/4", 2),
+        ("a thousand cells", 1),
+        ("on 16 cores", 1),
+        ("4 billion cells", 2),
+    ],
+)
+def test_a_number_that_is_not_tested_is_found(told, text, left):
+    (step,) = told(f"{HEAD}{text}\n\n{STEP}").steps
+    assert len(unmarked(step.html, [step.scene.values])) == left
+
+
+@pytest.mark.parametrize("story", OWN.stories, ids=lambda story: story.name)
+def test_no_number_of_a_story_is_untested(story):
+    found = unmarked(story.title, [step.scene.values for step in story.steps])
+    for step in story.steps:
+        found += unmarked(step.html, [step.scene.values]) + unmarked(step.notes, [step.scene.values])
+    assert found == []
