@@ -1,0 +1,88 @@
+"""What a lab's README says to whom: a first-year student first, with questions to try on controls that are there."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from types import SimpleNamespace
+
+import panel as pn
+import panel_material_ui as pmui
+import pytest
+from panel_material_ui.widgets.base import MaterialWidget
+
+from app.lab_view import parts_of
+from app.labs.mandelbrot.places import PlaceText
+from compute.labs import LABS
+from tests.direct import DirectSession
+
+BOLD = re.compile(r"\*\*(.+?)\*\*")
+EACH_LAB = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
+
+
+def paragraphs(lab):
+    """Of the README, without its title."""
+    return lab.about().partition("\n")[2].strip().split("\n\n")
+
+
+def questions(lab):
+    """The numbered ones, each in one line."""
+    return [" ".join(one.split()) for one in re.split(r"(?m)^\d\. ", paragraphs(lab)[2])[1:]]
+
+
+def tab_of(lab, session):
+    """(view, controls) of a session."""
+    parts = parts_of(lab)
+    view = parts.view(session, (1200, 800))
+    return view, parts.controls(session, view, SimpleNamespace(tell=lambda *told: None))
+
+
+def names_of_controls(lab):
+    """The labels of the tab's widgets, what a row of buttons offers, and the lab's keys."""
+    with closing(lab(backend="cpu_numpy")) as live:
+        view, controls = tab_of(lab, DirectSession(live))
+        widgets = [*controls.panel.select(MaterialWidget), *view.panel.select(MaterialWidget)]
+    names = {widget.label for widget in widgets}
+    for row in view.panel.select(pmui.RadioButtonGroup):
+        names |= set(row.options)
+    keys = " ".join(BOLD.findall(parts_of(lab).help)).split()
+    return names | set(keys)
+
+
+@EACH_LAB
+def test_a_first_year_student_is_spoken_to_before_an_expert(lab):
+    nutshell, invitation, _, *expert = paragraphs(lab)
+    assert nutshell.startswith("**In a nutshell.** ")
+    assert 40 <= len(nutshell.split()) <= 120
+    assert "`" not in nutshell
+    assert not re.search(r"[λ∇∂‖ₙ]", nutshell.replace("λ, says", ""))  # no formula; λ is introduced in words
+    assert invitation.startswith("**Questions to try.** ")
+    assert len(expert) > 5
+    assert any("```math" in one for one in expert)
+
+
+@EACH_LAB
+def test_each_question_to_try_names_a_control_that_is_there(lab):
+    asked, known = questions(lab), names_of_controls(lab)
+    assert len(asked) >= 3
+    for question in asked:
+        named = BOLD.findall(question)
+        assert "?" in question
+        assert named
+        for name in named:
+            assert any(one == name or one.startswith((f"{name} ", f"{name}  ")) for one in known), name
+
+
+@pytest.mark.parametrize("lab", [one for one in LABS if one.LAB != "crossover"], ids=lambda lab: lab.LAB)
+def test_the_equation_stands_beside_the_picture(lab):
+    with closing(lab(backend="cpu_numpy")) as live:
+        session = DirectSession(live)
+        view, _ = tab_of(lab, session)
+        live.advance(1)
+        session.see()
+        shown = [str(words._esm) for words in view.panel.select(PlaceText)]  # which the browser fills
+        if not shown:
+            view.tick()
+            shown = [str(pane.object) for pane in view.panel.select(pn.pane.HTML)]
+    (equation,) = [one for one in shown if "<math" in one]
+    assert "aria-label=" in equation.partition("<math")[2].partition(">")[0]
