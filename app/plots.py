@@ -48,14 +48,9 @@ SIGNED = {name: _texts(name) for name in SIGNED_NAMES}
 PALETTES = {**AMOUNTS, **SIGNED}
 
 
-WHITE, BLACK = "#ffffff", "#111111"
-DARK_PICTURE = 0.55  # mean luminance up to which a white line shows on a picture
-
-
-def line_colour(colours: list[str]) -> str:
-    """White or near black, whichever shows on a picture in these #rrggbb colours (by their mean luminance)."""
-    rgb = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours]) / 255
-    return WHITE if float((rgb @ (0.2126, 0.7152, 0.0722)).mean()) < DARK_PICTURE else BLACK
+# What is drawn over a picture has two colours: on any colour at all, one of them has a contrast of 4.3 or more.
+MARK, AROUND_MARK = "#ffffff", "#111111"
+MARK_WIDE, AROUND_WIDE = 2, 6  # px
 
 
 def palette(name: str, reverse: bool = False) -> list[str]:
@@ -174,6 +169,7 @@ class RasterPlot(ImagePlot):
         self.apart = self._add_apart()
         self.name_axes(*CELLS)
         self.add_bar(self.values, BasicTicker(desired_num_ticks=4), formatter=short, title=unit or name)
+        self.halo = self._add_span("section halo", line_color=AROUND_MARK, line_width=AROUND_WIDE, syncable=False)
         self.section = self._add_section()
         self._add_hover()
 
@@ -196,33 +192,35 @@ class RasterPlot(ImagePlot):
             )
         )
 
+    def _add_span(self, name: str, **style: Any) -> Span:
+        span = Span(dimension="width", location=0, name=f"{name} {self.name}", **style)
+        self.figure.add_layout(span)
+        return span
+
     def _add_section(self) -> Span:
-        section = Span(
-            dimension="width",
-            location=0,
-            name=f"section {self.name}",
-            editable=True,
-            line_color=line_colour(self.mapper.palette),
-            line_width=2,
-            line_dash="dashed",
-            hover_line_color=LIGHT["gpu"],
-            hover_line_width=4,
+        """The dashed line, which can be dragged, over its halo, which follows it in the browser."""
+        hover = {"hover_line_color": LIGHT["gpu"], "hover_line_width": 4}
+        section = self._add_span(
+            "section", editable=True, line_color=MARK, line_width=MARK_WIDE, line_dash="dashed", **hover
         )
-        self.figure.add_layout(section)
+        section.js_link("location", self.halo, "location")
         return section
 
+    def place_section(self, dimension: str, location: float) -> None:
+        """Put the section line, "width" for a horizontal one, at `location` in cells."""
+        for span in (self.halo, self.section):
+            span.update(dimension=dimension, location=location)
+
     def add_probe(self, probe: ColumnDataSource) -> None:
-        """Draw the point probe, the first row of `probe`'s x and y, as a ringed cross."""
-        style = {"marker": "circle_cross", "size": 16, "fill_alpha": 0.0, "line_width": 2, "line_alpha": 0.9}
-        self._mark = Scatter(x="x", y="y", line_color=self.section.line_color, **style)
-        self.figure.add_glyph(probe, self._mark)
+        """Draw the point probe, every row of `probe` over the one before, as a ringed cross."""
+        style = {"marker": "circle_cross", "size": 16, "fill_alpha": 0.0, "line_color": "colour", "line_width": "width"}
+        self.figure.add_glyph(probe, Scatter(x="x", y="y", **style))
 
     def colour(self, name: str, reverse: bool) -> None:
         """Show the palette `name`, reversed or not."""
         colours = palette(name, reverse)
         self.mapper.palette = colours
         self.values.palette = colours
-        self.section.line_color = self._mark.line_color = line_colour(colours)
 
     def scale(self, raster: Raster) -> None:
         """Let the colour bar show the raster's limits, if they moved enough to be read, and name what is not finite."""
@@ -236,6 +234,12 @@ class RasterPlot(ImagePlot):
 
 
 Position = tuple[float, float]
+
+
+def probe_rows(at: Position) -> dict[str, list[Any]]:
+    """The rows of the probe's source: its halo, and itself over that."""
+    colours, widths = [AROUND_MARK, MARK], [AROUND_WIDE, MARK_WIDE]
+    return {"x": [at[0]] * 2, "y": [at[1]] * 2, "colour": colours, "width": widths}
 
 
 class RasterPlots:
@@ -255,7 +259,7 @@ class RasterPlots:
         for name in names:
             data |= {name: [blank], f"{name}_low": [0.0], f"{name}_high": [1.0]}
         self.frames = FrameSource(data, "frames")
-        self.probe = ColumnDataSource({"x": [0.0], "y": [0.0]}, name="probe point")
+        self.probe = ColumnDataSource(probe_rows((0.0, 0.0)), name="probe point")
         source = self.frames.source
         self.plots = {
             name: RasterPlot(name, source, self.x_range, self.y_range, palettes[name], units.get(name, ""))
@@ -336,13 +340,14 @@ class RasterPlots:
         return None if x0 <= 0 and y0 <= 0 and x1 >= nx and y1 >= ny else (x0, y0, x1, y1)
 
     def use_pointer_for(self, painting: bool) -> None:
-        """Dragging paints, or it moves the view."""
+        """Dragging paints, or it moves the view, and the section line where it begins on that."""
         self.painting = painting
         for plot in self.plots.values():
             plot.figure.toolbar.active_drag = None if painting else plot.pan
+            plot.section.editable = not painting
 
     def place(self, section: str, location: float, probe: Position) -> None:
         """Put the section line ("horizontal" | "vertical", at `location`) and the probe, in cells."""
         for plot in self.plots.values():
-            plot.section.update(dimension="width" if section == "horizontal" else "height", location=location)
-        self.probe.data = {"x": [probe[0]], "y": [probe[1]]}
+            plot.place_section("width" if section == "horizontal" else "height", location)
+        self.probe.data = probe_rows(probe)

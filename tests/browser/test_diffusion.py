@@ -134,6 +134,14 @@ def middle(lab):
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
+def on_the_section(lab):
+    """The place on the page of a point of the horizontal section line, a little right of its middle."""
+    box = lab.page.locator(PICTURE).first.bounding_box()
+    high = lab.page.evaluate("Bokeh.documents[0].get_model_by_name('picture field').inner_height")
+    at = lab.page.evaluate("Bokeh.documents[0].get_model_by_name('section field').location")
+    return box["x"] + box["width"] / 2 + 20, box["y"] + TOP + high * (1 - at / 512)
+
+
 # What dragging does on the field: nothing of Bokeh's own, once the pointer paints.
 DRAGGED = "Bokeh.documents[0].get_model_by_name('picture field').toolbar.active_drag?.type ?? null"
 
@@ -166,6 +174,32 @@ def test_painting_works_paused_and_running_and_after_a_hesitation(lab):
             lab.key(" ")
             lab.until(lambda at=at: lab.step() > at + 100)  # what was painted has spread: there is something to add
     lab.page.get_by_role("button", name="Move", exact=True).click()
+
+
+MODEL = "Bokeh.documents[0].get_model_by_name('{}').{}"
+
+
+def test_a_stroke_that_begins_on_the_section_line_paints_and_leaves_the_line(lab):
+    lab.group("Field")
+    lab.pause()
+    at = [lab.page.evaluate(MODEL.format(f"section {name}", "location")) for name in ("field", "laplacian")]
+    assert at == [256, 256]
+    lab.page.get_by_role("button", name="Paint", exact=True).click()
+    lab.until(lambda: lab.page.evaluate(DRAGGED) is None)
+    x, y = on_the_section(lab)
+    before = lab.fact("heat")
+    for shift in (-10, -4, 0):  # a hand that comes to rest on the line
+        lab.page.mouse.move(x + shift, y)
+        lab.page.wait_for_timeout(100)
+    lab.page.mouse.down()
+    for shift in range(0, 60, 5):
+        lab.page.mouse.move(x, y + shift)
+        lab.page.wait_for_timeout(20)
+    lab.page.mouse.up()
+    lab.until(lambda: lab.fact("heat") > before + 100)
+    assert at == [lab.page.evaluate(MODEL.format(f"section {name}", "location")) for name in ("field", "laplacian")]
+    lab.page.get_by_role("button", name="Move", exact=True).click()
+    lab.until(lambda: lab.page.evaluate(DRAGGED) is not None)
 
 
 def test_backend_size_and_edges_change_while_it_runs(lab):
@@ -281,9 +315,7 @@ def test_a_click_places_the_probe_the_line_can_be_dragged_and_the_wheel_zooms(la
 
     def dragged():
         """As a hand does: put the pointer on the line, wherever the page has it now, and pull."""
-        box = lab.page.locator(PICTURE).first.bounding_box()
-        high = lab.page.evaluate(find.format("picture field", "inner_height"))
-        x, y = box["x"] + box["width"] / 2 + 20, box["y"] + TOP + high * (1 - location() / 512)
+        x, y = on_the_section(lab)
         for shift in (-10, -4, 0):
             lab.page.mouse.move(x + shift, y)
             lab.page.wait_for_timeout(150)
@@ -297,6 +329,7 @@ def test_a_click_places_the_probe_the_line_can_be_dragged_and_the_wheel_zooms(la
 
     assert location() == 256
     lab.until(dragged)  # a busy page may be laid out anew between two looks at it
-    places = [find.format(f"section {name}", "location") for name in ("field", "laplacian")]
-    lab.until(lambda: lab.page.evaluate(places[0]) == lab.page.evaluate(places[1]))
+    lines = [f"section{halo} {name}" for name in ("field", "laplacian") for halo in ("", " halo")]
+    places = [find.format(name, "location") for name in lines]
+    lab.until(lambda: len({lab.page.evaluate(place) for place in places}) == 1)  # both lines, and their outlines
     zooming_asks_for_the_region_at_full_resolution(lab)

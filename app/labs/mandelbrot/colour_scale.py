@@ -18,7 +18,7 @@ from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from app.lean_plots import rewrite
-from app.plots import levels_mapper, line_colour, palette
+from app.plots import levels_mapper, palette
 from app.theme import colours, keep_type, letter, set_type
 from compute.frames import TOP_LEVEL, Curve, Frame, Raster
 
@@ -65,11 +65,6 @@ class PaletteMapper:
     def cycle(self, turns: float) -> None:
         """Keep turning, so many times a second; 0 goes back to where `offset` has it, and stands still."""
         self._wheel.speed = turns
-
-    @property
-    def line(self) -> str:
-        """The colour of a line that shows on the picture."""
-        return line_colour(palette(self.name, self.reverse))
 
 
 def nice(low: float, high: float) -> list[float]:

@@ -78,7 +78,7 @@ class PlainView(LabView):
             pictures.place("horizontal", nan, (nan, nan))
             self._fit_ranges(pictures, frame)
         for plot in self._plots.values():
-            plot.section.visible = False
+            plot.section.visible = plot.halo.visible = False
         self.curves = {name: CurvePlot("x", name, (name,)) for name in frame.curves}
         plots = [plot.figure for plot in (*self._plots.values(), *self.curves.values())]
         lighten(plots)

@@ -1,0 +1,81 @@
+"""What is drawn over a picture: it shows on every colour, and the pointer's use says who takes a drag."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bokeh.models import GlyphRenderer, Scatter, Span
+
+from app.plots import PALETTES, RasterPlots, palette
+from app.theme import NOT_FINITE_COLOUR
+
+SEEN = 3.0  # contrast at least of what is no text (WCAG 2.2, 1.4.11)
+
+
+def luminance(colours):
+    """Relative luminances of #rrggbb colours, as WCAG defines them, float64 (n,)."""
+    rgb = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return linear @ (0.2126, 0.7152, 0.0722)
+
+
+def contrast(one, others):
+    """Of a colour against each of the others, from 1 to 21."""
+    first, second = luminance([one]), luminance(others)
+    return (np.maximum(first, second) + 0.05) / (np.minimum(first, second) + 0.05)
+
+
+def pictures():
+    return RasterPlots(("field",), {"field": "Inferno"})
+
+
+def lines_of(plot):
+    """(colour, px) of each stroke of the section line and of the probe, in the order in which they are drawn."""
+    spans = [(one.line_color, one.line_width) for one in plot.figure.center if isinstance(one, Span)]
+    marks = []
+    for renderer in plot.figure.renderers:
+        if isinstance(renderer, GlyphRenderer) and isinstance(renderer.glyph, Scatter):
+            data, glyph = renderer.data_source.data, renderer.glyph
+            colours = data[glyph.line_color] if glyph.line_color in data else [glyph.line_color]
+            widths = data[glyph.line_width] if glyph.line_width in data else [glyph.line_width]
+            marks += list(zip(colours, widths, strict=True))
+    return {"section": spans, "probe": marks}
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["", "reversed"])
+@pytest.mark.parametrize("name", PALETTES)
+def test_section_line_and_probe_show_on_every_colour_of_every_palette(name, reverse):
+    """On each colour the line or its halo stands out; the halo does from the line, too, and is seen beside it."""
+    plots = pictures()
+    plot = plots.plots["field"]
+    plot.colour(name, reverse)
+    plots.place("horizontal", 3.0, (2.0, 3.0))
+    colours = [*palette(name, reverse), NOT_FINITE_COLOUR]
+    for what, strokes in lines_of(plot).items():
+        least = np.max([contrast(colour, colours) for colour, _ in strokes], axis=0).min()
+        assert least >= SEEN, f"{what}: a contrast of {least:.2f}"
+        (under, wide), (over, narrow) = strokes
+        assert contrast(under, [over]) >= SEEN
+        assert wide >= narrow + 2
+
+
+def test_section_line_and_probe_lie_on_their_halos():
+    plots = pictures()
+    plot = plots.plots["field"]
+    plots.place("vertical", 7.0, (2.0, 3.0))
+    for span in (plot.section, plot.halo):
+        assert (span.dimension, span.location) == ("height", 7.0)
+    assert plots.probe.data["x"] == [2.0, 2.0]
+    assert plots.probe.data["y"] == [3.0, 3.0]
+    (link,) = plot.section.js_property_callbacks["change:location"]
+    assert link.args["other"] is plot.halo  # it follows a drag in the browser
+
+
+def test_a_section_line_is_dragged_only_while_dragging_does_not_paint():
+    plots = RasterPlots(("field", "laplacian"), {"field": "Inferno", "laplacian": "Grey"})
+    drawn = plots.plots.values()
+    assert all(plot.section.editable for plot in drawn)
+    plots.use_pointer_for(True)
+    assert not any(plot.section.editable or plot.figure.toolbar.active_drag for plot in drawn)
+    plots.use_pointer_for(False)
+    assert all(plot.section.editable and plot.figure.toolbar.active_drag is plot.pan for plot in drawn)
