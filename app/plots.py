@@ -50,7 +50,7 @@ PALETTES = {**AMOUNTS, **SIGNED}
 
 # What is drawn over a picture has two colours: on any colour at all, one of them has a contrast of 4.3 or more.
 MARK, AROUND_MARK = "#ffffff", "#111111"
-MARK_WIDE, AROUND_WIDE = 2, 6  # px
+MARK_WIDE, AROUND_WIDE = 2, 5  # px
 
 
 def palette(name: str, reverse: bool = False) -> list[str]:
