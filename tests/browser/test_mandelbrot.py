@@ -246,6 +246,17 @@ def test_the_area_is_shown_with_its_error_bar(lab):
     text.wait_for(state="hidden")
 
 
+def test_the_key_of_the_area_answers_while_its_group_is_closed(lab):
+    lab.group("Place")
+    assert "area" not in lab.status()
+    lab.key("a")
+    lab.until(lambda: re.search(r"area of the set 1\.\d{5} ± 0\.\d{5}", lab.status()))
+    assert lab.page.locator(".area").count() == 0  # the words in the group do not exist
+    lab.fits_the_window()
+    lab.key("a")
+    lab.until(lambda: "area" not in lab.status())
+
+
 def test_what_is_paused_goes_on_with_the_next_move(lab):
     lab.key(" ")
     lab.until(lambda: "Paused" in lab.status())

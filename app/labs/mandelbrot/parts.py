@@ -43,9 +43,18 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     ]
     if known["samples"] > 1:
         items.append(("samples", f"{known['samples']:.0f}", ""))
+    if known["area_wanted"]:
+        items.append(("area of the set", area(known), ""))
     if not known["finished"]:
         items.append(progress(known["progress"], notes["precision"]))
     return items
+
+
+def area(known: Mapping[str, float]) -> str:
+    """The estimate with its standard error, here as the group that asks for it may be closed; else what it waits for."""
+    if isfinite(known["area"]) and isfinite(known["area_error"]):
+        return f"{known['area']:.5f} ± {known['area_error']:.5f}"
+    return "measuring" if known["finished"] else "once the picture is complete"
 
 
 def progress(part: float, precision: str) -> tuple[str, str, str]:

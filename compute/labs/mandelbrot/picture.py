@@ -6,7 +6,7 @@ stride (of the samples shown), limit (iterations that pixels are brought to now)
 spacing_log2, finest_log2 (of the arithmetic), minimum and maximum (smooth counts at the ends of the colours), samples
 (a pixel), inside (share of the pixels shown that are in the set), reused (share of pixels that the last view had),
 raster_ny and raster_nx (pixels of the view shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in the
-set), area, area_error, area_passes. notes: center_re, center_im, zoom (of the view shown), precision, warning (a
+set), area_wanted (1 while it is asked for), area, area_error, area_passes. notes: center_re, center_im, zoom (of the view shown), precision, warning (a
 sentence, or empty). curves: histogram, cumulative, orbit. rasters: escape, julia.
 """
 
@@ -192,6 +192,7 @@ class ProgressivePicture:
             "pointer_re": math.nan,
             "pointer_im": math.nan,
             "pointer_count": math.nan,
+            "area_wanted": float(lab.area),
             "area": self._area.mean,
             "area_error": self._area.error,
             "area_passes": float(self._area.passes),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from decimal import Decimal
 from fractions import Fraction
+from math import nan
 
 import numpy as np
 import pytest
@@ -104,8 +105,11 @@ def test_the_reference_orbit_comes_first():
     assert progress(0.8, "perturbation") == ("picture", "80 %", "")
 
 
-def frame(**notes):
-    known = {"spacing_log2": -40.0, "limit": 1000.0, "samples": 1.0, "finished": 1.0, "progress": 1.0}
+def frame(known=(), **notes):
+    known = {
+        "spacing_log2": -40.0, "limit": 1000.0, "samples": 1.0, "finished": 1.0, "progress": 1.0,
+        "area_wanted": 0.0, "area": nan, "area_error": nan, **dict(known),
+    }  # fmt: skip
     words = {"zoom": "1e9", "precision": "float32", "warning": ""} | notes
     return Frame({}, known, Timing("cpu_numpy", "", 1, 1), notes=words)
 
@@ -113,6 +117,21 @@ def frame(**notes):
 def test_an_exhausted_precision_is_marked_in_the_status_bar():
     assert ("precision", "float32", "") in facts(frame())
     assert ("precision", "float32 exhausted", "bad") in facts(frame(warning="float32 is exhausted: …"))
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        ({"area_wanted": 1.0, "finished": 0.0}, "once the picture is complete"),
+        ({"area_wanted": 1.0}, "measuring"),
+        ({"area_wanted": 1.0, "area": 1.507, "area_error": nan}, "measuring"),
+        ({"area_wanted": 1.0, "area": 1.5068123, "area_error": 0.000321}, "1.50681 ± 0.00032"),
+        ({"area": 1.5068123, "area_error": 0.000321}, None),  # measured before, and no longer asked for
+    ],
+)
+def test_the_area_that_is_asked_for_is_said_in_the_status_bar(known, text):
+    said = {label: value for label, value, _ in facts(frame(known))}
+    assert said.get("area of the set") == text
 
 
 @pytest.mark.parametrize("text", ["", "abc", "nan", "inf", "0", "-5", "1.5", "1e9"])
