@@ -36,8 +36,8 @@ def lines_of(plot):
     for renderer in plot.figure.renderers:
         if isinstance(renderer, GlyphRenderer) and isinstance(renderer.glyph, Scatter):
             data, glyph = renderer.data_source.data, renderer.glyph
-            colours = data[glyph.line_color] if glyph.line_color in data else [glyph.line_color]
-            widths = data[glyph.line_width] if glyph.line_width in data else [glyph.line_width]
+            colours = data.get(glyph.line_color, [glyph.line_color])
+            widths = data.get(glyph.line_width, [glyph.line_width])
             marks += list(zip(colours, widths, strict=True))
     return {"section": spans, "probe": marks}
 

@@ -22,6 +22,12 @@ class FreeRoom:
         self.size = (width, height)
         self._taken = np.zeros((max(1, int(width // CELL)), max(1, int(height // CELL))), bool)
 
+    def copy(self) -> FreeRoom:
+        """The same room, in which something more can be taken."""
+        room = FreeRoom(*self.size)
+        room._taken[:] = self._taken
+        return room
+
     def take_line(self, points: NDArray[np.float64], clearance: float) -> None:
         """Let nothing stand within `clearance` px of the line through `points`, float64 (n, 2)."""
         steps = np.hypot(*np.diff(points, axis=0).T)

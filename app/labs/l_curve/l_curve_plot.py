@@ -72,7 +72,7 @@ class CurvePath:
 
 WORD_WIDE, LINE_HIGH = 0.5, 1.4  # type sizes: width of a letter of the words below, at most, and height of their line
 CLEAR = 0.6  # type sizes between these words and the curve
-EDGE = 3  # px between them and a badge
+EDGE = 3  # px between them and a badge, the ring or a cross hair
 NOISE, SMOOTHING = "small λ: noise rules", "large λ: smoothing rules"  # written at the two ends of the curve
 X_LABEL, Y_LABEL = "residual norm  ‖Ax − b‖", "solution norm  ‖x‖"
 BADGE = {False: 24, True: 32}  # px; in presenter mode
@@ -100,6 +100,8 @@ class LCurvePlot:
         self._marks: tuple[Any, ...] = ()
         self._badges: list[Position] = []  # px of the middle of each
         self._around: tuple[Any, ...] = ()  # what the words were placed beside
+        self._beside: float | None = None  # and the λ
+        self._room = FreeRoom(1.0, 1.0)  # what that leaves
         self._corners: dict[str, Corner | None] = {}  # of the words, by their name
         self._lam: float | None = None
         self._finish()
@@ -223,9 +225,10 @@ class LCurvePlot:
             self._marks = ()
 
     def _name_ends(self) -> None:
-        """Say near the ends of the curve what is wrong with a λ there, beside the curve and the rules' badges.
+        """Say near the ends of the curve what is wrong with a λ there.
 
-        Where a small plot has no room for such words they are left out.
+        The words stand beside the curve, the rules' badges, the ring and the cross hairs. Where a small plot has no
+        room for them they are left out.
         """
         if self.path is None:
             return
@@ -233,14 +236,12 @@ class LCurvePlot:
         clipped = np.column_stack([self.x.clipped(points[:, 0]), self.y.clipped(points[:, 1])])
         drawn = np.array([self._px(*point) for point in clipped])
         around = drawn.tobytes(), tuple(self._badges), self.inner, self._presenter
-        if around == self._around:  # another λ is picked, say
+        if (around, self._lam) == (self._around, self._beside):
             return
-        self._around = around
-        room = FreeRoom(*self.inner)
-        room.take_line(drawn, CLEAR * high)
-        side = BADGE[self._presenter] + 2 * EDGE
-        for x, y in self._badges:
-            room.take_box((x - side / 2, y - side / 2), (side, side))
+        if around != self._around:  # more than another λ
+            self._around, self._room = around, self._beside_curve(drawn)
+        self._beside, room = self._lam, self._room.copy()
+        self._take_mark(room)
         for label, end in ((self.noise, 0), (self.smoothing, -1)):
             size = WORD_WIDE * high * len(label.text), LINE_HIGH * high
             corner = self._corners[label.name] = room.nearest(size, drawn[end], self._corners.get(label.name))
@@ -252,6 +253,25 @@ class LCurvePlot:
             (x, y), offset = clipped[end].tolist(), (np.array(corner) - drawn[end]).tolist()
             if known != (x, y, *offset, True):
                 label.update(x=x, y=y, x_offset=offset[0], y_offset=offset[1], visible=True)
+
+    def _beside_curve(self, drawn: Vector) -> FreeRoom:
+        """What the curve through `drawn`, in px, and the rules' badges leave free."""
+        room = FreeRoom(*self.inner)
+        room.take_line(drawn, CLEAR * type_size(self._presenter))
+        side = BADGE[self._presenter] + 2 * EDGE
+        for x, y in self._badges:
+            room.take_box((x - side / 2, y - side / 2), (side, side))
+        return room
+
+    def _take_mark(self, room: FreeRoom) -> None:
+        """Take what the ring and the cross hairs need."""
+        if self.path is None or self._lam is None or self._lam <= 0:
+            return
+        (x, y), (width, height) = self._px(*self.path.at(self._lam)), self.inner
+        side = RING + 2 * EDGE
+        room.take_box((x - side / 2, y - side / 2), (side, side))
+        room.take_box((x - EDGE, 0.0), (2 * EDGE, height))
+        room.take_box((0.0, y - EDGE), (width, 2 * EDGE))
 
     def _draw_ribbon(self, frame: Frame) -> None:
         """Fill the area between the lower and the upper bounds of both norms: the true curve lies within."""
@@ -296,6 +316,7 @@ class LCurvePlot:
         self._write(self.ring, [[x], [y]])
         for hair, location in zip(self.hairs, (x, y), strict=True):
             hair.location = location
+        self._name_ends()
 
     # -- px
 

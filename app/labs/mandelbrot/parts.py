@@ -51,7 +51,7 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
 
 
 def area(known: Mapping[str, float]) -> str:
-    """The estimate with its standard error, here as the group that asks for it may be closed; else what it waits for."""
+    """The estimate with its standard error, or what it waits for: the group that asks for it may be closed."""
     if isfinite(known["area"]) and isfinite(known["area_error"]):
         return f"{known['area']:.5f} ± {known['area_error']:.5f}"
     return "measuring" if known["finished"] else "once the picture is complete"

@@ -65,6 +65,31 @@ def test_words_lie_over_no_curve_no_badge_and_not_over_each_other(frame, size, p
         assert len(words) == 2
 
 
+@pytest.mark.parametrize("presenter", [False, True], ids=["", "presenter"])
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_words_lie_over_no_cross_hair_and_not_over_the_ring(frame, size, presenter):
+    """Whichever λ is picked, one after the other as a drag along the curve does, and when the plot has another size."""
+    plot = LCurvePlot(Document(), print)
+    plot.set_theme(False, presenter)
+    plot.resize(*size)
+    plot.show(frame)
+    plot.mark_rules(rules_of(frame))
+    seen = 0
+    for lam in 10 ** np.linspace(plot.path.lam[0], plot.path.lam[-1], 60):
+        plot.mark(lam)
+        x, y = plot._px(plot.hairs[0].location, plot.hairs[1].location)
+        half = plot.ring.glyph.size / 2
+        wide, high = plot.inner
+        things = [(x, 0, x, high), (0, y, wide, y), (x - half, y - half, x + half, y + half)]
+        words = [box(plot, label) for label in (plot.noise, plot.smoothing) if label.visible]
+        assert all(apart(one, thing) for one in words for thing in things), lam
+        seen += len(words)
+    if size == SIZES["full HD"]:
+        assert seen == 120
+    plot.mark(None)
+    assert [label.visible for label in (plot.noise, plot.smoothing)] == [True, True] or size != SIZES["full HD"]
+
+
 def test_words_stay_where_they_are_free_and_leave_where_they_are_not():
     room, size = FreeRoom(400, 300), (100, 20)
     assert room.nearest(size, (0.0, 0.0)) == (0.0, 0.0)
