@@ -15,16 +15,16 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-import segno
 from bokeh.document import Document
 
-from app.access import LOOPBACK, host_name
+from app.access import host_name
 from app.audience.feed import PageFeed, Picture
 from app.audience.rooms import RoomError, rooms
 from app.lab_tab import WORDS
 from app.lab_view import SaysHeadline
 from app.markup import plain
 from app.presenter import PresenterBar
+from app.qr_code import is_local, qr
 from app.theme import ASSETS
 from app.widgets import Card, card_script, icon
 from compute.backends import backend
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 TICK = 500  # ms between two looks at how many follow
 BUTTON_WORDS = "Audience: phones follow this page; the lecturer's second window (Q)"
 LONGEST_ADDRESS = 300  # characters
-QUIET_ZONE = 4  # modules around a QR code, by its standard
 STYLE = (ASSETS / "audience.css").read_text(encoding="utf-8")
 
 
@@ -154,7 +153,7 @@ class AudienceMode:
     def _link(self) -> dict[str, Any]:
         """Return the room's link, and its QR code: none for a link that no phone could open."""
         link = f"{self._base}{self.code}"
-        local = host_name(urlsplit(link).netloc) in LOOPBACK
+        local = is_local(link)
         return {"link": link, "local": local} | ({} if local else {"qr": qr(link)})
 
     # -- what viewers get; see app.audience.feed.Subject
@@ -221,18 +220,6 @@ def is_base(text: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in {"http", "https"} and bool(host_name(parts.netloc)) and not (parts.query or parts.fragment)
-
-
-def qr(text: str) -> dict[str, Any]:
-    """Return the QR code of `text`: the side of its square in modules, and its dark ones as the path of an SVG."""
-    rows = segno.make(text, error="m", micro=False).matrix
-    path = "".join(
-        f"M{x + QUIET_ZONE} {y + QUIET_ZONE}h1v1h-1z"
-        for y, row in enumerate(rows)
-        for x, dark in enumerate(row)
-        if dark
-    )
-    return {"side": len(rows) + 2 * QUIET_ZONE, "path": path}
 
 
 # -- what the page says

@@ -8,11 +8,15 @@ from collections.abc import Callable
 from io import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 import param
 from panel.custom import JSComponent
 
+from app.access import host_name
+
 PIECE = 2**20  # bytes: a few milliseconds of the server's loop
+LONGEST_PAGE = 2000  # characters of a page's own address
 
 
 class FileDownload(JSComponent):
@@ -32,7 +36,7 @@ class FileDownload(JSComponent):
         super().__init__(width=0, height=0, margin=0, **params)
         self._files: deque[tuple[BinaryIO, str, Callable[[], object]]] = deque()
         self._number = self._next = self._count = 0
-        self._on_copied: Callable[[str, bool], object] = lambda address, ok: None
+        self._on_copied: Callable[[str, bool], object] | None = None
 
     def send(self, path: Path, name: str, done: Callable[[], object]) -> None:
         """Have the browser save the file `path` as `name`; done() is called when it has all of it.
@@ -77,8 +81,10 @@ class FileDownload(JSComponent):
     def _handle_msg(self, data: Any) -> None:
         if not isinstance(data, dict):
             return
-        if isinstance(data.get("address"), str):
-            self._on_copied(data["address"], data.get("copied") is True)
+        address, on_copied = data.get("address"), self._on_copied
+        if on_copied is not None and isinstance(address, str) and is_link(address, self.query.get("text", "")):
+            self._on_copied = None  # it is told once, however often the browser says it
+            on_copied(address, data.get("copied") is True)
         if data.get("file") != self._number or data.get("number") != self._next - 1 or not self._files:
             return
         if self._next == self._count:
@@ -90,3 +96,14 @@ class FileDownload(JSComponent):
                 self._begin()
         else:
             self._push()
+
+
+def is_link(address: str, query: str) -> bool:
+    """Whether `address`, as a browser says it, is that of a page with this query, and not too long for one."""
+    if len(address) > LONGEST_PAGE + len(query) or not (address.isascii() and address.isprintable()):
+        return False
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in {"http", "https"} and bool(host_name(parts.netloc)) and address.endswith(f"?{query}")
+    except ValueError:
+        return False

@@ -231,7 +231,7 @@ class Exports:
     """The exports of one page. `panel` lists them on the card."""
 
     def __init__(self, document: Document, download: FileDownload, notices: Callable[[], Notices]) -> None:
-        self._document, self.download, self._notices = document, download, notices
+        self.document, self.download, self._notices = document, download, notices
         self.panel = pn.Column(margin=0, styles=LIST, sizing_mode="stretch_width", visible=False)
         self._exports: list[Export] = []
         self._ticking: Any = None
@@ -254,7 +254,7 @@ class Exports:
             self.drop(old)
         self._arrange()
         if self._ticking is None:
-            self._ticking = self._document.add_periodic_callback(self._tick, TICK)
+            self._ticking = self.document.add_periodic_callback(self._tick, TICK)
         return export
 
     @property
@@ -299,7 +299,7 @@ class Exports:
         for export in self._exports:
             export.show()
         if all(export.announced for export in self._exports) and self._ticking is not None:
-            self._document.remove_periodic_callback(self._ticking)
+            self.document.remove_periodic_callback(self._ticking)
             self._ticking = None
 
 

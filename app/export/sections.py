@@ -15,6 +15,7 @@ import panel_material_ui as pmui
 import param
 from msgspec import structs
 
+from app.builder import builder
 from app.controls import column
 from app.export.download import FileDownload
 from app.export.exports import Exports
@@ -32,6 +33,7 @@ from app.export.fields import (
 )
 from app.export.source import ExportSource, Moment, slide
 from app.markup import quiet
+from app.qr_code import LinkCode
 from app.theme import html_pane
 from app.widgets import FULL
 from compute import scratch
@@ -63,7 +65,7 @@ ABOUT_TABLE = """<h3 class='along'>A table over parameters</h3>
 
 
 class LinkSection(ExportSection):
-    """The link to what a lab shows, and its file; both bring the same state back."""
+    """The link to what a lab shows, with its QR code, and its file; all bring the same state back."""
 
     TITLE = "Link"
 
@@ -72,9 +74,10 @@ class LinkSection(ExportSection):
         self.address: Any = pmui.TextInput(label="Address", value="", size="small", visible=False, **FULL)
         self.copy = button("Copy the link", "link", self._copy)
         self.save = button("Save as JSON", "download", self._save, filled=False)
+        self.code = LinkCode()
         self._words = html_pane("", margin=(0, 8))
         about = html_pane(ABOUT_LINK, margin=(0, 8))
-        self.panel = column(row(self.copy, self.save), self._words, self.address, about)
+        self.panel = column(row(self.copy, self.save), self._words, self.address, self.code, about)
 
     def tick(self) -> None:
         """Allow links as soon as there is a frame."""
@@ -99,6 +102,7 @@ class LinkSection(ExportSection):
         words = "The link is on the clipboard" if copied else "The browser does not allow the clipboard: copy it here"
         lost = f"; what it cannot hold: {moment.scene.missing}" if moment.scene.missing else ""
         self._say(f"{words}{lost}.")
+        builder().beside(self._exports.document, partial(self.code.show, address))  # a long one takes 0.3 s
 
     def _save(self) -> None:
         export = self._exports.add(file_name(self._source.lab, "", ".json"))

@@ -1,19 +1,6 @@
 // Audience mode: the card with the room's code for the back row, and, while it is closed, a button with the number of
 // followers. The link is made here, since only the browser knows by which address the page was reached.
-const SVG = 'http://www.w3.org/2000/svg';
 const WINDOW = 'fieldlab-lecturer', FEATURES = 'popup,width=1000,height=720';
-
-// The QR code: dark on white in both schemes, as phones read it.
-function code_of({ side, path }, link) {
-  const svg = document.createElementNS(SVG, 'svg'), dark = document.createElementNS(SVG, 'path');
-  svg.setAttribute('viewBox', `0 0 ${side} ${side}`);
-  svg.setAttribute('role', 'img');
-  svg.setAttribute('aria-label', `QR code of ${link}`);
-  svg.setAttribute('shape-rendering', 'crispEdges');
-  dark.setAttribute('d', path);
-  svg.append(dark);
-  return svg;
-}
 
 export function render({ model }) {
   const section = make('section', { className: 'audience', label: 'Audience' });
@@ -29,7 +16,7 @@ export function render({ model }) {
 
   const room = ({ code, link, local, qr, followers }) => {
     const found = [];
-    if (qr) found.push(code_of(qr, link));
+    if (qr) found.push(qrCode(qr, `QR code of ${link}`));
     const words = make('div', { className: 'words' });
     if (local) {
       words.append(

@@ -24,6 +24,19 @@ function make(tag, options = {}, ...children) {
   return node;
 }
 
+// A QR code of app/qr_code.py, with words for who cannot see it: dark on white in both schemes, as phones read it.
+function qrCode({ side, path }, words) {
+  const SVG = 'http://www.w3.org/2000/svg';
+  const svg = document.createElementNS(SVG, 'svg'), dark = document.createElementNS(SVG, 'path');
+  svg.setAttribute('viewBox', `0 0 ${side} ${side}`);
+  svg.setAttribute('role', 'img');
+  svg.setAttribute('aria-label', words);
+  svg.setAttribute('shape-rendering', 'crispEdges');
+  dark.setAttribute('d', path);
+  svg.append(dark);
+  return svg;
+}
+
 const pressable = (section) => [...section.querySelectorAll('button, a, select, input')].filter((node) => !node.disabled);
 
 // Replace all that a section has. What had the focus gives it to its successor: what has the same words, or, where there

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from app.qr_code import qr
 from compute.__main__ import main
 from tests.browser.conftest import DRAWN
 from tests.browser.export_page import ExportPage
 from tests.browser.lab_page import OPENING, LabPage
+from tests.browser.serving import free_port, serve
 
 
 class Diffusing(LabPage, ExportPage):
@@ -89,6 +91,63 @@ def test_a_link_brings_the_state_to_a_new_page(lab, page, screenshot, tmp_path):
     other.page.wait_for_timeout(DRAWN)
     screenshot("export")
     other.page.get_by_role("button", name="Cancel", exact=True).click()
+
+
+def test_a_link_to_localhost_says_why_it_has_no_qr_code(lab):
+    lab.show("Link")
+    lab.page.get_by_role("button", name="Copy the link").click()
+    lab.page.get_by_text("localhost, an address that no phone can reach").wait_for()
+    assert lab.page.locator(".link-code svg").count() == 0
+
+
+HALL = "hall.localhost"  # a name by which others could come; browsers take what ends so for this machine
+# What a press of the middle of the element reaches, whether it is in sight, and how many pixels a module has.
+READABLE = """(svg, modules) => { const {x, y, width, height, bottom} = svg.getBoundingClientRect();
+  const reached = svg.getRootNode().elementFromPoint(x + width / 2, y + height / 2);
+  return [svg.contains(reached), y >= 0 && bottom <= innerHeight, width / modules, Math.abs(width - height) < 1]; }"""
+COLOURS = """(svg) => [getComputedStyle(svg).backgroundColor, getComputedStyle(svg.querySelector('path')).fill]"""
+
+
+def test_a_link_has_a_qr_code_to_be_scanned_from_the_room(new_page, tmp_path):
+    port = free_port()
+    with serve(tmp_path, ["--allow-websocket-origin", f"{HALL}:{port}"], port=port) as server:
+        page = new_page()
+        page.goto(f"http://{HALL}:{port}/app", wait_until="commit")
+        lab = Diffusing.__new__(Diffusing)
+        ExportPage.__init__(lab, page, tmp_path)
+        lab.until(lambda: lab.step() > 0, OPENING)
+        lab.key(" ")
+        lab.show("Link")
+        page.get_by_role("button", name="Copy the link").click()
+        code = page.get_by_role("button", name="QR code of the link; enlarge it")
+        code.wait_for()
+        link = page.get_by_label("Address").input_value()
+        assert link.startswith(f"http://{HALL}:{port}/app?scene=1.")
+        wanted = qr(link)
+        assert code.locator("path").get_attribute("d") == wanted["path"]
+
+        code.focus()
+        page.keyboard.press("Enter")
+        large = page.get_by_role("dialog", name="QR code")
+        picture = large.get_by_role("img", name=f"QR code of {link}")
+        picture.wait_for()
+        assert picture.locator("path").get_attribute("d") == wanted["path"]
+        reached, in_sight, pixels, square = picture.evaluate(READABLE, wanted["side"])
+        assert (reached, in_sight, square) == (True, True, True)
+        assert pixels * wanted["side"] >= 0.75 * page.viewport_size["height"]
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            assert picture.evaluate(COLOURS) == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
+        page.keyboard.press("e")  # a key of the page, which is covered
+        page.keyboard.press("Escape")
+        large.wait_for(state="hidden")
+        assert code.evaluate("(node) => node.getRootNode().activeElement === node")
+        code.click()
+        large.get_by_role("button", name="Close the QR code").click()
+        large.wait_for(state="hidden")
+        assert code.is_visible()
+        page.close()
+        assert server.process.is_running()
 
 
 @pytest.mark.parametrize("query", ["scene=9.x"])

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from playwright.sync_api import Browser
 
-from app.audience.mode import qr
+from app.qr_code import qr
 from tests.browser.conftest import WAIT
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import ROOT, Server, answers, bound, free_port, serve
@@ -174,6 +174,26 @@ def test_a_phone_follows_by_the_public_address(browser: Browser, proxied: Proxie
     assert not [url for url in asked if not url.startswith(own)]
     assert not said
     phone.context.close()
+    context.close()
+
+
+def test_a_link_to_a_state_and_its_qr_code_carry_the_public_address(browser: Browser, proxied: Proxied) -> None:
+    """With the path before the app, by which another browser opens it."""
+    context = browser.new_context(ignore_https_errors=True)
+    context.set_default_timeout(WAIT)
+    page = context.new_page()
+    lab = LabPage.__new__(LabPage)
+    lab.page = page
+    page.goto(f"{proxied.public}/app", wait_until="commit")
+    lab.until(lambda: lab.step() > 0, OPENING)
+    lab.key("e")
+    page.get_by_role("button", name="Link", exact=True).click()
+    page.get_by_role("button", name="Copy the link").click()
+    code = page.get_by_role("button", name="QR code of the link; enlarge it").locator("path")
+    code.wait_for(state="attached", timeout=1000 * OPENING)
+    link = page.get_by_label("Address").input_value()
+    assert link.startswith(f"{proxied.public}/app?scene=1.")
+    assert code.get_attribute("d") == qr(link)["path"]
     context.close()
 
 

@@ -11,16 +11,17 @@ from bokeh.document import Document
 from msgspec import structs
 
 from app.export import download as download_module
-from app.export.download import FileDownload
+from app.export.download import LONGEST_PAGE, FileDownload
 from app.export.exports import LOOKS, Exports
 from app.export.film import FilmSection, ParameterFilm
-from app.export.sections import NumbersSection, RecordSection, TableSection, file_job, not_made
+from app.export.sections import LinkSection, NumbersSection, RecordSection, TableSection, file_job, not_made
 from app.export.source import ExportSource, Moment, scene_of_lab
+from app.qr_code import qr
 from compute import settings
 from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
 from compute.export.jobs import FILE, Job
 from compute.export.render import LiveState, Replay
-from compute.export.scene import Style
+from compute.export.scene import Scene, Style
 from compute.labs.diffusion import Diffusion
 
 
@@ -490,3 +491,45 @@ def test_an_estimate_that_waits_says_so(changed, exports):
     section._guess[1].state = "running"
     section._read()
     assert "trying a few frames" in section._words.object
+
+
+ADDRESS = "https://lectures.example/fieldlab/app?"
+
+
+@pytest.fixture
+def linked(exports, source, session, monkeypatch):
+    """A section whose link was asked for: (the section, what the browser is to put after the page's address)."""
+    section = LinkSection(source, exports, exports.download)
+    session.lab.LAB = "diffusion"
+    monkeypatch.setattr("app.export.sections.packed", lambda scene: "1.abc")
+    monkeypatch.setattr(source, "size", lambda height: (height, height))
+    monkeypatch.setattr("app.export.source.scene_of_lab", lambda *given: Scene("diffusion", {}))
+    section._copy()
+    source.on_event(SnapshotTaken({}))
+    return section, exports.download.query["text"]
+
+
+def test_a_copied_link_has_its_qr_code_by_the_address_that_the_browser_names(linked, exports):
+    section, query = linked
+    exports.download._handle_msg({"address": ADDRESS + query, "copied": True})
+    assert section.address.value == ADDRESS + query == f"{ADDRESS}scene=1.abc"
+    assert section.code.content == {"link": ADDRESS + query, "code": qr(ADDRESS + query), "note": ""}
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:alert(1)?{}", "https:///app?{}", "https://[/app?{}", "https://a/app?{}x", "https://a\n/app?{}",
+                "https://ä.example/?{}", "https://a/" + LONGEST_PAGE * "a" + "?{}", None, 7]
+)  # fmt: skip
+def test_what_is_no_address_of_the_page_with_that_link_is_not_shown(address, linked, exports):
+    section, query = linked
+    exports.download._handle_msg({"address": address.format(query) if isinstance(address, str) else address})
+    assert (section.address.value, section.code.content) == ("", {})
+
+
+def test_a_browser_that_says_it_again_and_again_is_heard_once(linked, exports, monkeypatch):
+    section, query = linked
+    shown = []
+    monkeypatch.setattr(section.code, "show", shown.append)
+    for _ in range(3):
+        exports.download._handle_msg({"address": ADDRESS + query, "copied": True})
+    assert shown == [ADDRESS + query]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from bokeh.document import Document
-from PIL import Image
 
 from app.audience import mode as modes
-from app.audience.mode import AudienceMode, is_base, line, paragraphs, qr
+from app.audience.mode import AudienceMode, is_base, line, paragraphs
 from app.audience.rooms import MOST_ROOMS, Rooms
+from app.qr_code import qr
 from tests.app.audience.test_broadcast import Onlooker
 from tests.app.audience.test_rooms import Fed
 
@@ -88,20 +87,6 @@ def test_what_is_no_address_of_rooms_is_not_linked(audience, text):
     audience._told({"base": text})
     assert "link" not in audience.card.content
     assert not isinstance(text, str) or not is_base(text)
-
-
-def test_the_qr_code_reads_as_the_link():
-    """Its modules are those that segno's own drawing has, with the quiet zone of the standard."""
-    import segno
-
-    code = qr(BASE + "QQQQQQ")
-    matrix = segno.make(BASE + "QQQQQQ", error="m", micro=False)
-    drawn = Image.new("1", (code["side"], code["side"]), 1)
-    for dark in code["path"].removeprefix("M").split("M"):
-        x, y = dark.removesuffix("h1v1h-1z").split(" ")
-        drawn.putpixel((int(x), int(y)), 0)
-    expected = [bool(not cell) for row in matrix.matrix_iter(border=4) for cell in row]
-    assert np.asarray(drawn).ravel().tolist() == expected
 
 
 def test_a_closed_page_takes_its_room_and_windows_along(audience, rooms):
