@@ -11,8 +11,8 @@ were computed here at the same steps.
 
 Before the start every lane does one leg, which may compile, and begins again. Fields are compared at the finish line;
 those of an unstable scheme, which amplifies rounding until they overflow, after a few steps before the start. A leg
-that is too short for a clock, as those of a GPU are beside NumPy's, is timed as a part of a longer stretch: as many
-steps as SHORTEST seconds hold, on a second grid, with as many steps in one call as a bench has in a sample.
+that is too short for a clock, as those of a GPU are beside NumPy's, is timed as a part of a longer stretch: on a second
+grid, with as many steps in one call as a sample of `fieldlab bench` has, whole launches of its kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import ceil, nan, prod
+from math import nan, prod
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ from compute.measure.conditions import OtherWork
 from compute.measure.course import Course, run_course
 from compute.measure.records import Recorded
 from compute.measure.rules import FieldRules
+from compute.measure.sampling import MOST_STEPS as MOST_SAMPLED
+from compute.measure.sampling import steps_for
 from compute.measure.statistics import SpeedUp, Spread
 
 FEWEST_LANES, MOST_LANES = 2, 4
@@ -44,7 +46,6 @@ LEGS = 20  # of a race: moments at which a lane's clock and picture are noted
 MOST_STEPS = 10**6
 SECONDS = 4.0  # that the slowest lane shall take where no number of steps is asked for
 SHORTEST = 0.005  # s of a leg that is timed by itself
-LONGEST_STRETCH = 100_000  # steps
 TRIALS = 3  # of one step, of which the quickest says how many steps the race has
 PICTURE = (256, 256)  # pixels of a lane's pictures at most (height, width)
 REFERENCE = "cpu_numpy"
@@ -156,9 +157,9 @@ class RunningLane:
         step = self.lab.advance(count).step_seconds
         self.lab.reset()
         if step * count < SHORTEST:
-            self.stretch = min(max(count, ceil(SHORTEST / max(step, 1e-9))), LONGEST_STRETCH)
+            self.stretch = sample_steps(self.lab, step)
             self.twin = twin()
-            self.twin.advance(self.stretch)
+            self.twin.advance(self.stretch)  # the first at length: it may tune itself
 
     def go(self, count: int) -> None:
         """Do a leg."""
@@ -267,6 +268,21 @@ class Race:
 def cells(lab: type[Lab], values: Mapping[str, Any]) -> int:
     """Return the cells of the grid that these values name; 1 of a lab without one."""
     return prod(int(values.get(side, lab.param[side].default)) for side in ("ny", "nx") if side in lab.param)
+
+
+def sample_steps(lab: Lab, step: float) -> int:
+    """Return how many steps a sample of the lab's bench has of its kernel, of which one takes `step` seconds."""
+    benchmark = lab.benchmark()
+    most = benchmark.most_steps if isinstance(benchmark, CaseBenchmark) else MOST_SAMPLED
+    rules = benchmark.rules
+    return steps_for(step, most=most, at_once=rules.steps_at_once(lab.backend, kernel_name(lab)) if rules else 1)
+
+
+def kernel_name(lab: Lab) -> str:
+    """Return what the bench calls the kernel that a lab runs; "" where there are no names."""
+    named = vars(lab.kernels)
+    chosen = str(lab.values().get("variant", ""))
+    return chosen or next((name for name, one in named.get("VARIANTS", {}).items() if one is named.get("step")), "")
 
 
 def suggested(lanes: Sequence[RunningLane]) -> int:

@@ -10,9 +10,14 @@ import pytest
 
 from compute.backends import backend
 from compute.labs.diffusion import Diffusion
+from compute.labs.diffusion import cpu_numba as numba_kernels
 from compute.labs.diffusion import cpu_numpy as kernels
+from compute.labs.diffusion.benchmark import BENCHMARK, GridCase
 from compute.labs.mandelbrot import Mandelbrot
+from compute.measure.case import Implementation
 from compute.measure.records import Recorded
+from compute.measure.run import CaseRun, Pace
+from compute.measure.sampling import Deadline
 from compute.measure.statistics import Spread
 from compute.race import LEGS, MOST_STEPS, Race, RaceError, Racer, cut, default_racers, run_race
 from compute.race_command import as_document
@@ -193,6 +198,72 @@ def test_the_usual_racers_are_this_computers_and_a_record_of_the_same_work():
     assert all(racer.record is None for racer in default_racers(Diffusion, VALUES | {"ny": 48}, [RECORD]))
     large = default_racers(Diffusion, VALUES | {"ny": 8192, "nx": 8192}, [])
     assert "cpu_numpy" not in [racer.backend for racer in large]
+
+
+SECONDS = 10.0  # of a bench's case
+
+
+def benched(case, *names):
+    """The step of each of these backends' usual kernels, as `fieldlab bench diffusion` times it."""
+    run = CaseRun(BENCHMARK, case, BENCHMARK.reference(case), SECONDS, Pace(), Deadline(10 * SECONDS))
+    try:
+        for name in names:
+            module = backend(name).kernels(BENCHMARK.package)
+            usual = next(variant for variant, kernel in module.VARIANTS.items() if kernel is module.step)
+            run.check(Implementation(backend(name), usual, module.step))
+        run.sample()
+    finally:
+        run.close()
+    found = {row.backend: row.measurement.step for row in run.rows if row.measurement}
+    assert set(found) == set(names), [row.reason for row in run.rows]
+    return found
+
+
+def raced(case, *names, steps):
+    """The step of each of these backends' lanes in a race on the same grid."""
+    values = {"ny": case.size, "nx": case.size, "dtype": case.dtype, "edges": case.edges, "preset": "noise"}
+    race = Race(Diffusion, values, tuple(Racer(name) for name in names), steps)
+    return {lane.racer.backend: lane.step for lane in run_race(race, quiet).lanes}
+
+
+def test_a_race_has_the_times_of_the_bench(monkeypatch):
+    """By one clock, on which a launch takes its time however few steps are made in it."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("compute.devices.time", SimpleNamespace(perf_counter=lambda: clock.now))
+
+    def timed(module, seconds, at_once):
+        step = module.step
+
+        def slower(u, out, r, edges, steps):
+            step(u, out, r, edges, steps)
+            clock.now += seconds * -(-steps // at_once)
+
+        usual = next(variant for variant, kernel in module.VARIANTS.items() if kernel is step)
+        monkeypatch.setattr(module, "step", slower)
+        monkeypatch.setitem(module.VARIANTS, usual, slower)
+
+    timed(kernels, 1e-2, 1)
+    timed(numba_kernels, 1e-4, numba_kernels.MOST_STEPS)
+    case, names = GridCase(24, "float32", "zero-flux"), ("cpu_numpy", "cpu_numba")
+    bench, race = benched(case, *names), raced(case, *names, steps=100)
+    for name in names:
+        step, lane = bench[name], race[name]
+        assert (lane.q1, lane.median, lane.q3) == pytest.approx((step.q1, step.median, step.q3)), name
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["gpu_cupy", "gpu_numba"])
+def test_a_race_has_the_times_of_the_bench_on_a_gpu(name):
+    """In the same process, before and after: the intervals of the quartiles overlap."""
+    if not backend(name).ready:
+        pytest.skip(f"{name}: {backend(name).missing or backend(name).simulated}")
+    case = GridCase(2000, "float32", "zero-flux")
+    before = benched(case, name)[name]
+    lane = raced(case, "cpu_numba", name, steps=1000)[name]
+    after = benched(case, name)[name]
+    low, high = min(before.q1, after.q1), max(before.q3, after.q3)
+    assert lane.q1 <= high, (before, lane, after)
+    assert low <= lane.q3, (before, lane, after)
 
 
 @pytest.mark.gpu
