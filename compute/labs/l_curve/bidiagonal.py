@@ -159,7 +159,8 @@ class Bidiagonalisation:
     """Golub-Kahan bidiagonalisation of A (m, n), csr, for one b at a time; its type is that of all vectors.
 
     orthogonal: whether V is reorthogonalised. k: steps done. exhausted: whether A is used up, so that the small
-    system holds the whole curve. products: with A or its transpose, since `start`. seconds: of the device, for them.
+    system holds the whole curve. products: with A or its transpose, since `start`. seconds: of the device, for them;
+    launched: of the host, to launch them.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class Bidiagonalisation:
         self._reset()
 
     def _reset(self) -> None:
-        self.k, self.products, self.seconds, self.exhausted = 0, 0, 0.0, False
+        self.k, self.products, self.seconds, self.launched, self.exhausted = 0, 0, 0.0, 0.0, False
         self._doubt: _Doubt | None = None
         self._alpha, self._beta = np.zeros(1), np.zeros(1)
 
@@ -198,7 +199,7 @@ class Bidiagonalisation:
             self.device.write(b.astype(self.dtype), self.work.u)
         with self.device.lock, self.device.stopwatch() as watch:
             self.kernels.start(self.work)
-        self.products, self.seconds = 1, watch.seconds()
+        self.products, self.seconds, self.launched = 1, watch.seconds(), watch.launch
         self._read(0, *(self.device.download(array[:1]) for array in (self.work.alpha, self.work.beta)))
         if self._alpha[0] == 0:
             raise ValueError(f"b must not be orthogonal to every column of A; in {self.dtype} it is")
@@ -226,6 +227,7 @@ class Bidiagonalisation:
                 asked, goal = self.k, queued if enough() else goal
         self._settle()
         self.seconds += sum(look.watch.seconds() for look in looks)  # of steps in vain
+        self.launched += launch
         return Spent(launch, self.seconds - before)
 
     def _launch(self, old: int, k: int) -> _Look:

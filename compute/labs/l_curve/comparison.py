@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from compute.frames import Frame
 from compute.labs.l_curve.lab import LCurve
-from compute.labs.l_curve.picture import products_per_second
+from compute.labs.l_curve.picture import launch_bound, products_per_second
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.small_system import points
 from compute.labs.l_curve.system import OWN, settled, typical
@@ -119,8 +119,10 @@ class CurveRules(ComparisonRules):
         whole = Fact(WHOLE, known.get("seconds", nan) if known.get("done") else nan, "seconds", WHOLE_ABOUT)
         if known.get("done") and known.get("cold_seconds"):
             whole = Fact(WHOLE, "not taken: its kernels were loaded", "text", COLD_ABOUT)
+        bound = ", launch-bound" if launch_bound(known) else ""
+        products = f"{rate:,.0f} /s".replace(",", " ") + bound if isfinite(rate) else "…"
         return (
-            Fact("Products", f"{rate:,.0f} /s".replace(",", " ") if isfinite(rate) else "…", "text", PRODUCTS_ABOUT),
+            Fact("Products", products, "text", PRODUCTS_ABOUT),
             Fact("Read by them", f"{moved / 1e9:.3g} GB/s" if isfinite(rate) else "…", "text", MOVED_ABOUT),
             Fact("Part of the copy bandwidth", 100 * moved / roof, "percent", MOVED_ABOUT),
             Fact("Steps", known.get("steps", nan), "count", "Of the bidiagonalisation: two products each."),
@@ -195,14 +197,15 @@ class CurveTarget:
 
     def advance(self, steps: int) -> Timing:
         """Up to `steps` curves, as many as are finished within a slice; one that is not goes on next time."""
-        start, done, seconds, cells = perf_counter(), 0, 0.0, 1
+        start, done, seconds, launched, cells = perf_counter(), 0, 0.0, 0.0, 1
         while True:
             finished = self._piece()
             if finished:
                 seconds, done, cells = seconds + finished, done + 1, self._multiplied
+                launched += self._lab.bidiagonal.launched
             if done == steps or perf_counter() - start >= SLICE:
                 break
-        return Timing(self._lab.backend, "", done, cells, 0.0, seconds)
+        return Timing(self._lab.backend, "", done, cells, launched, seconds)
 
     def begin(self, seed: int) -> None:
         """Nothing: a curve starts from b, whatever the seed."""

@@ -176,11 +176,12 @@ class LCurve(Lab):
     def reset(self) -> None:
         """Begin anew, with the noise of the present level and seed, up to the first step: before it there is no x."""
         self.b, self.noise_norm = self.system.noisy(self.noise, self.noise_seed)
-        self.cold_products, self.cold_seconds = 0, 0.0
+        self.cold_products, self.cold_seconds, self.cold_launched = 0, 0.0, 0.0
         with watching() as builds:
             begin, first = self.bidiagonal.start(self.b), self.bidiagonal.advance(1)
         if self.first_call("start", self.dtype) or builds.count > 0:
             self.cold_products, self.cold_seconds = self.bidiagonal.products, self.bidiagonal.seconds
+            self.cold_launched = self.bidiagonal.launched
         self._open = 0  # number of the λ whose ribbon was seen open last
         self._done: bool | None = None
         self.survey = CurveSurvey(self)
@@ -284,6 +285,7 @@ class LCurve(Lab):
         if first:
             self.cold_products += self.bidiagonal.products - products
             self.cold_seconds += spent.compute
+            self.cold_launched += spent.launch
         timing = self._timing(max(self.bidiagonal.k - before, 1), spent.launch, spent.compute, first)
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing

@@ -7,13 +7,13 @@ picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a small
 on a line. rasters: solution and truth of a picture.
 
 facts: steps, limit, width, tolerance, done (no more steps), finished (nor rules to work out), converged, exhausted,
-products, seconds (the device's, for them), cold_products and cold_seconds (of steps that loaded or compiled their
-kernels; products_per_second leaves them out), bytes_per_product, rows, columns, entries, noise (|e|), lam (of the
-solution shown), alpha (its square), and there residual and solution (norms), each with _lower and _upper, gradient,
-error_bound (of x within these steps, relative), error (from the truth, relative, nan where none is known); for each
-rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown (why this λ), spectrum (what
-`singular` is); problem, files (their fingerprint, "" for none) and kept (the part of a picture that was taken), of what
-it was made.
+products, seconds (the device's, for them), launched (the host's, to launch them), cold_products, cold_seconds and
+cold_launched (of steps that loaded or compiled their kernels, which no rate counts), bytes_per_product, rows, columns,
+entries, noise (|e|), lam (of the solution shown), alpha (its square), and there residual and solution (norms), each
+with _lower and _upper, gradient, error_bound (of x within these steps, relative), error (from the truth, relative, nan
+where none is known); for each rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown
+(why this λ), spectrum (what `singular` is); problem, files (their fingerprint, "" for none) and kept (the part of a
+picture that was taken), of what it was made.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from compute.frames import Curve, Frame, Raster, View, freeze
 from compute.labs.l_curve.rules import RULES
 from compute.labs.l_curve.rules.minima import adaptive_weight, gcv_values, weighted_values
 from compute.labs.l_curve.small_system import coefficients, points
+from compute.measure.statistics import LAUNCH_BOUND
 from compute.panels import Line, Panel
 
 if TYPE_CHECKING:
@@ -86,6 +87,13 @@ def products_per_second(facts: Mapping[str, float]) -> float:
     seconds = facts.get("seconds", 0.0) - facts.get("cold_seconds", 0.0)
     products = facts.get("products", 0.0) - facts.get("cold_products", 0.0)
     return products / seconds if seconds > 0 and products > 0 else nan
+
+
+def launch_bound(facts: Mapping[str, float]) -> bool:
+    """Whether launching the products of the live run takes as long as they do: then their rate is that of launches."""
+    seconds = facts.get("seconds", 0.0) - facts.get("cold_seconds", 0.0)
+    launched = facts.get("launched", 0.0) - facts.get("cold_launched", 0.0)
+    return launched >= LAUNCH_BOUND * seconds > 0
 
 
 def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
@@ -195,8 +203,10 @@ def _facts(lab: LCurve) -> dict[str, float]:
         "exhausted": float(run.exhausted),
         "products": float(run.products),
         "seconds": run.seconds,
+        "launched": run.launched,
         "cold_products": float(lab.cold_products),
         "cold_seconds": lab.cold_seconds,
+        "cold_launched": lab.cold_launched,
         "bytes_per_product": run.bytes_per_product,
         "rows": float(rows),
         "columns": float(columns),

@@ -13,6 +13,7 @@ from compute.labs.l_curve.comparison import CITED, LARGEST, ROUNDING, RULES, Cur
 from compute.labs.l_curve.problems import make
 from compute.measure import verdict as verdicts
 from compute.measure.records import Recorded
+from compute.measure.statistics import Measurement
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
 from tests.comparing import LiveComparison
@@ -122,6 +123,32 @@ def test_the_facts_are_products_of_the_live_run():
     told = {fact.name: fact.value for fact in RULES.facts(values(), Frame({}, cold, None), 3e11)}
     assert told["Products"] == "160 /s"
     assert told["Time to tolerance"] == "not taken: its kernels were loaded"
+
+
+@pytest.mark.parametrize(
+    ("launched", "cold", "says"),
+    [(1.79, {}, "50 /s"), (1.8, {}, "50 /s, launch-bound"), (3.0, {}, "50 /s, launch-bound"),
+     (1.8, {"cold_seconds": 1.0, "cold_launched": 1.0}, "100 /s"),
+     (1.95, {"cold_seconds": 1.0, "cold_launched": 1.0}, "100 /s, launch-bound")],
+)  # fmt: skip
+def test_products_say_where_launching_takes_as_long_as_they_do(launched, cold, says):
+    known = {"seconds": 2.0, "products": 100.0, "launched": launched, "bytes_per_product": 3e9, "steps": 50.0}
+    told = {fact.name: fact.value for fact in RULES.facts(values(), Frame({}, known | cold, None), 3e11)}
+    assert told["Products"] == says
+
+
+def test_a_curve_is_launch_bound_where_launching_its_steps_takes_as_long(monkeypatch):
+    twin = CurveTarget(LCurve(**values(problem="heat", n=60)))
+    timing = twin.advance(1)
+    while not timing.steps:
+        timing = twin.advance(1)
+    assert timing.launch == 0  # a processor launches nothing
+    monkeypatch.setattr(twin._lab.bidiagonal, "launched", 7.0)
+    monkeypatch.setattr(twin, "_piece", lambda: 7.5)
+    timing = twin.advance(1)
+    assert (timing.launch, timing.compute) == (7.0, 7.5)
+    assert Measurement.of([timing]).launch_bound
+    twin.close()
 
 
 def test_the_tutorials_figures_stand_beside_its_problem_only():
