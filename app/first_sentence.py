@@ -14,13 +14,14 @@ from math import isfinite, nan
 from app.explain import term
 from app.markup import filled, plain
 from app.readout_html import giga, times
-from compute.measure.records import RecordedPair
+from compute.measure.records import Recorded, RecordedPair
 from compute.measure.rules import ComparisonRules
-from compute.measure.verdict import Standing, Verdict
+from compute.measure.verdict import Standing, Verdict, reason_slower
 
 ESTIMATE = "first estimate"
 ALIKE = 1.02  # times as fast, up to which nobody calls it faster: "1.00× slower" was said
 RECORDED = "an earlier run of fieldlab bench on that machine, kept with this program; not measured here."
+ROOFS = {"copy": "the rate at which it copies its memory", "fma": "the multiply-adds that it can do"}
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,13 @@ def seconds_of(standing: Standing) -> float:
     return standing.measurement.step.median if standing.measurement else nan
 
 
-def sentence(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None, why: str = "") -> str:
-    """Return the sentence as HTML, "" before anything is known. why: the GPU of this computer is slower."""
-    words = _own(fastest, rules, why) if fastest.gpu else _beside(fastest, rules, pair)
+def sentence(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
+    """Return the sentence as HTML, "" before anything is known. Who is slower is told with the reason."""
+    words = _own(fastest, rules) if fastest.gpu else _beside(fastest, rules, pair)
     return f"<p class='first'>{words}</p>" if words else ""
 
 
-def _own(fastest: Fastest, rules: ComparisonRules, why: str) -> str:
+def _own(fastest: Fastest, rules: ComparisonRules) -> str:
     """This computer has a GPU."""
     gpu, cpu = fastest.gpu, fastest.cpu
     if gpu is None:
@@ -70,7 +71,7 @@ def _own(fastest: Fastest, rules: ComparisonRules, why: str) -> str:
     words += filled(", its processor <b class='cpu'>{rate}</b>: ", rate=giga(rate_of(cpu)))
     ratio = seconds_of(cpu) / seconds_of(gpu)  # of rates it would be another: one may do more for the same curve
     same = "" if rules.rate.step == "step" else filled(" for the same {step}", step=rules.rate.step)
-    return words + _factor(ratio, rules, same, why) + _estimate(gpu, cpu)
+    return words + _factor(ratio, rules, reason_slower(gpu, cpu.variant), same) + _estimate(gpu, cpu)
 
 
 def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
@@ -86,23 +87,30 @@ def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None)
     name = term(filled("{machine}", machine=gpu.machine), plain(about), "machine")
     rate = filled("<b class='gpu recorded'>{rate}</b>", rate=giga(gpu.rate))
     if pair.same:
-        factor = _factor(gpu.rate / here, rules) if isfinite(here) else f"{unit}."
+        factor = _factor(gpu.rate / here, rules, _recorded_reason(gpu, rules)) if isfinite(here) else f"{unit}."
         return f"{words}{name}, recorded: {rate}{', ' if isfinite(here) else ' '}{factor}"
     where = filled(", recorded on {words}", words=pair.words)
     if pair.cpu is None:
         return f"{words}{name}{where}: {rate} {unit}."
     beside = filled(", the processor beside it {rate}: ", rate=giga(pair.cpu.rate))
-    return f"{words}{name}{where}: {rate}{filled(' {unit}', unit=unit)}{beside}" + _factor(
-        gpu.rate / pair.cpu.rate, rules
-    )
+    factor = _factor(gpu.rate / pair.cpu.rate, rules, _recorded_reason(gpu, rules))
+    return f"{words}{name}{where}: {rate}{filled(' {unit}', unit=unit)}{beside}{factor}"
 
 
-def _factor(ratio: float, rules: ComparisonRules, same: str = "", why: str = "") -> str:
-    """The GPU's words. same: of what, as HTML; why: it is slower, if that is known."""
+def _recorded_reason(gpu: Recorded, rules: ComparisonRules) -> str:
+    """Why a recorded GPU is slower, as far as its record tells."""
+    if not isfinite(gpu.percent):
+        return "why is not in that record"
+    share = f"{gpu.percent:.0f}" if gpu.percent >= 10 else f"{gpu.percent:.2g}"
+    return f"it reached {share} % of {ROOFS[rules.rate.roof]}, and what held it back is not in that record"
+
+
+def _factor(ratio: float, rules: ComparisonRules, why: str, same: str = "") -> str:
+    """The GPU's words. why: it is slower, where it is; same: of what, as HTML."""
     if 1 / ALIKE < ratio < ALIKE:
         return f"<b>about as fast</b>{same}."
     if ratio < 1:
-        return filled("<b>{ratio}× slower</b>{why}.", ratio=times(1 / ratio), why=f": {why}" if why else "")
+        return filled("<b>{ratio}× slower</b>: {why}.", ratio=times(1 / ratio), why=why)
     because = f", because {rules.because}" if rules.because else ""
     return filled("<b>{ratio}× as fast</b>", ratio=times(ratio)) + same + filled("{because}.", because=because)
 

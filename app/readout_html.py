@@ -56,8 +56,13 @@ def headline(verdict: Verdict | None, why: str = "") -> str:
     interval = f"<p>{term(allowed(speed), f'{allowed(speed)}: {QUARTILES}', 'interval')}{noisy}</p>"
     if verdict.early:
         interval = "<p class='noisy'>first estimate, more samples follow</p>"
-    reason = f"<p>{escape(why)}</p>" if why else ""
-    return f"{number(verdict)}{reason}{interval}{agreement}"
+    return f"{number(verdict)}{reason(verdict, why)}{interval}{agreement}"
+
+
+def reason(verdict: Verdict | None, why: str) -> str:
+    """Why the headline's way is slower, below the number, as HTML; "" where it is said to be none. why: in words."""
+    slow = verdict is not None and verdict.speed_up is not None and slower(verdict.speed_up)
+    return f"<p class='reason'>{escape(why)}</p>" if why and slow else ""
 
 
 def number(verdict: Verdict | None) -> str:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, Literal
 
 from compute.backends import BACKENDS, BEST_FIRST, backend
@@ -20,6 +20,7 @@ MOST_RIGHT = 4  # results of the reference kept a process, each a whole field
 SERIAL = ("cpu_numpy",)  # backends that compute on one thread
 LAUNCHING = 0.5  # part of the device's time that launching takes, from which that is the reason
 WAKING = 0.3  # part of a step that starting the threads takes, from which that is the reason
+UNKNOWN = "what holds them back is not measured"
 VerdictState = Literal["measuring", "agree", "disagree", "unavailable"]
 ResultKey = tuple[Any, ...]
 
@@ -166,27 +167,52 @@ def judge(challenger: Variant, opponent: Variant | None, standings: tuple[Standi
 
 
 def why_slower(verdict: Verdict, waking: float) -> str:
-    """The reason in words, as far as it was measured; empty if the challenger is not slower, or nothing tells why.
+    """Why the challenger is slower, in words; empty if it is not.
 
     waking: seconds that it takes to start all threads once, nan if not known.
     """
-    speed = verdict.speed_up
-    if speed is None or speed.ratio >= 1 or verdict.opponent is None:
+    speed, opponent = verdict.speed_up, verdict.opponent
+    if speed is None or speed.ratio >= 1 or opponent is None:
         return ""
-    challenger = verdict.challenger
-    (standing,) = (one for one in verdict.standings if one.variant == challenger)
-    measurement = standing.measurement
+    (standing,) = (one for one in verdict.standings if one.variant == verdict.challenger)
+    return reason_slower(standing, opponent, waking)
+
+
+def reason_slower(slow: Standing, fast: Variant, waking: float = nan) -> str:
+    """Why `slow`, which was measured, takes longer than `fast`: as far as it was measured, and that it was not, else.
+
+    waking: seconds that it takes to start all threads once, nan if not known.
+    """
+    measurement = slow.measurement
     if measurement is None:
         return ""
-    launch, compute = measurement.parts.get("launch", 0.0), measurement.parts.get("compute", 0.0)
-    if challenger.kind == "gpu":
-        if isfinite(launch) and launch >= LAUNCHING * compute > 0:
-            return f"launching takes {_percent(launch / compute)} of its time: too small for a GPU"
-        return ""
-    share = waking / measurement.step.median
-    if challenger.threads > max(1, verdict.opponent.threads) and share >= WAKING:
-        return f"too small for {challenger.threads} threads: starting them takes {_percent(share)} of a step"
-    return ""
+    if slow.variant.kind == "gpu":
+        return _reason_of_gpu(measurement)
+    return _reason_of_cpu(slow.variant, fast, waking / measurement.step.median)
+
+
+def _reason_of_gpu(measurement: Measurement) -> str:
+    share = measurement.parts.get("launch", nan) / (measurement.parts.get("compute", nan) or nan)
+    if not isfinite(share):
+        return "why was not measured, as its launches were not timed"
+    if share >= LAUNCHING:
+        return f"launching takes {_percent(share)} of its time: too small for a GPU"
+    return f"launching takes only {_percent(share)} of its time, so its kernels are slower; {UNKNOWN}"
+
+
+def _reason_of_cpu(slow: Variant, fast: Variant, share: float) -> str:
+    """share: part of a step that starting the threads takes, nan if not known."""
+    if slow.threads <= max(1, fast.threads):
+        return f"on {_threads(slow)} its loops are slower; {UNKNOWN}"
+    if not isfinite(share):
+        return "why was not measured, as starting its threads was not timed"
+    if share >= WAKING:
+        return f"too small for {slow.threads} threads: starting them takes {_percent(share)} of a step"
+    return f"starting its threads takes only {_percent(share)} of a step, so its loops are slower; {UNKNOWN}"
+
+
+def _threads(variant: Variant) -> str:
+    return f"{variant.threads} thread{'s' * (variant.threads != 1)}"
 
 
 def _percent(share: float) -> str:

@@ -29,7 +29,7 @@ from compute import machine
 from compute.engine.messages import SnapshotTaken
 from compute.frames import Frame
 from compute.labs.crossover.benchmark import record_of
-from compute.labs.crossover.finding import Finding, TimeCurve
+from compute.labs.crossover.finding import FAR, Finding, TimeCurve
 from compute.labs.crossover.results import results_of
 from compute.measure import exports
 from compute.measure.case import Results
@@ -38,6 +38,7 @@ from compute.measure.statistics import Spread
 
 DECADES = 6.0  # of the bars
 TITLE = "Not measured yet"
+UNKNOWN = "what holds it back is not measured"
 ADVICE = "Press Run. Every way is first compared with the reference; only those that agree are timed."
 
 
@@ -97,7 +98,7 @@ def readout_html(model: SweepViewModel) -> str:
 def head(model: SweepViewModel) -> str:
     """Return the large number alone, as HTML: of what was measured here, else of a recorded sweep."""
     finding = model.finding if model.finding.n and model.finding.ratio is not None else model.elsewhere
-    return _number(finding) or f"<div class='headline'><b class='words'>{TITLE}</b></div>"
+    return _number(finding) + _reason(finding) or f"<div class='headline'><b class='words'>{TITLE}</b></div>"
 
 
 def _number(finding: Finding) -> str:
@@ -114,11 +115,21 @@ def _headline(finding: Finding) -> str:
     ratio = finding.ratio
     if ratio is None:
         return ""
-    reason = f"<p>{escape(finding.reason_slower(count))}</p>" if slower(ratio) else ""
     noisy = " <span class='noisy'>noisy</span>" if ratio.noisy else ""
     rate_place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
     interval = f"<p>{allowed(ratio)}{noisy} at n = {count(finding.n)}</p>"
-    return f"{_number(finding)}{reason}{interval}{rate_place}"
+    return f"{_number(finding)}{_reason(finding)}{interval}{rate_place}"
+
+
+def _reason(finding: Finding) -> str:
+    """Why the headline's way is slower, as HTML; "" where it is not."""
+    if finding.ratio is None or not slower(finding.ratio):
+        return ""
+    known = finding.reason_slower(count)
+    if not known:
+        grows = any(n * FAR <= finding.n for n in finding.fast.series)
+        known = f"its time grows with n, so a call by itself is not the reason; {UNKNOWN}" if grows else UNKNOWN
+    return f"<p class='reason'>{escape(known)}</p>"
 
 
 def _way(line: TimeCurve, spread: Spread, longest: float, n: int) -> str:

@@ -335,9 +335,13 @@ def test_a_way_that_loses_is_said_to_be_slower_and_why():
     found = compare(*sides([SLOW_START, quick], "cpu_numpy", "cpu_numba"))
     shown = _headline(found)
     assert "<b class='slower'>2.60×<small> slower</small></b><span>Numba than NumPy</span>" in shown
-    assert "<p>a call by itself dominates: n = 100 takes it almost as long</p>" in shown
+    assert "<p class='reason'>a call by itself dominates: n = 100 takes it almost as long</p>" in shown
     assert plain(finding_html(found)) == "Numba is slower than NumPy at every n of both"
     grown = compare(*sides([line(NUMBA, {10: 1e-6, 1000: 1e-4}), PROPORTIONAL], "cpu_numpy", "cpu_numba"))
     assert (grown.ratio.ratio < 1, grown.reason_slower()) == (True, "")
+    assert "its time grows with n, so a call by itself is not the reason; what holds it back is not" in _headline(grown)
+    single = compare(*sides([line(NUMBA, {1000: 1e-4}), PROPORTIONAL], "cpu_numpy", "cpu_numba"))
+    assert "<p class='reason'>what holds it back is not measured</p>" in _headline(single)
+    assert "class='reason'" not in _headline(compare(*sides([SLOW_START, quick], "cpu_numba", "cpu_numpy")))
     flat = compare(*sides([line(NUMPY, {10: 1e-7, 1000: 1e-6}), FLAT]))
     assert flat.reason_slower() == "launching dominates: n = 100 takes it almost as long"
