@@ -10,13 +10,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from html import escape, unescape
+from math import inf, isfinite
 
 from app.explain import explained, term
-from app.labs.crossover.labels import THIN, count, duration
+from app.labs.crossover.labels import THIN, count, duration, rate
 from app.labs.crossover.sweep_view_model import SweepViewModel
+from app.readout_html import slower, times
+from compute.labs.crossover import picture
 from compute.labs.crossover.claims import Conclusion
-from compute.labs.crossover.finding import Finding
+from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.picture import ShownWay
+from compute.labs.crossover.roofline import Roof
+from compute.measure.machine_roofs import machine_roofs
 
 
 def finding_html(finding: Finding) -> str:
@@ -84,12 +89,57 @@ def _progress_bar(model: SweepViewModel, running: bool) -> str:
 
 def _status_line(model: SweepViewModel, running: bool) -> str:
     """The marks on the screen; what is being done; how sure the finding is; the ways without a time, and why."""
-    items = _marks(model)
+    items = [f"<span>{words}</span>" for words in (_times(model, running),) if words] + _marks(model)
     doing = model.frame.notes.get("doing", "") if model.frame and running else ""
     said = model.finding.uncertainty(count)
     items += [f"<span>{_thousands(words)}</span>" for words in (doing, said) if words]
     items += [why for line in model.measured.values() if (why := _without_time(line))]
     return " ".join(items)
+
+
+def _times(model: SweepViewModel, running: bool) -> str:
+    """Both times at the largest n where one of them was recorded, how they compare, and why, as far as was measured."""
+    finding = model.finding if model.finding.n or running else model.elsewhere
+    if finding.ratio is None or not finding.place:
+        return ""
+    fast, slow, n = finding.fast.lines[0], finding.slow.lines[0], finding.n
+    took = [f"{_where(line)} {duration(line.series[n].median)} ({escape(line.label)})" for line in (slow, fast)]
+    said = f"n = {count(n)}: {'; '.join(took)}: "
+    if slower(finding.ratio):
+        why = finding.reason_slower(count) or "what holds it back is not measured"
+        return f"{said}{times(1 / finding.ratio.ratio)}× slower: {escape(why)}"
+    why = _because(fast, slow.roof if slow.machine else _roof_here(model, slow), n, slow.kind, bool(slow.machine))
+    return f"{said}{times(finding.ratio.ratio)}× as fast{f', because {why}' if why else ''}"
+
+
+def _where(line: TimeCurve) -> str:
+    """Whose time it is."""
+    return f"{escape(line.machine)}, recorded," if line.machine else "this computer"
+
+
+def _roof_here(model: SweepViewModel, line: TimeCurve) -> Roof | None:
+    """What the device of a line that is measured here can do at most: as the sweep measures it at its end, until
+    then as this program did.
+    """
+    kind, name = ("host", "host") if line.kind == "cpu" else ("cuda", "cuda:0")
+    if known := picture.roofs_of(model.frame).get(kind) if model.frame else None:
+        return known
+    copies = machine_roofs().rate(name)
+    return Roof(name, "", copies, inf) if isfinite(copies) else None
+
+
+def _because(fast: TimeCurve, roof: Roof | None, n: int, kind: str, there: bool) -> str:
+    """What the faster one did that the slower one's device cannot do at all; "" where nothing of it was measured."""
+    if roof is None or n not in fast.reached:
+        return ""
+    moved, computed = fast.reached[n]
+    who = f"the {'processor' if kind == 'cpu' else 'GPU'} {'there' if there else 'of this computer'}"
+    known = [(moved, roof.bandwidth, "moves", "copies", "B/s"), (computed, roof.flops, "does", "does", "FLOP/s")]
+    beyond = [one for one in known if one[0] > one[1]]
+    if not beyond:
+        return ""
+    reached, most, done, does, unit = max(beyond, key=lambda one: one[0] / one[1])
+    return f"it {done} {rate(reached, unit)}, and {who} {does} {rate(most, unit)} at most"
 
 
 def _marks(model: SweepViewModel) -> list[str]:

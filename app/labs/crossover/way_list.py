@@ -124,6 +124,7 @@ def list_items(
         missing = way.missing or ""
         last = following is None or following.backend != way.backend
         words, tone, reason = states.get(way.name, ("if ticked", "", "") if way.exhibit else ("", "", ""))
+        about = (reason or way.exhibit or way.summary).removesuffix(".")
         items.append(
             {
                 "way": way.name,
@@ -134,7 +135,7 @@ def list_items(
                 "off": bool(missing),
                 "state": "" if missing else words,
                 "tone": tone,
-                "title": missing or " ".join(filter(None, (reason or way.exhibit or way.summary, WORDS.get(tone, "")))),
+                "title": missing or ". ".join(filter(None, (about, WORDS.get(tone, "")))),
                 "why": missing if last else "",
                 "install": way.backend.install if last and helps.get(way.backend.install) == way.backend else "",
             }

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compute.frames import Frame, freeze
 from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.crossing import FIGURES, Crossing, crossing
+from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.workload import Way, Workload
 from compute.measure.statistics import SpeedUp, Spread
 
@@ -34,7 +35,8 @@ class TimeCurve:
     """The times of one way. series: seconds a call by n; noisy: the n at which they scatter too much; launch_bound: at
     which launching takes as long as the work, as far as that is known.
 
-    machine, date: where and when they were recorded; empty if they are measured here.
+    machine, date: where and when they were recorded; empty if they are measured here; then reached and roof are too:
+    (bytes/s, operations/s) by n, and what their device could do at most.
     """
 
     way: Way
@@ -43,6 +45,8 @@ class TimeCurve:
     machine: str = ""
     date: str = ""
     launch_bound: frozenset[int] = frozenset()
+    reached: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    roof: Roof | None = None
 
     @property
     def key(self) -> str:
@@ -85,7 +89,10 @@ def recorded_curves(
     """
     ways = {way.name: way for way in of.ways() if every or _absent(way, drawn)}
     known = recorded.comparable_curves(of.name, dtype, settings, evict, sizes)
-    return [TimeCurve(ways[c.way], c.series, c.noisy, c.machine, c.date) for c in known if c.way in ways]
+    return [
+        TimeCurve(ways[c.way], c.series, c.noisy, c.machine, c.date, reached=c.reached, roof=c.roof)
+        for c in known if c.way in ways
+    ]  # fmt: skip
 
 
 def _absent(way: Way, drawn: Mapping[str, picture.ShownWay]) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Any
 
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.picture import WORST, ShownStatus
+from compute.labs.crossover.roofline import FLOPS_OF_FMA, Roof
 from compute.measure import records
 from compute.measure.statistics import Spread
 
@@ -20,6 +22,7 @@ class RecordedCurve:
 
     series: seconds a call by n, right results only; noisy: the n where they scatter too much; status: of the whole;
     reasons: by n, where there is no time; run: of one process, whose curves can be compared with each other.
+    reached: (bytes/s, operations/s) by n, of the work that is done at least; roof: of its device, measured in that run.
     """
 
     machine: str
@@ -35,6 +38,8 @@ class RecordedCurve:
     noisy: frozenset[int] = frozenset()
     reasons: Mapping[int, str] = field(default_factory=dict)
     run: str = ""
+    reached: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    roof: Roof | None = None
 
 
 def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
@@ -104,8 +109,23 @@ def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
                 choices[text],
                 evict,
                 run=run,
+                roof=_roof(found, str(results[0]["device"]), dtype),
                 **_measured(results),
             )
+
+
+def _roof(found: Mapping[str, Any], device: str, dtype: str) -> Roof:
+    """What the device of a way could do at most; inf where that was not measured."""
+    copies = found.get("copy_bandwidth") or {}
+    computes = found.get("fma") or {}
+    bandwidth = _rate(copies.get(device) or {}, "bytes_per_second")
+    flops = FLOPS_OF_FMA * _rate(computes.get(f"{device} {dtype}") or {}, "instructions_per_second")
+    return Roof(device, dtype, bandwidth if isfinite(bandwidth) else inf, flops if isfinite(flops) else inf)
+
+
+def _rate(entry: Mapping[str, Any], name: str) -> float:
+    """A number of a record; nan where it has none."""
+    return float(entry[name]) if entry.get(name) is not None else nan
 
 
 def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -116,5 +136,6 @@ def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
         "series": {r["size"]: Spread(r["median"], r["q1"], r["q3"], r["n"]) for r in timed},
         "status": next((status for status in WORST if status in statuses), "waiting"),
         "noisy": noisy,
+        "reached": {r["size"]: (_rate(r, "bytes_per_second"), _rate(r, "flops_per_second")) for r in timed},
         "reasons": {r["size"]: str(r["reason"]) for r in results if r.get("reason")},
     }

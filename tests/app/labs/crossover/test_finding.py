@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.labs.crossover import findings
 from app.labs.crossover.findings import finding_html, sentence_html
 from app.labs.crossover.readout import readout_html
 from app.labs.crossover.sweep_view_model import SweepViewModel
+from compute.frames import Frame
 from compute.labs.crossover import Crossover, panels
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from compute.measure.statistics import Spread
+from compute.measure.timing import Timing
 from tests.examples import examples
 
 ADD = workload("add_one")
@@ -245,8 +248,47 @@ def test_before_anything_is_measured_the_newest_record_of_one_machine_speaks():
     assert "press Run for n = " in said
     assert "headline gpu recorded" in readout_html(model)
     assert "Not measured yet on this computer" in readout_html(model)
+    assert re.search(  # both times, how they compare, and why
+        r"n = [\d\u202f]+: (NVIDIA H200, recorded, [^(]+ \([^)]+\)[;:] ){2}\S+× as fast, because it moves [^,]+TB/s, "
+        r"and the processor there copies .+GB/s at most",
+        said,
+    )
     told = {line.key for side in (known.fast, known.slow) for line in side.lines}
     assert told <= {line.key for line in model.time_plot_content().lines}  # both that the sentence names are drawn
     model.choice.recorded = "none"
     model.update(None)
     assert not [line for line in model.time_plot_content().lines if line.machine and line.series]
+
+
+HERE = "the processor of this computer"
+
+
+@pytest.mark.parametrize(
+    ("reached", "gpu", "says"),
+    [
+        ((4e12, 1e9), 1e-5, f"100× as fast, because it moves 4.00 TB/s, and {HERE} copies 10.0 GB/s at most"),
+        ((5e9, 9e12), 1e-5, f"100× as fast, because it does 9.00 TFLOP/s, and {HERE} does 1.00 TFLOP/s at most"),
+        ((5e9, 1e9), 1e-5, "100× as fast"),  # what it did this computer could do: the reason is not known
+        ((4e12, 1e9), 2e-3, "2.00× slower: what holds it back is not measured"),
+    ],
+)  # fmt: skip
+def test_beside_a_recorded_way_both_times_are_told_and_why(reached, gpu, says, monkeypatch):
+    values = {name: Crossover.param[name].default for name in Crossover.param if name != "name"}
+    model = SweepViewModel(SimpleNamespace(values=values))
+    facts = {"roof host bandwidth": 1e10, "roof host flops": 1e12, "progress": 1.0}
+    model.frame = Frame({}, facts, Timing("cpu_numpy", "", 1, 1), notes={"dtype": "float32"})
+    ways = {way.name: way for way in workload("add_one").ways()}
+    here = TimeCurve(ways["cpu_numpy"], {1000: Spread(1e-3, 1e-3, 1e-3, 9)})
+    there = TimeCurve(ways["gpu_cupy"], {1000: Spread(gpu, gpu, gpu, 9)}, machine="GPU <Q>", date="2026-01-02",
+                      reached={1000: reached})  # fmt: skip
+    model.lines = [here, there]
+    model.finding = compare(*sides(model.lines))
+    said = html.unescape(re.sub("<[^>]+>", "", sentence_html(model, running=False))).replace("\u202f", " ")
+    took = "10.0 µs" if gpu < 1e-3 else "2.00 ms"
+    assert f"n = 1 000: this computer 1.00 ms (NumPy); GPU <Q>, recorded, {took} ({there.label}): {says} " in f"{said} "
+    del facts["roof host bandwidth"]  # before the sweep has measured it
+    monkeypatch.setattr(findings, "machine_roofs", lambda: SimpleNamespace(rate=lambda device: 2e10))
+    sooner = html.unescape(re.sub("<[^>]+>", "", sentence_html(model, running=False)))
+    assert ("copies 20.0\u202fGB/s at most" in sooner) == (reached[0] > 2e10 and gpu < 1e-3)
+    model.lines, model.finding = [here], compare(*sides([here]))
+    assert "this computer" not in sentence_html(model, running=True)

@@ -212,7 +212,7 @@ def test_a_reason_and_an_install_line_stand_once_for_all_ways_of_a_library():
     assert [item["off"] for item in items] == [False, True, True]
     assert [item["on"] for item in items] == [True, False, False]
     assert [item["why"] for item in items] == ["", "", "no such library"]
-    assert (items[0]["state"], items[0]["tone"], items[0]["title"]) == ("1 ms", "noisy", f"why {WORDS['noisy']}")
+    assert (items[0]["state"], items[0]["tone"], items[0]["title"]) == ("1 ms", "noisy", f"why. {WORDS['noisy']}")
     assert list_items(ways, [], {"cpu_numpy": ("1 ms", "", "why")})[0]["title"] == "why"
 
 
