@@ -27,6 +27,7 @@ from bokeh.document import Document
 from numpy.typing import NDArray
 from PIL import Image
 
+from app import explain
 from app.readout import recorded_figures
 from app.readout_html import times
 from app.theme import ASSETS
@@ -64,6 +65,7 @@ WHOLE = (
 DISTURBED = "{others} meanwhile: times may be longer than on an idle computer."
 ELSEWHERE = "No record is of just this work; {machine}, {date}, took {seconds} for other work: {words}."
 RECORDED = "The hatched lane was run on {machine} on {date}; its pictures were computed here ahead of time."
+EXPLAINED = ("recorded", "median", "noisy", "compute")  # words of app/explain.py that the card has
 SIDE, MARGIN = 256, 16  # px of a drawn curve, and around it
 CURVE = "#1493a0"  # its colour, seen on white and on dark ground
 STYLE = (ASSETS / "race.css").read_text(encoding="utf-8")
@@ -80,7 +82,7 @@ class RacePage(Protocol):
 class RaceCard(Card):
     """The race over the page, as static/race.js draws it."""
 
-    _esm = card_script("race.js")
+    _esm = card_script("explain.js", "race.js")
 
     def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(told, width=0, height=0, stylesheets=[STYLE])
@@ -320,6 +322,7 @@ def result_content(result: RaceResult, pictures: list[str], race: Race) -> dict[
         "pictures": pictures,
         "lanes": [lane_content(lane, result) for lane in result.lanes],
         "note": " ".join(notes(result, race)),
+        "words": {word: explain.WORDS[word] for word in EXPLAINED},
     }
 
 

@@ -172,9 +172,9 @@ def show_refusal(refusal: str, fields: Mapping[str, NumberField]) -> bool:
 STATIC = Path(__file__).with_name("static")
 
 
-def card_script(name: str) -> str:
-    """Return the script of that name in static/, with `make`, which creates its elements."""
-    return "\n".join((STATIC / each).read_text(encoding="utf-8") for each in ("make.js", name))
+def card_script(*names: str) -> str:
+    """Return the scripts of these names in static/, with `make`, which creates their elements."""
+    return "\n".join((STATIC / each).read_text(encoding="utf-8") for each in ("make.js", *names))
 
 
 class Card(JSComponent):

@@ -38,6 +38,7 @@ export function render({ model }) {
     parts.badge.className = `badge shown${place == 1 ? ' first' : ''}`;
     parts.time.textContent = time;
     parts.detail.replaceChildren(...details.map((words) => make('p', { textContent: words })));
+    markWords(body, model.content.words ?? {});
   };
 
   const play = ({ lanes, marks, pictures, steps, unit }, all, caption) => {
@@ -121,6 +122,7 @@ export function render({ model }) {
     row.style.setProperty('--lanes', lanes.length);
     const controls = make('div', { className: 'controls' }, again, slower, caption);
     body.replaceChildren(row, make('footer', {}, controls, make('p', { className: 'note', textContent: note })));
+    markWords(body, model.content.words ?? {});
     slow = false;
     play(model.content, all, caption);
   };

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from app import race, readout
+from app.explain import WORDS
 from app.page import Page
 from app.race import RaceTrack
 from compute.export.jobs import RACE
@@ -117,6 +118,13 @@ def test_the_end_of_a_race_is_drawn_beside_the_loop_and_records_are_read_once(ra
     assert drawing
     assert threading.get_ident() not in drawing
     assert len(read) == 1
+
+
+def test_the_words_of_the_card_come_with_their_explanations(racing):
+    told = racing()
+    assert told["words"] == {word: WORDS[word] for word in ("recorded", "median", "noisy", "compute")}
+    assert "markWords(body, model.content.words" in race.RaceCard._esm
+    assert "export function markWords(" in race.RaceCard._esm
 
 
 @pytest.mark.parametrize(("others", "said"), [(1.5, True), (0.1, False), (None, False)])
