@@ -1,7 +1,9 @@
 """CPU against GPU, live: one large number, then the evidence for it.
 
 What is compared and when a speed-up may be shown is decided by compute.measure.comparison; here it is asked for, four
-times a second, and drawn. Recorded and cited figures have blocks of their own and never meet a measured median.
+times a second, and drawn. Recorded and cited figures have blocks of their own and never meet a measured median. What
+the number does not rest on, facts of the live picture, the parts of its frames and their history, is folded away until
+somebody asks for it: so the column of each lab fits a window of 1440 x 900 px.
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from html import escape
 from math import inf, isfinite, nan
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import holoviews as hv
 import numpy as np
 import panel as pn
 import panel_material_ui as pmui
+import param
 from bokeh.models import BasicTicker
+from panel.custom import JSComponent
 
 from app import readout_html as html
 from app.admission import session_limiter
@@ -74,10 +77,12 @@ class Readout:
         self.history = ComputeTimePlot() if self._stepwise else ComputeTimePlot("ms/frame", 1e-3)
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
+        self._live = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         plot = pn.pane.Bokeh(self.history.figure, sizing_mode="stretch_width", margin=0)
+        live = Fold("The live picture", self._live, plot, unfolded=self._comparison is None)
         self.shown = Shown(name, {}, "")  # what the text says now, for those who save it
         self._saves = SaveButtons(TIMING_FORMATS, lambda: self.shown)
-        self.panel = pn.Column(self._text, plot, self._saves.panel, sizing_mode="stretch_width", margin=(8, 16))
+        self.panel = pn.Column(self._text, live, self._saves.panel, sizing_mode="stretch_width", margin=(8, 16))
         self._draw(None)
 
     # -- what the page calls
@@ -177,12 +182,13 @@ class Readout:
         )  # fmt: skip
         self._saves.allow(not self.shown.empty)
         live = self._window.measurement()
-        evidence = self._evidence(verdict, live) if self._comparison else ""
+        evidence, facts = self._evidence(verdict, live)
         parts = html.parts(live, self._kind, self._session.gate.rate)
         head = term("Parts of a live frame", html.INCLUDED)
-        text = explained(f"<div class='readout'>{evidence}<h3>{head}</h3>{parts}</div>")
-        if text != self._text.object:
-            self._text.object = text
+        for pane, words in ((self._text, evidence), (self._live, f"{facts}<h3>{head}</h3>{parts}")):
+            text = explained(f"<div class='readout'>{words}</div>")
+            if text != pane.object:
+                pane.object = text
 
     def _roof(self, engine: str, dtype: str) -> float:
         """What rates there are compared with: as sampled in turn with the ways, until then as measured at the start."""
@@ -203,10 +209,10 @@ class Readout:
             return rates[0] if rates else nan
         return live.cells_per_second
 
-    def _evidence(self, verdict: Verdict | None, live: Measurement | None) -> str:
-        """The headline, the live picture's facts, and the ways with their bars."""
+    def _evidence(self, verdict: Verdict | None, live: Measurement | None) -> tuple[str, str]:
+        """The headline and the ways with their bars; and what they do not rest on: the picture's facts, first calls."""
         if self._comparison is None:
-            return ""
+            return "", ""
         rules, values, latest = self._comparison.rules, self._session.confirmed, self._session.latest
         dtype, step = rules.dtype(values), rules.rate.step
         names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
@@ -232,7 +238,7 @@ class Readout:
         pair = rules.recorded_pair(values, recorded_figures())
         first = sentence(Fastest.of(verdict, self._live_rate(told, live)), rules, pair)
         self.headline, self.sentence = html.number(verdict) + html.reason(verdict, why), first
-        return f"{html.headline(verdict, why)}{first}{facts}{blocks}{html.first_calls(standings)}"
+        return f"{html.headline(verdict, why)}{first}{blocks}", f"{facts}{html.first_calls(standings)}"
 
 
 @cache
@@ -322,11 +328,49 @@ class ComputeTimePlot:
             )
 
 
-SAVE_HEAD = "<h3 class='saves'>Save these timings</h3>"
-SAVE_STYLE = """
-.saves { margin: 8px 0 0; font-size: var(--small, 14px); font-weight: 700; color: var(--muted); }
-.about { margin: 0; font-size: var(--small, 14px); line-height: 1.35; color: var(--muted); }
+FOLD_STYLE = """
+button { display: block; width: 100%; min-height: 32px; padding: 4px 0; border: 0; background: none; cursor: pointer;
+  text-align: left; font: 700 var(--small, 14px) Roboto, "Liberation Sans", Arial, sans-serif; color: var(--muted); }
+button::after { content: ""; float: right; width: 8px; height: 8px; margin: 2px 6px 0 0; transform: rotate(45deg);
+  border: solid currentColor; border-width: 0 2px 2px 0; }
+button[aria-expanded=true]::after { margin-top: 7px; transform: rotate(-135deg); }
+button:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
 """
+
+
+class FoldHead(JSComponent):
+    """A line that is pressed to unfold what stands below it, and to fold it again."""
+
+    label = param.String(default="", doc="What it unfolds.")
+    unfolded = param.Boolean(default=False, doc="Whether it is seen.")
+
+    _esm = """
+    export function render({ model }) {
+      const head = document.createElement('button');
+      head.type = 'button';
+      head.textContent = model.label;
+      const show = () => head.setAttribute('aria-expanded', String(model.unfolded));
+      head.addEventListener('click', () => { model.unfolded = !model.unfolded; });
+      model.on('unfolded', show);
+      show();
+      return head;
+    }
+    """
+    _stylesheets: ClassVar[list[str]] = [FOLD_STYLE]
+
+
+class Fold(pn.Column):
+    """Parts of a column that are seen once their head is pressed; unfolded: from the start."""
+
+    def __init__(self, label: str, *parts: Any, unfolded: bool = False) -> None:
+        head = FoldHead(label=label, unfolded=unfolded, margin=0, sizing_mode="stretch_width")
+        body = pn.Column(*parts, visible=unfolded, margin=0, sizing_mode="stretch_width")
+        super().__init__(head, body, margin=(4, 0, 0, 0), sizing_mode="stretch_width")
+        head.param.watch(lambda event: body.param.update(visible=event.new), "unfolded")
+
+
+SAVE_HEAD = "<h3 class='saves'>Save these timings</h3>"
+SAVE_STYLE = ".saves { margin: 4px 0 0; font-size: var(--small, 14px); font-weight: 700; color: var(--muted); }"
 SAVE_SX = {
     "minWidth": 0, "padding": "2px 6px", "fontSize": "0.875rem", "textTransform": "none",
     "& .MuiButton-startIcon": {"margin": "0 4px 0 0"},
@@ -363,9 +407,7 @@ class SaveButtons:
         self.buttons = {entry.label: self._button(entry) for entry in formats}
         head = html_pane(SAVE_HEAD, SAVE_STYLE, sizing_mode=None)
         row = pn.Row(*self.buttons.values(), margin=0, sizing_mode="stretch_width")
-        words = "; ".join(f"{entry.label}: {entry.about}" for entry in formats)
-        about = html_pane(f"<p class='about'>{escape(words)}.</p>", SAVE_STYLE, sizing_mode=None)
-        self.panel = pn.Column(head, row, about, margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(head, row, margin=0, sizing_mode="stretch_width")
         self.allow(False)
 
     def allow(self, something: bool) -> None:
@@ -378,7 +420,7 @@ class SaveButtons:
     def _button(self, entry: TimingFormat) -> pmui.FileDownload:
         button = pmui.FileDownload(
             label=entry.label, filename=f"timings{entry.suffix}", auto=True, embed=False, size="small", sx=SAVE_SX,
-            margin=(4, 6, 4, 0),
+            margin=(4, 6, 4, 0), description=entry.about,
         )  # fmt: skip
         button.variant = "outlined"  # given above it is said to clash with an option of Panel's own button
         button.callback = partial(self._make, entry, button)

@@ -1,5 +1,6 @@
 // What is wrong with how a page is laid out now: text too small, cut, covered, or over other text; its plots, or these
-// alone; and what it says first: its headlines and its first sentences, and whether they can be read.
+// alone; and what it says first: its headlines and its first sentences, and whether they can be read;
+// by how many px its right column is higher than its room.
 (plotsAlone) => {
   const SMALLEST = 13.5;                                // px: 14, less what an accordion's animation leaves
   const HEADER = 72;                                    // px of the header, and half a line of text
@@ -84,10 +85,14 @@
       size: (node.classList.contains('headline') ? Math.max : Math.min)(...parts.map((text) => text.size)),
       read: parts.length > 0 && parts.every((text) => fates.get(text) == 'seen' && !hidden.has(text) && inWindow(text.box)) };
   });
+  const column = texts.filter((text) => [...above(text.node)].some((one) => one.classList.contains('contextbar')));
+  const scrolls = (node) => ['auto', 'scroll'].includes(getComputedStyle(node).overflowY) && node.scrollHeight > node.clientHeight + 1;
+  const below = Math.max(0, ...column.map((text) => text.box.bottom)) - Math.min(ground, innerHeight - STATUS);
+  const readout = { below, scrolls: column.some((text) => [...above(text.node)].some(scrolls)), words: column.length };
   const words = (list) => [...new Set(list.map((text) => text.words.slice(0, 200)))];
   return {
     small: words(texts.filter((text) => text.size < SMALLEST)), cut: words(texts.filter((text) => fates.get(text) == 'cut')),
-    covered: words(covered), over: [...new Set(over)], plots, first,
+    covered: words(covered), over: [...new Set(over)], plots, first, readout,
     scrolls: document.documentElement.scrollWidth > innerWidth + 1 || document.documentElement.scrollHeight > innerHeight + 1,
   };
 }

@@ -57,6 +57,12 @@ def unread(page: Page, least: float) -> list[str]:
     return [f"{kind}: {found}" for kind in wrong]
 
 
+def readout_fits(page: Page) -> bool:
+    """Whether the right column is there, ends above the line at the bottom, and has nothing to scroll."""
+    column = page.evaluate(LAYOUT)["readout"]
+    return column["words"] > 0 and column["below"] < 0 and not column["scrolls"]
+
+
 def plots(page: Page) -> list[tuple[float, float]]:
     """(width, height) in px of each plot that is seen in the main area, in the order of the page."""
     return [(plot["width"], plot["height"]) for plot in page.evaluate(LAYOUT, True)["plots"]]

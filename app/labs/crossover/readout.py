@@ -21,7 +21,7 @@ import panel as pn
 from app.explain import explained
 from app.labs.crossover.labels import count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.readout import SaveButtons, TimingFormat
+from app.readout import Fold, SaveButtons, TimingFormat
 from app.readout_html import allowed, factor, launch_bound, slower
 from app.session import Session
 from app.theme import ASSETS, stylesheet
@@ -51,7 +51,10 @@ class CrossoverReadout:
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         self._saves = SweepSaves(session)
-        self.panel = pn.Column(self._text, self._saves.buttons.panel, sizing_mode="stretch_width", margin=(8, 16))
+        self._included = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
+        fold = Fold("What is in a time", self._included)
+        parts = self._text, fold, self._saves.buttons.panel
+        self.panel = pn.Column(*parts, sizing_mode="stretch_width", margin=(8, 16))
         self.tick()
 
     def on_frame(self, frame: Frame) -> None:
@@ -74,9 +77,10 @@ class CrossoverReadout:
         """Write what is known, if it is something else."""
         self._saves.tick()
         self.headline = head(self._model)
-        html = explained(f"<div class='readout'>{readout_html(self._model)}</div>")
-        if html != self._text.object:
-            self._text.object = html
+        for pane, words in ((self._text, readout_html(self._model)), (self._included, _included(self._model))):
+            html = explained(f"<div class='readout'>{words}</div>")
+            if html != pane.object:
+                pane.object = html
 
 
 def readout_html(model: SweepViewModel) -> str:
@@ -92,7 +96,7 @@ def readout_html(model: SweepViewModel) -> str:
     longest = ranked[-1].series[finding.n].median
     ways = "".join(_way(line, line.series[finding.n], longest, finding.n) for line in ranked)
     head = f"<h3>time of a call at n = {count(finding.n)}, logarithmic</h3>"
-    return f"{_headline(finding)}{head}{ways}{_agreement(model)}{_first_calls(model, finding.n)}{_included(model)}"
+    return f"{_headline(finding)}{head}{ways}{_agreement(model)}{_first_calls(model, finding.n)}"
 
 
 def head(model: SweepViewModel) -> str:
@@ -164,7 +168,7 @@ def _first_calls(model: SweepViewModel, n: int) -> str:
 
 
 def _included(model: SweepViewModel) -> str:
-    return f"<h3>What is in a time</h3><p class='quiet'>{escape(model.workload.included)}</p>"
+    return f"<p class='quiet'>{escape(model.workload.included)}</p>"
 
 
 COMMAND = "fieldlab, live in the page"
