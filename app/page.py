@@ -55,6 +55,7 @@ SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side ba
 STORY_ROOM = 700  # px of it from which the picture stands beside a story; in a narrower one the story lies over it
 DIALOG = "MuiDialog-root"  # CSS class of a dialog, which closes at Escape by itself
 ROOM_FOR_LARGE = (600, 560)  # px of window size below which presenter mode keeps its type small, as in style.css
+WITHOUT_NAME = "@media (max-width: 1099px)"  # as for the wordmark in assets/style.css
 IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
 HEADER_ROW = "@media (max-width: 899px) { * { margin-left: 0 !important; margin-right: 0 !important; } }"
 # The header of a phone is scrolled beside its first button, labs first, and fades out at the right, where more follows;
@@ -79,10 +80,11 @@ HEADER_TABS = {
     "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},
 }
 # presenter mode makes these larger, too, for which a narrow window has no room
-HEADER_ICONS = {IN_NARROW: {"& .material-icons": {"fontSize": "22px"}}}
+HEADER_ICONS = {WITHOUT_NAME: {"& .material-icons": {"fontSize": "22px"}}}
 HIDDEN = {"display": "none !important"}
 OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture, which keeps its place
-    "& > nav .MuiDrawer-paper": {"boxSizing": "border-box", "paddingBottom": "var(--bar-high, 0px)"},
+    # what they hold can be scrolled to above the line at the bottom, which lies over them
+    "& > nav .MuiDrawer-paper": {"boxSizing": "border-box", "paddingBottom": f"max({STATUS}px, var(--bar-high, 0px))"},
     IN_NARROW: {
         "& > header .MuiToolbar-root": {"paddingLeft": "14px", "paddingRight": "14px"},
         "& > header .MuiIconButton-edgeStart": {"marginRight": "4px"},
@@ -92,7 +94,7 @@ OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture
         "& > nav .MuiDrawer-paper": {"pointerEvents": "auto"},
         "& > main": {"marginLeft": "0 !important", "marginRight": "0 !important", "width": "100%"},
     },
-    "@media (max-width: 1099px)": {"& > header a:has(img.logo)": HIDDEN},
+    WITHOUT_NAME: {"& > header a:has(img.logo)": HIDDEN},
     "@media (max-width: 700px)": HEADER_SCROLLS,
 }
 WITHOUT_HEADER = {"& > header": HIDDEN, "& > main > div > .MuiToolbar-root": HIDDEN}  # nor the room below it
