@@ -84,7 +84,7 @@ HEADER_ICONS = {WITHOUT_NAME: {"& .material-icons": {"fontSize": "22px"}}}
 HIDDEN = {"display": "none !important"}
 OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture, which keeps its place
     # what they hold can be scrolled to above the line at the bottom, which lies over them
-    "& > nav .MuiDrawer-paper": {"boxSizing": "border-box", "paddingBottom": f"max({STATUS}px, var(--bar-high, 0px))"},
+    "& > nav .MuiDrawer-paper": {"boxSizing": "border-box", "paddingBottom": "max(48px, 8px + var(--bar-high, 0px))"},
     IN_NARROW: {
         "& > header .MuiToolbar-root": {"paddingLeft": "14px", "paddingRight": "14px"},
         "& > header .MuiIconButton-edgeStart": {"marginRight": "4px"},
