@@ -10,9 +10,11 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
+from app.equations import article
 from app.lab_view import LabView, Size
 from app.labs.crossover.findings import SENTENCE_STYLE, VERDICT_STYLE, sentence_html, verdicts
 from app.labs.crossover.labels import way_styles
+from app.labs.crossover.lessons import LESSON_STYLE, lessons_html
 from app.labs.crossover.programs import ABOUT_STYLE, ProgramsView, TrapsView
 from app.labs.crossover.roofline import RooflineView
 from app.labs.crossover.sweep_view_model import SweepViewModel
@@ -81,13 +83,13 @@ class CrossoverView(LabView):
 
     def _build(self) -> None:
         self._sentence = self._html(SENTENCE_STYLE)
-        self._verdicts = self._html(VERDICT_STYLE)
+        self._verdicts, self._lessons = self._html(VERDICT_STYLE), self._html(LESSON_STYLE)
         self._about = pn.pane.Markdown(
             "", stylesheets=[stylesheet(), ABOUT_STYLE], margin=0, sizing_mode="stretch_width"
         )
         claims, lesson = (
-            pn.Column(text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
-            for text in (self._verdicts, self._about)
+            pn.Column(*texts, scroll="y-auto", margin=0, sizing_mode="stretch_width")
+            for texts in ((self._verdicts,), (self._lessons, self._about))
         )
         self.views = {
             "Crossover": Subview(show=self._show_plot, sentence={False: 124, True: 152}, plot=1.0),
@@ -146,7 +148,11 @@ class CrossoverView(LabView):
         self.roofline.show(way_styles(self.model.ways))
 
     def _show_lesson(self) -> None:
-        self._about.object = self.model.workload.about
+        """Write the lessons of the other views, and what the workload's README says."""
+        html = lessons_html(self.model)
+        if html != self._lessons.object:
+            self._lessons.object = html
+        self._about.object = article(self.model.workload.about)
 
     def _show_verdicts(self) -> None:
         """Write what held, the workload that is chosen first."""

@@ -1,0 +1,129 @@
+"""The sentences of the view "Lesson": what is said of each other view, and that it follows from what is shown."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from app.labs.crossover.lessons import at, lessons_html, of_claims, of_roofline, of_time_parts, why
+from app.labs.crossover.sweep_view_model import SweepViewModel
+from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.claims import Conclusion
+from compute.labs.crossover.finding import TimeCurve, compare, sides
+from compute.labs.crossover.picture import ShownPoint, ShownWay
+from compute.labs.crossover.roofline import Roof
+from compute.measure.statistics import Spread
+
+ADD = workload("add_one")
+NUMPY, CUPY = ADD.way("cpu_numpy"), ADD.way("gpu_cupy")
+THIN = "\N{NARROW NO-BREAK SPACE}"
+FLAT = {10: 3e-6, 100: 3e-6, 1000: 3e-6, 10_000: 3e-6}
+STEEP = {n: 1e-8 * n for n in FLAT}
+
+
+def spread(median):
+    return Spread(median, 0.9 * median, 1.1 * median, 9)
+
+
+def curve(way, times, **more):
+    return TimeCurve(way, {n: spread(t) for n, t in times.items()}, **more)
+
+
+def spot(median, n=1000, **more):
+    return ShownPoint(n, "measured", "", 0.0, 1.0, spread(median), **more)
+
+
+def plain(text):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split(" "))
+
+
+def lines(host=None, cuda=None):
+    """A way on the host and one on the GPU with these points, as a view has them."""
+    found = [("NumPy", "host", host), ("CuPy", "cuda", cuda)]
+    return at(1000, [ShownWay(label, label, device, (one,)) for label, device, one in found if one])
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        (FLAT, ": below, launching costs more than the work"),
+        ({n: 3e-7 * n**0.5 for n in FLAT}, ""),  # it crosses, and grows all the way: not the launch
+        (dict.fromkeys(FLAT, 1e-9), ""),  # faster everywhere: nothing is below
+        (dict.fromkeys(FLAT, 1.0), f": launching dominates: n = 1{THIN}000 takes it almost as long"),
+    ],
+)
+def test_a_reason_is_given_only_where_the_curves_show_it(gpu, said):
+    assert why(compare(*sides([curve(NUMPY, STEEP), curve(CUPY, gpu)]))) == said
+
+
+def test_a_third_way_that_is_faster_for_small_n_has_its_reason():
+    slow_start = curve(ADD.way("cpu_numba"), {10: 4e-6, 100: 4e-6, 1000: 1e-5, 10_000: 2e-4})
+    found = compare(
+        *sides([slow_start, curve(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5, 10_000: 1e-3}), curve(CUPY, FLAT)])
+    )
+    assert found.rival.n == 100
+    assert why(found) == ": there launching costs more than the work"
+
+
+@pytest.mark.parametrize(
+    ("host", "cuda", "said"),
+    [
+        (spot(1e-3), spot(1e-5, launch=9e-6), f"At n = 1{THIN}000 launching takes 90.0 % of CuPy's time"),
+        (spot(1e-3), spot(1e-5, launch=1e-6), f"At n = 1{THIN}000 90.0 % of CuPy's time is work"),
+        (spot(1e-3), spot(1e-5, transfer=9e-5), f"At n = 1{THIN}000 moving takes 90.0 % of CuPy's time"),
+        (spot(1e-3), None, f"At n = 1{THIN}000 all of NumPy's time is work"),
+    ],
+)
+def test_what_the_time_is_spent_on_is_said(host, cuda, said):
+    assert of_time_parts(1000, lines(host, cuda)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("intensity", "percent", "said"),
+    [
+        (0.1, 80.0, "80.0 % of what memory allows: only fewer bytes"),
+        (10.0, 80.0, "80.0 % of what arithmetic allows: only fewer operations"),
+        (0.1, 5.0, "5.00 % of what memory allows: the device could do more"),
+        (0.1, 150.0, ""),  # out of a cache
+        (0.1, float("nan"), ""),
+    ],
+)
+def test_what_limits_the_way_nearest_to_its_roof_is_said(intensity, percent, said):
+    roofs = {"host": Roof("host", "float64", 1e11, 1e11)}  # ridge at one operation a byte
+    found = of_roofline(1000, lines(spot(1e-3, intensity=intensity, percent=percent)), roofs)
+    assert said in found
+    assert bool(said) == bool(found)
+    assert of_roofline(1000, lines(spot(1e-3, intensity=intensity, percent=percent)), {}) == ""
+
+
+def test_conclusions_are_counted():
+    one = Conclusion("sort", "Sort", "A", "1 s", "", "holds", ("", ""))
+    found = [one, replace(one, verdict="does not hold"), replace(one, verdict="undecided")]
+    assert of_claims(found).startswith("Of what tutorials conclude, 1 of 3 held, 1 did not: ")
+    assert of_claims([]) == ""
+
+
+@pytest.fixture
+def model():
+    values = {"workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 10_000, "split": False,
+              "evict": False, "budget": 1.0}  # fmt: skip
+    return SweepViewModel(SimpleNamespace(values=values))
+
+
+def test_the_lesson_of_each_view_is_said_of_what_is_shown(model):
+    model.measured = {"gpu_cupy": ShownWay("gpu_cupy", "<CuPy>", "cuda", (spot(3e-6, launch=3e-6),))}
+    model.finding = compare(*sides([curve(NUMPY, STEEP), curve(CUPY, FLAT)]))
+    said = lessons_html(model)
+    assert "&lt;CuPy&gt;" in said
+    assert "CuPy  is faster than  NumPy  from n ≈ 300 on: below, launching costs more than the work." in plain(said)
+    assert re.findall("<dt>(.*?)</dt>", said) == ["Crossover", "Parts of the time", "What held"]
+
+
+def test_before_a_run_the_lesson_is_that_of_the_record(model):
+    said = lessons_html(model)
+    assert "(recorded)" in said
+    assert "Parts of the time" not in said
