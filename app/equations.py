@@ -30,14 +30,14 @@ def operator(character: str, attributes: str = "") -> str:
 
 LETTERS = {
     "alpha": "α", "beta": "β", "delta": "δ", "Delta": "Δ", "eta": "η", "theta": "θ", "kappa": "κ", "lambda": "λ",
-    "nu": "ν", "pi": "π", "rho": "ρ", "sigma": "σ",
+    "nu": "ν", "phi": "φ", "pi": "π", "rho": "ρ", "sigma": "σ",
 }  # fmt: skip
 SIGNS = {
     "nabla": "∇", "partial": "∂", "cdot": "⋅", "times": "×", "le": "≤", "ge": "≥", "approx": "≈", "to": "→",
     "sum": "∑", "dots": "…",
 }  # fmt: skip
 NORMS = {"lVert": ("‖", "prefix"), "rVert": ("‖", "postfix"), "lvert": ("|", "prefix"), "rvert": ("|", "postfix")}
-FUNCTIONS = ("sin", "cos", "log", "ln", "min", "max", "arg")
+FUNCTIONS = ("sin", "cos", "cosh", "log", "ln", "min", "max")
 CLOSE, APART = " lspace='0' rspace='0'", " lspace='0.17em' rspace='0.17em'"
 COMMANDS = {
     **{name: f"<mi>{letter}</mi>" for name, letter in LETTERS.items()},
@@ -145,15 +145,14 @@ class _Reading:
         return f"<mrow><mo form='prefix'>{escape(left)}</mo>{inside}<mo form='postfix'>{escape(right)}</mo></mrow>"
 
 
-def _fence(tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
+def _fence(renderer: RendererHTML, tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
     """How a fenced block looks: one that holds an equation is typeset."""
     token = tokens[number]
     if token.info.strip() == LANGUAGE:
         with suppress(ValueError):
             return f"<div class='equation'>{mathml(token.content)}</div>\n"
-    return _PLAIN.fence(tokens, number, options, env)
+    return renderer.fence(tokens, number, options, env)
 
 
 _MARKDOWN = MarkdownIt("gfm-like", {"html": False}).disable("image")
-_PLAIN = RendererHTML()
-_MARKDOWN.renderer.rules["fence"] = _fence
+_MARKDOWN.add_render_rule("fence", _fence)

@@ -127,7 +127,9 @@ class Diffusion(Lab):
         doc="GPUs that share the grid, as in cuda:0-3 or cuda:0,2, with backend gpu_cupy; empty: device_index alone.",
     )
     r = param.Number(default=0.2, bounds=(0, LIMIT), label="r = D Δt / Δx²", doc="Diffusion number of one step.")
-    unstable = param.Boolean(default=False, label="See it blow up (r > ¼)", doc="Allow r beyond the stability limit 0.25.")
+    unstable = param.Boolean(
+        default=False, label="See it blow up (r > ¼)", doc="Allow r beyond the stability limit 0.25."
+    )
     edges = param.Selector(default="zero-flux", objects=list(EDGES), label="Edges")
     preset = param.Selector(default="hot spots", objects=list(initial.PRESETS), label="Initial field")
     seed = param.Integer(default=0, bounds=(0, 2**31 - 1), label="Seed")

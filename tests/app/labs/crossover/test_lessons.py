@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.equations import article
 from app.labs.crossover.lessons import at, lessons_html, of_claims, of_roofline, of_time_parts, why
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import TimeCurve, compare, sides
 from compute.labs.crossover.picture import ShownPoint, ShownWay
@@ -127,3 +128,8 @@ def test_before_a_run_the_lesson_is_that_of_the_record(model):
     said = lessons_html(model)
     assert "(recorded)" in said
     assert "Parts of the time" not in said
+
+
+@pytest.mark.parametrize("of", workloads(), ids=lambda of: of.name)
+def test_every_equation_of_a_workload_is_typeset(of):
+    assert article(of.about).count("<math") == of.about.count("```math")
