@@ -1,12 +1,13 @@
 """The row of plots below the L-curve: the solution first, then as many linked views as the width holds.
 
-The solution is a line against the true one, or two pictures. A plot is made when it is first shown, and is changed only
-after the browser has laid it out.
+The solution is a line against the true one, or pictures: it, one that was kept, and the true one. A plot is made when
+it is first shown, and is changed only after the browser has laid it out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,17 @@ import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 from bokeh.document import Document
-from bokeh.models import ColumnDataSource, Range1d
+from bokeh.models import (
+    BasicTicker,
+    ColorBar,
+    ColumnDataSource,
+    CustomJSTickFormatter,
+    FixedTicker,
+    LinearAxis,
+    LinearColorMapper,
+    NoOverlap,
+    Range1d,
+)
 
 from app.builder import builder
 from app.curve_plots import CurvePlot
@@ -23,74 +34,184 @@ from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.markup import filled
 from app.plots import ImagePlot, levels_mapper
 from app.stream import FirstDraw
-from app.theme import GRID, heading, set_type
-from compute.frames import NOT_FINITE, Curve, Frame
+from app.theme import GRID, SHORT_NUMBER, heading, keep_type, set_type
+from compute.frames import NOT_FINITE, TOP_LEVEL, Curve, Frame, Raster
 
 COLOURS = "Viridis"
-CAPTIONS = {"solution": "Solution", "truth": "True picture"}
-LEFT, BORDER = 24, 8  # px at the left of a picture, as its heading, and around it
+KEPT, TRUTH = "kept", "truth"
+CAPTIONS = {"solution": "Solution", KEPT: "Kept", TRUTH: "True picture"}  # in the order in which they stand
+AXES = ("column [pixels]", "row [pixels]")
+VALUES = "grey value"  # what the colours are
+GAP = 12  # px at the right of a picture and above it: half of a tick's label stands there
+AXIS = {False: (58, 52), True: (74, 70)}  # px left of the first picture, and below each, for axes with titles
+BAR = {False: 84, True: 108}  # px right of the last, for the colour bar with its labels and title
+BAR_WIDE, BAR_LABEL = 12, 6  # px
+LEGIBLE = {False: 104, True: 150}  # px of a picture, below which the titles of its axes would be wider than itself
+
+
+def same_colours(raster: Raster, low: float, high: float) -> Raster:
+    """The picture in levels from `low` to `high`."""
+    if raster.span == (low, high):
+        return raster
+    values = raster.low + raster.levels / TOP_LEVEL * (raster.high - raster.low)
+    levels = np.clip(np.rint((values - low) / ((high - low) or 1.0) * TOP_LEVEL), 0, TOP_LEVEL).astype(np.uint8)
+    levels[raster.levels == NOT_FINITE] = NOT_FINITE
+    return replace(raster, levels=levels, low=low, high=high)
 
 
 class SolutionPicture:
-    """The solution or the truth as a picture; both share the colours of levels."""
+    """The solution, one that was kept or the truth as a picture; they share the colours of levels.
+
+    The first of a row has an ordinate, and the truth, the last, the colour bar, whose `values` know the limits.
+    """
 
     def __init__(self, name: str, mapper: Any) -> None:
         blank = np.full((1, 1), NOT_FINITE, np.uint8)
         self.source = ColumnDataSource({name: [blank], "x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]})
         self.source.name = f"l-curve {name}"
-        borders = {f"min_border_{side}": BORDER for side in ("right", "top", "bottom")} | {"min_border_left": LEFT}
-        self.plot = ImagePlot(name, self.source, Range1d(0, 1), Range1d(0, 1), mapper, frame_align=False, **borders)
+        self.plot = ImagePlot(name, self.source, Range1d(0, 1), Range1d(0, 1), mapper, frame_align=False)
         self.name, self.figure = name, self.plot.figure
-        self.figure.axis.visible = False
-        self._extent = (0.0, 0.0, 1.0, 1.0)
+        self.plot.name_axes(*AXES)
+        self.figure.axis.major_label_policy = NoOverlap(min_distance=8)
+        self.values = LinearColorMapper(palette=mapper.palette, low=0.0, high=1.0)
+        self.bar: list[Any] = self._add_bar() if name == TRUTH else []
+        keep_type(self.figure)
+        self._raster: Raster | None = None
 
-    def show(self, frame: Frame) -> bool:
-        """Draw the frame's picture; False if it has none."""
-        raster = frame.rasters.get(self.name)
-        if raster is None:
-            return False
+    def _add_bar(self) -> list[Any]:
+        """The colour bar at the right, and an axis without ticks that carries its title."""
+        title = LinearAxis(
+            ticker=FixedTicker(ticks=[]), axis_line_color=None, axis_label=VALUES, axis_label_text_font_style="normal",
+            axis_label_standoff=2,
+        )  # fmt: skip
+        bar = ColorBar(
+            color_mapper=self.values, ticker=BasicTicker(desired_num_ticks=4), width=BAR_WIDE, padding=6,
+            label_standoff=BAR_LABEL, bar_line_color=None,
+            formatter=CustomJSTickFormatter(code=SHORT_NUMBER),
+        )  # fmt: skip
+        for one in (bar, title):
+            self.figure.add_layout(one, "right")
+        return [bar, title]
+
+    def show(self, raster: Raster | None) -> None:
+        """Draw the picture, if there is one and it is not drawn already."""
+        if raster is None or raster is self._raster:
+            return
         x0, y0, x1, y1 = raster.extent
-        if raster.extent != self._extent:
-            self._extent = raster.extent
+        if self._raster is None or raster.extent != self._raster.extent:
             self.figure.x_range.update(start=x0, end=x1)
             self.figure.y_range.update(start=y0, end=y1)
+        self._raster = raster
+        if (self.values.low, self.values.high) != raster.span:
+            self.values.update(low=raster.low, high=raster.high)
         self.source.data = {self.name: [raster.levels], "x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0]}
-        return True
+
+    def resize(self, place: PicturePlace, first: bool, presenter: bool) -> tuple[int, int]:
+        """Be a square of that side, the `first` of a row or not; returns the px of the whole figure."""
+        full, (left, below) = not place.bare, AXIS[presenter]
+        left, below = left if first and full else GAP, below if full else GAP
+        right = BAR[presenter] if self.bar and full else GAP
+        self.figure.xaxis.visible, self.figure.left[0].visible = full, first and full
+        for one in self.bar:
+            one.visible = full
+        borders = {"left": left, "right": right, "top": GAP, "bottom": below}
+        width, height = place.side + left + right, place.side + GAP + below
+        self.figure.update(
+            width=width, height=height, frame_width=place.side, frame_height=place.side,
+            **{f"min_border_{side}": px for side, px in borders.items()},
+        )  # fmt: skip
+        return width, height
+
+
+@dataclass(frozen=True)
+class PicturePlace:
+    """How large pictures that stand beside each other are: squares of `side` px, `bare` without axes and bar."""
+
+    side: int
+    bare: bool
+
+    @classmethod
+    def within(cls, width: int, height: int, count: int, presenter: bool) -> PicturePlace:
+        """The largest `count` pictures in a row of that many px."""
+        left, below = AXIS[presenter]
+        around = left + BAR[presenter] + (2 * count - 2) * GAP
+        side = min((width - around) // count, height - GAP - below)
+        if side >= LEGIBLE[presenter]:
+            return cls(side, False)
+        return cls(max(LEAST, min(width // count, height) - 2 * GAP), True)
+
+    def across(self, count: int, presenter: bool) -> int:
+        """Px of the whole row."""
+        around = 2 * GAP if self.bare else AXIS[presenter][0] + BAR[presenter]
+        return count * self.side + around + (2 * count - 2) * GAP
+
+
+@dataclass(frozen=True)
+class KeptSolution:
+    """What is drawn beside the solutions that follow: its λ, and its line or its picture."""
+
+    lam: float
+    curve: Curve | None
+    raster: Raster | None
 
 
 class SolutionPlots:
-    """The solution for the λ that is shown, as a line against the true one or as two pictures.
+    """The solution for the λ that is shown, as a line against the true one or as pictures.
 
     kept: a solution for another λ that is drawn beside it, None for none.
     """
 
     def __init__(self) -> None:
         self.line = CurvePlot("t", "x(t)", ("solution", "true", "kept"))
-        self.kept: Curve | None = None
+        self.kept: KeptSolution | None = None
         self.line.figure.update(name="solution line", sizing_mode="fixed")
         for source, name in zip(self.line.sources, ("solution", "truth", "kept"), strict=True):
             source.name = f"l-curve {name} line"
         self.line.show([None, None, None])  # until the first frame
-        mapper = levels_mapper(COLOURS)
-        self.pictures = {name: SolutionPicture(name, mapper) for name in CAPTIONS}
+        self._mapper = levels_mapper(COLOURS)
+        self._pictures: dict[str, SolutionPicture] = {}
+
+    def picture(self, name: str) -> SolutionPicture:
+        """That picture, which is made when it is first asked for."""
+        if name not in self._pictures:
+            self._pictures[name] = SolutionPicture(name, self._mapper)
+        return self._pictures[name]
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         self.line.set_theme(dark)
         set_type(self.line.figure, presenter)
 
+    def parts(self, frame: Frame) -> tuple[str, ...]:
+        """Names of the plots that show what a frame has: "line", or pictures in their order."""
+        if not frame.rasters:
+            return ("line",)
+        kept = self.kept is not None and self.kept.raster is not None
+        return tuple(name for name in CAPTIONS if name != KEPT or kept)
+
     def show(self, frame: Frame, drawn: Sequence[str]) -> None:
         """Draw the frame's solution, and the truth if it is known, in those plots that the browser has `drawn`."""
-        for name, picture in self.pictures.items():
+        for name in CAPTIONS:
             if name in drawn:
-                picture.show(frame)
+                self.picture(name).show(self._raster(frame, name))
         if "line" in drawn:
-            curves = [frame.curves.get("solution"), frame.curves.get("truth"), self.kept]
+            kept = self.kept.curve if self.kept is not None else None
+            curves = [frame.curves.get("solution"), frame.curves.get("truth"), kept]
             self.line.show([(c.x, c.y) if c is not None else None for c in curves])
+
+    def _raster(self, frame: Frame, name: str) -> Raster | None:
+        """The picture `name`; the kept one in the present solution's colours."""
+        if name != KEPT:
+            return frame.rasters.get(name)
+        kept = self.kept.raster if self.kept is not None else None
+        present = frame.rasters.get("solution")
+        return same_colours(kept, *present.span) if kept is not None and present is not None else kept
 
 
 NARROWEST = {False: 312, True: 400}  # px of a small plot; in presenter mode
 MOST_VIEWS = 4  # at a time
+SQUEEZED = {False: 240, True: 320}  # px of a view that shares a narrow row with pictures
+LEAST = 64  # px of a picture
 HEADING = {False: 28, True: 34}  # px
 NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 8px", "lineHeight": 1.2}}
 FIRST = ("curvature", "picard", "error", "gcv")
@@ -110,13 +231,15 @@ class LinkedPlots:
         self._theme: tuple[bool, bool] = (False, False)  # dark, presenter
         self._size = (656, 240)
         self._room = 1
-        self._imaged = False
         self._lam: float | None = None
         self._notation = LambdaNotation()
         self._frame: Frame | None = None
         self._build()
 
     def _build(self) -> None:
+        self._all_parts: tuple[str, ...] = ("line",)  # of the solution
+        self._parts = self._all_parts  # those that there is room for
+        self._bare = False  # whether pictures have neither axes nor long headings
         self.row = pn.Row(margin=0, sizing_mode="fixed")
         self.chooser = pmui.CheckButtonGroup(
             options={view.title: name for name, view in VIEWS.items()},
@@ -136,7 +259,7 @@ class LinkedPlots:
         self._first_draw.wait(figure, partial(self._fill, name))
 
     def _is_drawn(self, name: str) -> bool:
-        return self._figure(name) not in self._first_draw.waiting
+        return name in self._columns and self._figure(name) not in self._first_draw.waiting
 
     def _fill(self, name: str) -> None:
         """Fill a plot that the browser has drawn for the first time."""
@@ -144,6 +267,8 @@ class LinkedPlots:
             self.views[name].set_theme(*self._theme)
             self.views[name].set_notation(self._notation)
             self.views[name].mark(self._lam)
+        if name in CAPTIONS:
+            set_type(self._figure(name), self._theme[1])
         if not self._first_draw.waiting:
             self._arrange()
             if self._frame is not None:
@@ -184,18 +309,32 @@ class LinkedPlots:
         self._size = (width, height)
         self._arrange()
 
-    def _plan(self) -> int:
-        """Decide how many views there is room for, and have those made that are missing; returns the row's cells."""
+    @property
+    def _imaged(self) -> bool:
+        return self._parts != ("line",)
+
+    def _plan(self) -> None:
+        """Decide how many views there is room for, and have those made that are missing."""
         cells = max(1, self._size[0] // NARROWEST[self._theme[1]])
-        self._room = min(MOST_VIEWS, cells - (2 if self._imaged and cells > 2 else 1))
+        self._parts = self._fitting()
+        count = len(self._parts)
+        squeezed = 1 if self._imaged and cells == count else 0
+        self._room = min(MOST_VIEWS, max(cells - count, squeezed))
         if self._missing():
             builder().beside(self._document, self._make_missing)
         self.chooser.value = self._in_order()
-        return cells
+
+    def _fitting(self) -> tuple[str, ...]:
+        """Parts of the solution that can be read: in a small room the kept picture takes the place of the true one."""
+        (width, height), presenter = self._size, self._theme[1]
+        room = width - GRID, height - HEADING[presenter]
+        if KEPT in self._all_parts and PicturePlace.within(*room, len(self._all_parts), presenter).bare:
+            return tuple(name for name in self._all_parts if name != TRUTH)
+        return self._all_parts
 
     def _missing(self) -> list[str]:
         """Names of the plots that should be shown and have not been made."""
-        return [name for name in (*self._solution_parts(), *self.shown) if name not in self._columns]
+        return [name for name in (*self._parts, *self.shown) if name not in self._columns]
 
     def _make_missing(self) -> None:
         """Make them, some 40 ms each; each finds its size once the browser has drawn it."""
@@ -205,30 +344,42 @@ class LinkedPlots:
         if missing:
             self.row.objects = self._order()
 
-    def _solution_parts(self) -> tuple[str, ...]:
-        return tuple(CAPTIONS) if self._imaged else ("line",)
-
     def _make(self, name: str) -> None:
         """Make a plot that is shown for the first time."""
         if name in VIEWS:
             self.views[name] = LinkedPlot(name, VIEWS[name], self._document, self._picked)
+        if name in CAPTIONS:
+            self.solution.picture(name).resize(PicturePlace(LEAST, True), False, self._theme[1])
         title = VIEWS[name].title if name in VIEWS else CAPTIONS.get(name, "Solution")
         self._add(name, title, self._figure(name))
+        if name == KEPT:
+            self._name_kept()
 
     def _arrange(self) -> None:
-        width, height = self._size
-        cells = self._plan()
-        parts = self._room + 1 + (1 if self._imaged and cells > 2 else 0.4 if self._imaged else 0)
-        cell = int((width - GRID) / parts)
-        inner = height - HEADING[self._theme[1]]
-        wanted = (*self._solution_parts(), *self.shown)
+        """Give pictures what their height lets them use, and the views the rest; a line is as wide as a view."""
+        (width, height), presenter = self._size, self._theme[1]
+        self._plan()
+        inner = height - HEADING[presenter]
+        wanted = (*self._parts, *self.shown)
         for name, column in self._columns.items():
             if self._is_drawn(name):
                 self._figure(name).visible = column.visible = name in wanted
-        side = min((width - self._room * cell) // 2 - GRID, inner + LEFT - BORDER)
+        cell = (width - GRID) // (self._room + 1)
+        if self._imaged:
+            count = len(self._parts)
+            least = SQUEEZED[presenter] if width < (count + self._room) * NARROWEST[presenter] else NARROWEST[presenter]
+            place = PicturePlace.within(width - GRID - self._room * least, inner, count, presenter)
+            if place.bare != self._bare:
+                self._bare = place.bare
+                self._name_kept()
+            cell = (width - GRID - place.across(count, presenter)) // max(1, self._room)
+            for name in self._parts:
+                if self._is_drawn(name):
+                    size = self.solution.picture(name).resize(place, name == self._parts[0], presenter)
+                    self._give(name, *size)
         for name in wanted:
-            if name in self._columns:
-                self._place(name, *((side, side) if name in CAPTIONS else (cell, inner)))
+            if name in self._columns and name not in CAPTIONS:
+                self._place(name, cell, inner)
 
     def _order(self) -> list[Any]:
         names = ("line", *CAPTIONS, *VIEWS)
@@ -237,7 +388,7 @@ class LinkedPlots:
     def _figure(self, name: str) -> Any:
         if name in self.views:
             return self.views[name].figure
-        return self.solution.line.figure if name == "line" else self.solution.pictures[name].figure
+        return self.solution.line.figure if name == "line" else self.solution.picture(name).figure
 
     def _place(self, name: str, width: int, height: int) -> None:
         if not self._is_drawn(name):
@@ -245,16 +396,14 @@ class LinkedPlots:
         width, height = max(120, width), max(96, height)
         if name in self.views:
             self.views[name].resize(width, height)
-        elif name == "line":
-            self.solution.line.figure.update(width=width, height=height)
+            self.views[name].mark(self._lam)  # another may have been picked while there was no room for it
         else:
-            inner = max(1, width - LEFT - BORDER)
-            height = inner + 2 * BORDER
-            self.solution.pictures[name].figure.update(
-                width=width, height=height, frame_width=inner, frame_height=inner
-            )
-        pane = self._columns[name].objects[1]
-        pane.param.update(width=width, height=height)
+            self.solution.line.figure.update(width=width, height=height)
+        self._give(name, width, height)
+
+    def _give(self, name: str, width: int, height: int) -> None:
+        """Let the pane and the column of a plot be as large as it is, in px."""
+        self._columns[name].objects[1].param.update(width=width, height=height)
         self._columns[name].param.update(width=width, height=height + HEADING[self._theme[1]])
 
     # -- looks
@@ -263,6 +412,9 @@ class LinkedPlots:
         """Follow the page's scheme and type size."""
         self._theme = (dark, presenter)
         self.solution.set_theme(dark, presenter)
+        for name in CAPTIONS:
+            if self._is_drawn(name):
+                set_type(self._figure(name), presenter)
         for name, view in self.views.items():
             if self._is_drawn(name):
                 view.set_theme(dark, presenter)
@@ -272,23 +424,36 @@ class LinkedPlots:
         self._notation = notation
         for view in self.views.values():
             view.set_notation(notation)
+        self._name_kept()
 
     # -- frames
 
     def show_solution(self, frame: Frame) -> None:
         """Draw the solution of the newest frame."""
         self._frame = frame
-        if bool(frame.rasters) != self._imaged:
-            self._imaged = bool(frame.rasters)
+        parts = self.solution.parts(frame)
+        if parts != self._all_parts:
+            self._all_parts = parts
             self._arrange()
-        self.solution.show(frame, [name for name in self._solution_parts() if self._is_drawn(name)])
+        self.solution.show(frame, [name for name in self._parts if self._is_drawn(name)])
 
     def keep(self, kept: bool) -> None:
         """Go on showing the present solution beside those that follow, or no longer."""
-        curve = self._frame.curves.get("solution") if kept and self._frame is not None else None
-        self.solution.kept = curve
-        if self._frame is not None:
-            self.show_solution(self._frame)
+        frame, self.solution.kept = self._frame, None
+        if kept and frame is not None:
+            self.solution.kept = KeptSolution(
+                frame.facts["lam"], frame.curves.get("solution"), frame.rasters.get("solution")
+            )
+        self._name_kept()
+        if frame is not None:
+            self.show_solution(frame)
+
+    def _name_kept(self) -> None:
+        """Say above the kept picture of which λ it is."""
+        kept = self.solution.kept
+        if kept is not None and KEPT in self._captions:
+            words = self._notation.words(kept.lam)
+            self._say(KEPT, f"{CAPTIONS[KEPT]}, {words}", words if self._bare else "")
 
     def show_views(self, frame: Frame, rules: dict[str, float]) -> None:
         """Draw the linked views of the newest frame, and λ of each rule."""
@@ -298,8 +463,11 @@ class LinkedPlots:
             self._caption(view.name, "" if shown else view.view.absent)
 
     def _caption(self, name: str, remark: str) -> None:
-        words = VIEWS[name].title if not remark else f"{VIEWS[name].title}: {remark}"
-        html = filled("<h2 title='{words}'>{words}</h2>", words=words)
+        self._say(name, VIEWS[name].title if not remark else f"{VIEWS[name].title}: {remark}")
+
+    def _say(self, name: str, words: str, short: str = "") -> None:
+        """Write `words` above a plot; `short` where there is no room for them."""
+        html = filled("<h2 title='{words}'>{said}</h2>", words=words, said=short or words)
         if self._captions[name].object != html:
             self._captions[name].object = html
 

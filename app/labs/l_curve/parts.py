@@ -25,7 +25,8 @@ HELP = """
 """
 POINTER = """
 Click or drag on the L-curve to pick a λ: its solution appears below, and every view marks it. The views over λ take
-clicks too; among the singular values a click takes λ = σ. A click on a rule takes its λ.
+clicks too; among the singular values a click takes λ = σ. A click on a rule takes its λ. Solutions that are pictures
+have the colours of the true picture's values, whatever λ.
 """
 FIRST = {"problem": "heat", "n": 200, "noise": 1e-2, "tolerance": 1e-3}
 MOST_NOISE = 0.1  # part of |b|

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bokeh.models import ColorBar, LinearAxis
 
 from app.labs.l_curve.controls import LCurveControls
+from app.labs.l_curve.labels import short
+from app.labs.l_curve.linked_plots import CAPTIONS, same_colours
 from app.labs.l_curve.parts import FIRST
 from app.labs.l_curve.view import LCurveView
+from compute.frames import NOT_FINITE, Raster
 from compute.labs.l_curve import LCurve
 from tests.direct import DirectSession
 
@@ -124,3 +128,118 @@ def test_another_problem_takes_the_kept_solution_away(tab):
     tab.see()
     assert tab.line("kept") is None
     assert not tab.controls.lambda_choice.keep.value
+
+
+# -- a solution that is a picture
+
+
+@pytest.fixture
+def imaged():
+    tab = Tab(problem="blur", n=16)
+    tab.see()
+    yield tab
+    tab.session.live.close()
+
+
+def levels(tab, name):
+    """What the picture `name` draws."""
+    return np.array(tab.linked.solution.picture(name).source.data[name][0])
+
+
+def caption(tab, name):
+    """Its heading."""
+    return tab.linked._captions[name].object
+
+
+def seen(tab):
+    """Names of the pictures that are shown."""
+    return [name for name in CAPTIONS if name in tab.linked._columns and tab.linked._columns[name].visible]
+
+
+def test_the_kept_picture_stands_beside_the_present_one_in_the_same_colours(imaged):
+    assert seen(imaged) == ["solution", "truth"]
+    lam = imaged.slide(1e-3)
+    first = levels(imaged, "solution")
+    imaged.press("n")
+    assert seen(imaged) == ["solution", "kept", "truth"]
+    np.testing.assert_array_equal(levels(imaged, "kept"), first)
+    assert f"Kept, {imaged.lab_view.notation.words(lam)}" in caption(imaged, "kept")
+    imaged.slide(1.0)
+    np.testing.assert_array_equal(levels(imaged, "kept"), first)
+    assert (levels(imaged, "solution") != first).any()
+    pictures = [imaged.linked.solution.picture(name) for name in CAPTIONS]
+    assert {picture.values.low for picture in pictures} == {imaged.session.latest.rasters["truth"].low}
+    assert {picture.values.high for picture in pictures} == {imaged.session.latest.rasters["truth"].high}
+    assert len({picture.plot.mapper.id for picture in pictures}) == 1
+    imaged.press("a")
+    assert f"Kept, α = {short(lam**2)}" in caption(imaged, "kept")
+    imaged.press("n")
+    assert seen(imaged) == ["solution", "truth"]
+
+
+def test_another_problem_takes_the_kept_picture_away(imaged):
+    imaged.press("n")
+    imaged.session.change(n=12)
+    imaged.see()
+    assert seen(imaged) == ["solution", "truth"]
+    assert not imaged.controls.lambda_choice.keep.value
+
+
+def test_a_view_that_had_no_room_marks_what_was_picked_meanwhile(imaged):
+    imaged.linked.resize(656, 220)
+    imaged.see()
+    (view,) = imaged.linked.drawn_views()
+    imaged.press("n")  # the kept picture takes its room
+    assert imaged.linked.drawn_views() == []
+    lam = imaged.slide(0.1)
+    imaged.press("n")
+    assert imaged.linked.drawn_views() == [view]
+    assert view.hair.location == pytest.approx(lam)
+
+
+def test_a_kept_picture_of_other_limits_is_drawn_in_those_of_the_present_one():
+    made = np.array([[0, 127, 254, NOT_FINITE]], np.uint8)
+    raster = Raster(made, 0.0, 2.0, (0, 0, 4, 1))
+    assert same_colours(raster, 0.0, 2.0) is raster
+    other = same_colours(raster, 0.0, 4.0)
+    assert other.span == (0.0, 4.0)
+    assert other.levels.tolist() == [[0, 64, 127, NOT_FINITE]]
+    assert same_colours(raster, 1.0, 1.5).levels.tolist() == [[0, 0, 254, NOT_FINITE]]
+
+
+def test_pictures_have_axes_with_titles_and_one_colour_bar(imaged):
+    first, last = (imaged.linked.solution.picture(name) for name in ("solution", "truth"))
+    assert (first.figure.below[0].axis_label, first.figure.left[0].axis_label) == ("column [pixels]", "row [pixels]")
+    assert first.figure.below[0].visible
+    assert first.figure.left[0].visible
+    assert (last.figure.below[0].visible, last.figure.left[0].visible) == (True, False)
+    shown = [one for picture in (first, last) for one in picture.figure.right if one.visible]
+    (bar,) = (one for one in shown if isinstance(one, ColorBar))
+    assert bar in last.figure.right
+    assert bar.color_mapper.palette == last.plot.mapper.palette
+    assert (bar.color_mapper.low, bar.color_mapper.high) == imaged.session.latest.rasters["truth"].span
+    assert [one.axis_label for one in shown if isinstance(one, LinearAxis)] == ["grey value"]
+
+
+SIZES = [(656, 220), (1296, 380), (300, 200), (640, 150), (1900, 500)]
+
+
+@pytest.mark.parametrize("presenter", [False, True], ids=["", "presenter"])
+@pytest.mark.parametrize("size", SIZES)
+def test_pictures_and_views_fit_into_their_row(imaged, size, presenter):
+    for kept in (False, True):
+        if kept:
+            imaged.press("n")
+        imaged.lab_view.fit((1200, 800), False, presenter)
+        imaged.linked.resize(*size)
+        for _ in range(3):
+            imaged.linked.resize(*size)
+            imaged.see()
+            imaged.linked.resize(*size)
+        columns = [column for column in imaged.linked._columns.values() if column.visible]
+        assert sum(column.width for column in columns) <= size[0]
+        assert max(column.height for column in columns) <= max(size[1], 160)
+        assert seen(imaged)[:2] == ["solution", "kept" if kept else "truth"]
+        sides = {imaged.linked.solution.picture(name).figure.frame_width for name in seen(imaged)}
+        assert len(sides) == 1
+        assert min(sides) >= 64
