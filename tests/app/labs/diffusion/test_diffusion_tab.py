@@ -395,6 +395,39 @@ def test_typed_limits_that_are_brought_replace_typed_limits_of_both_pictures():
     assert tab.told == []
 
 
+def spans(tab):
+    """(low, high) of the field's colours as the colour bar shows them."""
+    values = tab.lab_view.pictures.plots["field"].values
+    return values.low, values.high
+
+
+@pytest.mark.parametrize("kind", ["of the field as it began", "of each frame"])
+def test_the_key_fits_the_limits_of_the_colours_which_stay_so(kind):
+    tab = Sided(preset="gaussian", hold_limits=True)
+    display = tab.controls.display
+    display.kind.value = kind
+    tab.see()
+    began = spans(tab)
+    tab.lab.advance(300)
+    tab.see()
+    field = tab.lab.field()
+    now = pytest.approx((field.min(), field.max()), rel=0.01, abs=0.01)
+    assert field.max() < 0.9 * began[1]  # it has spread
+    assert (spans(tab) == now) == (kind == "of each frame")
+    tab.controls.keys["l"]()
+    tab.see()
+    assert spans(tab) == now
+    assert display.kind.value == "of the field as it began"  # held, whatever it was
+    fitted = spans(tab)
+    tab.lab.advance(300)
+    tab.see()
+    assert tab.lab.field().max() < 0.9 * fitted[1]
+    assert spans(tab) == fitted
+    tab.controls.keys["r"]()  # another field: its own limits
+    tab.see()
+    assert spans(tab) == pytest.approx(began)
+
+
 def test_several_gpus_can_share_a_grid_where_they_are():
     tab = Sided()
     assert tab.controls._together(1) == []

@@ -1,0 +1,43 @@
+"""Curves and their legends: what names them covers none of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+from bokeh.models import Legend
+
+from app.curve_plots import CurvePlot
+from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
+from app.theme import SMALL
+
+
+def plots():
+    """Every plot of several curves that the labs draw, by name."""
+    made = {
+        "two": CurvePlot("place [cells]", "u", ("profile", "exact")),
+        "three": CurvePlot("t", "x(t)", ("solution", "true", "kept")),
+    }
+    line = np.linspace(0.0, 1.0, 20)
+    for plot in made.values():
+        plot.show([(line, line**power) for power in range(1, len(plot.sources) + 1)])
+    several = [name for name, view in VIEWS.items() if len(view.curves) > 1]
+    views = {name: LinkedPlot(name, VIEWS[name], Document(), print) for name in several}
+    return {name: plot.figure for name, plot in (made | views).items()}
+
+
+PLOTS = plots()
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_legend_stands_above_its_plot_in_one_line_of_text(name):
+    """Above, no curve can run: it has a place of its own, outside what the axes enclose."""
+    plot = PLOTS[name]
+    (legend,) = plot.legend
+    assert [one for one in plot.above if isinstance(one, Legend)] == [legend]
+    assert not [one for one in plot.center if isinstance(one, Legend)]
+    assert legend.visible
+    assert len(legend.items) > 1
+    assert legend.orientation == "horizontal"
+    assert (legend.padding, legend.margin, legend.border_line_alpha) == (0, 0, 0)
+    assert legend.label_text_font_size == f"{SMALL}px"
