@@ -186,7 +186,11 @@ def area_html(facts: Mapping[str, float]) -> str:
 
 
 class MandelbrotDisplay(ValueWidgets):
-    """The widgets of one session; `panel` is the group's body. `lab_view.colours` colours in the browser."""
+    """The widgets of one session; `panel` is the group's body. `lab_view.colours` colours in the browser.
+
+    The limits of the colours are automatic at first: counts of a hundred in one view are millions in the next, and with
+    the limits of the one the other would have a single colour. Who compares views holds them.
+    """
 
     def __init__(self, session: Session, lab_view: MandelbrotView) -> None:
         super().__init__(session)
@@ -242,7 +246,31 @@ class MandelbrotDisplay(ValueWidgets):
         for end in self._ends:
             end.param.watch(lambda event: self._apply(), "value")
         self._row = pn.Row(*self._ends, visible=False, margin=0)
-        return [self.automatic, self._row]
+        self._fitting = False  # whether the held limits are to be those of the picture, which is asked for them
+        self.snap = pmui.Button(
+            label="Fit the limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL
+        )
+        self.snap.on_click(lambda event: self.fit())
+        return [self.automatic, self.snap, self._row]
+
+    def fit(self) -> None:
+        """Hold the limits that the picture has by itself; what is held already goes to those of the present picture."""
+        if self.automatic.value:
+            self.automatic.value = False
+        else:
+            self._fitting = True
+            self.session.change(limits=None)
+
+    def tick(self, frame: Frame) -> None:
+        """Hold the limits of a picture that was asked for its own, once it is complete."""
+        if not self._fitting or not self.session.answered:
+            return
+        if self.session.values["limits"] is not None or self.automatic.value:  # set otherwise meanwhile
+            self._fitting = False
+        elif frame.facts["finished"]:
+            self._fitting = False
+            self._type(frame)
+            self._apply()
 
     def _toggle(self, automatic: bool) -> None:
         if self._following:
@@ -251,12 +279,15 @@ class MandelbrotDisplay(ValueWidgets):
         if automatic:
             self.session.change(limits=None)
             return
-        frame = self.session.latest
-        if frame is not None:
-            with self._quiet():
-                for end, name in zip(self._ends, ("minimum", "maximum"), strict=True):
-                    end.value = float(f"{frame.facts[name]:.4g}")
+        if self.session.latest is not None:
+            self._type(self.session.latest)
         self._apply()
+
+    def _type(self, frame: Frame) -> None:
+        """Type the limits of a frame's colours."""
+        with self._quiet():
+            for end, name in zip(self._ends, ("minimum", "maximum"), strict=True):
+                end.value = float(f"{frame.facts[name]:.4g}")
 
     def _apply(self) -> None:
         """Use the typed limits; what the lab refuses is said and put back."""

@@ -104,6 +104,7 @@ class MandelbrotControls(Controls):
             "j": partial(flip, self.explain.julia),
             "a": partial(flip, self.explain.area),
             "c": self.display.turn,
+            "l": self.display.fit,
             "g": self.places.goto.open,
             "m": self.places.mark,
             **{key: partial(self._pan, *step) for key, step in PAN.items()},
@@ -163,6 +164,7 @@ class MandelbrotControls(Controls):
         if frame is not None:
             self.iteration.tick(frame)
             self.explain.tick(frame)
+            self.display.tick(frame)
 
 
 def flip(switch: Any) -> None:

@@ -23,6 +23,7 @@ HELP = """
 | **G**, **M** | go to typed coordinates, mark this place |
 | **O**, **J**, **A** | orbit and Julia set of the point under the pointer, area of the set |
 | **C** | cycle the palette |
+| **L** | hold the limits of the colours as this view has them; each view has its own otherwise |
 | **Space** | leave the picture as it is, or go on with it |
 """
 POINTER = """

@@ -94,6 +94,61 @@ def test_limits_that_are_fixed_by_hand_are_sent_as_a_pair():
     assert tab.told == []
 
 
+def seen_limits(tab):
+    """Of the counts that the newest picture colours, to three figures."""
+    return [float(f"{tab.session.latest.facts[name]:.3g}") for name in ("minimum", "maximum")]
+
+
+def held(tab):
+    """The limits that the lab was given, to three figures; None for automatic ones."""
+    limits = tab.session.values["limits"]
+    return None if limits is None else [float(f"{value:.3g}") for value in limits]
+
+
+def test_the_key_holds_the_limits_of_this_view_and_pressed_again_those_of_another():
+    tab = Sided()
+    tab.see()
+    whole = seen_limits(tab)
+    assert held(tab) is None  # each view has its own at first
+    tab.controls.keys["l"]()
+    assert held(tab) == whole
+    assert not tab.controls.display.automatic.value
+    tab.navigator.go(("-0.7453", "0.1127"), "2e3", 1000)
+    for _ in range(3):
+        tab.turn()
+        tab.see()
+        tab.controls.tick()
+        assert seen_limits(tab) == held(tab) == whole  # whatever is shown
+    tab.controls.keys["l"]()
+    assert held(tab) is None
+    for _ in range(2):
+        tab.see()
+        tab.controls.tick()
+    assert held(tab) == seen_limits(tab) != whole
+    assert [end.value for end in tab.controls.display._ends] == list(tab.session.values["limits"])
+    tab.controls.display.automatic.value = True
+    tab.see()
+    tab.controls.tick()
+    assert held(tab) is None
+    assert tab.told == []
+
+
+def test_limits_that_are_fitted_are_those_of_the_complete_picture():
+    tab = Sided(max_iterations=5000, ny=120, nx=180)
+    tab.bring(limits=(1.0, 2.0))
+    tab.controls.keys["l"]()
+    tab.navigator.go(("-0.7453", "0.1127"), "2e3", 5000)
+    tab.turn()
+    tab.session.step()
+    tab.session.see()
+    assert not tab.session.latest.facts["finished"]
+    tab.controls.tick()
+    assert held(tab) is None
+    tab.see()
+    tab.controls.tick()
+    assert held(tab) == seen_limits(tab)
+
+
 def test_a_place_that_is_brought_is_not_overtaken_by_a_drag_that_waits():
     tab = Sided()
     tab.navigator.go(A["center"], A["zoom"])
