@@ -16,6 +16,7 @@ import panel_material_ui as pmui
 from app.markup import filled, plain
 from app.theme import html_pane
 from app.widgets import FULL
+from compute.images import Kept
 from compute.settings import MIB, current
 
 PIECE = 2**20  # bytes of a file in one message, which app.message_bounds bounds
@@ -71,6 +72,7 @@ class FileField(pmui.FileInput):
 
 IDLE, READING, TAKEN, WRONG = "cloud_upload", "hourglass_empty", "check_circle", "error"  # icons
 LONGEST = 32  # characters of a file's name on the page
+SKETCH = 44  # px: the longer side of the drawing of what was kept
 STYLE = """
 .wrong, .said { font-size: var(--small, 14px); line-height: 1.4; overflow-wrap: anywhere; }
 .wrong { color: var(--bad); }
@@ -150,3 +152,15 @@ def short_name(name: str) -> str:
     """A file's name for the page: its end counts most, as that says which of a series it is, and its kind."""
     name = plain(name.replace("\\", "/").rpartition("/")[2])
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 3]}…{name[-(LONGEST - LONGEST // 3 - 1) :]}"
+
+
+def sketch(kept: Kept) -> str:
+    """A small drawing as HTML: the outline of the picture, and the part of it that was kept."""
+    scale = SKETCH / max(kept.width, kept.height)
+    width, height = (max(2, round(side * scale)) for side in (kept.width, kept.height))
+    x, y, across, down = (round(value * scale, 1) for value in (kept.x0, kept.y0, kept.x1 - kept.x0, kept.y1 - kept.y0))
+    return (
+        f"<svg class='kept' width='{width}' height='{height}' role='img' aria-label='The part that was kept'>"
+        f"<rect width='{width}' height='{height}' class='cut'/>"
+        f"<rect x='{x}' y='{y}' width='{across}' height='{down}' class='in'/></svg>"
+    )

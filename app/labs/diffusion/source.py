@@ -17,7 +17,7 @@ import panel_material_ui as pmui
 
 from app.plots import Position, RasterPlots
 from app.session import Session
-from app.upload import Upload
+from app.upload import Upload, sketch
 from app.widgets import FULL
 from compute.engine import messages
 from compute.frames import Frame
@@ -26,7 +26,6 @@ from compute.settings import current
 
 IMAGE = ""  # in the list of presets: none of them
 RESTARTED = "The engine was restarted before it had read the file. Choose it again."
-SKETCH = 44  # px: the longer side of the drawing of what was kept
 MAX_POINTS = 1000  # of one stroke between two turns of the loop; the lab takes no more
 MODES = {"Move": "move", "Paint": "paint", "Erase": "erase"}
 
@@ -123,18 +122,6 @@ class InitialField:
         self.choice.param.update(options=options, value=preset)
         self._following = False
         self._changed(preset)
-
-
-def sketch(kept: Kept) -> str:
-    """A small drawing as HTML: the outline of the picture, and the part of it that was kept."""
-    scale = SKETCH / max(kept.width, kept.height)
-    width, height = (max(2, round(side * scale)) for side in (kept.width, kept.height))
-    x, y, across, down = (round(value * scale, 1) for value in (kept.x0, kept.y0, kept.x1 - kept.x0, kept.y1 - kept.y0))
-    return (
-        f"<svg class='kept' width='{width}' height='{height}' role='img' aria-label='The part that was kept'>"
-        f"<rect width='{width}' height='{height}' class='cut'/>"
-        f"<rect x='{x}' y='{y}' width='{across}' height='{down}' class='in'/></svg>"
-    )
 
 
 @dataclass

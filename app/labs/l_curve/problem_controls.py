@@ -13,10 +13,11 @@ import panel_material_ui as pmui
 from app.controls import column
 from app.labs.l_curve.labels import short
 from app.session import Session
-from app.upload import Upload
+from app.upload import Upload, sketch
 from app.widgets import FULL, NumberField, ValueWidgets, icon
 from compute import settings
 from compute.frames import Frame
+from compute.images import Kept
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.system import OWN, files_of, settled, typical
 
@@ -93,7 +94,11 @@ class ProblemFiles:
             self.fields["image"].reset()
         for kind, name in names.items():
             self.fields[kind].name = name
-            self.fields[kind].taken(f"Taken: {frame.notes['kept']}." if kind == "image" else "")
+            if kind == "image":
+                kept = Kept(*map(int, frame.notes["kept"].split()))
+                self.fields[kind].taken(f"Taken: {kept.words}.", "" if kept.whole else sketch(kept))
+            else:
+                self.fields[kind].taken()
         if frame.notes["problem"] == OWN:
             options = self.session.values["options"]
             self._files = {kind: options[kind] for kind in ("matrix", "rhs") if isinstance(options.get(kind), bytes)}

@@ -13,7 +13,7 @@ entries, noise (|e|), lam (of the solution shown), alpha (its square), and there
 with _lower and _upper, gradient, error_bound (of x within these steps, relative), error (from the truth, relative, nan
 where none is known); for each rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown
 (why this λ), spectrum (what `singular` is); problem, files (their fingerprint, "" for none) and kept (the part of a
-picture that was taken), of what it was made.
+picture, six numbers of a Kept), of what it was made.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -75,7 +75,8 @@ class HeldProblem:
     """A problem. A: (m, n) csr in the lab's type; b: (m,) float64 without noise; x: (n,) float64 or None.
 
     side: of a picture whose pixels x holds, 0 of a line; tutorial: whether it is the tutorial's; files: the fingerprint
-    of the files that it is made of, "" for none; kept: in words, the part that was taken of a picture among them.
+    of the files that it is made of, "" for none; kept: the part that was taken of a picture among them, the six numbers
+    of a Kept.
     """
 
     A: scipy.sparse.csr_matrix
@@ -97,7 +98,8 @@ class HeldProblem:
         files, kept = files_of(options), ""
         if isinstance(options.get("image"), (bytes, bytearray)):
             picture, n = read_image(bytes(options["image"])), values["n"]
-            options["image"], kept = as_field(picture, n, n), Kept.of(picture, n, n).words
+            part = astuple(Kept.of(picture, n, n))
+            options["image"], kept = as_field(picture, n, n), " ".join(map(str, part))
         A, b, x = make(name, None if name == OWN else values["n"], **options)
         with np.errstate(over="ignore"):
             packed = compressed(A, dtype)

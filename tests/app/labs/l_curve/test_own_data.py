@@ -254,6 +254,7 @@ def test_a_picture_says_which_part_of_it_was_taken():
     tab.see()
     assert field.field.uploaded_label == "Picture: ramp.png"
     assert "the middle 90 × 90 of 120 × 90 pixels" in field.words.object
+    assert "<svg class='kept' width='44' height='33'" in field.words.object  # as wide as 4 to 3
     tab.give("image", "square.png", picture(64, 64))
     tab.see()
     assert "all of its 64 × 64 pixels" in field.words.object
