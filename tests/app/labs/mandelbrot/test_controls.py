@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 from app.labs.mandelbrot.controls import MandelbrotControls
@@ -131,6 +132,22 @@ def test_the_key_holds_the_limits_of_this_view_and_pressed_again_those_of_anothe
     tab.controls.tick()
     assert held(tab) is None
     assert tab.told == []
+
+
+def test_automatic_limits_only_widen_while_a_picture_is_refined():
+    """A few times, as finer pixels and more iterations bring counts beyond them: nothing flickers."""
+    tab = Sided(center=("-0.7453", "0.1127"), zoom="2e3", max_iterations=5000, ny=60, nx=90)
+    seen, stages = [], set()
+    while not tab.session.live.finished:
+        tab.session.step()
+        facts = tab.session.see().facts
+        if facts["minimum"] > 0:  # some point has escaped
+            seen.append((facts["minimum"], facts["maximum"]))
+            stages.add((facts["stride"], facts["limit"]))
+    changes = [pair for pair in pairwise(seen) if pair[0] != pair[1]]
+    assert all(new[0] <= old[0] and new[1] >= old[1] for old, new in changes)
+    assert len(seen) > 3
+    assert len(changes) <= 3 * len(stages)
 
 
 def test_limits_that_are_fitted_are_those_of_the_complete_picture():
