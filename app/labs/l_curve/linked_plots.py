@@ -43,7 +43,7 @@ CAPTIONS = {"solution": "Solution", KEPT: "Kept", TRUTH: "True picture"}  # in t
 AXES = ("column [pixels]", "row [pixels]")
 VALUES = "grey value"  # what the colours are
 GAP = 12  # px at the right of a picture and above it: half of a tick's label stands there
-AXIS = {False: (58, 52), True: (74, 70)}  # px left of the first picture, and below each, for axes with titles
+AXIS = {False: (58, 56), True: (74, 74)}  # px left of the first picture, and below each, for axes with titles
 BAR = {False: 84, True: 108}  # px right of the last, for the colour bar with its labels and title
 BAR_WIDE, BAR_LABEL = 12, 6  # px
 LEGIBLE = {False: 104, True: 150}  # px of a picture, below which the titles of its axes would be wider than itself
@@ -238,7 +238,7 @@ class LinkedPlots:
 
     def _build(self) -> None:
         self._all_parts: tuple[str, ...] = ("line",)  # of the solution
-        self._parts = self._all_parts  # those that there is room for
+        self._parts: tuple[str, ...] = self._all_parts  # those that there is room for
         self._bare = False  # whether pictures have neither axes nor long headings
         self.row = pn.Row(margin=0, sizing_mode="fixed")
         self.chooser = pmui.CheckButtonGroup(
