@@ -6,8 +6,8 @@ stride (of the samples shown), limit (iterations that pixels are brought to now)
 spacing_log2, finest_log2 (of the arithmetic), minimum and maximum (smooth counts at the ends of the colours), samples
 (a pixel), inside (share of the pixels shown that are in the set), reused (share of pixels that the last view had),
 raster_ny and raster_nx (pixels of the view shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in the
-set), area_wanted (1 while it is asked for), area, area_error, area_passes. notes: center_re, center_im, zoom (of the view shown), precision, warning (a
-sentence, or empty). curves: histogram, cumulative, orbit. rasters: escape, julia.
+set), area_wanted (1 while it is asked for), area, area_error, area_passes. notes: center_re, center_im, zoom (of the
+view shown), precision, warning (a sentence, or empty). curves: histogram, cumulative, orbit. rasters: escape, julia.
 """
 
 from __future__ import annotations
