@@ -15,7 +15,7 @@ import io
 import json
 import logging
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -38,7 +38,22 @@ from compute.export.scene import Style, coloured
 from compute.export.shared_jobs import SharedJob, SharedJobs
 from compute.lab import Lab
 from compute.measure.conditions import cpu_warnings
-from compute.race import Lane, Race, RaceResult, default_racers, run_race
+from compute.race import (
+    FEWEST_LANES,
+    MOST_LANES,
+    Lane,
+    Race,
+    RaceError,
+    Racer,
+    RaceResult,
+    default_racers,
+    possible_racers,
+    racers_named,
+    run_race,
+    spaced,
+    steps_to,
+    time_words,
+)
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
@@ -53,6 +68,7 @@ TICK = 250  # ms between two looks at how far the race is
 WORDS = "Race: the same work, side by side (Shift+R)"
 PLACED = ("backend", "variant", "device_index", "devices")  # values that say where a lab computes: the racers' own
 STEPS = (0, 100, 1000, 10_000)  # that the card offers; 0: as many as take a few seconds
+TIMES = (20.0, 100.0, 200.0, 1000.0)  # simulated times that the card offers, in the lab's unit
 LIVE = "what is shown"  # the work of a lab that ends, unless other is asked for
 NOTE = (
     "The lanes of this computer took turns, leg by leg, and raced against their own clocks: the compute time of their "
@@ -91,7 +107,9 @@ class RaceCard(Card):
 @dataclass
 class OpenRace:
     """A race that waits, is under way, or over. rests: whether the lab of `tab` does, from the race's turn until it is
-    closed; pictures: as the browser gets them, while they are drawn and then.
+    closed; pictures: as the browser gets them, while they are drawn and then; possible: who can race; finish: the
+    simulated time to the finish line, or to what a whole result is wanted, 0 where neither was chosen; shown: the same
+    of the lab as it is.
     """
 
     tab: LabTab
@@ -101,6 +119,9 @@ class OpenRace:
     ticking: Any
     rests: bool = False
     pictures: Future[list[str]] | None = None
+    possible: tuple[Racer, ...] = ()
+    finish: float = 0.0
+    shown: float = 0.0
 
     @property
     def job(self) -> Job:
@@ -115,6 +136,7 @@ class RaceTrack:
         self._page = page
         self._run: OpenRace | None = None
         self._awaited: LabTab | None = None  # one that is to race once it is drawn
+        self._chosen: dict[str, tuple[str, ...]] = {}  # keys of the lanes that were chosen, by the name of the lab
         self.card = RaceCard(self._told)
         self.button = icon("sports_score", WORDS, self.toggle, color="default", align="center")
 
@@ -135,21 +157,27 @@ class RaceTrack:
         else:
             self.begin(0)
 
-    def begin(self, steps: int, work: str = LIVE) -> None:
+    def begin(self, steps: int, work: str = LIVE, finish: float = 0.0) -> None:
         """Race over so many steps, 0 for as many as take a few seconds; or for a whole result of `work`, of a lab that
-        ends. What cannot race is told. A lab whose plots are not drawn yet races as soon as they are.
+        ends. finish: see OpenRace. What cannot race is told. A lab whose plots are not drawn yet races as soon as they
+        are.
         """
         tab = self._page.current
         if tab is None:
             return
         if not tab.drawn:
-            self._later(tab, steps, work)
+            self._later(tab, steps, work, finish)
             return
         values = {name: value for name, value in tab.session.values.items() if name not in PLACED}
         lab = tab.session.lab
         values |= works(lab).get(work, {})
+        shown = values.get(reached(lab), 0.0)
+        if finish and lab.ENDS:
+            values[reached(lab)] = finish
         try:
-            race = Race(lab, values, default_racers(lab, values, recorded_figures()), steps)
+            racers, possible = self._racers(lab, values)
+            time = 0.0 if lab.ENDS else finish
+            race = Race(lab, values, racers, steps_to(lab, values, time) if time else steps, time)
         except ValueError as error:
             self.close()
             tab.notices.tell("info", f"No race here: {error}.")
@@ -157,21 +185,33 @@ class RaceTrack:
         ended = self._end()  # what it said stays until the next one says something: its buttons keep the focus
         shared = RACES.ask(race_key(race), partial(begun, race, id(self)), self)
         ticking = self._page.document.add_periodic_callback(self._tick, TICK)
-        self._run = OpenRace(tab, race, work, shared, ticking, rests=ended is not None and ended.rests)
+        self._run = OpenRace(
+            tab, race, work, shared, ticking, rests=ended is not None and ended.rests, possible=possible, finish=finish,
+            shown=shown,
+        )  # fmt: skip
         if not self._run.rests:  # else it rests on for a tick, in which the race that was ended gives its turn back
             self._rest(self._run)
         self._show(self._run)
 
-    def _later(self, tab: LabTab, steps: int, work: str) -> None:
+    def _racers(self, lab: type[Lab], values: dict[str, Any]) -> tuple[tuple[Racer, ...], tuple[Racer, ...]]:
+        """Return (who races, who could): those that were chosen on this page if enough of them are possible, else the
+        usual ones.
+        """
+        figures = recorded_figures()
+        racers, possible = default_racers(lab, values, figures), possible_racers(lab, values, figures)
+        chosen = tuple(racer for racer in possible if racer.key in self._chosen.get(lab.LAB, ()))
+        return (chosen if can_race(chosen) else racers), possible
+
+    def _later(self, tab: LabTab, steps: int, work: str, finish: float) -> None:
         """Look again in a moment, unless another tab is shown by then, or a race."""
         if self._awaited is not tab:
             self._awaited = tab
-            self._page.document.add_timeout_callback(partial(self._again, tab, steps, work), TICK)
+            self._page.document.add_timeout_callback(partial(self._again, tab, steps, work, finish), TICK)
 
-    def _again(self, tab: LabTab, steps: int, work: str) -> None:
+    def _again(self, tab: LabTab, steps: int, work: str, finish: float) -> None:
         self._awaited = None
         if tab is self._page.current and not self.open:
-            self.begin(steps, work)
+            self.begin(steps, work, finish)
 
     def close(self) -> None:
         """End the race, and let the lab go on. Harmless if there is none."""
@@ -206,9 +246,27 @@ class RaceTrack:
             case {"steps": int(steps)} if steps in STEPS and self._run and not self._run.race.lab.ENDS:
                 self.begin(steps)
             case {"work": str(work)} if self._run and work in works(self._run.race.lab):
-                self.begin(0, work)
+                self.begin(0, work, self._run.finish)
+            case {"lanes": [*lanes], "finish": int() | float() as finish} if self._run:
+                self._choose(self._run, lanes, finish)
             case {"do": "close"}:
                 self.close()
+
+    def _choose(self, run: OpenRace, lanes: list[Any], finish: float) -> None:
+        """Race with these lanes to this finish line, if they are among what the card offers."""
+        if not 0 < len(lanes) <= MOST_LANES or not all(isinstance(lane, str) for lane in lanes):
+            return
+        lab = run.race.lab
+        if isinstance(finish, bool) or finish not in (0, *(value for value, _ in finishes(run))):
+            return
+        try:
+            racers = racers_named(lanes, run.possible)
+        except RaceError:
+            return
+        if can_race(racers):
+            self._chosen[lab.LAB] = tuple(racer.key for racer in racers)
+            steps = 0 if lab.ENDS or finish or run.finish else run.race.steps
+            self.begin(steps, run.work, finish)
 
     def _tick(self) -> None:
         if self._run is not None:
@@ -242,7 +300,7 @@ class RaceTrack:
             self._stop(run)
             said = {"failed": job.text or "it was ended"}
         title = f"{run.race.lab.TITLE}: {run.race.words}"
-        self.card.content = {"title": title, "choices": choices(run), **said}
+        self.card.content = {"title": title, "choices": choices(run), "setup": setup(run), **said}
 
 
 def picture_bytes(result: RaceResult) -> int:
@@ -286,11 +344,55 @@ def choices(run: OpenRace) -> list[dict[str, Any]]:
         words = [(name, {"work": name}, name == run.work) for name in offered if len(offered) > 1]
     else:
         words = [
-            (f"{steps:,} steps".replace(",", "\N{NARROW NO-BREAK SPACE}") if steps else "a few seconds",
-             {"steps": steps}, steps == run.race.steps)
+            (f"{spaced(steps)} steps" if steps else "a few seconds",
+             {"steps": steps}, steps == run.race.steps and not run.finish)
             for steps in STEPS
         ]  # fmt: skip
     return [{"words": each, "message": message, "on": on} for each, message, on in words]
+
+
+def reached(lab: type[Lab]) -> str:
+    """Return the parameter that says to what a whole result is wanted; "" of a lab without one."""
+    return lab.benchmark().reached[0]
+
+
+def finishes(run: OpenRace) -> list[tuple[float, str]]:
+    """Return the finish lines that can be chosen, beside steps: (simulated time, or to what a result is wanted; in
+    words).
+    """
+    lab, values = run.race.lab, run.race.values
+    if lab.ENDS:
+        return [(value, f"{value:g}") for value in lab.benchmark().reached[1]]
+    found = []
+    for time in TIMES:
+        try:
+            found.append(
+                (time, f"simulated time t = {time_words(lab, time)}: {spaced(steps_to(lab, values, time))} steps")
+            )
+        except RaceError:  # too many, or there is no such time
+            continue
+    return found
+
+
+def setup(run: OpenRace) -> dict[str, Any]:
+    """Return what the browser needs to let somebody choose the lanes and the finish line."""
+    lab, racing = run.race.lab, {racer.key for racer in run.race.racers}
+    lanes = [
+        {"key": racer.key, "words": f"{racer.record.machine}, recorded" if racer.record else racer.name,
+         "on": racer.key in racing, "recorded": racer.record is not None}
+        for racer in run.possible
+    ]  # fmt: skip
+    lines, name = finishes(run), reached(lab)
+    usual = f"as in the lab, {run.shown:g}" if name else "steps, as chosen above"
+    label = lab.param[name].label if name else "Finish"
+    options = [{"value": value, "words": words, "on": value == run.finish} for value, words in ((0.0, usual), *lines)]
+    finish = {"label": label, "options": options} if lines else None
+    return {"lanes": lanes, "fewest": FEWEST_LANES, "most": MOST_LANES, "finish": finish}
+
+
+def can_race(racers: Sequence[Racer]) -> bool:
+    """Whether these can be the lanes of a race: enough, not too many, and one at least of this computer."""
+    return FEWEST_LANES <= len(racers) <= MOST_LANES and any(racer.record is None for racer in racers)
 
 
 def shown_style(tab: LabTab) -> Style:

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import nan, prod
+from math import ceil, inf, nan, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import backend, preferred
+from compute.backends import Backend, backend, preferred
 from compute.frames import Raster
 from compute.lab import Lab
 from compute.measure.agreement import Agreement, amplification, relative_l2
@@ -44,11 +44,13 @@ from compute.measure.statistics import SpeedUp, Spread
 FEWEST_LANES, MOST_LANES = 2, 4
 LEGS = 20  # of a race: moments at which a lane's clock and picture are noted
 MOST_STEPS = 10**6
+ROUNDED = 1e-12  # part by which a simulated time over that of a step may be off, before another step is needed
 SECONDS = 4.0  # that the slowest lane shall take where no number of steps is asked for
 SHORTEST = 0.005  # s of a leg that is timed by itself
 TRIALS = 3  # of one step, of which the quickest says how many steps the race has
 PICTURE = (256, 256)  # pixels of a lane's pictures at most (height, width)
 REFERENCE = "cpu_numpy"
+RECORDED = "recorded"  # the key of a lane that is a record
 NUMPY_CELLS = 2**22  # of a grid up to which NumPy races by itself: some 20 ms a step
 MOST_WORK = 10**12  # steps times cells of a lane that may be asked for
 
@@ -70,7 +72,13 @@ class Racer:
     @property
     def name(self) -> str:
         """In words."""
-        return backend(self.backend).label
+        label = backend(self.backend).label
+        return f"{label}, {self.variant}" if self.variant and self.record is None else label
+
+    @property
+    def key(self) -> str:
+        """What it is called by a browser or a command: "cpu_numba", "cpu_numba:one-step", "recorded"."""
+        return RECORDED if self.record else ":".join(filter(None, (self.backend, self.variant)))
 
 
 @dataclass
@@ -173,12 +181,15 @@ class RunningLane:
 
 @dataclass(frozen=True)
 class Race:
-    """A race of `lab` with the same `values` for all. steps: to the finish line; 0: as many as take SECONDS."""
+    """A race of `lab` with the same `values` for all. steps: to the finish line; 0: as many as take SECONDS; time: the
+    simulated time that these steps are for (`steps_to`), 0 where they were asked for as such.
+    """
 
     lab: type[Lab]
     values: Mapping[str, Any]
     racers: tuple[Racer, ...]
     steps: int = 0
+    time: float = 0.0
 
     def __post_init__(self) -> None:
         if not FEWEST_LANES <= len(self.racers) <= MOST_LANES:
@@ -257,7 +268,8 @@ class Race:
         if lab.ENDS:
             return lab.benchmark().course_words(given)
         sides = [f"{given['nx']} × {given['ny']} cells"] if {"nx", "ny"} <= given.keys() else []
-        return ", ".join([*sides, *(str(given[name]) for name in ("dtype", "edges") if name in given)])
+        until = [f"to t = {time_words(lab, self.time)}, {spaced(self.steps)} steps"] if self.time else []
+        return ", ".join([*sides, *(str(given[name]) for name in ("dtype", "edges") if name in given), *until])
 
     def _open(self, racer: Racer, stack: ExitStack) -> Lab:
         """Open the lab for a lane; it is closed with `stack`."""
@@ -283,6 +295,30 @@ def kernel_name(lab: Lab) -> str:
     named = vars(lab.kernels)
     chosen = str(lab.values().get("variant", ""))
     return chosen or next((name for name, one in named.get("VARIANTS", {}).items() if one is named.get("step")), "")
+
+
+def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
+    """Return the steps to a simulated time, in the lab's unit; RaceError if there are none, or too many."""
+    given = {name: lab.param[name].default for name in lab.param} | dict(values)
+    step = lab.benchmark().step_time(given)
+    if not step > 0:
+        raise RaceError(f"time cannot be asked for in {lab.LAB}: no simulated time passes in a step")
+    if not 0 < time < inf:
+        raise RaceError(f"time must be above 0 and finite, not {time:g}")
+    steps = ceil(time / step * (1 - ROUNDED))
+    if steps > MOST_STEPS:
+        raise RaceError(f"t = {time_words(lab, time)} needs {spaced(steps)} steps, and a race has {MOST_STEPS} at most")
+    return max(1, steps)
+
+
+def time_words(lab: type[Lab], time: float) -> str:
+    """Return a simulated time in words, with its unit."""
+    return f"{time:g} {lab.benchmark().time_unit}".rstrip()
+
+
+def spaced(number: int) -> str:
+    """Return a number with its thousands apart."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def suggested(lanes: Sequence[RunningLane]) -> int:
@@ -381,14 +417,47 @@ def default_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[
 
     figures: all that are recorded. NumPy stays away from grids on which it would take minutes.
     """
-    given = {name: lab.param[name].default for name in lab.param} | dict(values)
-    known = [one for one in lab.backends() if one.ready]
-    small = lab.ENDS or cells(lab, values) <= NUMPY_CELLS  # of a whole result the first call tells how long it takes
-    own = [one for one in known if one.device == "host" and (small or one.name != REFERENCE)]
+    known = backends_for(lab, values)
     gpus = [one for one in known if one.device != "host"]
+    own = [one for one in known if one.device == "host"]
     racers = [Racer(one.name) for one in (*own, *([preferred(gpus)] if gpus else []))]
+    return tuple([*racers, *recorded_racers(lab, values, figures)][-MOST_LANES:])
+
+
+def possible_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:
+    """Return all who can race: every backend that is ready here, its other kernels but those that are wrong by design,
+    where the lab has a choice of kernels, and a recorded GPU if it did the same work. See `default_racers`.
+    """
+    racers = []
+    for one in backends_for(lab, values):
+        racers.append(Racer(one.name))
+        if "variant" in lab.param and not lab.ENDS:
+            kernels, benchmark = vars(one.kernels(lab.PACKAGE)), lab.benchmark()
+            wrong = benchmark.wrong if isinstance(benchmark, CaseBenchmark) else {}
+            named = kernels.get("VARIANTS", {}).items()
+            others = [name for name, kernel in named if kernel is not kernels.get("step") and name not in wrong]
+            racers += [Racer(one.name, name) for name in others]
+    return (*racers, *recorded_racers(lab, values, figures))
+
+
+def racers_named(names: Sequence[str], possible: Sequence[Racer]) -> tuple[Racer, ...]:
+    """Return those of these keys, in the order of `possible`; RaceError for one that is not there, or named twice."""
+    known = [racer.key for racer in possible]
+    for name in names:
+        if name not in known or names.count(name) > 1:
+            raise RaceError(f"lanes must be different ones of {', '.join(known)}, not {', '.join(names)}")
+    return tuple(racer for racer in possible if racer.key in names)
+
+
+def backends_for(lab: type[Lab], values: Mapping[str, Any]) -> list[Backend]:
+    """Return the lab's backends that are ready, without NumPy on grids on which it would take minutes."""
+    small = lab.ENDS or cells(lab, values) <= NUMPY_CELLS  # of a whole result the first call tells how long it takes
+    return [one for one in lab.backends() if one.ready and (small or one.name != REFERENCE)]
+
+
+def recorded_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> list[Racer]:
+    """Return the recorded GPU that did the work of these values, if one did."""
+    given = {name: lab.param[name].default for name in lab.param} | dict(values)
     rules = lab.benchmark().rules
     pair = rules.recorded_pair(given, figures) if rules else None
-    if pair is not None and pair.same:
-        racers.append(Racer(pair.gpu.backend, pair.gpu.variant, pair.gpu))
-    return tuple(racers[-MOST_LANES:])
+    return [Racer(pair.gpu.backend, pair.gpu.variant, pair.gpu)] if pair is not None and pair.same else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,10 +13,24 @@ from rich.table import Table
 
 from compute.backends import BACKENDS, backend
 from compute.export.parameter_texts import values_of
+from compute.lab import Lab
 from compute.labs import lab_class, labs
 from compute.measure.conditions import cpu_warnings, provenance
-from compute.measure.records import library
-from compute.race import MOST_STEPS, Lane, Race, Racer, RaceResult, default_racers, run_race
+from compute.measure.records import Recorded, library
+from compute.race import (
+    FEWEST_LANES,
+    MOST_LANES,
+    MOST_STEPS,
+    RECORDED,
+    Lane,
+    Race,
+    Racer,
+    RaceResult,
+    default_racers,
+    possible_racers,
+    run_race,
+    steps_to,
+)
 
 OK, DISAGREED = 0, 1  # exit codes
 SCHEMA = "fieldlab-race/1"
@@ -27,11 +41,24 @@ def add_race(commands: Any) -> None:
     parser = commands.add_parser("race", help="the same work on several backends, checked, each by its own clock")
     parser.add_argument("lab", metavar="LAB", help=f"one of {', '.join(lab.LAB for lab in labs())}")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
-    parser.add_argument("--work", default="", help="work of a lab that has a name, such as \"the lesson's scene\"")
-    parser.add_argument(
+    parser.add_argument("--work", default="", help='work of a lab that has a name, such as "the lesson\'s scene"')
+    finish = parser.add_mutually_exclusive_group()
+    finish.add_argument(
         "--steps", type=int, default=0, help=f"to the finish line, up to {MOST_STEPS}; 0: a few seconds"
     )
-    parser.add_argument("--backends", default="", help=f"some of {','.join(b.name for b in BACKENDS)} (default: ready)")
+    finish.add_argument(
+        "--time", type=float, default=0.0, help="simulated time to the finish line, in Δx²/D for diffusion"
+    )
+    finish.add_argument(
+        "--tolerance", type=float, default=0.0, help="to which a whole result is wanted: the width of l_curve's ribbons"
+    )
+    parser.add_argument(
+        "--backends",
+        default="",
+        help=f"lanes, {FEWEST_LANES} to {MOST_LANES}: some of {','.join(b.name for b in BACKENDS)}, another kernel as "
+        f"cpu_numba:one-step, and {RECORDED} for a recorded GPU that did the same work (default: those that are "
+        "ready, and the record)",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
     parser.set_defaults(run=run_command)
 
@@ -58,11 +85,32 @@ def race_of(chosen: argparse.Namespace) -> Race:
         known = ", ".join(raced) or "none in this lab"
         raise ValueError(f"--work must be one of {known}, not {chosen.work!r}")
     values = dict(raced.get(chosen.work, {})) | values_of(lab, chosen.set)
-    racers = default_racers(lab, values, library()[0])
+    if chosen.tolerance:
+        reached, _ = lab.benchmark().reached
+        if not reached:
+            raise ValueError(f"--tolerance cannot be asked for in {lab.LAB}")
+        values[reached] = chosen.tolerance
+    figures = library()[0]
+    racers = default_racers(lab, values, figures)
     if chosen.backends:
-        names = [name.strip() for name in chosen.backends.split(",")]
-        racers = tuple(Racer(backend(name).name) for name in names)
-    return Race(lab, values, racers, chosen.steps)
+        racers = lanes_of(chosen.backends, lab, values, figures)
+    steps = steps_to(lab, values, chosen.time) if chosen.time else chosen.steps
+    return Race(lab, values, racers, steps, chosen.time)
+
+
+def lanes_of(text: str, lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:
+    """Return the racers that `text` names, in its order."""
+    possible = {racer.key: racer for racer in possible_racers(lab, values, figures)}
+    racers = []
+    for name in (part.strip() for part in text.split(",")):
+        if name == RECORDED and name not in possible:
+            raise ValueError(f"--backends: no record is of just this work in {lab.LAB}")
+        of, _, variant = name.partition(":")
+        if variant and name not in possible and Racer(backend(of).name).key in possible:
+            known = ", ".join(key for key in possible if key.startswith(f"{of}:")) or "none in this lab"
+            raise ValueError(f"--backends: other kernels of {of} are {known}, not {variant!r}")
+        racers.append(possible.get(name) or Racer(backend(of).name, variant))
+    return tuple(racers)
 
 
 def samples_of(result: RaceResult) -> int:

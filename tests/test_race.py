@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,8 +20,19 @@ from compute.measure.records import Recorded
 from compute.measure.run import CaseRun, Pace
 from compute.measure.sampling import Deadline
 from compute.measure.statistics import Spread
-from compute.race import LEGS, MOST_STEPS, Race, RaceError, Racer, cut, default_racers, run_race
-from compute.race_command import as_document
+from compute.race import (
+    LEGS,
+    MOST_STEPS,
+    Race,
+    RaceError,
+    Racer,
+    cut,
+    default_racers,
+    possible_racers,
+    run_race,
+    steps_to,
+)
+from compute.race_command import add_race, as_document, race_of
 
 VALUES = {"ny": 24, "nx": 24, "preset": "noise", "hold_limits": True, "dtype": "float32", "edges": "zero-flux"}
 HOST, NUMBA = Racer("cpu_numpy"), Racer("cpu_numba")
@@ -198,6 +210,72 @@ def test_the_usual_racers_are_this_computers_and_a_record_of_the_same_work():
     assert all(racer.record is None for racer in default_racers(Diffusion, VALUES | {"ny": 48}, [RECORD]))
     large = default_racers(Diffusion, VALUES | {"ny": 8192, "nx": 8192}, [])
     assert "cpu_numpy" not in [racer.backend for racer in large]
+
+
+def test_who_can_race_are_all_right_kernels_of_this_computer_and_a_record_of_the_same_work():
+    keys = [racer.key for racer in possible_racers(Diffusion, VALUES, [RECORD])]
+    host = [key for key in keys if key.startswith("cpu_")]
+    assert host == ["cpu_numpy", "cpu_numba", "cpu_numba:one-step"]
+    assert keys[-1] == "recorded"
+    assert not any("racing" in key for key in keys)
+    assert "recorded" not in [racer.key for racer in possible_racers(Diffusion, VALUES | {"ny": 48}, [RECORD])]
+    large = possible_racers(Diffusion, VALUES | {"ny": 8192, "nx": 8192}, [])
+    assert "cpu_numpy" not in [racer.key for racer in large]
+    assert [racer.key for racer in possible_racers(Mandelbrot, {}, [])][:2] == ["cpu_numpy", "cpu_numba"]
+
+
+@pytest.mark.parametrize(
+    ("r", "time", "steps"), [(0.2, 200, 1000), (0.25, 1, 4), (0.1, 0.3, 3), (0.2, 0.1, 1), (0.2, 1.1, 6)]
+)
+def test_the_steps_to_a_simulated_time(r, time, steps):
+    assert steps_to(Diffusion, {"r": r}, time) == steps
+
+
+@pytest.mark.parametrize(
+    ("lab", "r", "time", "words"),
+    [
+        (Diffusion, 0.2, -1, "above 0 and finite, not -1"),
+        (Diffusion, 0.2, float("inf"), "above 0 and finite, not inf"),
+        (Diffusion, 0.2, float("nan"), "above 0 and finite, not nan"),
+        (Diffusion, 0.0, 1, "no simulated time passes"),
+        (Diffusion, 0.2, 1e9, f"a race has {MOST_STEPS} at most"),
+        (Mandelbrot, None, 1, "time cannot be asked for in mandelbrot"),
+    ],
+)
+def test_a_simulated_time_that_cannot_be_is_told(lab, r, time, words):
+    with pytest.raises(RaceError, match=words):
+        steps_to(lab, {} if r is None else {"r": r}, time)
+
+
+def asked(text):
+    """The race that `fieldlab race` makes of these arguments."""
+    parser = argparse.ArgumentParser()
+    add_race(parser.add_subparsers())
+    return race_of(parser.parse_args(["race", *text.split()]))
+
+
+def test_the_command_takes_lanes_and_finish_lines_as_the_card_does():
+    race = asked("diffusion --set r=0.125 --time 200 --backends recorded,cpu_numba:one-step,cpu_numba")
+    assert [racer.key for racer in race.racers] == ["recorded", "cpu_numba:one-step", "cpu_numba"]
+    assert (race.steps, race.time) == (1600, 200)
+    assert race.words.endswith("to t = 200 Δx²/D, 1\N{NARROW NO-BREAK SPACE}600 steps")
+    assert asked("l_curve --set n=200 --tolerance 1e-6").values["tolerance"] == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("diffusion --backends cpu_numpy", "2 to 4 lanes, not 1"),
+        ("diffusion --backends cpu_numpy,cpu_numba:quick", "other kernels of cpu_numba are cpu_numba:one-step"),
+        ("diffusion --set ny=48 --backends cpu_numpy,recorded", "no record is of just this work in diffusion"),
+        ("mandelbrot --tolerance 1e-3", "--tolerance cannot be asked for in mandelbrot"),
+        ("mandelbrot --time 3", "time cannot be asked for in mandelbrot"),
+        ("crossover", "Press Run for them, or begin a race in another lab"),
+    ],
+)
+def test_what_the_command_cannot_race_is_told(text, words):
+    with pytest.raises(ValueError, match=words):
+        asked(text)
 
 
 SECONDS = 10.0  # of a bench's case

@@ -14,8 +14,8 @@ const spaced = (number) => String(Math.floor(number)).replace(/\B(?=(\d{3})+$)/g
 const three = (number) => String(Number(number.toPrecision(3)));
 
 export function render({ model }) {
-  const head = make('header'), body = make('div', { className: 'body' });
-  const section = make('section', { className: 'race', label: 'Race' }, head, body);
+  const head = make('header'), setup = make('div', { className: 'setup' }), body = make('div', { className: 'body' });
+  const section = make('section', { className: 'race', label: 'Race' }, head, setup, body);
   const send = (message) => () => model.send_msg(message);
   let frame = 0, slow = false;
   const [shown, forget] = overPage(section, send({ do: 'close' }));
@@ -93,19 +93,50 @@ export function render({ model }) {
       className: 'small', label: 'Close the race', title: 'Close (Shift+R, Escape)', textContent: '✕', click: send({ do: 'close' }) }));
   };
 
+  // Who races, and to which finish line: chosen together, as every change would begin another race.
+  let offered = '';
+  const drawSetup = ({ lanes, fewest, most, finish }) => {
+    const now = JSON.stringify([lanes, finish]);
+    if (now == offered) return;
+    offered = now;
+    const boxes = lanes.map(({ key, words, on, recorded }) => {
+      const box = make('input', { type: 'checkbox', checked: on, label: words });
+      return { key, recorded, box, node: make('label', {}, box, words) };
+    });
+    const list = finish && make('select', {}, ...finish.options.map(({ value, words, on }) =>
+      make('option', { value: String(value), textContent: words, selected: on })));
+    const go = make('button', { textContent: 'Race these', click: () => model.send_msg({
+      lanes: boxes.filter(({ box }) => box.checked).map(({ key }) => key), finish: list ? Number(list.value) : 0 }) });
+    const hint = make('span', { className: 'caption' });
+    hint.setAttribute('role', 'status');
+    const check = () => {
+      const on = boxes.filter(({ box }) => box.checked);
+      const wrong = on.length < fewest || on.length > most ? `${fewest} to ${most} lanes` :
+        on.every(({ recorded }) => recorded) ? 'one lane at least of this computer' : '';
+      go.disabled = wrong != '';
+      hint.textContent = wrong && `Choose ${wrong}`;
+    };
+    for (const { box } of boxes) box.addEventListener('change', check);
+    const group = make('fieldset', {}, make('legend', { textContent: 'Lanes' }), ...boxes.map(({ node }) => node));
+    renew(setup, group, ...(finish ? [make('label', {}, finish.label, list)] : []), go, hint);
+    check();
+  };
+
   const draw = () => {
     cancelAnimationFrame(frame);
-    const { title, lanes, waiting, part, doing, failed, choices, note, pictures } = model.content;
+    const { title, lanes, waiting, part, doing, failed, choices, setup: can, note, pictures } = model.content;
     section.hidden = !title;
     if (!title) {
       head.replaceChildren();
+      setup.replaceChildren();
       body.replaceChildren();
-      said = '';
+      said = offered = '';
       shown(false);
       return;
     }
     requestAnimationFrame(() => shown(!section.hidden));    // once it is part of the page
     drawHead(title, choices);
+    drawSetup(can);
     if (!lanes) {
       const words = failed ? `The race cannot be shown: ${failed}` :
         waiting ? waiting : `The lanes take turns, each against its own clock: ${doing}`;

@@ -45,7 +45,9 @@ class Benchmark(ABC):
 
     package: where the kernels lie; rate: what the work is counted in; included: what is in a time; parameters: further
     values for the record; options: the lab's own, of the command line; rules: of the live comparison, None where there
-    is none. raced: further work that a race may be about, by what it is called: values of the lab.
+    is none. raced: further work that a race may be about, by what it is called: values of the lab. reached: the
+    parameter that says when a whole result is reached, and values of it that a race offers; time_unit: of the simulated
+    time that passes in a step (`step_time`).
     """
 
     package: str
@@ -56,6 +58,8 @@ class Benchmark(ABC):
     options: tuple[Option, ...] = ()
     rules: ComparisonRules | None = None
     raced: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    reached: ClassVar[tuple[str, tuple[float, ...]]] = ("", ())
+    time_unit: ClassVar[str] = ""
 
     @abstractmethod
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> Sequence[Any]:
@@ -79,6 +83,10 @@ class Benchmark(ABC):
     def course_words(self, values: Mapping[str, Any]) -> str:  # noqa: ARG002
         """Return in words the whole result that is raced for at these values; ValueError where there can be none."""
         raise ValueError(f"{self.package.rpartition('.')[2]} has no whole result to race for")
+
+    def step_time(self, values: Mapping[str, Any]) -> float:  # noqa: ARG002
+        """Return the simulated time of a step, in time_unit; 0 where none passes."""
+        return 0.0
 
     def target(self, lab: Any) -> BenchmarkTarget:
         """Return a lab of this kind as the engine measures it; it is closed with the target."""

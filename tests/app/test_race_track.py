@@ -12,12 +12,14 @@ import pytest
 
 from app import race, readout
 from app.explain import WORDS
+from app.labs.l_curve.controls import TOLERANCES
 from app.page import Page
 from app.race import RaceTrack
 from compute.export.jobs import RACE
 from compute.export.scene import Style
 from compute.export.shared_jobs import SharedJobs
 from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve import LCurve
 from compute.measure import conditions
 from compute.measure.records import Recorded
 from compute.measure.statistics import Spread
@@ -267,3 +269,99 @@ def test_a_race_on_a_gpu_keeps_no_process(queued):
     assert not race.begun(on_one, 1).keeps
     recorded_one = SimpleNamespace(lab=Diffusion, racers=(*TWO, Racer("gpu_cupy", "T-step", WAS)))
     assert race.begun(recorded_one, 1).keeps
+
+
+CHOSEN = {"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": 0}
+
+
+def offered(track):
+    """The keys of the lanes that the card offers: (all, those that race)."""
+    lanes = track.card.content["setup"]["lanes"]
+    return [one["key"] for one in lanes], [one["key"] for one in lanes if one["on"]]
+
+
+def racers_of(track):
+    """The keys of those who race now."""
+    return [racer.key for racer in track._run.race.racers]
+
+
+def test_lanes_are_chosen_among_those_that_can_race_and_remembered_while_the_page_is_open(queued, page):
+    possible, racing = offered(queued)
+    assert [possible[0], possible[1], possible[-1], racing] == ["cpu_numpy", "cpu_numba", "recorded", possible[:2]]
+    queued._told(CHOSEN)
+    assert [job.cancelled for job in Queued.made] == [True, False]
+    assert racers_of(queued) == offered(queued)[1] == CHOSEN["lanes"]
+    assert queued._run.race.steps == LEGS  # the finish line stays
+    queued._told({"steps": 100})
+    queued.close()
+    queued.begin(0)
+    assert racers_of(queued) == CHOSEN["lanes"]
+    assert race.race_key(queued._run.race) != race.race_key(replace(queued._run.race, racers=TWO))
+
+
+def test_lanes_that_were_chosen_and_cannot_race_any_more_leave_the_usual_ones(queued, page):
+    queued._told({"lanes": ["cpu_numpy", "recorded"], "finish": 0})
+    assert racers_of(queued) == ["cpu_numpy", "recorded"]
+    page.current.session.values = {"ny": 48, "nx": 48}  # no record is of this
+    queued.begin(LEGS)
+    assert racers_of(queued) == ["cpu_numpy", "cpu_numba"]
+    page.current.session.values = {}
+    queued.begin(LEGS)
+    assert racers_of(queued) == ["cpu_numpy", "recorded"]
+
+
+@pytest.mark.parametrize(
+    ("lanes", "finish"),
+    [
+        (["cpu_numpy"], 0), ([], 0), (["cpu_numpy", "cpu_numpy"], 0), (["cpu_numpy", "nobody"], 0), (["recorded"], 0),
+        (["cpu_numpy", 7], 0), (["cpu_numpy", None], 0), (["cpu_numpy"] * 5, 0), ("cpu_numpy", 0), (None, 0),
+        (["cpu_numpy", "cpu_numba:racing"], 0), (["cpu_numba", "cpu_numba:one-step"], 3.5),
+        (["cpu_numba", "cpu_numba:one-step"], True), (["cpu_numba", "cpu_numba:one-step"], float("nan")),
+        (["cpu_numba", "cpu_numba:one-step"], "200"), (["cpu_numba", ["cpu_numpy"]], 0),
+        (["x" * 10**6, "cpu_numpy"], 0),
+    ],
+)  # fmt: skip
+def test_what_a_browser_may_say_of_lanes_is_checked(lanes, finish, queued):
+    queued._told({"lanes": lanes, "finish": finish})
+    assert len(Queued.made) == 1
+    assert racers_of(queued) == ["cpu_numpy", "cpu_numba"]
+
+
+def test_a_simulated_time_is_a_finish_line_and_says_its_steps(queued, page):
+    page.current.session.values = {"r": 0.125}
+    queued._told(CHOSEN)
+    options = {one["value"]: one["words"] for one in queued.card.content["setup"]["finish"]["options"]}
+    assert options[200.0] == "simulated time t = 200 Δx²/D: 1\u202f600 steps"
+    queued._told(CHOSEN | {"finish": 200})
+    assert (queued._run.race.steps, queued._run.race.time) == (1600, 200)
+    assert "to t = 200 Δx²/D, 1\u202f600 steps" in queued.card.content["title"]
+    assert not any(choice["on"] for choice in queued.card.content["choices"])
+    equal = replace(queued._run.race, time=0.0)
+    assert race.race_key(equal) == race.race_key(queued._run.race)  # of just the same work: it serves both
+    page.current.session.values = {"r": 0.0}  # nothing passes
+    queued.begin(LEGS)
+    assert queued.card.content["setup"]["finish"] is None
+
+
+def test_a_curve_is_raced_for_to_a_tolerance_of_those_that_the_lab_offers(queued, page):
+    page.current.session = SimpleNamespace(values={"n": 200, "tolerance": 1e-4}, lab=LCurve, latest=None)
+    queued.begin(0)
+    finish = queued.card.content["setup"]["finish"]
+    assert finish["label"] == LCurve.param["tolerance"].label
+    assert [one["value"] for one in finish["options"]] == [0.0, *TOLERANCES.values()]
+    assert finish["options"][0] == {"value": 0.0, "words": "as in the lab, 0.0001", "on": True}
+    queued._told({"lanes": ["cpu_numpy", "cpu_numba"], "finish": 1e-6})
+    assert queued._run.race.values["tolerance"] == 1e-6
+    assert "until its ribbons are 1e-06 wide" in queued.card.content["title"]
+    assert queued.card.content["setup"]["finish"]["options"][0]["words"] == "as in the lab, 0.0001"
+    queued._told({"lanes": ["cpu_numpy", "cpu_numba"], "finish": 0})
+    assert queued._run.race.values["tolerance"] == 1e-4
+
+
+def test_equal_chosen_races_of_two_pages_are_run_once(queued, page):
+    queued._told(CHOSEN)
+    other = RaceTrack(page)
+    other.begin(LEGS)
+    other._told(CHOSEN)
+    assert racers_of(other) == racers_of(queued)
+    assert other._run.shared is queued._run.shared

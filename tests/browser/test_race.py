@@ -82,6 +82,56 @@ def test_a_button_pressed_slowly_while_a_race_is_run_works_and_keeps_the_focus(l
     page.locator(".race").wait_for(state="hidden")
 
 
+def test_lanes_and_a_simulated_time_are_chosen_with_the_keyboard(lab):
+    page = lab.page
+    lab.key("Shift+R")
+    setup = page.locator(".race .setup")
+    go = setup.get_by_role("button", name="Race these")
+    go.wait_for()
+    numpy = setup.get_by_role("checkbox", name="NumPy")
+    recorded = setup.get_by_role("checkbox", name="NVIDIA H200, recorded")
+    kernel = setup.get_by_role("checkbox", name="Numba, one-step")
+    assert (numpy.is_checked(), kernel.is_checked(), recorded.is_checked()) == (True, False, True)
+    for name in ("Numba", "NumPy"):  # Space works a box that was come to with Tab
+        setup.get_by_role("checkbox", name=name, exact=True).focus()
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press(" ")
+    assert go.is_disabled()
+    setup.get_by_role("status").get_by_text("Choose 2 to 4 lanes").wait_for()
+    kernel.check()
+    assert go.is_enabled()
+    setup.get_by_role("combobox", name="Finish").select_option("20")
+    go.focus()
+    page.keyboard.press("Enter")
+    page.locator(".race h2", has_text="to t = 20 Δx²/D, 100 steps").wait_for()
+    assert page.locator(".race .setup").get_by_role("button", name="Race these").evaluate(HAS_FOCUS)
+    page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
+    names = page.locator(".race h3").all_inner_texts()
+    assert names[0] == "Numba, one-step"
+    assert "H200" in names[1]
+    assert len(names) == 2
+    lab.key("Shift+R")
+    page.locator(".race").wait_for(state="hidden")
+    lab.key("Shift+R")  # the page remembers them
+    go.wait_for()
+    assert (numpy.is_checked(), kernel.is_checked(), recorded.is_checked()) == (False, True, True)
+    numpy.check()
+    setup.get_by_role("checkbox", name="Numba", exact=True).check()
+    go.click()
+    page.locator(".race article").nth(3).wait_for(timeout=1000 * OPENING)
+    for size in (LAPTOP, *SMALL):
+        resize(page, *size)
+        assert page.locator(".race").evaluate("(node) => node.scrollWidth <= node.clientWidth"), size
+    resize(page, *LAPTOP)
+    for box in ("Numba, one-step", "NumPy", "Numba"):
+        setup.get_by_role("checkbox", name=box, exact=True).set_checked(box != "Numba, one-step")
+    go.click()
+    page.locator(".race [role=status], .race article").first.wait_for()
+    lab.key("Shift+R")
+    page.locator(".race").wait_for(state="hidden")
+
+
 def test_a_race_waits_for_that_of_another_page_and_its_lab_goes_on(lab, new_page, server):
     other = LabPage(new_page(), server)
     other.until(lambda: "Running" in other.status())

@@ -282,6 +282,13 @@ class CrossoverBenchmark(Benchmark):
             raise ValueError("none of the workloads asked for has such a way at such an n")
         return sorted(found, key=_rank)
 
+    def course_words(self, values: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """There is no whole result: say what compares the ways instead."""
+        raise ValueError(
+            "crossover has no whole result to race for: its curves themselves compare all ways, at every n. "
+            "Press Run for them, or begin a race in another lab (without the page: fieldlab bench crossover)"
+        )
+
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
         """Make a sweep for each curve; the budget is shared equally."""
         return SweepBench(plan, progress).run()

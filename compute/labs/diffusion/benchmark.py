@@ -319,6 +319,7 @@ class DiffusionBenchmark(CaseBenchmark):
     wrong: ClassVar[Mapping[str, str]] = WRONG
     included = INCLUDED
     parameters: ClassVar[Mapping[str, Any]] = {"r": R}
+    time_unit = "Δx²/D"
     check_steps = CHECK_STEPS
     options = (
         Option("sizes", _size, "cells a side, for example 512,2000 (default: the lab's own)"),
@@ -350,6 +351,10 @@ class DiffusionBenchmark(CaseBenchmark):
     def fixture(self, device: Device, case: GridCase, right: FieldReference) -> FieldFixture:
         """Return a pair of arrays on that grid."""
         return FieldFixture(device, case, right)
+
+    def step_time(self, values: Mapping[str, Any]) -> float:
+        """Return Δt = r Δx²/D."""
+        return float(values["r"])
 
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
         """Check and time every case."""

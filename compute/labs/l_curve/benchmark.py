@@ -157,6 +157,7 @@ class LCurveBenchmark(CaseBenchmark):
         "λ",
     }
     most_steps = MOST_STEPS
+    reached = "tolerance", tuple(10.0**-n for n in range(1, 13))
     options = (
         Option("sizes", _size, f"unknowns n of the tutorial's problem (default: {N} with a GPU, {CPU_N} without)"),
         Option("parts", _kind, f"some of {', '.join(KIND_NAMES)} (default: all)"),
