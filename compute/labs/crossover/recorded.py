@@ -109,7 +109,7 @@ def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
                 choices[text],
                 evict,
                 run=run,
-                roof=_roof(found, str(results[0]["device"]), dtype),
+                roof=_roof(found, str(results[0].get("device", "")), dtype),
                 **_measured(results),
             )
 
