@@ -107,8 +107,8 @@ export function render({ model }) {
       make('option', { value: String(value), textContent: words, selected: on })));
     const go = make('button', { textContent: 'Race these', click: () => model.send_msg({
       lanes: boxes.filter(({ box }) => box.checked).map(({ key }) => key), finish: list ? Number(list.value) : 0 }) });
-    const hint = make('span', { className: 'caption' });
-    hint.setAttribute('role', 'status');
+    const hint = make('span', { className: 'hint' });
+    hint.setAttribute('aria-live', 'polite');
     const check = () => {
       const on = boxes.filter(({ box }) => box.checked);
       const wrong = on.length < fewest || on.length > most ? `${fewest} to ${most} lanes` :

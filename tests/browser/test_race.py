@@ -98,7 +98,7 @@ def test_lanes_and_a_simulated_time_are_chosen_with_the_keyboard(lab):
         page.keyboard.press("Tab")
         page.keyboard.press(" ")
     assert go.is_disabled()
-    setup.get_by_role("status").get_by_text("Choose 2 to 4 lanes").wait_for()
+    setup.locator(".hint", has_text="Choose 2 to 4 lanes").wait_for()
     kernel.check()
     assert go.is_enabled()
     setup.get_by_role("combobox", name="Finish").select_option("20")
