@@ -40,7 +40,7 @@ def test_minimal_is_one_picture_and_its_controls(framed, lab):
     bar = page.get_by_role("toolbar", name="Controls of the lab")
     bar.wait_for()
     assert bar.get_by_role("slider").is_visible()
-    assert comes(page, lambda: bar.locator(".headline").inner_text() != "")
+    assert comes(page, lambda: page.locator(".bar .headline").inner_text() != "")
     assert not shows(page, "About this lab")
     assert page.get_by_role("tab").count() == 0 or not page.get_by_role("tab").first.is_visible()
     assert faults(page) == []
