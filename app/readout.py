@@ -420,7 +420,7 @@ class SaveButtons:
     def _button(self, entry: TimingFormat) -> pmui.FileDownload:
         button = pmui.FileDownload(
             label=entry.label, filename=f"timings{entry.suffix}", auto=True, embed=False, size="small", sx=SAVE_SX,
-            margin=(4, 6, 4, 0), description=entry.about,
+            margin=(4, 6, 4, 0), description=f"{entry.label}: {entry.about}",  # also its name to a screen reader
         )  # fmt: skip
         button.variant = "outlined"  # given above it is said to clash with an option of Panel's own button
         button.callback = partial(self._make, entry, button)

@@ -90,6 +90,13 @@ class SideBar:
         if changed:
             self.page.wait_for_timeout(400)  # the accordion's animation
 
+    def unfold(self, label: str = "The live picture") -> None:
+        """Open what is folded in the right column below that head, if it is not open."""
+        head = self.page.get_by_role("button", name=label, exact=True)
+        if head.get_attribute("aria-expanded") == "false":
+            head.click()
+        self.until(lambda: head.get_attribute("aria-expanded") == "true")
+
     def fits_the_window(self) -> None:
         """Wait until nothing has to be scrolled: a window that was just resized is laid out in several steps."""
         self.until(lambda: self.page.locator(".status").first.evaluate(OVERFLOW) == [0, 0, 0])

@@ -206,6 +206,7 @@ KINDS = """() => {
 def opened(lasting, server):
     lab = LabPage(lasting(), server)
     lab.page.get_by_text("CSV", exact=True).wait_for()
+    lab.unfold()
     lab.pause()
     lab.until(lambda: not lab.page.get_by_text("Measuring").count(), OPENING)  # which writes the column anew
     return lab

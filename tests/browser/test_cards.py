@@ -154,6 +154,7 @@ def test_a_word_that_is_written_anew_never_loses_the_focus(resting):
     page = resting.page
     page.get_by_role("tab", name="Diffusion").click()
     resting.until(lambda: resting.fact("heat") > 0)
+    resting.unfold()
     resting.key(" ")  # its parts of a frame are written every second
     page.locator("[data-term=compute]").first.wait_for()
     assert page.evaluate(LOST, "compute") == "kept"
@@ -173,6 +174,7 @@ def test_a_word_explains_itself_under_the_pointer_and_with_the_focus(resting):
     page = resting.page
     page.get_by_role("tab", name="Diffusion").click()
     resting.until(lambda: resting.fact("heat") > 0)
+    resting.unfold()
     page.mouse.move(0, 0)
     tip_is(resting, None)
     for word, about in {"heat": WORDS["heat"], "r": LABELS["r"], "compute": WORDS["compute"]}.items():

@@ -6,6 +6,8 @@ seconds. The server must not wait for it, and must send all that it changes befo
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -32,7 +34,7 @@ def page(new_page):
 
 def test_a_lab_runs_saves_and_obeys_keys_before_its_page_says_that_it_is_drawn(page, server):
     lab = LabPage(page, server)  # it waits for the first frames
-    save = page.get_by_role("button", name="CSV", exact=True)
+    save = page.get_by_role("button", name=re.compile("^CSV: "))
     expect(save).to_be_enabled()
     lab.until(lambda: "Running" in lab.status())
     lab.key("Space")
