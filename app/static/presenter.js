@@ -233,7 +233,9 @@ export function render({ model }) {
   const wipe = () => { strokes = []; ink(); };
 
   const drawRoom = () => { room.textContent = model.room; };
-  const watched = { room: drawRoom, acts: drawActs, dials: drawDials, dial: drawDial, place: drawPlace, headline: drawWords,
+  // What the lab says comes with the same message: it is measured once all of that is written.
+  const otherLab = () => { drawDials(); requestAnimationFrame(measure); };
+  const watched = { room: drawRoom, acts: drawActs, dials: otherLab, dial: drawDial, place: drawPlace, headline: drawWords,
                     sentence: drawWords, mode: present, hidden: show, pen: layers,
                     spotlight: layers, wiped: wipe };
   for (const [property, draw] of Object.entries(watched)) model.on(property, draw);

@@ -175,7 +175,7 @@ class LCurveView(LabView):
     # -- frames
 
     def _show(self, number: int, frame: Frame) -> None:
-        axes = (self.session.values["problem"], *(frame.facts[name] for name in SAME))
+        axes = (self.session.values["problem"], frame.notes["files"], *(frame.facts[name] for name in SAME))
         if axes != self._axes:
             self._axes = axes
             self.plot.forget()
