@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from html import escape
 
 from markdown_it import MarkdownIt
@@ -54,8 +55,12 @@ LIMITS = {("_",): "munder", ("^",): "mover", ("_", "^"): "munderover"}
 WHERE_NOTHING_BEGINS = ("", "}", "_", "^", "&", "\\", r"\right")
 
 
+@lru_cache(maxsize=32)
 def article(markdown: str) -> str:
-    """Return the text as HTML, in which its own HTML is text: as one block, which is Markdown, too."""
+    """Return the text as HTML, in which its own HTML is text: as one block, which is Markdown, too.
+
+    Kept, as the crossover's lesson is asked for several times a second.
+    """
     html = re.sub(r"\n(?=[ \t]*\n)", "&#10;", _MARKDOWN.render(markdown))  # an empty line ends a block of Markdown
     return f"<div class='article'>\n{html}</div>"
 
@@ -75,6 +80,7 @@ class _Reading:
         self._at = self._depth = 0
 
     def whole(self) -> str:
+        """Return all of it as MathML; ValueError if something is left that closes nothing."""
         made = self._row()
         if self._coming:
             raise ValueError(f"nothing begins before {self._coming}")

@@ -6,6 +6,7 @@ code, since no phone could open it; whoever shows the link says so.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,10 +33,12 @@ class TooLongForCode(ValueError):
     """A text that no QR code can hold."""
 
 
+@lru_cache(maxsize=16)
 def qr(text: str) -> dict[str, Any]:
     """Return the QR code of `text`: the side of its square in modules, and its dark ones as the path of an SVG.
 
-    TooLongForCode if it has more than MOST_BYTES.
+    TooLongForCode if it has more than MOST_BYTES. Kept, as the card of a room asks for its own twice a second: nobody
+    changes it.
     """
     if len(text) > MOST_BYTES:
         raise TooLongForCode(f"a QR code holds {MOST_BYTES} bytes at most, not {len(text)}")

@@ -42,20 +42,15 @@ def test_attributes_and_parts_of_words_are_left_alone():
     assert explained(html) == html
 
 
-@pytest.mark.parametrize("word", WORDS)
-def test_every_explanation_is_a_sentence_or_two_and_safe_in_an_attribute(word):
-    about = WORDS[word]
-    assert about.endswith(".")
-    assert 20 < len(about) < 160
-    assert f"aria-label='{escape(about)}' data-term='{word}'" in explained(word)
+MARKED = [*((word, about, explained) for word, about in WORDS.items()),
+          *((label, about, label_html) for label, about in LABELS.items())]  # fmt: skip
 
 
-@pytest.mark.parametrize("label", LABELS)
-def test_so_is_every_explanation_of_a_label(label):
-    about = LABELS[label]
+@pytest.mark.parametrize(("words", "about", "mark"), MARKED, ids=[words for words, _, _ in MARKED])
+def test_every_explanation_is_a_sentence_or_two_and_safe_in_an_attribute(words, about, mark):
     assert about.endswith(".")
     assert 20 < len(about) < 160
-    assert f"aria-label='{escape(about)}' data-term='{escape(label)}'" in label_html(label)
+    assert f"aria-label='{escape(about)}' data-term='{escape(words)}'" in mark(words)
 
 
 def test_what_explains_itself_already_is_left_whole_where_it_first_stands():

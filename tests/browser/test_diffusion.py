@@ -142,6 +142,18 @@ def on_the_section(lab):
     return box["x"] + box["width"] / 2 + 20, box["y"] + TOP + high * (1 - at / 512)
 
 
+def drag_down(lab, x, y, rest):
+    """Drag from a place downwards, after the pointer has come to rest there: `rest` ms at each of its last places."""
+    for shift in (-10, -4, 0):
+        lab.page.mouse.move(x + shift, y)
+        lab.page.wait_for_timeout(rest)
+    lab.page.mouse.down()
+    for shift in range(0, 60, 5):
+        lab.page.mouse.move(x, y + shift)
+        lab.page.wait_for_timeout(20)
+    lab.page.mouse.up()
+
+
 # What dragging does on the field: nothing of Bokeh's own, once the pointer paints.
 DRAGGED = "Bokeh.documents[0].get_model_by_name('picture field').toolbar.active_drag?.type ?? null"
 
@@ -188,14 +200,7 @@ def test_a_stroke_that_begins_on_the_section_line_paints_and_leaves_the_line(lab
     lab.until(lambda: lab.page.evaluate(DRAGGED) is None)
     x, y = on_the_section(lab)
     before = lab.fact("heat")
-    for shift in (-10, -4, 0):  # a hand that comes to rest on the line
-        lab.page.mouse.move(x + shift, y)
-        lab.page.wait_for_timeout(100)
-    lab.page.mouse.down()
-    for shift in range(0, 60, 5):
-        lab.page.mouse.move(x, y + shift)
-        lab.page.wait_for_timeout(20)
-    lab.page.mouse.up()
+    drag_down(lab, x, y, 100)
     lab.until(lambda: lab.fact("heat") > before + 100)
     assert at == [lab.page.evaluate(MODEL.format(f"section {name}", "location")) for name in ("field", "laplacian")]
     lab.page.get_by_role("button", name="Move", exact=True).click()
@@ -315,15 +320,7 @@ def test_a_click_places_the_probe_the_line_can_be_dragged_and_the_wheel_zooms(la
 
     def dragged():
         """As a hand does: put the pointer on the line, wherever the page has it now, and pull."""
-        x, y = on_the_section(lab)
-        for shift in (-10, -4, 0):
-            lab.page.mouse.move(x + shift, y)
-            lab.page.wait_for_timeout(150)
-        lab.page.mouse.down()
-        for shift in range(0, 60, 5):
-            lab.page.mouse.move(x, y + shift)
-            lab.page.wait_for_timeout(20)
-        lab.page.mouse.up()
+        drag_down(lab, *on_the_section(lab), 150)
         lab.page.wait_for_timeout(500)
         return location() < 256 - 40
 

@@ -36,6 +36,16 @@ def box(plot: LCurvePlot, label) -> tuple[float, float, float, float]:
     return left, y, left + wide, y + size
 
 
+def plot_of(frame, size, presenter) -> LCurvePlot:
+    """The curve of a frame with its rules' badges, in a plot of that size."""
+    plot = LCurvePlot(Document(), print)
+    plot.set_theme(False, presenter)
+    plot.resize(*size)
+    plot.show(frame)
+    plot.mark_rules(rules_of(frame))
+    return plot
+
+
 def apart(one, other) -> bool:
     """Whether two boxes have no point in common."""
     return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
@@ -44,11 +54,7 @@ def apart(one, other) -> bool:
 @pytest.mark.parametrize("presenter", [False, True], ids=["", "presenter"])
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_words_lie_over_no_curve_no_badge_and_not_over_each_other(frame, size, presenter):
-    plot = LCurvePlot(Document(), print)
-    plot.set_theme(False, presenter)
-    plot.resize(*size)
-    plot.show(frame)
-    plot.mark_rules(rules_of(frame))
+    plot = plot_of(frame, size, presenter)
     curve = np.array([plot._px(x, y) for x, y in plot.path.points()])
     places = np.column_stack([np.interp(np.linspace(0, len(curve) - 1, 2000), range(len(curve)), curve[:, i])
                               for i in (0, 1)])  # fmt: skip
@@ -69,11 +75,7 @@ def test_words_lie_over_no_curve_no_badge_and_not_over_each_other(frame, size, p
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_words_lie_over_no_cross_hair_and_not_over_the_ring(frame, size, presenter):
     """Whichever λ is picked, one after the other as a drag along the curve does, and when the plot has another size."""
-    plot = LCurvePlot(Document(), print)
-    plot.set_theme(False, presenter)
-    plot.resize(*size)
-    plot.show(frame)
-    plot.mark_rules(rules_of(frame))
+    plot = plot_of(frame, size, presenter)
     seen = 0
     for lam in 10 ** np.linspace(plot.path.lam[0], plot.path.lam[-1], 60):
         plot.mark(lam)
