@@ -71,7 +71,7 @@ def _own(fastest: Fastest, rules: ComparisonRules) -> str:
     words += filled(", its processor <b class='cpu'>{rate}</b>: ", rate=giga(rate_of(cpu)))
     ratio = seconds_of(cpu) / seconds_of(gpu)  # of rates it would be another: one may do more for the same curve
     same = "" if rules.rate.step == "step" else filled(" for the same {step}", step=rules.rate.step)
-    return words + _factor(ratio, rules, reason_slower(gpu, cpu.variant), same) + _estimate(gpu, cpu)
+    return words + _factor(ratio, rules, reason_slower(gpu, cpu), same) + _estimate(gpu, cpu)
 
 
 def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:

@@ -174,41 +174,52 @@ def why_slower(verdict: Verdict, waking: float) -> str:
     speed, opponent = verdict.speed_up, verdict.opponent
     if speed is None or speed.ratio >= 1 or opponent is None:
         return ""
-    (standing,) = (one for one in verdict.standings if one.variant == verdict.challenger)
-    return reason_slower(standing, opponent, waking)
+    slow, fast = (
+        next(one for one in verdict.standings if one.variant == variant) for variant in (verdict.challenger, opponent)
+    )
+    return reason_slower(slow, fast, waking)
 
 
-def reason_slower(slow: Standing, fast: Variant, waking: float = nan) -> str:
-    """Why `slow`, which was measured, takes longer than `fast`: as far as it was measured, and that it was not, else.
+def reason_slower(slow: Standing, fast: Standing, waking: float = nan) -> str:
+    """Why `slow` takes longer than `fast`, both measured: as far as it was measured, and that it was not, else.
 
     waking: seconds that it takes to start all threads once, nan if not known.
     """
-    measurement = slow.measurement
-    if measurement is None:
+    if slow.measurement is None or fast.measurement is None:
         return ""
+    seconds = slow.measurement.step.median
+    ratio = seconds / fast.measurement.step.median
     if slow.variant.kind == "gpu":
-        return _reason_of_gpu(measurement)
-    return _reason_of_cpu(slow.variant, fast, waking / measurement.step.median)
+        return _reason_of_gpu(slow.measurement, ratio)
+    return _reason_of_cpu(slow.variant, fast.variant, waking / seconds, ratio)
 
 
-def _reason_of_gpu(measurement: Measurement) -> str:
+def _reason_of_gpu(measurement: Measurement, ratio: float) -> str:
+    """ratio: its time over that of the faster one."""
     share = measurement.parts.get("launch", nan) / (measurement.parts.get("compute", nan) or nan)
     if not isfinite(share):
         return "why was not measured, as its launches were not timed"
     if share >= LAUNCHING:
         return f"launching takes {_percent(share)} of its time: too small for a GPU"
-    return f"launching takes only {_percent(share)} of its time, so its kernels are slower; {UNKNOWN}"
+    return _beyond(f"launching takes only {_percent(share)} of its time", share, ratio, "kernels")
 
 
-def _reason_of_cpu(slow: Variant, fast: Variant, share: float) -> str:
-    """share: part of a step that starting the threads takes, nan if not known."""
+def _reason_of_cpu(slow: Variant, fast: Variant, share: float, ratio: float) -> str:
+    """share: part of a step that starting the threads takes, nan if not known; ratio: of its time to the other's."""
     if slow.threads <= max(1, fast.threads):
         return f"on {_threads(slow)} its loops are slower; {UNKNOWN}"
     if not isfinite(share):
         return "why was not measured, as starting its threads was not timed"
     if share >= WAKING:
         return f"too small for {slow.threads} threads: starting them takes {_percent(share)} of a step"
-    return f"starting its threads takes only {_percent(share)} of a step, so its loops are slower; {UNKNOWN}"
+    return _beyond(f"starting its threads takes only {_percent(share)} of a step", share, ratio, "loops")
+
+
+def _beyond(words: str, share: float, ratio: float, what: str) -> str:
+    """Conclude from a small share of the time only what follows: without it the rest alone may be slower, or not."""
+    if (1 - share) * ratio > 1:
+        return f"{words}, so its {what} are slower; {UNKNOWN}"
+    return f"{words}; what takes the rest is not measured"
 
 
 def _threads(variant: Variant) -> str:

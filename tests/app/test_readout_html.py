@@ -272,6 +272,10 @@ def test_why_a_way_is_slower_is_always_said_as_far_as_the_figures_tell(monkeypat
     assert why_slower(slow, 1e-6) == (  # that does not explain it
         "starting its threads takes only 5 % of a step, so its loops are slower; what holds them back is not measured"
     )
+    little = verdict(standing("cpu_numba", 1.2e-5), standing("cpu_numpy", 1e-5))
+    assert why_slower(little, 2.9e-6) == (  # 24 % of it; the rest is 9.1 us, less than the 10 us of the other
+        "starting its threads takes only 24 % of a step; what takes the rest is not measured"
+    )
     assert why_slower(slow, math.nan) == "why was not measured, as starting its threads was not timed"
     assert why_slower(verdict(standing("cpu_numba", 1e-6), standing("cpu_numpy", 1e-5)), 1e-5) == ""
     monkeypatch.setattr(verdicts, "cpu_count", lambda: 1)
@@ -279,20 +283,19 @@ def test_why_a_way_is_slower_is_always_said_as_far_as_the_figures_tell(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("launch", "says"),
+    ("launch", "cpu", "says"),
     [
-        (9e-6, "launching takes 90 % of its time: too small for a GPU"),
-        (
-            1e-6,
-            f"launching takes only 10 % of its time, so its kernels are slower; {UNKNOWN}",
-        ),
-        (math.nan, "why was not measured, as its launches were not timed"),
+        (9e-6, 1e-6, "launching takes 90 % of its time: too small for a GPU"),
+        (1e-6, 1e-6, f"launching takes only 10 % of its time, so its kernels are slower; {UNKNOWN}"),
+        (4e-6, 8e-6, "launching takes only 40 % of its time; what takes the rest is not measured"),
+        (4e-6, 5e-6, f"launching takes only 40 % of its time, so its kernels are slower; {UNKNOWN}"),
+        (math.nan, 1e-6, "why was not measured, as its launches were not timed"),
     ],
 )
-def test_a_gpu_that_is_slower_has_its_launches_said(launch, says):
+def test_a_gpu_that_is_slower_has_its_launches_said(launch, cpu, says):
     timings = [Timing("gpu_cupy", "", 1, 100, launch=launch, compute=1e-5) for _ in range(9)]
     gpu = Standing(Variant("gpu_cupy"), Measurement.of(timings), Agreement(1e-8, 1e-6, "", ""))
-    assert why_slower(verdict(gpu, standing("cpu_numba", 1e-6)), 1e-9) == says
+    assert why_slower(verdict(gpu, standing("cpu_numba", cpu)), 1e-9) == says
 
 
 CACHES = {"cpu": (Cache("L2", 2 * 10**6), Cache("L3", 33 * 10**6))}
