@@ -8,6 +8,7 @@ factor is only given between figures of the same work.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite, nan
 
@@ -21,26 +22,32 @@ from compute.measure.verdict import Standing, Verdict, reason_slower
 ESTIMATE = "first estimate"
 ALIKE = 1.02  # times as fast, up to which nobody calls it faster: "1.00× slower" was said
 RECORDED = "an earlier run of fieldlab bench on that machine, kept with this program; not measured here."
+UNRECORDED = "what held it back is not in that record"
+AT_THE_ROOF = 85.0  # percent of a roof from which the roof is what holds it back
 ROOFS = {"copy": "the rate at which it copies its memory", "fma": "the multiply-adds that it can do"}
 
 
 @dataclass(frozen=True)
 class Fastest:
-    """The fastest right ways of this computer, None where there is none yet. live: the rate of the live picture."""
+    """The fastest right ways of this computer, None where there is none yet.
+
+    live: the rate of the live picture; percent: what the GPU's way reaches of its device's roof, nan if not known.
+    """
 
     cpu: Standing | None = None
     gpu: Standing | None = None
     live: float = nan
+    percent: float = nan
 
     @classmethod
-    def of(cls, verdict: Verdict | None, live: float) -> Fastest:
-        """Those that are known."""
+    def of(cls, verdict: Verdict | None, live: float, percent: Callable[[Standing], float]) -> Fastest:
+        """Those that are known. percent(way): of its device's roof."""
         known = [one for one in verdict.standings if one.right and one.measurement] if verdict else []
         best = {
             kind: min((one for one in known if one.variant.kind == kind), key=seconds_of, default=None)
             for kind in ("cpu", "gpu")
         }
-        return cls(best["cpu"], best["gpu"], live)
+        return cls(best["cpu"], best["gpu"], live, percent(best["gpu"]) if best["gpu"] else nan)
 
 
 def rate_of(standing: Standing) -> float:
@@ -71,7 +78,7 @@ def _own(fastest: Fastest, rules: ComparisonRules) -> str:
     words += filled(", its processor <b class='cpu'>{rate}</b>: ", rate=giga(rate_of(cpu)))
     ratio = seconds_of(cpu) / seconds_of(gpu)  # of rates it would be another: one may do more for the same curve
     same = "" if rules.rate.step == "step" else filled(" for the same {step}", step=rules.rate.step)
-    return words + _factor(ratio, rules, reason_slower(gpu, cpu), same) + _estimate(gpu, cpu)
+    return words + _factor(ratio, rules, fastest.percent, reason_slower(gpu, cpu), same) + _estimate(gpu, cpu)
 
 
 def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
@@ -87,13 +94,14 @@ def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None)
     name = term(filled("{machine}", machine=gpu.machine), plain(about), "machine")
     rate = filled("<b class='gpu recorded'>{rate}</b>", rate=giga(gpu.rate))
     if pair.same:
-        factor = _factor(gpu.rate / here, rules, _recorded_reason(gpu, rules)) if isfinite(here) else f"{unit}."
+        reason = _recorded_reason(gpu, rules)
+        factor = _factor(gpu.rate / here, rules, gpu.percent, reason) if isfinite(here) else f"{unit}."
         return f"{words}{name}, recorded: {rate}{', ' if isfinite(here) else ' '}{factor}"
     where = filled(", recorded on {words}", words=pair.words)
     if pair.cpu is None:
         return f"{words}{name}{where}: {rate} {unit}."
     beside = filled(", the processor beside it {rate}: ", rate=giga(pair.cpu.rate))
-    factor = _factor(gpu.rate / pair.cpu.rate, rules, _recorded_reason(gpu, rules))
+    factor = _factor(gpu.rate / pair.cpu.rate, rules, gpu.percent, _recorded_reason(gpu, rules))
     return f"{words}{name}{where}: {rate}{filled(' {unit}', unit=unit)}{beside}{factor}"
 
 
@@ -101,18 +109,30 @@ def _recorded_reason(gpu: Recorded, rules: ComparisonRules) -> str:
     """Why a recorded GPU is slower, as far as its record tells."""
     if not isfinite(gpu.percent):
         return "why is not in that record"
-    share = f"{gpu.percent:.0f}" if gpu.percent >= 10 else f"{gpu.percent:.2g}"
-    return f"it reached {share} % of {ROOFS[rules.rate.roof]}, and what held it back is not in that record"
+    reached = f"it reached {_percent(gpu.percent)} of {ROOFS[rules.rate.roof]}"
+    return f"{reached}, which is its limit" if gpu.percent >= AT_THE_ROOF else f"{reached}, and {UNRECORDED}"
 
 
-def _factor(ratio: float, rules: ComparisonRules, why: str, same: str = "") -> str:
-    """The GPU's words. why: it is slower, where it is; same: of what, as HTML."""
+def _factor(ratio: float, rules: ComparisonRules, percent: float, why: str, same: str = "") -> str:
+    """The GPU's words. percent: of its roof; why: it is slower, where it is; same: of what, as HTML."""
     if 1 / ALIKE < ratio < ALIKE:
         return f"<b>about as fast</b>{same}."
     if ratio < 1:
         return filled("<b>{ratio}× slower</b>: {why}.", ratio=times(1 / ratio), why=why)
-    because = f", because {rules.because}" if rules.because else ""
-    return filled("<b>{ratio}× as fast</b>", ratio=times(ratio)) + same + filled("{because}.", because=because)
+    return filled("<b>{ratio}× as fast</b>", ratio=times(ratio)) + same + filled("{why}.", why=_why(rules, percent))
+
+
+def _why(rules: ComparisonRules, percent: float) -> str:
+    """The lab's reason where the GPU does what that needs; that it is not the reason, where it does much less."""
+    if not rules.because or (rules.because_from and not isfinite(percent)):
+        return ""
+    if percent < rules.because_from:
+        return f"; why was not measured: it reaches only {_percent(percent)} of {ROOFS[rules.rate.roof]}"
+    return f", because {rules.because}"
+
+
+def _percent(percent: float) -> str:
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def _estimate(*standings: Standing) -> str:

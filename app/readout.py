@@ -236,7 +236,8 @@ class Readout:
             blocks += html.chart(drawing, standings, step)
         why = why_slower(verdict, machine_roofs().waking) if verdict else ""
         pair = rules.recorded_pair(values, recorded_figures())
-        first = sentence(Fastest.of(verdict, self._live_rate(told, live)), rules, pair)
+        fastest = Fastest.of(verdict, self._live_rate(told, live), lambda way: roofs.percent(way, rules.rate, dtype))
+        first = sentence(fastest, rules, pair)
         self.headline, self.sentence = html.number(verdict) + html.reason(verdict, why), first
         return f"{html.headline(verdict, why)}{first}{blocks}", f"{facts}{html.first_calls(standings)}"
 

@@ -112,6 +112,14 @@ class Roofs:
     held: float = nan
     kept: Mapping[str, str] = field(default_factory=dict)
 
+    def percent(self, standing: Standing, rate: Rate, dtype: str) -> float:
+        """Of its device's roof what a way reaches, by what its kernel really takes; nan if one of both is not known."""
+        variant, measurement = standing.variant, standing.measurement
+        if measurement is None:
+            return nan
+        part = rate.share(variant.backend, variant.name, dtype, standing.timings[-1].steps if standing.timings else 1)
+        return part * rate.percent(measurement.cells_per_second, dtype, self.rates.get(variant.kind, nan))
+
     def share(self, percent_: float, kind: str, rate: Rate) -> str:
         """`percent_` in words, and what is to be said beside it; as HTML."""
         return f"{percent(percent_)} of {ROOFS[rate.roof]}{self.note(percent_, kind, rate)}"
@@ -224,8 +232,8 @@ def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
     noisy += launch_bound(measurement.launch_bound)
     part = rate.share(variant.backend, variant.name, dtype, standing.timings[-1].steps if standing.timings else 1)
     spread = f"{duration(step.median)} a {rate.step} ({span(step.q1, step.q3)}), n&nbsp;{step.n}{noisy}"
-    roof = roofs.rates.get(variant.kind, nan)
-    share = f", {roofs.share(part * rate.percent(speed, dtype, roof), variant.kind, rate)}" if isfinite(roof) else ""
+    reached = roofs.percent(standing, rate, dtype)
+    share = f", {roofs.share(reached, variant.kind, rate)}" if isfinite(reached) else ""
     unit, size = COUNTED[rate.counted]
     moved = f"{figure(part * rate.counted_per_second(speed, dtype) / size)}&nbsp;"
     counted = f"{moved}{term(unit, f'{WORDS[unit]} {NEEDS[rate.counted]}')}{share}"

@@ -62,7 +62,8 @@ class ComparisonRules(ABC):
 
     timed: parameters that the time of a step depends on; checked: those that its result depends on; reference: whose
     result is the right one, under the changes of `right`; included: what a time holds, for the reader; because: why a
-    GPU is the faster one, as the clause after "because", "" for nothing to say.
+    GPU is the faster one, as the clause after "because", "" for nothing to say; because_from: percent of its roof that
+    the GPU must reach for that to be the reason: of one that waits for its launches memory is none.
     """
 
     rate: Rate
@@ -71,6 +72,7 @@ class ComparisonRules(ABC):
     included: str
     reference: Variant = REFERENCE
     because: str = ""
+    because_from: float = 0.0
 
     def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
         """Return changes for a variant's lab, beside backend and variant."""
@@ -172,6 +174,7 @@ class FieldRules(ComparisonRules):
     start: str = "noise"
     included: str = "The kernels of one step, on a twin of this grid."
     because: str = ""
+    because_from: float = 0.0
     at_once: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def steps_at_once(self, backend: str, variant: str) -> int:

@@ -32,7 +32,8 @@ def standing(variant: Variant, step: float, samples: int = 20, right: bool = Tru
 def figure(backend: str, step: float, size: int = 512, edges: str = "zero-flux", dtype: str = "float32") -> Recorded:
     """A figure that was recorded beside a made-up GPU."""
     return Recorded(
-        "diffusion", "GPU Q", "2026-01-02", backend, "", size, size, dtype, edges, step, size * size / step
+        "diffusion", "GPU Q", "2026-01-02", backend, "", size, size, dtype, edges, step, size * size / step,
+        percent=60.0,
     )  # fmt: skip
 
 
@@ -83,10 +84,26 @@ def test_a_gpu_that_is_here_is_compared_with_the_processor_beside_it():
     verdict = judge(
         GPU, CPU, (standing(GPU, 1e-6), standing(CPU, 1e-4), standing(Variant("gpu_numba"), 1e-9, 20, False))
     )
-    words = said(Fastest.of(verdict, nan))
+    words = said(Fastest.of(verdict, nan, lambda way: 55.0 if way.variant == GPU else nan))
     assert words.startswith("This computer's GPU: 262 Gcell/s, its processor 2.62: 100× as fast, because all cells")
     assert "recorded" not in words
     assert said(Fastest(gpu=standing(GPU, 1e-6))) == "This computer's GPU: 262 Gcell/s."
+
+
+@pytest.mark.parametrize(
+    ("percent", "why"),
+    [
+        (55.0, ", because all cells can be computed at the same time, and its memory brings them fast enough."),
+        (9.9, "; why was not measured: it reaches only 9.9 % of the rate at which it copies its memory."),
+        (0.163, "; why was not measured: it reaches only 0.16 % of the rate at which it copies its memory."),
+        (nan, "."),
+    ],
+)
+def test_memory_is_the_reason_only_of_a_gpu_that_makes_use_of_it(percent, why):
+    words = said(Fastest(cpu=standing(CPU, 1e-4), gpu=standing(GPU, 1e-6), percent=percent))
+    assert words.endswith(f"100× as fast{why}")
+    recorded = [replace(figure("gpu_cupy", 1e-6), percent=percent)]
+    assert said(Fastest(cpu=standing(CPU, 1e-4)), figures=recorded).endswith(f"GPU Q, recorded: 262, 100× as fast{why}")
 
 
 def test_a_way_that_does_more_for_the_same_result_is_no_faster_for_it():
@@ -127,6 +144,7 @@ def test_a_gpu_that_is_slower_says_so_and_why():
             61.0,
             f"it reached 61 % of {COPY}",
         ),
+        (97.3, "it reached 97 % of the rate at which it copies its memory, which is its limit"),
     ],
 )
 def test_a_recorded_gpu_that_is_slower_says_why_as_far_as_its_record_tells(percent, why):

@@ -128,6 +128,7 @@ SAID = "<p class='first'>This computer: <b class='cpu'>2.2</b>. NVIDIA H200: 266
     [
         (", because all is near. (first estimate)", "<span class='why'>, because all is near</span>. (first estimate)"),
         (", because 2.5 &lt; 3.", "<span class='why'>, because 2.5 &lt; 3</span>."),
+        ("; why was not measured: only 0.16 %.", "<span class='why'>; why was not measured: only 0.16 %</span>."),
         (".", "."),
     ],
 )
