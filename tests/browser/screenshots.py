@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -203,7 +203,8 @@ def lecturer(walk: Walk) -> Iterator[Page]:
     with walk.page.context.expect_page() as opened:
         walk.key("w")
     window = opened.value
-    window.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
+    if walk.page.viewport_size:
+        window.set_viewport_size(walk.page.viewport_size)
     window.emulate_media(color_scheme="dark" if walk.scheme == "dark" else "light")
     window.wait_for_timeout(CALM)
     yield window
@@ -290,8 +291,9 @@ def take(
     schemes: Sequence[str],
     size: tuple[int, int],
     look: Callable[[str, str, Page], object],
+    states: Mapping[str, State] = STATES,
 ) -> list[str]:
-    """Walk one page through these states in these schemes; look(name, scheme, page) is called in each.
+    """Walk one page through these of the states in these schemes; look(name, scheme, page) is called in each.
 
     Returns in words what could not be shown.
     """
@@ -314,7 +316,7 @@ def take(
             walk = Walk(browser, page, server, scheme)
             for name in names:
                 try:
-                    with STATES[name](walk) as shown:
+                    with states[name](walk) as shown:
                         shown.wait_for_timeout(CALM)
                         look(name, scheme, shown)
                 except Exception as error:  # noqa: BLE001 - one state that fails must not cost the others
