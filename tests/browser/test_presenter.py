@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 
 from tests.browser.lab_page import LabPage
@@ -114,3 +117,56 @@ def test_a_hidden_bar_gives_its_room_to_the_plots(stage):
     stage.key(".")
     stage.page.get_by_role("toolbar").wait_for()
     stage.until(lambda: min(height for _, height in plots(stage.page)) == before)
+
+
+FULL_SCREEN = """() => {
+  window.screens = [];
+  Element.prototype.requestFullscreen = function () {
+    window.screens.push(`asked by ${this.tagName}`);
+    return Promise.resolve();
+  };
+  document.exitFullscreen = () => { window.screens.push('left'); return Promise.resolve(); };
+}"""
+FILLED = """(filled) => Object.defineProperty(
+  document, 'fullscreenElement', {value: filled ? document.body : null, configurable: true})"""
+
+
+def test_the_mode_fills_the_screen_and_leaves_it_again(stage):
+    page, bar = stage.page, stage.page.get_by_role("toolbar")
+    asked = page.evaluate("Element.prototype.requestFullscreen.toString()")
+    page.evaluate(FULL_SCREEN)
+    try:
+        stage.key("p")
+        bar.wait_for(state="hidden")
+        assert page.evaluate("window.screens") == []  # nothing filled it
+        stage.key("p")
+        bar.wait_for()
+        assert page.evaluate("window.screens") == ["asked by HTML"]
+        page.evaluate(FILLED, True)
+        stage.key("p")
+        bar.wait_for(state="hidden")
+        assert page.evaluate("window.screens") == ["asked by HTML", "left"]
+    finally:
+        page.evaluate(FILLED, False)
+        page.evaluate(f"Element.prototype.requestFullscreen = {asked}")
+    stage.key("p")
+    bar.wait_for()
+
+
+def test_the_clock_tells_the_time_and_how_long_the_mode_has_lasted(stage):
+    stage.key("p")
+    stage.page.get_by_role("toolbar").wait_for(state="hidden")
+    began = time.monotonic()
+    stage.key("p")
+    clock = stage.page.locator(".bar time.clock")
+    clock.wait_for()
+    now = "(() => { const now = new Date(); return [now.getHours(), now.getMinutes()]; })()"
+    before, text, after = stage.page.evaluate(now), clock.inner_text(), stage.page.evaluate(now)
+    told = re.fullmatch(r"(\d\d):(\d\d)\s+(\d+):(\d\d)", text)
+    assert told, text
+    assert [int(told[1]), int(told[2])] in (before, after)
+    assert 60 * int(told[3]) + int(told[4]) <= time.monotonic() - began
+    stage.until(lambda: clock.inner_text() != text)
+    later = re.fullmatch(r"\d\d:\d\d\s+(\d+):(\d\d)", clock.inner_text())
+    assert later
+    assert 0 < 60 * int(later[1]) + int(later[2]) <= time.monotonic() - began

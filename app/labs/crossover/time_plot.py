@@ -134,6 +134,13 @@ def named_ends(picture: TimePlotContent, scheme: Mapping[str, str]) -> list[Name
     return ends + [NamedEnd(one.n, one.seconds, f"{one.name}, cited", scheme["muted"]) for one in picture.cited_inside]
 
 
+def fitted(name: str, letters: int) -> str:
+    """Return a name in at most that many letters: without its last parts, which its mark says, too; cut if need be."""
+    while len(name) > letters and ", " in name:
+        name = name.rpartition(", ")[0]
+    return name if len(name) <= letters else f"{name[: max(1, letters - 1)]}…"
+
+
 def point_text(line: TimeCurve, n: int, spread: Spread) -> str:
     """What is said of a point under the pointer, as HTML."""
     words = f"n = {count(n)}: {duration(spread.median)} ({duration(spread.q1)} to {duration(spread.q3)})"
@@ -248,6 +255,8 @@ class TimePlot(LogPlot):
         self.dots.data, self.cited.data = point_columns(picture, scheme), cited_columns(picture, scheme)
         gap = 1.25 * type_size(self._theme[1])
         names = named_ends(picture, scheme)[: max(1, int(self.inner[1] / gap))]  # what has none says it when hovered
+        letters = int((self.x.room * self.inner[0] - 2 * GAP) / letter(self._theme[1]))
+        names = [replace(end, text=fitted(end.text, letters)) for end in names]
         self._draw_names(names, gap)
         self._draw_crossing(picture.finding)
 

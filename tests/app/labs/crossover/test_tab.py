@@ -28,13 +28,14 @@ from app.labs.crossover.time_plot import (
     TimePlot,
     TimePlotContent,
     cited_columns,
+    fitted,
     line_columns,
     named_ends,
     point_columns,
     quartile_columns,
 )
 from app.labs.crossover.way_list import list_items, state
-from app.theme import LIGHT, type_size
+from app.theme import LIGHT, letter, type_size
 from compute.labs.crossover import Crossover, roofline
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Conclusion
@@ -167,6 +168,35 @@ def test_names_lie_within_the_plot_and_those_that_the_sentence_tells_come_first(
     assert min(places) >= gap / 2 - 0.01
     assert max(places) <= inner - gap / 2 + 0.01
     assert np.diff(sorted(places)).min() >= gap - 0.01
+
+
+@pytest.mark.parametrize(("width", "longest"), [(326, "Numba"), (700, "on a GPU, NVIDIA H200, cited")])  # px
+def test_a_name_is_as_long_as_there_is_room_for(width, longest):
+    lines = [line(NUMBA, {10: 1e-6, 1000: 1e-4}, machine="M", date="2026-11-21")]
+    cited = [Cited("on a GPU, NVIDIA H200", 1000, "", 1e-6, "a GPU")]
+    plot = TimePlot(lambda key: None)
+    plot.set_theme(False, False)
+    plot.resize(width, 400)
+    plot.show(TimePlotContent(lines, way_styles(ADD.ways()), cited, None, sizes=(10, 1000)))
+    inner = plot.inner[0]
+    ends = [plot.x.part(x) * inner for x in plot.names.data["x"]]
+    assert longest in plot.names.data["text"]
+    for end, name in zip(ends, plot.names.data["text"], strict=True):
+        assert end + letter(False) * len(name) <= inner, name
+
+
+@pytest.mark.parametrize(
+    ("name", "letters", "shown"),
+    [
+        ("Numba, recorded", 15, "Numba, recorded"),
+        ("Numba, recorded", 14, "Numba"),
+        ("CuPy, kernel, recorded", 12, "CuPy, kernel"),
+        ("Numba-CUDA, recorded", 8, "Numba-C…"),
+        ("Numba", 0, "…"),
+    ],
+)
+def test_a_name_loses_what_its_mark_says_first(name, letters, shown):
+    assert fitted(name, letters) == shown if letters else fitted(name, letters).endswith(shown)
 
 
 def test_a_way_that_disagrees_has_no_line_and_says_so():
