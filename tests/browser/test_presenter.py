@@ -148,7 +148,7 @@ def test_the_mode_fills_the_screen_and_leaves_it_again(stage):
         assert page.evaluate("window.screens") == ["asked by HTML", "left"]
     finally:
         page.evaluate(FILLED, False)
-        page.evaluate(f"Element.prototype.requestFullscreen = {asked}")
+        page.evaluate(f"void (Element.prototype.requestFullscreen = {asked})")
     stage.key("p")
     bar.wait_for()
 
