@@ -15,6 +15,7 @@ import panel as pn
 from bokeh.models import ColumnDataSource, HoverTool
 
 from app.curve_plots import separate_labels
+from app.explain import term
 from app.labs.crossover.labels import WayStyle, rate
 from app.labs.crossover.log_plot import TIP, LogPlot, append_row, empty_columns
 from app.labs.crossover.sweep_view_model import SweepViewModel
@@ -140,6 +141,14 @@ class RooflinePlot(LogPlot):
         self.names.data = names
 
 
+MEMORY = "Memory: the bytes a second that the call must move at least. 1 GB/s is 10⁹ of them."
+ARITHMETIC = "Arithmetic: the floating-point operations a second that the call does. 1 GFLOP/s is 10⁹ of them."
+OF_ROOF = (
+    "Percent of the roof: of what this device could reach at that many operations a byte, by its memory or by its "
+    "arithmetic, whichever ends first."
+)
+
+
 def shares_html(lines: Iterable[ShownWay], n: int, why: Callable[[ShownWay, ShownPoint], str]) -> str:
     """Return a table: what each way moves and computes a second, and the percent of the roof above it.
 
@@ -149,8 +158,8 @@ def shares_html(lines: Iterable[ShownWay], n: int, why: Callable[[ShownWay, Show
     if not found:
         return ""
     head = (
-        "<tr><th>Way</th><th class='num'>memory</th><th class='num'>arithmetic</th>"
-        "<th class='num'>percent of the roof</th><th></th></tr>"
+        f"<tr><th>Way</th><th class='num'>{term('memory', MEMORY)}</th><th class='num'>{term('arithmetic', ARITHMETIC)}"
+        f"</th><th class='num'>{term('percent of the roof', OF_ROOF)}</th><th></th></tr>"
     )
     rows = "".join(
         f"<tr class='{'cpu' if line.device == 'host' else 'gpu'}'><td>{escape(line.label)}</td>"

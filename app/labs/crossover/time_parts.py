@@ -9,6 +9,7 @@ from math import isfinite, nan
 import panel as pn
 import panel_material_ui as pmui
 
+from app.explain import explained, term
 from app.labs.crossover.labels import count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout_html import launch_bound
@@ -69,6 +70,8 @@ ABOUT = (
     "Launching is how long the call kept the host before it returned; on a GPU computing goes on meanwhile, so what is "
     "shown as computing is what the device needed beyond that. A call on the host launches nothing."
 )
+IN_ALL = "In all: launching and computing, the median of the calls; moving comes on top of it."
+MOVING = "Moving: bringing the data to the device and the result back, where the host has them before and after."
 NO_TRANSFERS = "Transfers were not measured: switch on “Transfers too” under Measure, and run again."
 
 
@@ -81,11 +84,12 @@ def time_parts_html(lines: Iterable[ShownWay], n: int, transfers: bool) -> str:
     keys = "".join(f"<span><i class='{name}'></i>{words}</span>" for name, words in (
         ("launch", "launching"), ("compute", "computing"), ("transfer", "moving there and back")))  # fmt: skip
     head = (
-        "<tr><th>Way</th><th class='bar'>parts of the time</th><th class='num'>launch</th><th class='num'>in all</th>"
-        "<th class='num'>moving</th></tr>"
+        "<tr><th>Way</th><th class='bar'>parts of the time</th><th class='num'>launch</th>"
+        f"<th class='num'>{term('in all', IN_ALL)}</th><th class='num'>{term('moving', MOVING)}</th></tr>"
     )
     more = "" if transfers else f" {NO_TRANSFERS}"
-    return f"<div class='split'><div class='keys'>{keys}</div><table>{head}{rows}</table><p>{ABOUT}{more}</p></div>"
+    table = explained(f"<table>{head}{rows}</table>")
+    return f"<div class='split'><div class='keys'>{keys}</div>{table}<p>{ABOUT}{more}</p></div>"
 
 
 def time_parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
@@ -100,7 +104,7 @@ def _row(line: ShownWay, spot: ShownPoint) -> str:
     launch, computing, moving = time_parts(spot, line.device)
     total = launch + computing + moving
     bar = "".join(
-        f"<i class='{name}' style='width:{100 * value / total:.2f}%' title='{duration(value)}'></i>"
+        f"<i class='{name}' style='width:{100 * value / total:.2f}%'></i>"
         for name, value in (("launch", launch), ("compute", computing), ("transfer", moving))
         if value > 0
     )

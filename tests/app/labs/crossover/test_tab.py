@@ -266,6 +266,8 @@ def test_the_parts_of_a_time_add_up_to_it():
     shown = time_parts_html([ShownWay("a", "<A>", "cuda", (spot,))], 10, transfers=True)
     assert "&lt;A&gt;" in shown
     assert "press Run" in time_parts_html([], 10, transfers=True)
+    for word in ("launch", "in all", "moving"):
+        assert re.search(rf"<span class='term' [^>]*data-term='{word}'>{word}</span></th>", shown), word
     assert (spot.launch_bound, late.launch_bound) == (False, True)
     assert ">launch-bound<" not in shown
     assert ">launch-bound<" in time_parts_html([ShownWay("a", "a", "cuda", (late,))], 10, transfers=False)
@@ -349,6 +351,8 @@ def test_a_way_above_the_roof_has_the_reason_in_its_row(monkeypatch):
     )
     numpy_ = ShownWay("cpu_numpy", "NumPy", "host", (fast,))
     why = partial(why_above_roof, frame)
+    for word in ("memory", "arithmetic", "percent of the roof"):
+        assert f"data-term='{word}'>{word}</span></th>" in shares_html([numpy_], 1000, why)
     assert "160 %</td><td class='why'>in cache: 16 kB fit the L1 of 64 kB</td>" in shares_html([numpy_], 1000, why)
     facts["evict"] = 1.0  # whose caches are emptied before each call
     assert DISTURBED in shares_html([numpy_], 1000, why)
