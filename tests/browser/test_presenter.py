@@ -170,3 +170,15 @@ def test_the_clock_tells_the_time_and_how_long_the_mode_has_lasted(stage):
     later = re.fullmatch(r"\d\d:\d\d\s+(\d+):(\d\d)", clock.inner_text())
     assert later
     assert 0 < 60 * int(later[1]) + int(later[2]) <= time.monotonic() - began
+
+
+def test_the_statement_of_another_lab_takes_the_room_that_it_needs(stage):
+    statement = stage.page.locator(".bar .statement")
+    statement.evaluate("(statement) => { statement.style.minHeight = '400px'; }")  # as by a long one of this lab
+    assert statement.bounding_box()["height"] == 400
+    stage.page.get_by_role("tab", name="Mandelbrot").click()
+    try:
+        stage.until(lambda: statement.is_visible() and statement.bounding_box()["height"] < 200)
+    finally:
+        stage.page.get_by_role("tab", name="Diffusion").click()
+        stage.until(lambda: "Paused" in stage.status())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import numpy as np
 import pytest
 from bokeh.models import ColorBar, LinearAxis
+from PIL import Image
 
 from app.labs.l_curve.controls import LCurveControls
 from app.labs.l_curve.labels import short
@@ -180,6 +183,25 @@ def test_the_kept_picture_stands_beside_the_present_one_in_the_same_colours(imag
 def test_another_problem_takes_the_kept_picture_away(imaged):
     imaged.press("n")
     imaged.session.change(n=12)
+    imaged.see()
+    assert seen(imaged) == ["solution", "truth"]
+    assert not imaged.controls.lambda_choice.keep.value
+
+
+def png(pixel):
+    """The bytes of a grey image of 16 x 16 pixels, all of that brightness but one corner."""
+    image, out = Image.new("L", (16, 16), pixel), BytesIO()
+    image.putpixel((0, 0), 255 - pixel)
+    image.save(out, "PNG")
+    return out.getvalue()
+
+
+def test_another_image_of_the_same_size_takes_the_kept_picture_away(imaged):
+    imaged.session.change(options={"image": png(80)})
+    imaged.see()
+    imaged.press("n")
+    assert seen(imaged) == ["solution", "kept", "truth"]
+    imaged.session.change(options={"image": png(200)})
     imaged.see()
     assert seen(imaged) == ["solution", "truth"]
     assert not imaged.controls.lambda_choice.keep.value
