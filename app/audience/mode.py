@@ -264,8 +264,8 @@ def paragraphs(html: str) -> list[list[str]]:
 
 
 def line(html: str) -> str:
-    """Return the text of HTML of ours as one line."""
-    return " ".join(text for _, text in paragraphs(html.replace("><", "> <")))  # what stands side by side there
+    """Return the text of HTML of ours as one line: a headline, and its reason behind a colon."""
+    return ": ".join(text for _, text in paragraphs(html.replace("><", "> <")))  # what stands side by side there
 
 
 def lab_words(tab: LabTab) -> dict[str, Any]:

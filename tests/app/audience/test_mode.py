@@ -134,4 +134,6 @@ def test_html_of_ours_leaves_as_text():
         ["h", "It never fades"], ["p", "Every\N{NO-BREAK SPACE}step <b> turns"], ["li", "a"], ["li", "b"], ["p", "end"],
     ]  # fmt: skip
     assert line("<b>29×</b><span class='x'>as fast</span>") == "29× as fast"
+    number = "<div class='headline'><b>2×<small> slower</small></b><span>Numba</span></div>"
+    assert line(f"{number}<p class='reason'>too small</p>") == "2× slower Numba: too small"
     assert paragraphs("") == []
