@@ -8,10 +8,9 @@ beside the picture; nothing is iterated for that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite, log10
+from math import inf, isfinite, log10, nextafter
 from typing import Any
 
-import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import column
@@ -240,12 +239,13 @@ class MandelbrotDisplay(ValueWidgets):
         self.automatic = pmui.Switch(label="Automatic limits", value=True, **FULL)
         self.automatic.param.watch(lambda event: self._toggle(event.new), "value")
         self._ends = [
-            pmui.LiteralInput(label=label, value=value, type=(float, int), width=112, size="small", margin=(6, 8))
+            pmui.LiteralInput(label=label, value=value, type=(float, int), size="small", **FULL)
             for label, value in (("count from", 1.0), ("to", 1000.0))
         ]
         for end in self._ends:
             end.param.watch(lambda event: self._apply(), "value")
-        self._row = pn.Row(*self._ends, visible=False, margin=0)
+        self._row = column(*self._ends)  # below each other: held limits have all their digits
+        self._row.visible = False
         self._fitting = False  # whether the held limits are to be those of the picture, which is asked for them
         self.snap = pmui.Button(
             label="Fit the limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL
@@ -262,32 +262,38 @@ class MandelbrotDisplay(ValueWidgets):
             self.session.change(limits=None)
 
     def tick(self, frame: Frame) -> None:
-        """Hold the limits of a picture that was asked for its own, once it is complete."""
+        """Hold the limits of a picture that was asked for its own, once it is complete, or as far as a lab that is
+        paused has brought it.
+        """
         if not self._fitting or not self.session.answered:
             return
         if self.session.values["limits"] is not None or self.automatic.value:  # set otherwise meanwhile
             self._fitting = False
-        elif frame.facts["finished"]:
-            self._fitting = False
-            self._type(frame)
-            self._apply()
+        elif frame.facts["automatic"] and (frame.facts["finished"] or not self.session.playing):
+            self._hold(frame)
 
     def _toggle(self, automatic: bool) -> None:
         if self._following:
             return
         self._row.visible = not automatic
+        latest = self.session.latest
         if automatic:
             self.session.change(limits=None)
-            return
-        if self.session.latest is not None:
-            self._type(self.session.latest)
-        self._apply()
+        elif latest is not None and latest.facts["automatic"]:
+            self._hold(latest)
+        else:  # what is shown has the limits that were held before
+            self._fitting = True
 
-    def _type(self, frame: Frame) -> None:
-        """Type the limits of a frame's colours."""
+    def _hold(self, frame: Frame) -> None:
+        """Hold the limits of a frame's colours, to the last digit: a range may be narrow, and its colours stay."""
+        self._fitting = False
+        low, high = frame.facts["minimum"], frame.facts["maximum"]
+        if low == high:  # a single count keeps the colour in the middle, and the lab takes no empty range
+            low, high = nextafter(low, -inf), nextafter(high, inf)
         with self._quiet():
-            for end, name in zip(self._ends, ("minimum", "maximum"), strict=True):
-                end.value = float(f"{frame.facts[name]:.4g}")
+            for end, value in zip(self._ends, (low, high), strict=True):
+                end.value = value
+        self._apply()
 
     def _apply(self) -> None:
         """Use the typed limits; what the lab refuses is said and put back."""

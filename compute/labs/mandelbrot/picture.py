@@ -3,11 +3,12 @@
 facts: iterations (done on all pixels), timed_iterations and compute_seconds (those of launches that loaded no kernel,
 and the device's time for them), cold (1 if there were others), progress (0 to 1), finished,
 stride (of the samples shown), limit (iterations that pixels are brought to now), reference (length of the orbit),
-spacing_log2, finest_log2 (of the arithmetic), minimum and maximum (smooth counts at the ends of the colours), samples
-(a pixel), inside (share of the pixels shown that are in the set), reused (share of pixels that the last view had),
-raster_ny and raster_nx (pixels of the view shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in the
-set), area_wanted (1 while it is asked for), area, area_error, area_passes. notes: center_re, center_im, zoom (of the
-view shown), precision, warning (a sentence, or empty). curves: histogram, cumulative, orbit. rasters: escape, julia.
+spacing_log2, finest_log2 (of the arithmetic), minimum and maximum (smooth counts at the ends of the colours), automatic
+(1 where these are the picture's own, 0 where they were given), samples (a pixel), inside (share of the pixels shown
+that are in the set), reused (share of pixels that the last view had), raster_ny and raster_nx (pixels of the view
+shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in the set), area_wanted (1 while it is asked for),
+area, area_error, area_passes. notes: center_re, center_im, zoom (of the view shown), precision, warning (a sentence, or
+empty). curves: histogram, cumulative, orbit. rasters: escape, julia.
 """
 
 from __future__ import annotations
@@ -171,6 +172,7 @@ class ProgressivePicture:
         notes = {"center_re": lab.center[0], "center_im": lab.center[1], "zoom": lab.zoom}
         facts = {"stride": float(stride), "raster_ny": float(lab.ny), "raster_nx": float(lab.nx)}
         facts |= {"inside": done.inside, "minimum": done.limits[0], "maximum": done.limits[1]}
+        facts["automatic"] = float(look.limits is None)
         return ShownPicture(fine(done.raster, stride), done.curves, notes, facts)
 
     def _facts(self) -> dict[str, float]:

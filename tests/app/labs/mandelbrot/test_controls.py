@@ -5,6 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
 from app.labs.mandelbrot.controls import MandelbrotControls
 from app.labs.mandelbrot.view import MandelbrotView
 from compute.labs.mandelbrot import Mandelbrot
@@ -152,6 +155,7 @@ def test_automatic_limits_only_widen_while_a_picture_is_refined():
 
 def test_limits_that_are_fitted_are_those_of_the_complete_picture():
     tab = Sided(max_iterations=5000, ny=120, nx=180)
+    tab.session.play(True)
     tab.bring(limits=(1.0, 2.0))
     tab.controls.keys["l"]()
     tab.navigator.go(("-0.7453", "0.1127"), "2e3", 5000)
@@ -164,6 +168,64 @@ def test_limits_that_are_fitted_are_those_of_the_complete_picture():
     tab.see()
     tab.controls.tick()
     assert held(tab) == seen_limits(tab)
+
+
+def test_a_frame_that_was_on_its_way_with_the_held_limits_does_not_hold_them_again():
+    tab = Sided()
+    tab.bring(limits=(1.0, 2.0))
+    tab.see()
+    of_before = tab.session.latest
+    tab.controls.keys["l"]()
+    tab.session.latest, tab.session.answered = of_before, True  # it arrives after the key
+    tab.controls.tick()
+    assert held(tab) is None
+    tab.see()
+    tab.controls.tick()
+    assert held(tab) == seen_limits(tab) != [1.0, 2.0]
+
+
+def test_the_key_pressed_before_automatic_limits_have_come_back_does_not_hold_those_of_before():
+    tab = Sided()
+    tab.bring(limits=(1.0, 2.0))
+    tab.see()
+    display = tab.controls.display
+    display.automatic.value = True  # and the frame with its own limits is on its way
+    tab.controls.keys["l"]()
+    assert held(tab) is None
+    tab.see()
+    tab.controls.tick()
+    assert (held(tab), display.automatic.value) == (seen_limits(tab), False)
+    assert held(tab) != [1.0, 2.0]
+
+
+def test_the_limits_of_an_unfinished_picture_are_held_where_its_lab_is_paused():
+    tab = Sided(max_iterations=5000, ny=120, nx=180, center=("-0.7453", "0.1127"), zoom="2e3")
+    tab.bring(limits=(1.0, 2.0))
+    tab.session.step()
+    tab.controls.keys["l"]()
+    tab.session.see()
+    assert not tab.session.latest.facts["finished"]
+    tab.controls.tick()
+    assert held(tab) == seen_limits(tab)
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize(
+    ("center", "zoom"), [(("-0.7453", "0.1127"), "1e3"), (("2.2", "0"), "1e5"), (("2.2", "0"), "1e12")]
+)
+def test_limits_are_held_to_the_last_digit_and_change_no_colour(center, zoom, scale):
+    """Those of counts that differ in the fifth digit, and of a single count, too."""
+    tab = Sided(center=center, zoom=zoom, scale=scale, colouring="smooth")
+    tab.see()
+    before, facts = tab.session.latest, tab.session.latest.facts
+    tab.controls.keys["l"]()
+    low, high = tab.session.values["limits"]
+    assert (low, high) == pytest.approx((facts["minimum"], facts["maximum"]), rel=1e-15)
+    assert low < high
+    assert tab.told == []
+    tab.see()
+    assert tab.session.latest.facts["automatic"] == 0
+    assert np.array_equal(tab.session.latest.rasters["escape"].levels, before.rasters["escape"].levels)
 
 
 def test_a_place_that_is_brought_is_not_overtaken_by_a_drag_that_waits():
