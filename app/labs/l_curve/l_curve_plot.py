@@ -194,6 +194,7 @@ class LCurvePlot:
             window.ticks(max(2, int(length // tick)))
         self._marks = ()
         self.mark_rules(self._rules)
+        self._name_ends()
 
     @property
     def inner(self) -> tuple[float, float]:
@@ -281,11 +282,10 @@ class LCurvePlot:
         self._write(self.ribbon, [[[[xs]]], [[[ys]]]])
 
     def mark_rules(self, lambdas: Mapping[str, float]) -> None:
-        """Put each rule's number beside the curve at its λ, nan for none, and the words where these leave room."""
+        """Put each rule's number beside the curve at its λ, nan for none; `mark` has to follow."""
         self._rules = dict(lambdas)
         if self.path is not None:
             self._place_badges(self.path, lambdas)
-            self._name_ends()
 
     def _place_badges(self, path: CurvePath, lambdas: Mapping[str, float]) -> None:
         known = {name: path.at(lam) for name, lam in lambdas.items() if isfinite(lam) and lam > 0}
@@ -304,8 +304,12 @@ class LCurvePlot:
         self._write(self.numbers, [x, y, names])
 
     def mark(self, lam: float | None) -> None:
-        """Put the ring and the cross hairs at λ."""
+        """Put the ring and the cross hairs at λ, and the words where these and the rules' numbers leave room."""
         self._lam = lam
+        self._move_mark(lam)
+        self._name_ends()
+
+    def _move_mark(self, lam: float | None) -> None:
         known = self.path is not None and lam is not None and lam > 0
         for hair in self.hairs:
             hair.visible = known
@@ -316,7 +320,6 @@ class LCurvePlot:
         self._write(self.ring, [[x], [y]])
         for hair, location in zip(self.hairs, (x, y), strict=True):
             hair.location = location
-        self._name_ends()
 
     # -- px
 

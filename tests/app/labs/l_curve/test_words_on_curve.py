@@ -8,9 +8,10 @@ from bokeh.document import Document
 
 from app.labs.l_curve.free_places import FreeRoom
 from app.labs.l_curve.l_curve_plot import LCurvePlot
-from app.labs.l_curve.view import rules_of
+from app.labs.l_curve.view import LCurveView, rules_of
 from app.theme import type_size
 from compute.labs.l_curve.lab import LCurve
+from tests.direct import DirectSession
 
 SIZES = {"laptop": (418, 300), "small": (544, 272), "full HD": (1050, 520), "low": (380, 250), "tiny": (180, 110)}
 PROBLEMS = {"heat": 1e-2, "shaw": 1e-3, "gravity": 1e-1, "phillips": 1e-4}
@@ -43,6 +44,7 @@ def plot_of(frame, size, presenter) -> LCurvePlot:
     plot.resize(*size)
     plot.show(frame)
     plot.mark_rules(rules_of(frame))
+    plot.mark(None)
     return plot
 
 
@@ -90,6 +92,29 @@ def test_words_lie_over_no_cross_hair_and_not_over_the_ring(frame, size, present
         assert seen == 120
     plot.mark(None)
     assert [label.visible for label in (plot.noise, plot.smoothing)] == [True, True] or size != SIZES["full HD"]
+
+
+def test_words_are_placed_once_a_frame(monkeypatch):
+    """However much of it is new: the curve, its rules and the λ."""
+    session = DirectSession(LCurve(problem="shaw", n=32, noise=1e-3, backend="cpu_numpy"))
+    view = LCurveView(session, (1200, 800))
+    session.see()
+    while not session.latest.facts["finished"]:
+        session.step()
+        session.see()
+    placed, nearest = [], FreeRoom.nearest
+    monkeypatch.setattr(FreeRoom, "nearest", lambda *given: placed.append(given) or nearest(*given))
+    session.change(noise=1e-1)
+    frames = 0
+    while not session.latest.facts["finished"] or not frames:
+        session.step()
+        placed.clear()
+        session.see()
+        frames += 1
+        assert len(placed) in (0, 2)  # each end's, once; none before there is a curve
+    assert placed
+    view.plot.resize(700, 400)
+    assert len(placed) == 4  # another size places them anew
 
 
 def test_words_stay_where_they_are_free_and_leave_where_they_are_not():
