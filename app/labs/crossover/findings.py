@@ -98,7 +98,9 @@ def _status_line(model: SweepViewModel, running: bool) -> str:
 
 
 def _times(model: SweepViewModel, running: bool) -> str:
-    """Both times at the largest n where one of them was recorded, how they compare, and why, as far as was measured."""
+    """Both times at the largest n where one of them was recorded, how they compare, and what of it is beyond the slower
+    one's device, as far as was measured.
+    """
     finding = model.finding if model.finding.n or running else model.elsewhere
     if finding.ratio is None or not finding.place:
         return ""
@@ -108,8 +110,8 @@ def _times(model: SweepViewModel, running: bool) -> str:
     if slower(finding.ratio):
         why = finding.reason_slower(count) or "what holds it back is not measured"
         return f"{said}{times(1 / finding.ratio.ratio)}× slower: {escape(why)}"
-    why = _because(fast, slow.roof if slow.machine else _roof_here(model, slow), n, slow.kind, bool(slow.machine))
-    return f"{said}{times(finding.ratio.ratio)}× as fast{f', because {why}' if why else ''}"
+    why = _beyond(fast, n, slow, slow.roof if slow.machine else _roof_here(model, slow))
+    return f"{said}{times(finding.ratio.ratio)}× as fast{f'; {why}' if why else ''}"
 
 
 def _where(line: TimeCurve) -> str:
@@ -121,25 +123,40 @@ def _roof_here(model: SweepViewModel, line: TimeCurve) -> Roof | None:
     """What the device of a line that is measured here can do at most: as the sweep measures it at its end, until
     then as this program did.
     """
-    kind, name = ("host", "host") if line.kind == "cpu" else ("cuda", "cuda:0")
+    kind = "host" if line.kind == "cpu" else "cuda"
     if known := picture.roofs_of(model.frame).get(kind) if model.frame else None:
         return known
-    copies = machine_roofs().rate(name)
-    return Roof(name, "", copies, inf) if isfinite(copies) else None
+    copies = machine_roofs().rate(_device(line))
+    return Roof(_device(line), "", copies, inf) if isfinite(copies) else None
 
 
-def _because(fast: TimeCurve, roof: Roof | None, n: int, kind: str, there: bool) -> str:
-    """What the faster one did that the slower one's device cannot do at all; "" where nothing of it was measured."""
+def _device(line: TimeCurve) -> str:
+    """The device of this computer on which a line is measured."""
+    return "host" if line.kind == "cpu" else "cuda:0"
+
+
+def _beyond(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | None) -> str:
+    """Which rate of the faster one is above what was measured of the slower one's device; "" where none is known to be.
+
+    A copy tells nothing of data that a cache of that device holds, and caches are faster: where one is known to be
+    large enough nothing is said of memory. A record tells no caches, and a call may use its data again and again, so
+    the words are those of what was measured, and no reason.
+    """
     if roof is None or n not in fast.reached:
         return ""
     moved, computed = fast.reached[n]
-    who = f"the {'processor' if kind == 'cpu' else 'GPU'} {'there' if there else 'of this computer'}"
-    known = [(moved, roof.bandwidth, "moves", "copies", "B/s"), (computed, roof.flops, "does", "does", "FLOP/s")]
+    who = f"the {'processor' if slow.kind == 'cpu' else 'GPU'} {'there' if slow.machine else 'of this computer'}"
+    caches = () if slow.machine else machine_roofs().caches(_device(slow))
+    held = any(moved * fast.series[n].median <= one.size for one in caches)
+    known = [
+        (moved, inf if held else roof.bandwidth, "moves", "copies {} at most from memory to memory", "B/s"),
+        (computed, roof.flops, "does", "does {} at most in fused multiply-adds", "FLOP/s"),
+    ]
     beyond = [one for one in known if one[0] > one[1]]
     if not beyond:
         return ""
     reached, most, done, does, unit = max(beyond, key=lambda one: one[0] / one[1])
-    return f"it {done} {rate(reached, unit)}, and {who} {does} {rate(most, unit)} at most"
+    return f"it {done} {rate(reached, unit)}, and {who} {does.format(rate(most, unit))}"
 
 
 def _marks(model: SweepViewModel) -> list[str]:

@@ -19,6 +19,7 @@ from compute.frames import Frame
 from compute.labs.crossover import Crossover, panels
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
+from compute.measure.rates import Cache
 from compute.measure.statistics import Spread
 from compute.measure.timing import Timing
 from tests.examples import examples
@@ -248,9 +249,9 @@ def test_before_anything_is_measured_the_newest_record_of_one_machine_speaks():
     assert "press Run for n = " in said
     assert "headline gpu recorded" in readout_html(model)
     assert "Not measured yet on this computer" in readout_html(model)
-    assert re.search(  # both times, how they compare, and why
-        r"n = [\d\u202f]+: (NVIDIA H200, recorded, [^(]+ \([^)]+\)[;:] ){2}\S+× as fast, because it moves [^,]+TB/s, "
-        r"and the processor there copies .+GB/s at most",
+    assert re.search(  # both times, how they compare, and what is beyond the slower one
+        r"n = [\d\u202f]+: (NVIDIA H200, recorded, [^(]+ \([^)]+\)[;:] ){2}\S+× as fast; it moves [^,]+TB/s, "
+        r"and the processor there copies .+GB/s at most from memory to memory",
         said,
     )
     told = {line.key for side in (known.fast, known.slow) for line in side.lines}
@@ -261,18 +262,23 @@ def test_before_anything_is_measured_the_newest_record_of_one_machine_speaks():
 
 
 HERE = "the processor of this computer"
+COPIED, MULTIPLIED = "from memory to memory", "in fused multiply-adds"
 
 
 @pytest.mark.parametrize(
     ("reached", "gpu", "says"),
     [
-        ((4e12, 1e9), 1e-5, f"100× as fast, because it moves 4.00 TB/s, and {HERE} copies 10.0 GB/s at most"),
-        ((5e9, 9e12), 1e-5, f"100× as fast, because it does 9.00 TFLOP/s, and {HERE} does 1.00 TFLOP/s at most"),
-        ((5e9, 1e9), 1e-5, "100× as fast"),  # what it did this computer could do: the reason is not known
+        ((4e12, 1e9), 1e-5, f"100× as fast; it moves 4.00 TB/s, and {HERE} copies 10.0 GB/s at most {COPIED}"),
+        ((3e12, 1e9), 1e-5, "100× as fast"),  # 30 MB, which a cache of this computer holds: copies say nothing of it
+        ((5e9, 9e12), 1e-5, f"100× as fast; it does 9.00 TFLOP/s, and {HERE} does 1.00 TFLOP/s at most {MULTIPLIED}"),
+        ((3e12, 2e12), 1e-5, f"100× as fast; it does 2.00 TFLOP/s, and {HERE} does 1.00 TFLOP/s at most {MULTIPLIED}"),
+        ((5e9, 1e9), 1e-5, "100× as fast"),  # what it did this computer could do, too
         ((4e12, 1e9), 2e-3, "2.00× slower: what holds it back is not measured"),
     ],
 )  # fmt: skip
-def test_beside_a_recorded_way_both_times_are_told_and_why(reached, gpu, says, monkeypatch):
+def test_beside_a_recorded_way_both_times_are_told_and_what_is_beyond_this_computer(reached, gpu, says, monkeypatch):
+    machine = SimpleNamespace(rate=lambda device: 2e10, caches=lambda device: (Cache("L3", 32 * 10**6),))
+    monkeypatch.setattr(findings, "machine_roofs", lambda: machine)
     values = {name: Crossover.param[name].default for name in Crossover.param if name != "name"}
     model = SweepViewModel(SimpleNamespace(values=values))
     facts = {"roof host bandwidth": 1e10, "roof host flops": 1e12, "progress": 1.0}
@@ -287,8 +293,7 @@ def test_beside_a_recorded_way_both_times_are_told_and_why(reached, gpu, says, m
     took = "10.0 µs" if gpu < 1e-3 else "2.00 ms"
     assert f"n = 1 000: this computer 1.00 ms (NumPy); GPU <Q>, recorded, {took} ({there.label}): {says} " in f"{said} "
     del facts["roof host bandwidth"]  # before the sweep has measured it
-    monkeypatch.setattr(findings, "machine_roofs", lambda: SimpleNamespace(rate=lambda device: 2e10))
     sooner = html.unescape(re.sub("<[^>]+>", "", sentence_html(model, running=False)))
-    assert ("copies 20.0\u202fGB/s at most" in sooner) == (reached[0] > 2e10 and gpu < 1e-3)
+    assert ("copies 20.0\u202fGB/s at most" in sooner) == (reached[0] > 3e12 and gpu < 1e-3)
     model.lines, model.finding = [here], compare(*sides([here]))
     assert "this computer" not in sentence_html(model, running=True)
