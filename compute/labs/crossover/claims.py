@@ -9,8 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import permutations
 from math import inf, log
+from pathlib import Path
 from typing import Any, Literal
 
 from compute.labs.crossover import recorded
@@ -170,9 +172,21 @@ class Conclusion:
 
 
 def conclusions(curves: Iterable[RecordedCurve] | None = None) -> list[Conclusion]:
-    """Every claim of every workload; curves: those of assets/timings if None. The newest that say something count."""
-    known = list(recorded.library() if curves is None else curves)
-    return [_conclusion(w, claim, known) for w in workloads() for claim in w.claims]
+    """Every claim of every workload; curves: those of assets/timings if None. The newest that say something count.
+
+    Those of assets/timings are judged again once a record there has changed: a page asks several times a second.
+    """
+    return list(_of_records(recorded.files()) if curves is None else _judged(curves))
+
+
+@lru_cache(maxsize=1)
+def _of_records(_files: tuple[tuple[Path, int], ...]) -> tuple[Conclusion, ...]:
+    return _judged(recorded.library())
+
+
+def _judged(curves: Iterable[RecordedCurve]) -> tuple[Conclusion, ...]:
+    known = list(curves)
+    return tuple(_conclusion(w, claim, known) for w in workloads() for claim in w.claims)
 
 
 def _conclusion(of: Workload, claim: Claim, known: list[RecordedCurve]) -> Conclusion:

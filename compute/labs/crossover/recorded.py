@@ -65,14 +65,19 @@ def library(folder: Path | None = None) -> list[RecordedCurve]:
 
     Of several runs of one curve on one machine the newest that has a time counts, whole: no curve is patched together.
     """
-    paths = sorted((folder or records.timings_folder()).glob("*crossover*.json"))
-    found = [curve for path in paths for curve in _read(path, path.stat().st_mtime_ns)]
+    found = [curve for path, changed in files(folder) for curve in _read(path, changed)]
     newest: dict[Any, RecordedCurve] = {}
     told = [curve for curve in found if curve.series or curve.status != "skipped"]
     for curve in sorted(told, key=lambda curve: (bool(curve.series), curve.run), reverse=True):
         settings = tuple(sorted(curve.settings.items()))
         newest.setdefault((curve.machine, curve.workload, curve.way, curve.dtype, settings, curve.evict), curve)
     return sorted(newest.values(), key=lambda curve: curve.run, reverse=True)
+
+
+def files(folder: Path | None = None) -> tuple[tuple[Path, int], ...]:
+    """The records that curves are read from, each with the time of its last change in ns; assets/timings by default."""
+    paths = sorted((folder or records.timings_folder()).glob("*crossover*.json"))
+    return tuple((path, path.stat().st_mtime_ns) for path in paths)
 
 
 @cache

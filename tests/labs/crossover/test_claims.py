@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from compute.labs.crossover import claims
 from compute.labs.crossover.catalogue import workload, workloads
-from compute.labs.crossover.claims import Alike, LikeForLike, MeasuredWay, Plausible, Ratio, conclusions, speed_up
+from compute.labs.crossover.claims import (
+    Alike,
+    Conclusion,
+    LikeForLike,
+    MeasuredWay,
+    Plausible,
+    Ratio,
+    conclusions,
+    speed_up,
+)  # fmt: skip
 from compute.labs.crossover.recorded import RecordedCurve
+from compute.measure import records
 from compute.measure.statistics import Spread
 
 SLOW, FAST, FAIR = MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), MeasuredWay("cpu_numba")
@@ -128,6 +139,23 @@ def test_times_of_two_runs_are_not_compared():
     curves = [curve(way, 1.0, of="quadratic", run=way) for way in ("gpu_cupy", "gpu_cupy_elementwise")]
     (found,) = (c for c in conclusions(curves) if c.workload == "quadratic")
     assert found.verdict == "not measured yet"
+
+
+def test_records_are_judged_again_only_when_one_has_changed(monkeypatch, tmp_path):
+    judged, of = [], Conclusion
+    monkeypatch.setattr(claims, "Conclusion", lambda *given: judged.append(given) or of(*given))
+    known = records.timings_folder() / "nvidia-h200-crossover.json"
+    monkeypatch.setattr(records, "timings_folder", lambda: tmp_path)
+    first = conclusions()
+    assert {one.verdict for one in first} == {"not measured yet"}
+    judged.clear()
+    assert conclusions() == first
+    conclusions().clear()  # what is given out is the caller's
+    assert conclusions() == first
+    assert not judged
+    (tmp_path / known.name).write_bytes(known.read_bytes())
+    assert {one.verdict for one in conclusions()} != {"not measured yet"}
+    assert judged
 
 
 def test_the_recorded_curves_give_a_verdict_on_every_claim():
