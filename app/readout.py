@@ -33,6 +33,7 @@ from app.curve_plots import bokeh_figure
 from app.explain import explained, term
 from app.first_sentence import Fastest, sentence
 from app.lean_plots import rewrite
+from app.stream import ignore
 from app.theme import ASSETS, LIGHT, colours, html_pane, keep_type, stylesheet
 from compute.backends import backend
 from compute.frames import Frame
@@ -79,10 +80,11 @@ class Readout:
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         self._live = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         plot = pn.pane.Bokeh(self.history.figure, sizing_mode="stretch_width", margin=0)
-        live = Fold("The live picture", self._live, plot, unfolded=self._comparison is None)
+        self.live = Fold("The live picture", self._live, plot, unfolded=self._comparison is None)
+        self.live.on_unfold = lambda: session.later(self._refresh)
         self.shown = Shown(name, {}, "")  # what the text says now, for those who save it
         self._saves = SaveButtons(TIMING_FORMATS, lambda: self.shown)
-        self.panel = pn.Column(self._text, live, self._saves.panel, sizing_mode="stretch_width", margin=(8, 16))
+        self.panel = pn.Column(self._text, self.live, self._saves.panel, sizing_mode="stretch_width", margin=(8, 16))
         self._draw(None)
 
     # -- what the page calls
@@ -111,8 +113,14 @@ class Readout:
         if not session.playing:
             self.history.rest(now)
         self._fresh.clear()
-        self.history.draw(now, self._kind)
+        if self.live.unfolded:
+            self.history.draw(now, self._kind)
         self._write(now)
+
+    def _refresh(self) -> None:
+        """Write what was folded away until now: it was not kept up to date."""
+        self.history.draw(time.monotonic(), self._kind)
+        self._draw(self._comparison.verdict() if self._comparison else None)
 
     def _go_on(self) -> None:
         """An answer that the first number waits for has come: take it, and ask the next question at once."""
@@ -183,12 +191,10 @@ class Readout:
         self._saves.allow(not self.shown.empty)
         live = self._window.measurement()
         evidence, facts = self._evidence(verdict, live)
-        parts = html.parts(live, self._kind, self._session.gate.rate)
-        head = term("Parts of a live frame", html.INCLUDED)
-        for pane, words in ((self._text, evidence), (self._live, f"{facts}<h3>{head}</h3>{parts}")):
-            text = explained(f"<div class='readout'>{words}</div>")
-            if text != pane.object:
-                pane.object = text
+        _show(self._text, evidence)
+        if self.live.unfolded:  # what nobody sees is not sent
+            head = term("Parts of a live frame", html.INCLUDED)
+            _show(self._live, f"{facts}<h3>{head}</h3>{html.parts(live, self._kind, session.gate.rate)}")
 
     def _roof(self, engine: str, dtype: str) -> float:
         """What rates there are compared with: as sampled in turn with the ways, until then as measured at the start."""
@@ -240,6 +246,13 @@ class Readout:
         first = sentence(fastest, rules, pair)
         self.headline, self.sentence = html.number(verdict) + html.reason(verdict, why), first
         return f"{html.headline(verdict, why)}{first}{blocks}", f"{facts}{html.first_calls(standings)}"
+
+
+def _show(pane: pn.pane.HTML, words: str) -> None:
+    """Write HTML into a pane, if it is other than what stands there."""
+    text = explained(f"<div class='readout'>{words}</div>")
+    if text != pane.object:
+        pane.object = text
 
 
 @cache
@@ -361,13 +374,32 @@ class FoldHead(JSComponent):
 
 
 class Fold(pn.Column):
-    """Parts of a column that are seen once their head is pressed; unfolded: from the start."""
+    """Parts of a column that are seen once their head is pressed; unfolded: from the start.
+
+    on_unfold() is called each time it is unfolded, for what is not written while it is folded.
+    """
 
     def __init__(self, label: str, *parts: Any, unfolded: bool = False) -> None:
         head = FoldHead(label=label, unfolded=unfolded, margin=0, sizing_mode="stretch_width")
         body = pn.Column(*parts, visible=unfolded, margin=0, sizing_mode="stretch_width")
         super().__init__(head, body, margin=(4, 0, 0, 0), sizing_mode="stretch_width")
-        head.param.watch(lambda event: body.param.update(visible=event.new), "unfolded")
+        self._head, self._body = head, body
+        self.on_unfold: Callable[[], object] = ignore
+        self._head.param.watch(lambda event: self._fold(event.new), "unfolded")
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether its parts are seen."""
+        return bool(self._head.unfolded)
+
+    def unfold(self) -> None:
+        """Let its parts be seen."""
+        self._head.unfolded = True
+
+    def _fold(self, unfolded: bool) -> None:
+        self._body.visible = unfolded
+        if unfolded:
+            self.on_unfold()
 
 
 SAVE_HEAD = "<h3 class='saves'>Save these timings</h3>"

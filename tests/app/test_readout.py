@@ -52,12 +52,13 @@ def session(lab, **values):
     frame = Frame({}, {"iterations": 6e9, "timed_iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}, TIMING)
     return SimpleNamespace(
         lab=lab, values=defaults | values, confirmed=defaults | values, latest=frame, phase="running", playing=True,
-        engine="host", gate=SimpleNamespace(rate=25.0),
+        engine="host", gate=SimpleNamespace(rate=25.0), later=lambda callback: callback(),
     )  # fmt: skip
 
 
 def shown(lab, **values):
     made = Readout(session(lab, **values))
+    made.live.unfold()
     made.tick()
     made._drawn_at -= 2 * readout.REDRAW
     for _ in range(3):
@@ -110,6 +111,37 @@ def test_a_lab_that_compares_nothing_has_the_parts_of_its_frames_and_no_more():
     assert "compute 4.00&nbsp;ms" in re.sub(r"<[^>]*>", "", text)
     assert "headline" not in text
     assert label == "ms/frame"
+
+
+def test_what_is_folded_away_is_not_written_and_unfolding_it_shows_what_is_true_then():
+    made = Readout(session(Mandelbrot, backend="cpu_numpy"))
+    written, draw = [], made.history.draw
+    made._live.param.watch(lambda event: written.append(event.new), "object")
+    made.history.draw = lambda *given: written.append(given) or draw(*given)
+
+    def frames(compute):
+        """Some more frames, and the tick that would show them."""
+        made.on_frame(Frame({}, {}, replace(TIMING, compute=compute)))
+        made._drawn_at -= 2 * readout.REDRAW
+        made.tick()
+
+    frames(4e-3)  # the first one of a setting sets it
+    frames(4e-3)
+    assert not written
+    made.live.unfold()
+    assert len(written) == 2
+    assert "compute 4.00&nbsp;ms" in re.sub(r"<[^>]*>", "", made._live.object)
+    for _ in range(9):
+        frames(8e-3)
+    assert "compute 8.00&nbsp;ms" in re.sub(r"<[^>]*>", "", made._live.object)
+    made.live._head.unfolded = False
+    written.clear()
+    for _ in range(19):
+        frames(2e-3)
+    assert not written
+    made.live.unfold()
+    assert "compute 2.00&nbsp;ms" in re.sub(r"<[^>]*>", "", made._live.object)
+    made.close()
 
 
 def test_a_field_is_told_in_steps_and_cells():
@@ -191,6 +223,7 @@ def test_a_pause_is_a_gap_in_the_history():
     """The line does not lead from the last frame before a pause to the first one after it."""
     tab = session(Mandelbrot)
     made = Readout(tab)
+    made.live.unfold()
 
     def ticks(count, frames):
         for _ in range(count):
