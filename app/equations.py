@@ -147,8 +147,17 @@ class _Reading:
             return f"<msqrt>{self._group()}</msqrt>"
         if name != "left":
             raise ValueError(f"the command {name} is not known")
-        left, inside, _, right = self._take(), self._row(), self._take(r"\right"), self._take()
+        left, inside, _, right = self._bracket(), self._row(), self._take(r"\right"), self._bracket()
         return f"<mrow><mo form='prefix'>{escape(left)}</mo>{inside}<mo form='postfix'>{escape(right)}</mo></mrow>"
+
+    def _bracket(self) -> str:
+        """What stands after left or right: a sign, or the name of one."""
+        sign = self._take()
+        if sign[0] != "\\":
+            return sign
+        if sign[1:] not in NORMS:
+            raise ValueError(f"the command {sign[1:]} is no bracket")
+        return NORMS[sign[1:]][0]
 
 
 def _fence(renderer: RendererHTML, tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
