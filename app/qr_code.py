@@ -74,6 +74,10 @@ class LinkCode(Card):
         """Show the code of this link, or say why it has none. It takes 0.3 s of the longest ones."""
         self.content = link_code(link)
 
+    def clear(self) -> None:
+        """Show no code, and no words."""
+        self.content = {}
+
 
 def link_code(link: str) -> dict[str, Any]:
     """Return what the browser is told of a link: its code, or why it has none; `note` says what to mind."""

@@ -87,13 +87,13 @@ class LinkSection(ExportSection):
         return next(iter(self._source.pictures().values()), "")
 
     def _copy(self) -> None:
-        self._source.ask(self._part(), self._linked, self._say)
+        self._source.ask(self._part(), self._linked, self._refuse)
 
     def _linked(self, moment: Moment) -> None:
         try:
             query = f"{NAME}={packed(moment.scene)}"
         except SceneError as error:
-            self._say(str(error))
+            self._refuse(str(error))
             return
         self._download.copy_link(query, lambda address, copied: self._copied(moment, address, copied))
 
@@ -103,6 +103,12 @@ class LinkSection(ExportSection):
         lost = f"; what it cannot hold: {moment.scene.missing}" if moment.scene.missing else ""
         self._say(f"{words}{lost}.")
         builder().beside(self._exports.document, partial(self.code.show, address))  # a long one takes 0.3 s
+
+    def _refuse(self, words: str) -> None:
+        """Say why there is no link, and show no former one beside that."""
+        self._say(words)
+        self.address.param.update(value="", visible=False)
+        builder().beside(self._exports.document, self.code.clear)  # after a former code that is still being made
 
     def _save(self) -> None:
         export = self._exports.add(file_name(self._source.lab, "", ".json"))

@@ -21,7 +21,7 @@ from compute import settings
 from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
 from compute.export.jobs import FILE, Job
 from compute.export.render import LiveState, Replay
-from compute.export.scene import Scene, Style
+from compute.export.scene import Scene, SceneError, Style
 from compute.labs.diffusion import Diffusion
 
 
@@ -524,6 +524,21 @@ def test_what_is_no_address_of_the_page_with_that_link_is_not_shown(address, lin
     section, query = linked
     exports.download._handle_msg({"address": address.format(query) if isinstance(address, str) else address})
     assert (section.address.value, section.code.content) == ("", {})
+
+
+def test_no_former_link_stands_beside_the_reason_why_there_is_no_new_one(linked, exports, source, monkeypatch):
+    section, query = linked
+    exports.download._handle_msg({"address": ADDRESS + query, "copied": True})
+    assert section.code.content
+
+    def refused(scene):
+        raise SceneError("too long for a link")
+
+    monkeypatch.setattr("app.export.sections.packed", refused)
+    section._copy()
+    source.on_event(SnapshotTaken({}))
+    assert "too long for a link" in section._words.object
+    assert (section.address.value, section.address.visible, section.code.content) == ("", False, {})
 
 
 def test_a_browser_that_says_it_again_and_again_is_heard_once(linked, exports, monkeypatch):
