@@ -36,6 +36,7 @@ class FileDownload(JSComponent):
         super().__init__(width=0, height=0, margin=0, **params)
         self._files: deque[tuple[BinaryIO, str, Callable[[], object]]] = deque()
         self._number = self._next = self._count = 0
+        self._query, self._copies = "", 0  # of the newest link: the page can write the param, which only takes it there
         self._on_copied: Callable[[str, bool], object] | None = None
 
     def send(self, path: Path, name: str, done: Callable[[], object]) -> None:
@@ -52,8 +53,8 @@ class FileDownload(JSComponent):
 
         done(the whole address, whether the browser allowed the clipboard).
         """
-        self._on_copied = done
-        self.query = {"text": query, "again": self.query.get("again", 0) + 1}
+        self._query, self._copies, self._on_copied = query, self._copies + 1, done
+        self.query = {"text": query, "again": self._copies}
 
     def close(self) -> None:
         """Forget what has not arrived: the page is gone."""
@@ -82,7 +83,7 @@ class FileDownload(JSComponent):
         if not isinstance(data, dict):
             return
         address, on_copied = data.get("address"), self._on_copied
-        if on_copied is not None and isinstance(address, str) and is_link(address, self.query.get("text", "")):
+        if on_copied is not None and isinstance(address, str) and is_link(address, self._query):
             self._on_copied = None  # it is told once, however often the browser says it
             on_copied(address, data.get("copied") is True)
         if data.get("file") != self._number or data.get("number") != self._next - 1 or not self._files:

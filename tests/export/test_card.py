@@ -541,6 +541,16 @@ def test_no_former_link_stands_beside_the_reason_why_there_is_no_new_one(linked,
     assert (section.address.value, section.address.visible, section.code.content) == ("", False, {})
 
 
+def test_a_link_stays_what_it_is_whatever_the_browser_makes_of_it(linked, exports):
+    """The param that brings it to the page can be written there; what is compared with is the server's own."""
+    section, query = linked
+    exports.download.query = {"text": "scene=1.other", "again": 5}
+    exports.download._handle_msg({"address": f"{ADDRESS}scene=1.other", "copied": True})
+    assert section.address.value == ""
+    exports.download._handle_msg({"address": ADDRESS + query, "copied": True})
+    assert section.address.value == ADDRESS + query
+
+
 def test_a_browser_that_says_it_again_and_again_is_heard_once(linked, exports, monkeypatch):
     section, query = linked
     shown = []
