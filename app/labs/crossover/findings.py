@@ -142,9 +142,9 @@ def _beyond(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | None) -> str:
     large enough nothing is said of memory. A record tells no caches, and a call may use its data again and again, so
     the words are those of what was measured, and no reason.
     """
-    if roof is None or n not in fast.reached:
+    if roof is None or n not in fast.rates:
         return ""
-    moved, computed = fast.reached[n]
+    moved, computed = fast.rates[n]
     who = f"the {'processor' if slow.kind == 'cpu' else 'GPU'} {'there' if slow.machine else 'of this computer'}"
     caches = () if slow.machine else machine_roofs().caches(_device(slow))
     held = any(moved * fast.series[n].median <= one.size for one in caches)

@@ -35,7 +35,7 @@ class TimeCurve:
     """The times of one way. series: seconds a call by n; noisy: the n at which they scatter too much; launch_bound: at
     which launching takes as long as the work, as far as that is known.
 
-    machine, date: where and when they were recorded; empty if they are measured here; then reached and roof are too:
+    machine, date: where and when they were recorded; empty if they are measured here; then rates and roof are too:
     (bytes/s, operations/s) by n, and what their device could do at most.
     """
 
@@ -45,7 +45,7 @@ class TimeCurve:
     machine: str = ""
     date: str = ""
     launch_bound: frozenset[int] = frozenset()
-    reached: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    rates: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     roof: Roof | None = None
 
     @property
@@ -90,7 +90,7 @@ def recorded_curves(
     ways = {way.name: way for way in of.ways() if every or _absent(way, drawn)}
     known = recorded.comparable_curves(of.name, dtype, settings, evict, sizes)
     return [
-        TimeCurve(ways[c.way], c.series, c.noisy, c.machine, c.date, reached=c.reached, roof=c.roof)
+        TimeCurve(ways[c.way], c.series, c.noisy, c.machine, c.date, rates=c.rates, roof=c.roof)
         for c in known if c.way in ways
     ]  # fmt: skip
 

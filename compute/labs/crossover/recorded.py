@@ -22,7 +22,7 @@ class RecordedCurve:
 
     series: seconds a call by n, right results only; noisy: the n where they scatter too much; status: of the whole;
     reasons: by n, where there is no time; run: of one process, whose curves can be compared with each other.
-    reached: (bytes/s, operations/s) by n, of the work that is done at least; roof: of its device, measured in that run.
+    rates: (bytes/s, operations/s) by n, of the work that is done at least; roof: of its device, measured in that run.
     """
 
     machine: str
@@ -38,7 +38,7 @@ class RecordedCurve:
     noisy: frozenset[int] = frozenset()
     reasons: Mapping[int, str] = field(default_factory=dict)
     run: str = ""
-    reached: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    rates: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     roof: Roof | None = None
 
 
@@ -141,6 +141,6 @@ def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
         "series": {r["size"]: Spread(r["median"], r["q1"], r["q3"], r["n"]) for r in timed},
         "status": next((status for status in WORST if status in statuses), "waiting"),
         "noisy": noisy,
-        "reached": {r["size"]: (_rate(r, "bytes_per_second"), _rate(r, "flops_per_second")) for r in timed},
+        "rates": {r["size"]: (_rate(r, "bytes_per_second"), _rate(r, "flops_per_second")) for r in timed},
         "reasons": {r["size"]: str(r["reason"]) for r in results if r.get("reason")},
     }

@@ -266,7 +266,7 @@ COPIED, MULTIPLIED = "from memory to memory", "in fused multiply-adds"
 
 
 @pytest.mark.parametrize(
-    ("reached", "gpu", "says"),
+    ("rates", "gpu", "says"),
     [
         ((4e12, 1e9), 1e-5, f"100× as fast; it moves 4.00 TB/s, and {HERE} copies 10.0 GB/s at most {COPIED}"),
         ((3e12, 1e9), 1e-5, "100× as fast"),  # 30 MB, which a cache of this computer holds: copies say nothing of it
@@ -276,7 +276,7 @@ COPIED, MULTIPLIED = "from memory to memory", "in fused multiply-adds"
         ((4e12, 1e9), 2e-3, "2.00× slower: what holds it back is not measured"),
     ],
 )  # fmt: skip
-def test_beside_a_recorded_way_both_times_are_told_and_what_is_beyond_this_computer(reached, gpu, says, monkeypatch):
+def test_beside_a_recorded_way_both_times_are_told_and_what_is_beyond_this_computer(rates, gpu, says, monkeypatch):
     machine = SimpleNamespace(rate=lambda device: 2e10, caches=lambda device: (Cache("L3", 32 * 10**6),))
     monkeypatch.setattr(findings, "machine_roofs", lambda: machine)
     values = {name: Crossover.param[name].default for name in Crossover.param if name != "name"}
@@ -286,7 +286,7 @@ def test_beside_a_recorded_way_both_times_are_told_and_what_is_beyond_this_compu
     ways = {way.name: way for way in workload("add_one").ways()}
     here = TimeCurve(ways["cpu_numpy"], {1000: Spread(1e-3, 1e-3, 1e-3, 9)})
     there = TimeCurve(ways["gpu_cupy"], {1000: Spread(gpu, gpu, gpu, 9)}, machine="GPU <Q>", date="2026-01-02",
-                      reached={1000: reached})  # fmt: skip
+                      rates={1000: rates})  # fmt: skip
     model.lines = [here, there]
     model.finding = compare(*sides(model.lines))
     said = html.unescape(re.sub("<[^>]+>", "", sentence_html(model, running=False))).replace("\u202f", " ")
@@ -294,6 +294,6 @@ def test_beside_a_recorded_way_both_times_are_told_and_what_is_beyond_this_compu
     assert f"n = 1 000: this computer 1.00 ms (NumPy); GPU <Q>, recorded, {took} ({there.label}): {says} " in f"{said} "
     del facts["roof host bandwidth"]  # before the sweep has measured it
     sooner = html.unescape(re.sub("<[^>]+>", "", sentence_html(model, running=False)))
-    assert ("copies 20.0\u202fGB/s at most" in sooner) == (reached[0] > 3e12 and gpu < 1e-3)
+    assert ("copies 20.0\u202fGB/s at most" in sooner) == (rates[0] > 3e12 and gpu < 1e-3)
     model.lines, model.finding = [here], compare(*sides([here]))
     assert "this computer" not in sentence_html(model, running=True)
