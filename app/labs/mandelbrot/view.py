@@ -20,7 +20,7 @@ from app.session import Session
 from app.theme import GRID, html_pane, letter, set_type
 from compute.frames import Frame
 
-SMALLEST = 128  # px of the picture
+SMALLEST = 128, 64  # px of width and height of the picture: a turned phone leaves 94 above a bar of two lines
 HISTOGRAM = {0: 116, 640: 136}  # px of it and of the place beside it, from so many px of room on
 PLACE = {False: 100, True: 136}  # px of the place alone: two lines of words, two of digits; in presenter mode
 ROOMY = (560, 420)  # px of width and height from which there is room for the histogram
@@ -139,9 +139,9 @@ class MandelbrotView(LabView):
     def _size(self) -> tuple[int, int]:
         """(width, height) in px of the picture: what the room leaves, in the grid's shape if that is fixed."""
         more = around(self.presenter)
-        width = max(SMALLEST, self.size[0] - more[0] - GRID)
+        width = max(SMALLEST[0], self.size[0] - more[0] - GRID)
         under = self._under(self.histogram.figure.visible)
-        height = max(SMALLEST, self.size[1] - more[1] - under - 2 * GRID)
+        height = max(SMALLEST[1], self.size[1] - more[1] - under - 2 * GRID)
         if isinstance(self._resolution, tuple):
             ny, nx = self._resolution
             scale = min(width / nx, height / ny)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.lab_tab import STATUS, view_size
 from app.labs.mandelbrot.view import MandelbrotView
 from compute.labs.mandelbrot import Mandelbrot
 from tests.direct import DirectSession
@@ -36,6 +37,16 @@ class Tab:
 
     def hint(self):
         return self.lab_view.hint.object if self.lab_view.hint.visible else ""
+
+
+@pytest.mark.parametrize("bar", [0, 43, 79])
+@pytest.mark.parametrize("window", [(844, 390), (667, 375), (390, 844)])
+def test_the_picture_and_its_colour_bar_end_above_the_bar_at_the_bottom(window, bar):
+    """On a phone, turned or not, whose bar has no line, one or two."""
+    size = view_size(window, False, False, bar + STATUS * (not bar))
+    figure = MandelbrotView(Tab().session, size).picture.plot.figure
+    assert figure.width <= size[0]
+    assert figure.height <= size[1]
 
 
 def test_a_black_picture_keeps_no_histogram_of_another_one():
