@@ -83,14 +83,15 @@ export function render({ model, el }) {
     const node = html && (area || label) ? target({ area, label }) : null;
     ring.style.display = node ? 'block' : 'none';
     if (!node) return;
+    // what lies over the page at the bottom; the bar there lies over nothing that it holds, and does not scroll
+    const low = area == 'status' || node.closest('.bar') ? innerHeight : innerHeight - STATUS;
     if (label && !aimed) {                  // it may be below the fold, or in a group that is still opening
-      aimed = box(node).top >= HEADER && box(node).bottom <= innerHeight - STATUS;
+      aimed = box(node).top >= HEADER && box(node).bottom <= low;
       if (!aimed) node.scrollIntoView({ block: 'center' });
     }
     const { left, top, width, bottom } = box(node);
     const above = area == 'readout' ? box(section).bottom : area == 'labs' ? top : HEADER;       // what lies over it
     const air = label ? AIR : 0;
-    const low = area == 'status' || node.closest('.bar') ? innerHeight : innerHeight - STATUS;
     const from = Math.max(top - (label ? ABOVE : 0), above), to = Math.min(bottom + air, low);
     const side = Math.max(left - air, 0), wide = left + width + air - side;
     Object.assign(ring.style, { left: `${side}px`, top: `${from}px`, width: `${wide}px`, height: `${Math.max(0, to - from)}px` });

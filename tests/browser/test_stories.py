@@ -9,6 +9,7 @@ import pytest
 
 from compute.stories import own_folder, stories_in
 from tests.browser.lab_page import LabPage
+from tests.browser.layout import resize
 
 STORIES = stories_in((own_folder(),)).stories
 AREAS = {
@@ -36,6 +37,15 @@ POINTS = """([area, label]) => {
     return left <= x && x <= right && at.top < bottom && at.bottom > top;
   });
 }"""
+
+
+NARROW = (800, 600)
+LOOKED_AT = 700  # ms within which a page looks where a step points
+IN_BAR = """() => { const ring = document.querySelector('.story-ring');
+  return ring.style.display == 'block' && ring.getBoundingClientRect().bottom > innerHeight - 60; }"""
+COUNT_SCROLLS = """() => { const before = Element.prototype.scrollIntoView;
+  window.scrolls = 0;
+  Element.prototype.scrollIntoView = function (...given) { window.scrolls++; before.apply(this, given); }; }"""
 
 
 @pytest.fixture
@@ -130,6 +140,22 @@ def test_a_story_about_another_lab_shows_it_and_keys_are_the_labs_again_when_it_
 def heading(step):
     """Of a step's text, with plain spaces."""
     return " ".join(unescape(re.sub("<[^>]+>", "", re.search("<h3>(.*?)</h3>", step.html)[1])).split())
+
+
+def test_a_control_in_the_bar_is_not_scrolled_to_again_and_again(teller):
+    """The bar stands where the page cannot scroll: once it is seen there is nothing to do."""
+    lab, page = teller, teller.page
+    size = page.viewport_size
+    resize(page, *NARROW)  # the controls are in the bar
+    try:
+        begin(lab, "The chequerboard")  # whose first step points at r
+        lab.until(lambda: page.evaluate(IN_BAR))
+        page.wait_for_timeout(LOOKED_AT)
+        page.evaluate(COUNT_SCROLLS)
+        page.wait_for_timeout(3 * LOOKED_AT)
+        assert page.evaluate("window.scrolls") == 0
+    finally:
+        resize(page, size["width"], size["height"])
 
 
 def test_every_step_of_every_story_shows_its_lab_and_what_it_points_at(teller):
