@@ -38,6 +38,15 @@ def kernel_words(name: str) -> str:
     return f"{name} (wrong on purpose)" if name in WRONG_VARIANTS else name
 
 
+def told_apart(low: float, high: float) -> tuple[float, float]:
+    """Return two limits in four digits, or in as many as tell a narrow range's ends apart."""
+    for digits in range(4, 17):
+        pair = float(f"{low:.{digits}g}"), float(f"{high:.{digits}g}")
+        if pair[0] < pair[1]:
+            return pair
+    return low, high
+
+
 class DiffusionControls(Controls):
     """Every control of the diffusion lab, bound to one session."""
 
@@ -295,7 +304,7 @@ class DiffusionDisplay(ValueWidgets):
         with self._quiet():
             for name, (low, high) in self._ends.items():
                 raster = frame.rasters[name]
-                low.value, high.value = float(f"{raster.low:.4g}"), float(f"{raster.high:.4g}")
+                low.value, high.value = told_apart(raster.low, raster.high)
         self._apply()
 
     def _apply(self) -> None:

@@ -11,7 +11,7 @@ from bokeh.document import Document
 from PIL import Image
 
 from app.controls import REDO, UNDO
-from app.labs.diffusion.controls import DiffusionControls
+from app.labs.diffusion.controls import DiffusionControls, told_apart
 from app.labs.diffusion.view import DiffusionView
 from compute.labs.diffusion import Diffusion
 from tests.direct import DirectSession
@@ -380,6 +380,19 @@ def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
     assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (True, 0.26, 0.26, 0.3)
     unstable.value = False
     assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.25, 0.25, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "typed"),
+    [
+        (-0.123456, 0.98765, (-0.1235, 0.9877)),
+        (0.500001, 0.500002, (0.500001, 0.500002)),
+        (1.0, 1.0 + 2**-52, (1.0, 1.0 + 2**-52)),
+        (0.25, 0.25, (0.25, 0.25)),  # of a constant field: no range
+    ],
+)
+def test_limits_are_typed_with_the_digits_that_tell_them_apart(low, high, typed):
+    assert told_apart(low, high) == typed
 
 
 def test_typed_limits_that_are_brought_replace_typed_limits_of_both_pictures():
