@@ -47,6 +47,7 @@ from compute.race import (
     Racer,
     RaceResult,
     default_racers,
+    most_steps,
     possible_racers,
     racers_named,
     run_race,
@@ -109,7 +110,8 @@ class OpenRace:
     """A race that waits, is under way, or over. rests: whether the lab of `tab` does, from the race's turn until it is
     closed; pictures: as the browser gets them, while they are drawn and then; possible: who can race; finish: the
     simulated time to the finish line, or to what a whole result is wanted, 0 where neither was chosen; shown: the same
-    of the lab as it is.
+    of the lab as it is. answer: the number of what the card shows among all that was asked for on the page, so that it
+    takes back what was ticked there and not raced; refused: why the last that was asked for cannot be run.
     """
 
     tab: LabTab
@@ -122,6 +124,8 @@ class OpenRace:
     possible: tuple[Racer, ...] = ()
     finish: float = 0.0
     shown: float = 0.0
+    answer: int = 0
+    refused: str = ""
 
     @property
     def job(self) -> Job:
@@ -137,6 +141,7 @@ class RaceTrack:
         self._run: OpenRace | None = None
         self._awaited: LabTab | None = None  # one that is to race once it is drawn
         self._chosen: dict[str, tuple[str, ...]] = {}  # keys of the lanes that were chosen, by the name of the lab
+        self._answers = 0
         self.card = RaceCard(self._told)
         self.button = icon("sports_score", WORDS, self.toggle, color="default", align="center")
 
@@ -157,16 +162,16 @@ class RaceTrack:
         else:
             self.begin(0)
 
-    def begin(self, steps: int, work: str = LIVE, finish: float = 0.0) -> None:
+    def begin(self, steps: int, work: str = LIVE, finish: float = 0.0, lanes: Sequence[str] = ()) -> None:
         """Race over so many steps, 0 for as many as take a few seconds; or for a whole result of `work`, of a lab that
-        ends. finish: see OpenRace. What cannot race is told. A lab whose plots are not drawn yet races as soon as they
-        are.
+        ends. finish: see OpenRace; lanes: keys of those who race from now on, () for those that were chosen before.
+        What cannot race is told. A lab whose plots are not drawn yet races as soon as they are.
         """
         tab = self._page.current
         if tab is None:
             return
         if not tab.drawn:
-            self._later(tab, steps, work, finish)
+            self._later(tab, partial(self.begin, steps, work, finish, lanes))
             return
         values = {name: value for name, value in tab.session.values.items() if name not in PLACED}
         lab = tab.session.lab
@@ -175,43 +180,63 @@ class RaceTrack:
         if finish and lab.ENDS:
             values[reached(lab)] = finish
         try:
-            racers, possible = self._racers(lab, values)
+            racers, possible = self._racers(lab, values, lanes)
             time = 0.0 if lab.ENDS else finish
             race = Race(lab, values, racers, steps_to(lab, values, time) if time else steps, time)
         except ValueError as error:
-            self.close()
-            tab.notices.tell("info", f"No race here: {error}.")
+            self._refuse(tab, str(error))
             return
+        if lanes:
+            self._chosen[lab.LAB] = tuple(racer.key for racer in racers)
         ended = self._end()  # what it said stays until the next one says something: its buttons keep the focus
         shared = RACES.ask(race_key(race), partial(begun, race, id(self)), self)
         ticking = self._page.document.add_periodic_callback(self._tick, TICK)
         self._run = OpenRace(
             tab, race, work, shared, ticking, rests=ended is not None and ended.rests, possible=possible, finish=finish,
-            shown=shown,
+            shown=shown, answer=self._next_answer(),
         )  # fmt: skip
         if not self._run.rests:  # else it rests on for a tick, in which the race that was ended gives its turn back
             self._rest(self._run)
         self._show(self._run)
 
-    def _racers(self, lab: type[Lab], values: dict[str, Any]) -> tuple[tuple[Racer, ...], tuple[Racer, ...]]:
-        """Return (who races, who could): those that were chosen on this page if enough of them are possible, else the
-        usual ones.
+    def _next_answer(self) -> int:
+        self._answers += 1
+        return self._answers
+
+    def _refuse(self, tab: LabTab, why: str) -> None:
+        """Say why this tab's lab cannot race: on the card of its race, which stays as it is, if there is one."""
+        run = self._run
+        if run is None or run.tab is not tab:
+            self.close()
+            tab.notices.tell("info", f"No race here: {why}.")
+            return
+        run.refused, run.answer = f"Another race cannot be run: {why}. This one stays.", self._next_answer()
+        self._show(run)
+
+    def _racers(
+        self, lab: type[Lab], values: dict[str, Any], lanes: Sequence[str]
+    ) -> tuple[tuple[Racer, ...], tuple[Racer, ...]]:
+        """Return (who races, who could): `lanes` if there are any; else those that were chosen on this page if enough
+        of them are possible, else the usual ones. RaceError for lanes that are not possible.
         """
         figures = recorded_figures()
-        racers, possible = default_racers(lab, values, figures), possible_racers(lab, values, figures)
+        possible = possible_racers(lab, values, figures)
+        if lanes:
+            return racers_named(lanes, possible), possible
+        racers = default_racers(lab, values, figures)
         chosen = tuple(racer for racer in possible if racer.key in self._chosen.get(lab.LAB, ()))
         return (chosen if can_race(chosen) else racers), possible
 
-    def _later(self, tab: LabTab, steps: int, work: str, finish: float) -> None:
+    def _later(self, tab: LabTab, begin: Callable[[], None]) -> None:
         """Look again in a moment, unless another tab is shown by then, or a race."""
         if self._awaited is not tab:
             self._awaited = tab
-            self._page.document.add_timeout_callback(partial(self._again, tab, steps, work, finish), TICK)
+            self._page.document.add_timeout_callback(partial(self._again, tab, begin), TICK)
 
-    def _again(self, tab: LabTab, steps: int, work: str, finish: float) -> None:
+    def _again(self, tab: LabTab, begin: Callable[[], None]) -> None:
         self._awaited = None
         if tab is self._page.current and not self.open:
-            self.begin(steps, work, finish)
+            begin()
 
     def close(self) -> None:
         """End the race, and let the lab go on. Harmless if there is none."""
@@ -264,9 +289,8 @@ class RaceTrack:
         except RaceError:
             return
         if can_race(racers):
-            self._chosen[lab.LAB] = tuple(racer.key for racer in racers)
             steps = 0 if lab.ENDS or finish or run.finish else run.race.steps
-            self.begin(steps, run.work, finish)
+            self.begin(steps, run.work, finish, [racer.key for racer in racers])
 
     def _tick(self) -> None:
         if self._run is not None:
@@ -300,7 +324,8 @@ class RaceTrack:
             self._stop(run)
             said = {"failed": job.text or "it was ended"}
         title = f"{run.race.lab.TITLE}: {run.race.words}"
-        self.card.content = {"title": title, "choices": choices(run), "setup": setup(run), **said}
+        shown = {"title": title, "choices": choices(run), "setup": setup(run)}
+        self.card.content = {**shown, "answer": run.answer, "refused": run.refused, **said}
 
 
 def picture_bytes(result: RaceResult) -> int:
@@ -337,16 +362,20 @@ def works(lab: type[Lab]) -> dict[str, dict[str, Any]]:
 
 
 def choices(run: OpenRace) -> list[dict[str, Any]]:
-    """Return the buttons that begin another race: words, the message, and whether it is the present one."""
+    """Return the buttons that begin another race, of which none is too large: words, the message, and whether it is
+    the present one.
+    """
     offered = works(run.race.lab)
     words: list[tuple[str, dict[str, Any], bool]]
     if offered:
         words = [(name, {"work": name}, name == run.work) for name in offered if len(offered) > 1]
     else:
+        most = most_steps(run.race.lab, run.race.values)
         words = [
             (f"{spaced(steps)} steps" if steps else "a few seconds",
              {"steps": steps}, steps == run.race.steps and not run.finish)
             for steps in STEPS
+            if steps <= most
         ]  # fmt: skip
     return [{"words": each, "message": message, "on": on} for each, message, on in words]
 

@@ -282,6 +282,11 @@ def cells(lab: type[Lab], values: Mapping[str, Any]) -> int:
     return prod(int(values.get(side, lab.param[side].default)) for side in ("ny", "nx") if side in lab.param)
 
 
+def most_steps(lab: type[Lab], values: Mapping[str, Any]) -> int:
+    """Return the steps of a race at most, on the grid that these values name."""
+    return min(MOST_STEPS, MOST_WORK // cells(lab, values))
+
+
 def sample_steps(lab: Lab, step: float) -> int:
     """Return how many steps a sample of the lab's bench has of its kernel, of which one takes `step` seconds."""
     benchmark = lab.benchmark()
@@ -306,8 +311,10 @@ def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
     if not 0 < time < inf:
         raise RaceError(f"time must be above 0 and finite, not {time:g}")
     steps = ceil(time / step * (1 - ROUNDED))
-    if steps > MOST_STEPS:
-        raise RaceError(f"t = {time_words(lab, time)} needs {spaced(steps)} steps, and a race has {MOST_STEPS} at most")
+    most = most_steps(lab, values)
+    if steps > most:
+        where = "" if most == MOST_STEPS else " on this grid"
+        raise RaceError(f"t = {time_words(lab, time)} needs {spaced(steps)} steps, and a race{where} has {most} at most")
     return max(1, steps)
 
 

@@ -247,6 +247,13 @@ def test_a_simulated_time_that_cannot_be_is_told(lab, r, time, words):
         steps_to(lab, {} if r is None else {"r": r}, time)
 
 
+def test_a_simulated_time_that_is_too_much_work_on_a_large_grid_is_told():
+    large = {"r": 0.2, "ny": 16384, "nx": 16384}
+    assert steps_to(Diffusion, large, 740) == 3700
+    with pytest.raises(RaceError, match="needs 5\N{NARROW NO-BREAK SPACE}000 steps, and a race on this grid has 3725 at"):
+        steps_to(Diffusion, large, 1000)
+
+
 def asked(text):
     """The race that `fieldlab race` makes of these arguments."""
     parser = argparse.ArgumentParser()

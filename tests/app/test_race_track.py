@@ -365,3 +365,70 @@ def test_equal_chosen_races_of_two_pages_are_run_once(queued, page):
     other._told(CHOSEN)
     assert racers_of(other) == racers_of(queued)
     assert other._run.shared is queued._run.shared
+
+
+LARGE = {"ny": 16384, "nx": 16384}  # 2.7e8 cells: 3 725 steps are the most of a race
+MANY = "simulated time t = 1000 Δx²/D: 5\u202f000 steps"
+
+
+def test_a_finish_line_that_would_be_refused_is_not_offered(queued, page):
+    def lines():
+        said = queued.card.content
+        steps = [choice["message"]["steps"] for choice in said["choices"]]
+        return steps, [option["words"] for option in said["setup"]["finish"]["options"]]
+
+    assert lines()[0] == [0, 100, 1000, 10_000]
+    assert MANY in lines()[1]
+    page.current.session.values = LARGE | {"backend": "cpu_numba"}
+    queued.begin(0)
+    steps, times = lines()
+    assert steps == [0, 100, 1000]
+    assert MANY not in times
+    assert [words for words in times if "1\u202f000 steps" in words]
+    for step in steps:
+        queued._told({"steps": step})
+        assert queued._run.race.steps == step
+    for time in (20, 100, 200):
+        queued._told({"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": time})
+        assert queued._run.race.time == time
+
+
+@pytest.mark.parametrize("asked", [{"steps": 10_000}, {"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": 1000}])
+def test_a_race_that_is_refused_leaves_the_one_on_the_card_and_what_was_chosen(asked, queued, page):
+    told = {"lanes": ["cpu_numpy", "cpu_numba:one-step"], "finish": 0}
+    queued._told(told)
+    before, said = queued._run, dict(queued.card.content)
+    page.current.session.values = LARGE  # it goes on while its race waits, and so may whoever changes it
+    queued._told(asked)
+    assert queued._run is before
+    assert not Queued.made[-1].cancelled
+    assert page.told == []
+    now = dict(queued.card.content)
+    assert now.pop("refused").startswith("Another race cannot be run: ")
+    assert "This one stays." in queued.card.content["refused"]
+    assert now.pop("answer") != said.pop("answer")  # its check boxes show the race on the card again
+    assert said.pop("refused") == ""
+    assert now == said
+    page.waiting[0]()
+    assert queued.card.content["refused"]  # until something else is asked for
+    page.current.session.values = {}
+    queued.begin(LEGS)
+    assert racers_of(queued) == told["lanes"]
+    assert queued.card.content["refused"] == ""
+
+
+def test_lanes_that_are_no_longer_possible_are_refused_in_words(queued, page):
+    page.current.session.values = {"ny": 48, "nx": 48}  # no record is of this
+    queued._told({"lanes": ["cpu_numpy", "recorded"], "finish": 0})
+    assert racers_of(queued) == ["cpu_numpy", "cpu_numba"]
+    assert "not cpu_numpy, recorded. This one stays." in queued.card.content["refused"]
+
+
+def test_every_race_that_is_asked_for_is_another_answer(queued):
+    answers = [queued.card.content["answer"]]
+    for message in ({"steps": 100}, {"steps": 100}, CHOSEN, CHOSEN):
+        queued._told(message)
+        answers.append(queued.card.content["answer"])
+    assert len(set(answers)) == len(answers)
+    queued._tick()
+    assert queued.card.content["answer"] == answers[-1]
