@@ -458,7 +458,11 @@ def result_content(result: RaceResult, pictures: list[str], race: Race) -> dict[
 
 
 def notes(result: RaceResult, race: Race) -> Iterator[str]:
-    """Yield what is to be known of a result: what was timed, what disturbed it, who was left out, what is recorded."""
+    """Yield what is to be known of a result: what ended it, what was timed, what disturbed it, who was left out, what
+    is recorded.
+    """
+    if result.ended:
+        yield result.ended
     yield WHOLE.format(timed=result.timed) if result.timed else NOTE
     for words in cpu_warnings(result.others):
         yield DISTURBED.format(others=words[0].upper() + words[1:])

@@ -110,7 +110,8 @@ class RaceResult:
     pictures: at these moments, computed by one lane of this computer, as levels (one byte a pixel, row 0 the lowest),
     or curves (measure/course.py); words: the work; unit: what a step is; made_by: the backend of that lane, with which
     the others are compared; left_out: who was to race and did not, with the reason; timed: what is in a time, where
-    lanes race for a whole result; others: cores that other processes kept busy meanwhile, None where that is not known.
+    lanes race for a whole result; ended: what ended that, in words, where it may be something else than the goal;
+    others: cores that other processes kept busy meanwhile, None where that is not known.
     """
 
     lanes: tuple[Lane, ...]
@@ -123,6 +124,7 @@ class RaceResult:
     curves: tuple[NDArray[np.float64], ...] = ()
     left_out: tuple[str, ...] = ()
     timed: str = ""
+    ended: str = ""
     others: float | None = None
 
     @property
@@ -253,7 +255,7 @@ class Race:
             for racer in running
         )  # fmt: skip
         shown = course.marks, course.pictures, self.words, course.unit, made_by.name, course.curves
-        return RaceResult(lanes, course.marks[-1], *shown, tuple(left_out), course.timed)
+        return RaceResult(lanes, course.marks[-1], *shown, tuple(left_out), course.timed, course.ended)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -314,7 +316,8 @@ def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
     most = most_steps(lab, values)
     if steps > most:
         where = "" if most == MOST_STEPS else " on this grid"
-        raise RaceError(f"t = {time_words(lab, time)} needs {spaced(steps)} steps, and a race{where} has {most} at most")
+        needed = f"t = {time_words(lab, time)} needs {spaced(steps)} steps"
+        raise RaceError(f"{needed}, and a race{where} has {most} at most")
     return max(1, steps)
 
 

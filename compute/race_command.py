@@ -127,6 +127,7 @@ def as_document(race: Race, result: RaceResult) -> dict[str, Any]:
         "words": result.words,
         "steps": result.steps,
         "unit": result.unit,
+        "ended": result.ended,
         "timed": result.timed or "the kernels of the steps",
         "compared_with": result.compared_with.racer.backend,
         "lanes": [lane_document(lane, result) for lane in result.lanes],
@@ -168,6 +169,8 @@ def show(race: Race, result: RaceResult, out: Console) -> None:
             lane.agreement.said if lane.agreement else "",
         )
     out.print(table)
+    if result.ended:
+        out.print(result.ended, highlight=False)
     for words in result.left_out:
         out.print(f"left out: {words}", highlight=False)
     for words in cpu_warnings(result.others):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from io import StringIO
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from compute.backends import backend
 from compute.labs.diffusion import Diffusion
 from compute.labs.diffusion import cpu_numba as numba_kernels
 from compute.labs.diffusion import cpu_numpy as kernels
 from compute.labs.diffusion.benchmark import BENCHMARK, GridCase
+from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 from compute.measure.case import Implementation
 from compute.measure.records import Recorded
@@ -32,7 +35,7 @@ from compute.race import (
     run_race,
     steps_to,
 )
-from compute.race_command import add_race, as_document, race_of
+from compute.race_command import add_race, as_document, race_of, show
 
 VALUES = {"ny": 24, "nx": 24, "preset": "noise", "hold_limits": True, "dtype": "float32", "edges": "zero-flux"}
 HOST, NUMBA = Racer("cpu_numpy"), Racer("cpu_numba")
@@ -250,7 +253,7 @@ def test_a_simulated_time_that_cannot_be_is_told(lab, r, time, words):
 def test_a_simulated_time_that_is_too_much_work_on_a_large_grid_is_told():
     large = {"r": 0.2, "ny": 16384, "nx": 16384}
     assert steps_to(Diffusion, large, 740) == 3700
-    with pytest.raises(RaceError, match="needs 5\N{NARROW NO-BREAK SPACE}000 steps, and a race on this grid has 3725 at"):
+    with pytest.raises(RaceError, match="needs 5\N{NARROW NO-BREAK SPACE}000 steps, and a race on this grid has 3725"):
         steps_to(Diffusion, large, 1000)
 
 
@@ -283,6 +286,27 @@ def test_the_command_takes_lanes_and_finish_lines_as_the_card_does():
 def test_what_the_command_cannot_race_is_told(text, words):
     with pytest.raises(ValueError, match=words):
         asked(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "ended"),
+    [
+        ({"steps_at_most": 5, "tolerance": 1e-12},
+         "Stopped at the limit of 5 steps with ribbons wider than 1e-12: allow more steps."),
+        ({"n": 6, "problem": "shaw", "tolerance": 1e-12}, "The matrix is used up after "),
+        ({"tolerance": 1e-2}, "All ribbons are within 0.01 after "),
+    ],
+)  # fmt: skip
+def test_a_curve_says_what_is_wanted_and_its_result_where_the_steps_ended_it(values, ended):
+    race = Race(LCurve, {"n": 60, **values}, (HOST, NUMBA))
+    most = values.get("steps_at_most", 2000)
+    assert race.words.endswith(f"until its ribbons are {values['tolerance']:g} wide, {most} steps at most")
+    result = run_race(race, quiet)
+    assert result.ended.startswith(ended)
+    assert as_document(race, result)["ended"] == result.ended
+    out = Console(record=True, width=200, file=StringIO())
+    show(race, result, out)
+    assert result.ended in out.export_text()
 
 
 SECONDS = 10.0  # of a bench's case

@@ -35,7 +35,7 @@ class Course:
 
     unit: what the way to the finish line is counted in; marks: from 0 to the finish line, ascending. pictures: at each
     of them, levels (one byte a pixel, row 0 the lowest); or curves: at each, ((lower, upper), (|Ax - b|, |x|), λ), nan
-    where nothing is known yet.
+    where nothing is known yet. ended: what ended it, in words, where that may be something else than the goal; else "".
     """
 
     case: Any
@@ -47,6 +47,7 @@ class Course:
     marks: tuple[int, ...]
     pictures: tuple[NDArray[np.uint8], ...] = ()
     curves: tuple[NDArray[np.float64], ...] = ()
+    ended: str = ""
 
 
 def run_course(

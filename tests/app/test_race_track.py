@@ -138,6 +138,13 @@ def test_a_race_beside_other_work_says_so(others, said, monkeypatch):
     assert (words in told, len(told)) == (said, 1 + said)
 
 
+def test_the_result_says_where_the_steps_ended_it():
+    race_of_two = Race(Diffusion, {}, (Racer("cpu_numpy"), Racer("cpu_numba")), LEGS)
+    ended = "Stopped at the limit of 5 steps with ribbons wider than 1e-12: allow more steps."
+    assert ended in list(race.notes(replace(Finished().result, ended=ended), race_of_two))
+    assert "" not in list(race.notes(Finished().result, race_of_two))
+
+
 def test_pictures_that_cannot_be_drawn_are_told(racing, page, monkeypatch, caplog):
     def fail(*given):
         raise MemoryError("no room")
@@ -388,9 +395,9 @@ def test_a_finish_line_that_would_be_refused_is_not_offered(queued, page):
     for step in steps:
         queued._told({"steps": step})
         assert queued._run.race.steps == step
-    for time in (20, 100, 200):
-        queued._told({"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": time})
-        assert queued._run.race.time == time
+    for finish in (20, 100, 200):
+        queued._told({"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": finish})
+        assert queued._run.race.time == finish
 
 
 @pytest.mark.parametrize("asked", [{"steps": 10_000}, {"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": 1000}])

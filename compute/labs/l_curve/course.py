@@ -1,6 +1,7 @@
 """The race for a curve: from b on the host to both norms at every λ, as `fieldlab bench l_curve` times "as in the lab".
 
-One run of the live problem says how many steps close its ribbons; every lane does just as many. What is drawn on the
+One run of the live problem says how many steps close its ribbons, or what ends it before: its steps at most, or a
+matrix that is used up. Every lane does just as many. What is drawn on the
 way are the bounds of both norms that were known after so many steps.
 """
 
@@ -19,6 +20,7 @@ from compute.backends import Backend
 from compute.labs.l_curve.comparison import ROUNDING, RULES
 from compute.labs.l_curve.fixtures import BEFORE, PACKAGE, CurveFixture, InTheLab
 from compute.labs.l_curve.lab import LCurve
+from compute.labs.l_curve.picture import state_words
 from compute.labs.l_curve.small_system import Points, points
 from compute.labs.l_curve.system import OWN
 from compute.measure.case import Implementation
@@ -32,7 +34,7 @@ FEW = 5 * BEFORE  # steps of a curve up to which the first call is the whole of 
 class LaneCurve:
     """The right curve of a race: that of one of its lanes. What a CurveFixture asks of its reference.
 
-    A: (m, n) csr; b: (m,) float64 with its noise; steps: after which the ribbons are closed; n: columns.
+    A: (m, n) csr; b: (m,) float64 with its noise; steps: after which it ended; ended: why, in words; n: columns.
     """
 
     def __init__(self, values: Mapping[str, Any], made_by: Backend) -> None:
@@ -41,7 +43,7 @@ class LaneCurve:
             while not lab.done:
                 lab.advance(lab.chunk)
             self.A, self.b, self.grid = lab.system.A, lab.b, lab.grid
-            self.small, self.steps = lab.bidiagonal.small, lab.bidiagonal.k
+            self.small, self.steps, self.ended = lab.bidiagonal.small, lab.bidiagonal.k, state_words(lab)
         self.n, self.name = int(self.A.shape[1]), made_by.label
         self._right = points(self.small, self.grid)
 
@@ -105,7 +107,7 @@ def course_of(values: Mapping[str, Any], made_by: Backend) -> Course:
     unknown = np.full((2, 2, right.grid.size), np.nan)
     curves = unknown, *(bounds(points(right.small.part(k), right.grid)) for k in marks[1:])
     kernel, said = lambda of: WholeCurve(of.kernels(PACKAGE).steps), "norms within {:.1e}".format
-    return Course(case, right, kernel, TIMED, said, "step", marks, curves=curves)
+    return Course(case, right, kernel, TIMED, said, "step", marks, curves=curves, ended=right.ended)
 
 
 def bounds(at: Points) -> NDArray[np.float64]:
@@ -117,4 +119,5 @@ def words_of(values: Mapping[str, Any]) -> str:
     """Return the work in words."""
     name = "one's own A and b" if values["problem"] == OWN else values["problem"].replace("_", " ")
     size = "" if values["problem"] == OWN else f", n = {values['n']}"
-    return f"one whole curve of {name}{size}, {values['dtype']}, until its ribbons are {values['tolerance']:g} wide"
+    until = f"until its ribbons are {values['tolerance']:g} wide, {values['steps_at_most']} steps at most"
+    return f"one whole curve of {name}{size}, {values['dtype']}, {until}"

@@ -237,10 +237,10 @@ def _error(lab: LCurve, lam: float) -> float:
 def _words(lab: LCurve, why: str) -> dict[str, str]:
     reasons = {name: choice.reason for name, choice in lab.survey.choices.items()}
     source = {"problem": lab.problem, "files": lab.system.files, "kept": lab.system.kept}
-    return reasons | source | {"state": _state(lab), "shown": why, "spectrum": lab.survey.singular[1]}
+    return reasons | source | {"state": state_words(lab), "shown": why, "spectrum": lab.survey.singular[1]}
 
 
-def _state(lab: LCurve) -> str:
+def state_words(lab: LCurve) -> str:
     """Why the steps go on, or why they ended."""
     run = lab.bidiagonal
     steps = f"{run.k} step" + "s" * (run.k != 1)
