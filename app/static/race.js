@@ -15,7 +15,9 @@ const three = (number) => String(Number(number.toPrecision(3)));
 
 export function render({ model }) {
   const head = make('header'), setup = make('div', { className: 'setup' }), body = make('div', { className: 'body' });
-  const section = make('section', { className: 'race', label: 'Race' }, head, setup, body);
+  const refusal = make('p', { className: 'bad' });
+  refusal.setAttribute('role', 'alert');
+  const section = make('section', { className: 'race', label: 'Race' }, head, setup, refusal, body);
   const send = (message) => () => model.send_msg(message);
   let frame = 0, slow = false;
   const [shown, forget] = overPage(section, send({ do: 'close' }));
@@ -93,10 +95,11 @@ export function render({ model }) {
       className: 'small', label: 'Close the race', title: 'Close (Shift+R, Escape)', textContent: '✕', click: send({ do: 'close' }) }));
   };
 
-  // Who races, and to which finish line: chosen together, as every change would begin another race.
+  // Who races, and to which finish line: chosen together, as every change would begin another race. It shows the race on
+  // the card again after each answer to what was asked for: another race, or a refusal.
   let offered = '';
-  const drawSetup = ({ lanes, fewest, most, finish }) => {
-    const now = JSON.stringify([lanes, finish]);
+  const drawSetup = ({ lanes, fewest, most, finish }, answer) => {
+    const now = JSON.stringify([answer, lanes, finish]);
     if (now == offered) return;
     offered = now;
     const boxes = lanes.map(({ key, words, on, recorded }) => {
@@ -122,10 +125,16 @@ export function render({ model }) {
     check();
   };
 
+  let replayed = '';
   const draw = () => {
-    cancelAnimationFrame(frame);
-    const { title, lanes, waiting, part, doing, failed, choices, setup: can, note, pictures } = model.content;
+    const { title, lanes, waiting, part, doing, failed, choices, setup: can, answer, refused, note, pictures } = model.content;
     section.hidden = !title;
+    refusal.hidden = !refused;
+    refusal.textContent = refused ?? '';
+    const now = lanes ? JSON.stringify([lanes, note]) : '';
+    const same = now && now == replayed;                    // its replay goes on
+    replayed = now;
+    if (!same) cancelAnimationFrame(frame);
     if (!title) {
       head.replaceChildren();
       setup.replaceChildren();
@@ -136,7 +145,8 @@ export function render({ model }) {
     }
     requestAnimationFrame(() => shown(!section.hidden));    // once it is part of the page
     drawHead(title, choices);
-    drawSetup(can);
+    drawSetup(can, answer);
+    if (same) return;
     if (!lanes) {
       const words = failed ? `The race cannot be shown: ${failed}` :
         waiting ? waiting : `The lanes take turns, each against its own clock: ${doing}`;

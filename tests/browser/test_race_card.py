@@ -1,0 +1,98 @@
+"""The race's card in a real Chromium, beside no server: what it shows of what it is told, and what it asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.explain import WORDS
+from app.race import STYLE, RaceCard
+
+# Draw the card; `told(content)` tells it something else, `asked` is what it has asked for.
+DRAW = """async ([esm, style, content]) => {
+  const script = await import(URL.createObjectURL(new Blob([esm], {type: 'text/javascript'})));
+  const heard = [];
+  window.asked = [];
+  const model = {content, send_msg: (each) => asked.push(each),
+    on: (name, call) => name == 'content' && heard.push(call)};
+  window.told = (now) => { model.content = now; heard.forEach((call) => call()); };
+  const host = document.createElement('div'), sheet = document.createElement('style');
+  sheet.textContent = style;
+  document.body.append(host);
+  host.attachShadow({mode: 'open'}).append(sheet, script.render({model}));
+  script.explainWords();
+}"""
+# Percent of the way that the first lane has come.
+WIDTH = "parseFloat(document.querySelector('div').shadowRoot.querySelector('.track i').style.width)"
+PIXEL = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'/>"
+REFUSED = "Another race cannot be run: t = 1000 needs <b>5 000</b> steps. This one stays."
+
+
+def content(answer: int, **more: Any) -> dict[str, Any]:
+    """What the card is told of a race of NumPy and Numba over 100 steps, which is being run unless `more` says so."""
+    lanes = [{"key": key, "words": key, "on": on, "recorded": False}
+             for key, on in (("NumPy", True), ("Numba", True), ("one-step", False))]  # fmt: skip
+    options = [{"value": value, "words": words, "on": not value} for value, words in ((0, "steps"), (20, "t = 20"))]
+    setup = {"lanes": lanes, "fewest": 2, "most": 4, "finish": {"label": "Finish", "options": options}}
+    choices = [{"words": f"{steps} steps", "message": {"steps": steps}, "on": steps == 100} for steps in (100, 1000)]
+    shown = {"title": "Diffusion", "choices": choices, "setup": setup, "answer": answer, "refused": ""}
+    return shown | {"part": 0.5, "doing": "leg 1 of 2"} | more
+
+
+def over(answer: int, seconds: float = 30.0, **more: Any) -> dict[str, Any]:
+    """What it is told of that race once it is over, which the slower lane took `seconds` for."""
+    lanes = [{"name": name, "kind": "cpu", "recorded": False, "clock": [0.0, time], "place": place, "time": f"{time} s",
+              "details": []} for name, time, place in (("NumPy", seconds, 2), ("Numba", seconds / 2, 1))]  # fmt: skip
+    result = {"steps": 100, "unit": "step", "marks": [0, 100], "pictures": [PIXEL] * 2, "lanes": lanes}
+    return content(answer) | result | {"note": "A time is the median.", "words": {"median": WORDS["median"]}} | more
+
+
+@pytest.fixture
+def drawn(new_page):
+    """The page with the card of a race that is being run."""
+    page = new_page()
+    page.set_default_timeout(15_000)  # ms: nothing is computed, nobody is asked
+    page.goto("about:blank")
+    page.evaluate(DRAW, [RaceCard._esm, STYLE, content(1)])
+    page.locator(".race h2").wait_for()
+    return page
+
+
+def ticked(page) -> tuple[list[bool], str]:
+    """Which check boxes are ticked, and the chosen finish line."""
+    boxes = page.locator(".race .setup input").evaluate_all("(boxes) => boxes.map((box) => box.checked)")
+    return boxes, page.locator(".race .setup select").input_value()
+
+
+RACED = [True, True, False], "0"
+
+
+def test_check_boxes_and_finish_line_show_the_race_on_the_card_after_every_answer(drawn):
+    for answer, now in ((2, content(2)), (3, content(3, refused=REFUSED)), (4, over(4)), (5, over(5, refused=REFUSED))):
+        drawn.get_by_role("checkbox", name="NumPy").uncheck()
+        drawn.get_by_role("checkbox", name="one-step").check()
+        drawn.get_by_role("combobox", name="Finish").select_option("20")
+        drawn.evaluate("told", content(answer - 1, part=0.75))  # how far it is takes nothing back
+        assert ticked(drawn) == ([False, True, True], "20")
+        drawn.get_by_role("checkbox", name="one-step").focus()
+        drawn.evaluate("told", now)  # another race, which another page may have run; or none
+        assert ticked(drawn) == RACED
+        assert drawn.evaluate("document.querySelector('div').shadowRoot.activeElement.ariaLabel") == "one-step"
+
+
+def test_a_refusal_is_read_on_the_card_as_text_and_the_replay_goes_on(drawn):
+    refused = drawn.get_by_role("alert")
+    drawn.evaluate("told", over(1))
+    assert refused.count() == 0
+    picture = drawn.locator(".race img").first.element_handle()
+    drawn.wait_for_function(f"{WIDTH} > 2")
+    drawn.evaluate("told", over(2, refused=REFUSED))
+    assert refused.text_content() == REFUSED
+    assert picture.evaluate("(node) => node.isConnected")
+    before = drawn.evaluate(WIDTH)
+    assert before > 2  # not from the start
+    drawn.wait_for_function(f"{WIDTH} > {before}")
+    drawn.evaluate("told", over(3, seconds=40.0))
+    assert refused.count() == 0
+    assert not picture.evaluate("(node) => node.isConnected")
