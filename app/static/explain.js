@@ -1,6 +1,7 @@
 // The tip of words that explain themselves (app/explain.py): one for the page, beside the word that is pointed at or has
 // the focus. The text around such a word is written anew every second; then its successor takes over the focus, before a
-// key that is pressed meanwhile is heard. Escape takes the tip away, and the focus stays.
+// key that is pressed meanwhile is heard. Escape takes the tip away, and nothing else: the focus stays, and nobody else
+// hears of that key.
 
 const GAP = 8, OFTEN = 200;                             // px around the tip; ms between looks whether its word is there
 
@@ -95,7 +96,13 @@ export function explainWords() {
     queueMicrotask(() => (element.isConnected ? look() : named(where, name)?.focus({ preventScroll: true })));
   };
   const key = (event) => {
-    if (event.key == 'Escape') dismissed = tip.hidden = true;
+    if (event.key == 'Escape') {
+      look();
+      if (tip.hidden) return;
+      dismissed = tip.hidden = true;
+      event.preventDefault();
+      event.stopImmediatePropagation();                 // a card or dialog around the word stays
+    }
     if (event.key != 'Tab') return;
     hide();
     setTimeout(showFocused);                            // the document is not told of this either: see `point`

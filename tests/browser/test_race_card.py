@@ -96,3 +96,20 @@ def test_a_refusal_is_read_on_the_card_as_text_and_the_replay_goes_on(drawn):
     drawn.evaluate("told", over(3, seconds=40.0))
     assert refused.count() == 0
     assert not picture.evaluate("(node) => node.isConnected")
+
+
+@pytest.mark.parametrize("by", ["pointer", "keyboard"])
+def test_escape_takes_the_tip_of_a_word_away_before_the_race(by, drawn):
+    drawn.evaluate("told", over(1))
+    word, tip = drawn.locator(".race [data-term=median]").first, drawn.locator(".tip")
+    if by == "pointer":
+        word.hover()
+    else:
+        drawn.get_by_role("button", name="Slow motion").focus()
+        drawn.keyboard.press("Tab")
+    tip.wait_for(state="visible")
+    drawn.keyboard.press("Escape")
+    tip.wait_for(state="hidden")
+    assert drawn.evaluate("asked") == []
+    drawn.keyboard.press("Escape")
+    assert drawn.evaluate("asked") == [{"do": "close"}]
