@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import ceil, inf, nan, prod
+from math import ceil, inf, isqrt, nan, prod
 from typing import Any
 
 import numpy as np
@@ -195,7 +195,11 @@ class Race:
 
     def __post_init__(self) -> None:
         if not FEWEST_LANES <= len(self.racers) <= MOST_LANES:
-            raise RaceError(f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(self.racers)}")
+            wrong = f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(self.racers)}"
+            if len(self.racers) < FEWEST_LANES and too_large_for_numpy(self.lab, self.values):
+                side = isqrt(NUMPY_CELLS)
+                wrong += f": NumPy has none on more than {side} × {side} cells, so choose a smaller grid"
+            raise RaceError(wrong)
         if not 0 <= self.steps <= MOST_STEPS:
             raise RaceError(f"steps must be from 0 to {MOST_STEPS}, not {self.steps}")
         work = self.steps * cells(self.lab, self.values)
@@ -425,13 +429,17 @@ def run_race(race: Race, tell: OnRaceProgress) -> RaceResult:
 def default_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:
     """Return NumPy, Numba, the GPU of this computer if it has one, and a recorded one if it did the same work.
 
-    figures: all that are recorded. NumPy stays away from grids on which it would take minutes.
+    figures: all that are recorded. NumPy stays away from grids on which it would take minutes; who is alone there
+    races its own other kernels.
     """
     known = backends_for(lab, values)
     gpus = [one for one in known if one.device != "host"]
     own = [one for one in known if one.device == "host"]
     racers = [Racer(one.name) for one in (*own, *([preferred(gpus)] if gpus else []))]
-    return tuple([*racers, *recorded_racers(lab, values, figures)][-MOST_LANES:])
+    racers += recorded_racers(lab, values, figures)
+    if len(racers) < FEWEST_LANES:
+        return possible_racers(lab, values, figures)[:MOST_LANES]
+    return tuple(racers[-MOST_LANES:])
 
 
 def possible_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:
@@ -461,8 +469,13 @@ def racers_named(names: Sequence[str], possible: Sequence[Racer]) -> tuple[Racer
 
 def backends_for(lab: type[Lab], values: Mapping[str, Any]) -> list[Backend]:
     """Return the lab's backends that are ready, without NumPy on grids on which it would take minutes."""
-    small = lab.ENDS or cells(lab, values) <= NUMPY_CELLS  # of a whole result the first call tells how long it takes
-    return [one for one in lab.backends() if one.ready and (small or one.name != REFERENCE)]
+    large = too_large_for_numpy(lab, values)
+    return [one for one in lab.backends() if one.ready and not (large and one.name == REFERENCE)]
+
+
+def too_large_for_numpy(lab: type[Lab], values: Mapping[str, Any]) -> bool:
+    """Whether NumPy would take minutes; of a whole result the first call tells how long it takes."""
+    return not lab.ENDS and cells(lab, values) > NUMPY_CELLS
 
 
 def recorded_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> list[Racer]:

@@ -215,6 +215,22 @@ def test_the_usual_racers_are_this_computers_and_a_record_of_the_same_work():
     assert "cpu_numpy" not in [racer.backend for racer in large]
 
 
+def test_a_backend_that_is_alone_races_its_own_other_kernels(monkeypatch):
+    monkeypatch.setattr("compute.race.backends_for", lambda *_given: [backend("cpu_numba")])
+    large = {"ny": 4096, "nx": 4096}
+    racers = default_racers(Diffusion, large, [])
+    assert [racer.key for racer in racers] == ["cpu_numba", "cpu_numba:one-step"]
+    assert Race(Diffusion, large, racers).words.startswith("4096 × 4096 cells")
+
+
+def test_a_lane_that_is_alone_on_a_large_grid_is_told_what_to_change():
+    why = "NumPy has none on more than 2048 × 2048 cells, so choose a smaller grid"
+    with pytest.raises(RaceError, match=f"a race has 2 to 4 lanes, not 1: {why}"):
+        Race(Diffusion, {"ny": 4096, "nx": 4096}, (NUMBA,))
+    with pytest.raises(RaceError, match=r"a race has 2 to 4 lanes, not 1$"):
+        Race(Diffusion, {"ny": 2048, "nx": 2048}, (NUMBA,))
+
+
 def test_who_can_race_are_all_right_kernels_of_this_computer_and_a_record_of_the_same_work():
     keys = [racer.key for racer in possible_racers(Diffusion, VALUES, [RECORD])]
     host = [key for key in keys if key.startswith("cpu_")]
