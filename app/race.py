@@ -38,6 +38,7 @@ from compute.export.scene import Style, coloured
 from compute.export.shared_jobs import SharedJob, SharedJobs
 from compute.lab import Lab
 from compute.measure.conditions import cpu_warnings
+from compute.measure.rates import spaced
 from compute.race import (
     FEWEST_LANES,
     MOST_LANES,
@@ -51,7 +52,6 @@ from compute.race import (
     possible_racers,
     racers_named,
     run_race,
-    spaced,
     steps_to,
     time_words,
 )

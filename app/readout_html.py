@@ -15,7 +15,7 @@ from typing import NamedTuple
 from app.explain import WORDS, term
 from compute.backends import backend
 from compute.measure.agreement import Agreement
-from compute.measure.rates import Cache, Rate, why_above_roof
+from compute.measure.rates import Cache, Rate, spaced, why_above_roof
 from compute.measure.records import Recorded
 from compute.measure.rules import Chart, Fact
 from compute.measure.statistics import Measurement, SpeedUp
@@ -298,7 +298,7 @@ def counted(value: float) -> str:
     for name, size in (("·10⁹", 1e9), ("·10⁶", 1e6)):
         if value >= size:
             return f"{figure(value / size)}{name}"
-    return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return spaced(value)
 
 
 def times(ratio: float) -> str:
@@ -311,7 +311,7 @@ def figure(value: float) -> str:
     if not isfinite(value):
         return "–"
     if value >= 1000:
-        return f"{float(f'{value:.3g}'):,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        return spaced(float(f"{value:.3g}"))
     return f"{value:#.3g}".rstrip(".")
 
 

@@ -35,6 +35,7 @@ from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import Row
 from compute.measure.conditions import OtherWork
 from compute.measure.course import Course, run_course
+from compute.measure.rates import spaced
 from compute.measure.records import Recorded
 from compute.measure.rules import FieldRules
 from compute.measure.sampling import MOST_STEPS as MOST_SAMPLED
@@ -328,11 +329,6 @@ def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
 def time_words(lab: type[Lab], time: float) -> str:
     """Return a simulated time in words, with its unit."""
     return f"{time:g} {lab.benchmark().time_unit}".rstrip()
-
-
-def spaced(number: int) -> str:
-    """Return a number with its thousands apart."""
-    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def suggested(lanes: Sequence[RunningLane]) -> int:

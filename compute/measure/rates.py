@@ -95,6 +95,11 @@ def why_above_roof(percent: float, moved: float, caches: Iterable[Cache], saves:
     return saves or DISTURBED
 
 
+def spaced(number: float, form: str = ",.0f", between: str = "\N{NARROW NO-BREAK SPACE}") -> str:
+    """A number with its thousands apart: "22 200". form: a format that parts them by commas; between: what does so."""
+    return f"{number:{form}}".replace(",", between)
+
+
 def bytes_in_words(count: float) -> str:
     """Bytes in words, to two figures or three: "2.1 MB"."""
     for unit, least in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 
 import pytest
 
-from compute.measure.rates import DISTURBED, Cache, bytes_in_words, gpu_caches, host_caches, why_above_roof
+from compute.measure.rates import DISTURBED, Cache, bytes_in_words, gpu_caches, host_caches, spaced, why_above_roof
+from tests.sources import ROOT
 
 CACHES = Cache("L1", 64_000), Cache("L2", 2_000_000), Cache("L3", 32 * 2**20)
 
@@ -67,3 +69,16 @@ def test_what_a_way_saves_is_said_where_no_cache_holds_the_data():
 def test_sizes_in_words():
     assert [bytes_in_words(n) for n in (500, 100_000, 2_097_152, 33_554_432, 268_435_456, 1.5e9)] == [
         "500 bytes", "100 kB", "2.1 MB", "34 MB", "268 MB", "1.5 GB"]  # fmt: skip
+
+
+def test_thousands_are_set_apart():
+    assert [spaced(n) for n in (7, 1600, 1234567.8)] == ["7", "1\u202f600", "1\u202f234\u202f568"]
+    assert spaced(22200.5, ",.7g") == "22\u202f200.5"
+    assert spaced(10**6, between=" ") == "1 000 000"
+    assert spaced(float("nan")) == "nan"
+
+
+def test_no_other_place_sets_thousands_apart_by_hand():
+    by_hand = re.compile(r"\.replace\(\",\", (\" \"|\"\\N\{|THIN)")
+    sources = [path for folder in ("app", "compute") for path in (ROOT / folder).rglob("*.py")]
+    assert [path.name for path in sources if by_hand.search(path.read_text(encoding="utf-8"))] == []

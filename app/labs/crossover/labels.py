@@ -11,6 +11,7 @@ from math import isfinite
 
 from app.readout_html import figure
 from compute.labs.crossover.workload import Way
+from compute.measure.rates import spaced
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 0.0))
@@ -31,7 +32,7 @@ def duration(seconds: float) -> str:
 
 def count(n: float) -> str:
     """Write a whole number, thousands apart."""
-    return f"{n:,.0f}".replace(",", THIN)
+    return spaced(n)
 
 
 def rate(value: float, unit: str) -> str:

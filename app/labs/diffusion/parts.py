@@ -6,6 +6,7 @@ from app.lab_view import Parts
 from app.labs.diffusion.controls import DiffusionControls
 from app.labs.diffusion.view import DiffusionView
 from compute.frames import Frame
+from compute.measure.rates import spaced
 
 STEPS = 20  # a frame, at the start: at 512 x 512 the pace at which heat visibly spreads
 HELP = """
@@ -27,7 +28,7 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     r, limit = known["r"], known["limit"]
     kind = "bad" if r > limit else "warn" if r == limit else ""
     items = [
-        ("step", f"{known['step']:,.0f}".replace(",", " "), ""),
+        ("step", spaced(known["step"], between=" "), ""),
         ("r", f"{r:.3f} of {limit:g}", kind),
         ("heat", f"{known['heat']:.5g}", ""),
         ("drift", f"{known['heat_drift']:+.1e}", ""),

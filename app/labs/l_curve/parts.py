@@ -12,6 +12,7 @@ from app.labs.l_curve.labels import short
 from app.labs.l_curve.view import LCurveView
 from compute.frames import Frame
 from compute.labs.l_curve.picture import products_per_second
+from compute.measure.rates import spaced
 
 HELP = """
 | **Space** | run or pause, whatever has the focus; **Enter** presses a button |
@@ -43,7 +44,7 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     open_ = known["width"] > known["tolerance"]
     width = f"{short(known['width'])} of {short(known['tolerance'])}"
     items = [
-        ("step", f"{known['steps']:,.0f}".replace(",", " "), ""),
+        ("step", spaced(known["steps"], between=" "), ""),
         ("ribbon", "exact" if known["exhausted"] else width, "warn" if open_ and known["done"] else ""),
     ]
     rate = products_per_second(known)

@@ -21,6 +21,7 @@ from app.lean_plots import rewrite
 from app.plots import levels_mapper, palette
 from app.theme import colours, keep_type, letter, set_type
 from compute.frames import TOP_LEVEL, Curve, Frame, Raster
+from compute.measure.rates import spaced
 
 PALETTE_CODE = (Path(__file__).parent / "colours.js").read_text(encoding="utf-8")
 PALETTE = "Inferno"
@@ -98,7 +99,7 @@ def legible(marks: Mapping[float, str], length: float, letter: float) -> dict[fl
 def count_text(value: float) -> str:
     """A count in words: "22 200", "2.5e6"."""
     if value < PLAIN:
-        return f"{value:,.7g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        return spaced(value, ",.7g")
     exponent = int(np.floor(np.log10(value)))
     return f"{value / 10.0**exponent:.7g}e{exponent}"
 

@@ -23,6 +23,7 @@ from app.widgets import FULL, ValueWidgets
 from compute import settings
 from compute.export.scene import Style
 from compute.frames import Frame
+from compute.measure.rates import spaced
 
 FEWEST, MOST = 1, 7  # log10 of the slider's ends; more can be typed
 SAMPLES = {"1": 1, "4": 4, "8": 8, "16": 16}
@@ -59,14 +60,14 @@ class IterationGroup(ValueWidgets):
             end=slider_end(),
             step=0.05,
             value=self._position,
-            value_label=thousands(most),
+            value_label=spaced(most),
             size="small",
             **FULL,
         )
         self.slider_most.param.watch(lambda event: self._slide(event.new), "value")
         self._hint = settings.bound_words("iterations")
         self.typed = pmui.TextInput(
-            label=f"{label}, typed", value=thousands(most), helper_text=self._hint, size="small", **FULL
+            label=f"{label}, typed", value=spaced(most), helper_text=self._hint, size="small", **FULL
         )
         self.typed.param.watch(lambda event: self._type(event.new), "value")
         self.precision = self.choice("precision")
@@ -95,8 +96,8 @@ class IterationGroup(ValueWidgets):
         """Let both widgets show the session's value; the slider stops at its end."""
         most = self.session.values["max_iterations"]
         self._position, self._shown = slider_position(most), most
-        self.typed.param.update(value=thousands(most), error_state=False, helper_text=self._hint)
-        self.slider_most.param.update(value=self._position, value_label=thousands(most))
+        self.typed.param.update(value=spaced(most), error_state=False, helper_text=self._hint)
+        self.slider_most.param.update(value=self._position, value_label=spaced(most))
 
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show `values`, which the session took without these widgets."""
@@ -121,11 +122,6 @@ def slider_end() -> float:
 def slider_position(count: int) -> float:
     """Where the slider stands for so many; at its end for those beyond."""
     return min(max(log10(max(count, 1)), FEWEST), slider_end())
-
-
-def thousands(count: int) -> str:
-    """A whole number with its thousands apart."""
-    return f"{count:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 class ExplainGroup(ValueWidgets):

@@ -13,6 +13,7 @@ from app.labs.mandelbrot.view import MandelbrotView
 from compute.frames import Frame
 from compute.labs.mandelbrot.lab import ORBIT_SHARE
 from compute.labs.mandelbrot.place import Scaled, number
+from compute.measure.rates import spaced
 
 DEEP = ("perturbation", "extended")
 HELP = """
@@ -39,7 +40,7 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     items = [
         ("zoom", power_of_two(Scaled.of(number("zoom", notes["zoom"])).log2), ""),
         ("pixel", power_of_two(known["spacing_log2"]), ""),
-        ("iterations", f"{known['limit']:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}"), ""),
+        ("iterations", spaced(known["limit"]), ""),
         ("precision", notes["precision"] + " exhausted" * warned, "bad" if warned else ""),
     ]
     if known["samples"] > 1:

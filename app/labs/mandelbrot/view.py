@@ -19,6 +19,7 @@ from app.plots import around
 from app.session import Session
 from app.theme import GRID, html_pane, letter, set_type
 from compute.frames import Frame
+from compute.measure.rates import spaced
 
 SMALLEST = 128, 64  # px of width and height of the picture: a turned phone leaves 94 above a bar of two lines
 HISTOGRAM = {0: 116, 640: 136}  # px of it and of the place beside it, from so many px of room on
@@ -237,7 +238,7 @@ def inside(frame: Frame) -> str:
     facts = frame.facts
     if not facts["finished"] or facts["inside"] < 1:
         return ""
-    limit = f"{facts['limit']:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    limit = spaced(facts["limit"])
     words = f"Every point shown stays bounded for {limit} iterations, so it counts as a member."
     return f"<b>Inside the set.</b> {words} Allow more iterations to see whether some leave later."
 

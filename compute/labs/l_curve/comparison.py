@@ -23,7 +23,7 @@ from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.small_system import points
 from compute.labs.l_curve.system import OWN, settled, typical
 from compute.measure.agreement import Agreement
-from compute.measure.rates import Rate
+from compute.measure.rates import Rate, spaced
 from compute.measure.records import Recorded, RecordedPair, paired
 from compute.measure.rules import Chart, ComparisonRules, Fact, LabValues
 from compute.measure.timing import Timing
@@ -121,7 +121,7 @@ class CurveRules(ComparisonRules):
         if known.get("done") and known.get("cold_seconds"):
             whole = Fact(WHOLE, "not taken: its kernels were loaded", "text", COLD_ABOUT)
         bound = ", launch-bound" if launch_bound(known) else ""
-        products = f"{rate:,.0f} /s".replace(",", " ") + bound if isfinite(rate) else "…"
+        products = f"{spaced(rate, between=' ')} /s{bound}" if isfinite(rate) else "…"
         return (
             Fact("Products", products, "text", PRODUCTS_ABOUT),
             Fact("Read by them", f"{moved / 1e9:.3g} GB/s" if isfinite(rate) else "…", "text", MOVED_ABOUT),
@@ -137,8 +137,7 @@ class CurveRules(ComparisonRules):
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
         """On the tutorial's curve, which is large; it is compared with nothing that runs here."""
-        n = f"{TUTORIAL_N:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-        curve = f"the tutorial's curve, n = {n}"
+        curve = f"the tutorial's curve, n = {spaced(TUTORIAL_N)}"
         pairs = [
             paired((f for f in _recorded(figures) if f.dtype == dtype), f"{curve}, {dtype}", same=False)
             for dtype in (values["dtype"], *ROUNDING)
@@ -150,7 +149,7 @@ class CurveRules(ComparisonRules):
         """The tutorial's whole curve by one bidiagonalisation and by LSMR, if its problem is on the screen."""
         if values["problem"] != "random_sparse":
             return None
-        title = f"The tutorial's curve, n = {TUTORIAL_N:,}".replace(",", " ")
+        title = f"The tutorial's curve, n = {spaced(TUTORIAL_N, between=' ')}"
         figures = [*(figure for figure in _recorded(figures) if figure.dtype == "float32"), *CITED]
         return Chart(title, (), {}, tuple(figures), beside=True)
 
