@@ -32,7 +32,7 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from app.stream import FrameSource, ignore
-from app.theme import LIGHT, NOT_FINITE_COLOUR, SHORT_NUMBER, keep_type
+from app.theme import LIGHT, NOT_FINITE_COLOUR, SHORT_NUMBER, keep_type, letter
 from compute.display.palettes import PERCEPTUAL, table
 from compute.frames import NOT_FINITE, TOP_LEVEL, Raster
 
@@ -81,6 +81,14 @@ def around(presenter: bool) -> tuple[int, int]:
     return wider, border["min_border_top"] + border["min_border_bottom"]
 
 
+MOST_TICKS, APART_BY = 4, 6.5  # ticks that an axis is asked for at most; letters of one and the room around it
+
+
+def ticks_in(length: int, presenter: bool) -> int:
+    """Return how many ticks an axis of that many px has room for; Bokeh makes up to half as many more."""
+    return max(1, min(MOST_TICKS, int(length / (APART_BY * letter(presenter)))))
+
+
 LEVEL_TO_VALUE = """
 if (value > 254) return 'not finite';
 const low = source.data[name + '_low'][0], high = source.data[name + '_high'][0];
@@ -117,7 +125,7 @@ class ImagePlot:
         self.figure.grid.visible = False
         self.figure.outline_line_color = None
         for axis in (self.figure.xaxis, self.figure.yaxis):
-            axis.ticker = BasicTicker(desired_num_ticks=4)
+            axis.ticker = BasicTicker(desired_num_ticks=MOST_TICKS)
             axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal", axis_label_standoff=2)
         self.figure.yaxis.major_label_orientation = "vertical"
         self.image = self.figure.image(
@@ -144,6 +152,9 @@ class ImagePlot:
         more = around(presenter)
         outer = {"width": width + more[0], "height": height + more[1], **BORDERS[presenter]}
         self.figure.update(frame_width=width, frame_height=height, **outer)
+        for axis, length in ((self.figure.xaxis[0], width), (self.figure.yaxis[0], height)):
+            if isinstance(axis.ticker, BasicTicker):  # a deep view has a ticker of its own
+                axis.ticker.desired_num_ticks = ticks_in(length, presenter)
 
 
 def levels_mapper(colours: str, apart: str = NOT_FINITE_COLOUR, **options: Any) -> LinearColorMapper:

@@ -7,7 +7,7 @@ import pytest
 from bokeh.models import GlyphRenderer, Scatter, Span
 
 from app.plots import PALETTES, RasterPlots, palette
-from app.theme import NOT_FINITE_COLOUR
+from app.theme import NOT_FINITE_COLOUR, letter
 
 SEEN = 3.0  # contrast at least of what is no text (WCAG 2.2, 1.4.11)
 
@@ -79,3 +79,22 @@ def test_a_section_line_is_dragged_only_while_dragging_does_not_paint():
     assert not any(plot.section.editable or plot.figure.toolbar.active_drag for plot in drawn)
     plots.use_pointer_for(False)
     assert all(plot.section.editable and plot.figure.toolbar.active_drag is plot.pan for plot in drawn)
+
+
+def ticks_apart(high, desired):
+    """The distance of the ticks of Bokeh's BasicTicker on (0, high), as AdaptiveTicker in its source chooses it."""
+    magnitude = 10.0 ** np.floor(np.log10(high / desired))
+    return min((abs(desired - high / (m * magnitude)), m * magnitude) for m in (0.5, 1, 2, 5, 10))[1]
+
+
+@pytest.mark.parametrize("presenter", [False, True])
+@pytest.mark.parametrize("cells", [64, 128, 256, 512, 1024, 2048, 4096, 8192])
+def test_the_labels_of_an_axis_stand_apart_however_small_the_picture_is(cells, presenter):
+    plot = pictures().plots["field"]
+    for side in range(110, 1000, 10):
+        plot.resize(side, side, presenter)
+        for axis in (plot.figure.xaxis[0], plot.figure.yaxis[0]):
+            step = ticks_apart(cells, axis.ticker.desired_num_ticks)
+            labels = [f"{place:.0f}" for place in np.arange(0, cells, step)]
+            widest = max(map(len, labels)) * letter(presenter)
+            assert len(labels) == 1 or widest + letter(presenter) / 2 <= side * step / cells, (side, labels)

@@ -158,12 +158,12 @@ def goal(name: str) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is asked for; 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.browser.stopwatch", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[], metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--count", type=int, default=COUNT)
     chosen = parser.parse_args(arguments)
     missed = 0
     with pages() as (browser, server):
-        for part in chosen.parts:
+        for part in chosen.parts or PARTS:
             kind, _, lab = part.partition("-")
             if kind == "open":
                 found = opening(browser, server, lab, chosen.count)

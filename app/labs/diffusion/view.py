@@ -186,7 +186,8 @@ class DiffusionView(LabView):
         more_x, more_y = around(self.presenter)
         curves_x, curves_y = (BESIDE, 0) if beside else (0, CURVE_HEIGHT + HEADING)
         curves = self._with_curves and not self.alone and width >= PHONE
-        if not curves or min(height - more_y - HEADING - curves_y, width - curves_x) < SMALLEST:
+        least_x = len(shown) * (SMALLEST + more_x + GRID) if beside else SMALLEST
+        if not curves or height - more_y - HEADING - curves_y < SMALLEST or width - curves_x < least_x:
             curves, curves_x, curves_y = False, 0, 0
         room_x = max(SMALLEST, (width - curves_x) // len(shown) - more_x - GRID)
         room_y = max(SMALLEST, height - more_y - HEADING - GRID - curves_y)

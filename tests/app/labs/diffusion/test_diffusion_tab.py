@@ -56,6 +56,23 @@ class Probed:
         return tuple(np.array(column).tolist() for column in self.lab_view.series.sources[0].data.values())
 
 
+@pytest.mark.parametrize("presenter", [False, True])
+def test_curves_stand_beside_the_pictures_only_where_they_have_room_to_be_read(presenter):
+    view, least = Probed().lab_view, 299  # px
+    beside = 0
+    for width in range(300, 1300, 20):
+        for height in (220, 300, 400, 600):
+            view.size, view.presenter = (width, height), presenter
+            view.arrange()
+            pictures = [column for column in view._columns.values() if column.visible]
+            used = sum(column.width for column in pictures)
+            assert used <= width, (width, height)
+            if view._curves.visible and view._curves.width + used <= width:
+                beside += 1
+                assert view._curves.width >= least, (width, height)
+    assert beside
+
+
 def begin_anew(tab):
     """Ways to another field, each with what it leaves the lab's step count at."""
     lab = tab.lab
