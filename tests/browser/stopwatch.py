@@ -31,11 +31,11 @@ COUNT = 20
 FIELD, HEADLINE, TAB, WHEEL, SLIDER = 3.0, 5.0, 0.7, 0.1, 0.1  # s: the goals
 LABS = {"diffusion": "Diffusion", "mandelbrot": "Mandelbrot", "l_curve": "L-curve", "crossover": "Crossover"}
 MODEL = "Bokeh.documents[0]?.get_model_by_name"
-SHOWN = {  # what the browser has once a lab has something to show; of the crossover its axes
+SHOWN = {  # what the browser has once a lab has something to show; of the crossover recorded lines
     "diffusion": f"{MODEL}('frames')?.data?.number?.[0] > 0",
     "mandelbrot": f"{MODEL}('mandelbrot frames')?.data?.number?.[0] > 0",
     "l_curve": f"{MODEL}('l-curve')?.data?.x?.length > 1",
-    "crossover": "Array.from(document.querySelectorAll('.bk-Figure, .bk-panel-models-layout-Column')).length > 0",
+    "crossover": f"{MODEL}('crossover lines')?.data?.xs?.length > 0",
 }
 # Whether the plot that shows the source of that name, made anew when its tab is shown again, is drawn.
 DRAWN = f"""(name) => {{
