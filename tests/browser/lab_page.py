@@ -187,7 +187,7 @@ class LabPage(SideBar):
 
     def ratio(self, value: float) -> None:
         """Move the slider of r there, key by key; with 0 and 0.25 at once."""
-        slider = self.page.get_by_label("r = D Δt / Δx²").first
+        slider = self.page.get_by_role("slider", name="r = D Δt / Δx²").first
         slider.focus()
         self.page.keyboard.press("Home" if value == 0 else "End")
         while (place := float(slider.input_value())) > value + 1e-9:

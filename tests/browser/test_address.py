@@ -35,7 +35,7 @@ def test_reload_back_and_forward_bring_the_state_back(page, server):
     entries = page.evaluate("history.length")
     lab.choose(PRESET, "ring")
     lab.until(lambda: page.evaluate("history.length") == entries + 1)
-    lab.page.get_by_label("r = D Δt / Δx²").first.focus()
+    lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()
     page.keyboard.press("ArrowLeft")
     lab.key("s")
     lab.until(lambda: (lab.step(), lab.fact("r")) == (1, 0.195))

@@ -42,7 +42,7 @@ def test_frames_are_painted_and_counted(lab):
 
 
 def test_a_slider_acts_while_it_runs(lab):
-    thumb = lab.page.get_by_label("r = D Δt / Δx²").first
+    thumb = lab.page.get_by_role("slider", name="r = D Δt / Δx²").first
     thumb.focus()
     before = lab.field()["number"]
     lab.page.keyboard.press("ArrowLeft")
@@ -67,7 +67,7 @@ def test_a_slider_is_seen_in_the_next_frames(lab):
     lab.choose("Initial field", "noise")
     lab.until(lambda: lab.step() > 20)
     lab.page.evaluate(LISTEN)
-    lab.page.get_by_label("r = D Δt / Δx²").first.focus()
+    lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()
     lab.page.keyboard.press("Home")
     lab.until(lambda: lab.fact("r") == 0)
     # As many as a slow machine paints: two that are alike say that the last of those that moved has come.

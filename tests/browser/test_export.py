@@ -29,7 +29,7 @@ class Diffusing(LabPage, ExportPage):
 @pytest.fixture(scope="module")
 def opened(lasting, server, tmp_path_factory):
     lab = Diffusing(lasting(), server, tmp_path_factory.mktemp("downloads"))
-    lab.page.get_by_label("r = D Δt / Δx²").first.focus()
+    lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()
     for r in (0.195, 0.19, 0.185):  # r changes on the way: such a state does not follow from its parameters
         lab.page.keyboard.press("ArrowLeft")
         lab.until(lambda r=r: lab.fact("r") == r)

@@ -133,7 +133,7 @@ def test_a_list_that_was_used_with_the_pointer_leaves_space_to_the_page(lab):
 
 
 def test_sliders_keep_their_arrows_and_leave_space(lab):
-    thumb = lab.page.get_by_label("r = D Δt / Δx²").first
+    thumb = lab.page.get_by_role("slider", name="r = D Δt / Δx²").first
     thumb.focus()
     lab.page.keyboard.press("ArrowLeft")
     lab.until(lambda: lab.fact("r") == 0.195)

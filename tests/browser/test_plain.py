@@ -22,9 +22,9 @@ def lab(page, tmp_path):
 def test_a_lab_without_parts_of_its_own_is_shown_and_steered(lab):
     lab.page.get_by_text("Laplacian", exact=True).wait_for()  # the heading of a picture, from the raster's name
     lab.until(lambda: lab.field()["most"] > lab.field()["least"])
-    lab.page.get_by_label("r = D Δt / Δx²").first.focus()
+    lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()
     lab.page.keyboard.press("Home")  # r = 0: from now on every step leaves the field as it is
-    lab.until(lambda: float(lab.page.get_by_label("r = D Δt / Δx²").first.input_value()) == 0)
+    lab.until(lambda: float(lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.input_value()) == 0)
     lab.page.wait_for_timeout(300)  # Panel collects a slider's values for 50
     lab.group("Field")
     lab.choose("Initial field", "noise")
