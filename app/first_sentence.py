@@ -14,7 +14,7 @@ from math import isfinite, nan
 
 from app.explain import term
 from app.markup import filled, plain
-from app.readout_html import giga, times
+from app.readout_html import giga, percent_text, times
 from compute.measure.records import Recorded, RecordedPair
 from compute.measure.rules import ComparisonRules
 from compute.measure.verdict import Standing, Verdict, reason_slower
@@ -109,7 +109,7 @@ def _recorded_reason(gpu: Recorded, rules: ComparisonRules) -> str:
     """Why a recorded GPU is slower, as far as its record tells."""
     if not isfinite(gpu.percent):
         return "why is not in that record"
-    reached = f"it reached {_percent(gpu.percent)} of {ROOFS[rules.rate.roof]}"
+    reached = f"it reached {percent_text(gpu.percent)} of {ROOFS[rules.rate.roof]}"
     return f"{reached}, which is its limit" if gpu.percent >= AT_THE_ROOF else f"{reached}, and {UNRECORDED}"
 
 
@@ -127,12 +127,8 @@ def _why(rules: ComparisonRules, percent: float) -> str:
     if not rules.because or (rules.because_from and not isfinite(percent)):
         return ""
     if percent < rules.because_from:
-        return f"; why was not measured: it reaches only {_percent(percent)} of {ROOFS[rules.rate.roof]}"
+        return f"; why was not measured: it reaches only {percent_text(percent)} of {ROOFS[rules.rate.roof]}"
     return f", because {rules.because}"
-
-
-def _percent(percent: float) -> str:
-    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def _estimate(*standings: Standing) -> str:

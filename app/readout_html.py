@@ -114,11 +114,11 @@ class Roofs:
 
     def percent(self, standing: Standing, rate: Rate, dtype: str) -> float:
         """Of its device's roof what a way reaches, by what its kernel really takes; nan if one of both is not known."""
-        variant, measurement = standing.variant, standing.measurement
+        measurement = standing.measurement
         if measurement is None:
             return nan
-        part = rate.share(variant.backend, variant.name, dtype, standing.timings[-1].steps if standing.timings else 1)
-        return part * rate.percent(measurement.cells_per_second, dtype, self.rates.get(variant.kind, nan))
+        roof = self.rates.get(standing.variant.kind, nan)
+        return _needed(standing, rate, dtype) * rate.percent(measurement.cells_per_second, dtype, roof)
 
     def share(self, percent_: float, kind: str, rate: Rate) -> str:
         """`percent_` in words, and what is to be said beside it; as HTML."""
@@ -230,16 +230,21 @@ def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
     bar = _bar(speed, cells / step.q3, cells / step.q1)
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
     noisy += launch_bound(measurement.launch_bound)
-    part = rate.share(variant.backend, variant.name, dtype, standing.timings[-1].steps if standing.timings else 1)
     spread = f"{duration(step.median)} a {rate.step} ({span(step.q1, step.q3)}), n&nbsp;{step.n}{noisy}"
     reached = roofs.percent(standing, rate, dtype)
     share = f", {roofs.share(reached, variant.kind, rate)}" if isfinite(reached) else ""
     unit, size = COUNTED[rate.counted]
-    moved = f"{figure(part * rate.counted_per_second(speed, dtype) / size)}&nbsp;"
+    moved = f"{figure(_needed(standing, rate, dtype) * rate.counted_per_second(speed, dtype) / size)}&nbsp;"
     counted = f"{moved}{term(unit, f'{WORDS[unit]} {NEEDS[rate.counted]}')}{share}"
     rates = f"{thousands(measurement.steps_per_second)}&nbsp;{rate.step}s/s, {counted}"
     lines = f"<p>{spread}</p><p class='quiet'>{rates}</p>"
     return f"<div class='way {variant.kind}'>{_line(name, giga(speed))}{bar}{lines}</div>"
+
+
+def _needed(standing: Standing, rate: Rate, dtype: str) -> float:
+    """Which part of what a step needs at least this way's kernel really takes."""
+    variant, steps = standing.variant, standing.timings[-1].steps if standing.timings else 1
+    return rate.share(variant.backend, variant.name, dtype, steps)
 
 
 def named(standing: Standing) -> str:
@@ -289,8 +294,13 @@ def giga(rate: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Percent, two figures below 10."""
-    return f"{value:.0f}&nbsp;%" if value >= 10 else f"{value:.2g}&nbsp;%"
+    """Percent, two figures below 10; as HTML."""
+    return percent_text(value).replace(" ", "&nbsp;")
+
+
+def percent_text(value: float) -> str:
+    """The same as text."""
+    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
 
 
 def counted(value: float) -> str:
