@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from operator import is_
 from typing import TYPE_CHECKING, Any, Literal
 
 from compute.engine import messages
@@ -34,6 +35,7 @@ class LabHandle:
 
     def __init__(self, supervisor: Supervisor, lab: LabState) -> None:
         self._supervisor, self._lab, self._number = supervisor, lab, lab.number
+        self._union = KeptUnion()
 
     def update(self, **values: Any) -> int:
         """Set parameters: all of one call or none. Of several calls the newest values win.
@@ -97,7 +99,7 @@ class LabHandle:
         with self._supervisor.lock:
             if self._whole("frames_through", number, self._lab.frames + MAX_AHEAD, least=0):
                 self._lab.frames_through = number
-                self._send(messages.FramesThrough(self._number, number))
+                self._supervisor.permit(self._lab, number)
 
     def sample(self, steps: int, repeat: int, roof: RoofKind | Literal[""] = "", dtype: str = "") -> None:
         """Time `repeat` runs of `steps` steps on a lab of its own, at low duty beside the live; answered by Sampled.
@@ -140,15 +142,20 @@ class LabHandle:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What was asked for and not refused: the last known values, with those that are not yet applied."""
+        """What was asked for and not refused: the last known values, with those that are not yet applied.
+
+        The same object until one of them changes, and not to be changed.
+        """
         with self._supervisor.lock:
-            return {**self._lab.values, **self._lab.pending}
+            return self._union.of(self._lab.values, *(values for _, values in self._lab.unapplied))
 
     @property
-    def confirmed(self) -> dict[str, Any]:
-        """The last known values, without those that the engine has not yet applied and may refuse."""
-        with self._supervisor.lock:
-            return dict(self._lab.values)
+    def confirmed(self) -> Mapping[str, Any]:
+        """The last known values, without those that the engine has not yet applied and may refuse.
+
+        The same object until one of them changes, and not to be changed.
+        """
+        return self._lab.values
 
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int, done: int | None = None) -> None:
         """Record a frame of the whole lab, at most `pixels` (height, width), now and after every `every` steps.
@@ -215,6 +222,21 @@ class LabHandle:
         if whole and pixels[0] * pixels[1] <= most:  # type: ignore[index]
             return True
         return self._refuse(f"pixels must be (height, width), at most {most} in all, not {_short(pixels)}")
+
+
+class KeptUnion:
+    """The union of mappings that nobody changes, kept until one of them is another object."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[Mapping[str, Any], ...], dict[str, Any]] = ((), {})
+
+    def of(self, *parts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of all, those of a later one before those of an earlier one; not to be changed."""
+        former, union = self._kept
+        if len(parts) != len(former) or not all(map(is_, parts, former)):
+            union = {name: value for part in parts for name, value in part.items()}
+            self._kept = parts, union
+        return union
 
 
 def _finite(value: object) -> bool:

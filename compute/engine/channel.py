@@ -133,6 +133,12 @@ class RequestQueue:
             self._change.notify_all()
         return True
 
+    @property
+    def idle(self) -> bool:
+        """Whether all that was queued is sent."""
+        with self._change:
+            return not self._items and not self._sending
+
     def _full(self, request: Request) -> bool:
         """Whether too many wait for this one to wait, too: of its lab, so that none takes the others' room, or in all.
 

@@ -100,6 +100,12 @@ class LabHost:
             case _:
                 assert_never(request)
 
+    def see_limit(self, now: float, resting: bool) -> None:
+        """Take the limit that was written into the ring. resting: the worker is about to wait for messages."""
+        self._ring.rest(resting)
+        if (number := self._ring.frames_through) > self.pacer.frames_through:
+            self.pacer.permit(number, now)
+
     def defer(
         self, request: messages.HostRequest | messages.WorkerRequest, carry_out: Callable[[], object]
     ) -> None:

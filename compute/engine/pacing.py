@@ -233,7 +233,7 @@ class FramePacer:
 
     def permit(self, number: int, now: float) -> None:
         """Permit all frames up to `number`; the same again, or less, permits nothing new."""
-        self.frames_through = number
+        self.frames_through = max(self.frames_through, number)
         self.last_permission = now
 
     def stop(self) -> None:

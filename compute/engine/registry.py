@@ -103,6 +103,14 @@ class LabState:
         requests.append(messages.FramesThrough(self.number, self.frames_through))
         return [QueuedRequest(opening, tuple(descriptors)), *map(QueuedRequest, requests)]
 
+    def frame(self, message: messages.FrameMessage) -> messages.FrameReady:
+        """Return a frame, copied out of the ring. On the supervising thread, which closes it."""
+        assert self.ring is not None  # noqa: S101 - there since the lab was opened
+        buffers = [] if message.slot == IN_MESSAGE else self.ring.take(message.slot, message.payload.sizes)
+        frame = unpack(message.payload, buffers)
+        self.frames = frame.number
+        return messages.FrameReady(frame)
+
     def parameters_applied(self, serial: int, values: Mapping[str, Any]) -> None:
         """Note that the worker has answered all updates up to `serial`."""
         self.values = values
@@ -248,8 +256,6 @@ class LabRegistry:
     ) -> messages.Event | None:
         """Note what a report changes; return the event that the client gets, if any. Takes descriptors it keeps."""
         match report:
-            case messages.FrameMessage():
-                return _frame(lab, report)
             case messages.ParametersApplied():
                 lab.parameters_applied(report.serial, report.values)
             case messages.CheckpointMessage():
@@ -313,11 +319,3 @@ class LabRegistry:
         """Note that the engine is tried again."""
         for lab in self.all():
             lab.told_broken = False
-
-
-def _frame(lab: LabState, message: messages.FrameMessage) -> messages.FrameReady:
-    assert lab.ring is not None  # noqa: S101 - there since the lab was opened
-    buffers = [] if message.slot == IN_MESSAGE else lab.ring.take(message.slot, message.payload.sizes)
-    frame = unpack(message.payload, buffers)
-    lab.frames = frame.number
-    return messages.FrameReady(frame)

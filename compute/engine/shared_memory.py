@@ -6,8 +6,10 @@ ends, it does not count against /dev/shm, and no tracker process is needed. Only
 
 A large object gets a file of its own (BlobWriter, read_blob). Frames use one FrameRing for each lab: byte i of its file
 says whether slot i is in use, byte SLOTS whether the worker is at work for this lab: after its death that tells for
-whom. The worker writes a frame's arrays into a free slot, marks it and sends the rest through the pipe; the server's
-reader copies them out at once and clears the mark. With no free slot there is no frame: the server is behind.
+whom. Byte RESTING says whether the worker waits for messages, and the number at THROUGH up to which frame it may show:
+the server writes it there, and sends a message only to wake a worker that rests. The worker writes a frame's arrays
+into a free slot, marks it and sends the rest through the pipe; the server's reader copies them out at once and clears
+the mark. With no free slot there is no frame: the server is behind.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from compute.engine.messages import Payload
 ALIGNMENT = 64  # bytes: a cache line, and enough for every dtype
 CHUNK = 8 * 2**20  # bytes written in one go: about 4 ms
 SLOTS = 9  # of a ring: the widest window of unacknowledged frames, 8, and one under way
+RESTING, THROUGH = SLOTS + 1, 2  # a byte, and a number of 64 bits, of what stands before the slots
 MAX_PIXELS = 2**20  # of one picture: beyond it a browser needs longer than a frame
 CURVE_BYTES = 2**20  # bytes of a slot beside the pictures, for curves; pages never written cost nothing
 PICTURES = 4  # full-size pictures in a frame that the slot has room for; a larger frame goes through the pipe
@@ -142,6 +145,7 @@ class FrameRing:
         finally:
             os.close(descriptor)
         self._view = memoryview(self._map)
+        self._numbers = self._view[:ALIGNMENT].cast("q")
         self._slot_bytes = (size - ALIGNMENT) // SLOTS
 
     @staticmethod
@@ -176,6 +180,20 @@ class FrameRing:
         self._view[slot] = 0
         return copies
 
+    @property
+    def frames_through(self) -> int:
+        """Number of the last frame that the worker may show, as far as it was written here."""
+        return self._numbers[THROUGH]
+
+    def permit(self, number: int) -> bool:
+        """Let the worker show all frames up to `number`; False if it rests, and has to be woken to see that."""
+        self._numbers[THROUGH] = number
+        return not self._view[RESTING]
+
+    def rest(self, resting: bool) -> None:
+        """Say whether the worker waits for messages. It looks at `frames_through` after it has said so."""
+        self._view[RESTING] = resting
+
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Mark that what happens in the block happens for this lab; a death in it leaves the mark."""
@@ -192,5 +210,6 @@ class FrameRing:
 
     def close(self) -> None:
         """Unmap the shared memory."""
+        self._numbers.release()
         self._view.release()
         self._map.close()

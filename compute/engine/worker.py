@@ -60,7 +60,7 @@ class Worker:
         try:
             with watching(lambda: self._build_began(builds), lambda: self._build_ended(builds)) as builds:
                 while self._open:
-                    self._receive(0.0 if self._turn(builds) else self._rest())
+                    self._listen(resting=not self._turn(builds))
                     self._memory.look(time.monotonic())
                     self._sender.heartbeat()
         finally:
@@ -104,6 +104,16 @@ class Worker:
         if leave != self._core_left and self._setup.name.partition(":")[0] == HOST and "numba" in sys.modules:
             import_module("compute.numba_threads").leave_a_core(leave)
             self._core_left = leave
+
+    def _listen(self, *, resting: bool) -> None:
+        """See what the labs may show, then take requests: what was asked for before a limit is known before it counts.
+
+        Who rests says so first: from then on each limit comes with a request, which ends the rest.
+        """
+        now = time.monotonic()
+        for host in self._hosts.values():
+            host.see_limit(now, resting)
+        self._receive(self._rest() if resting else 0.0)
 
     def _rest(self) -> float:
         """Return the seconds until somebody has work again, at most one heartbeat."""

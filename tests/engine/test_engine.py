@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -30,6 +31,7 @@ from compute.engine import (
     Supervisor,
     supervisor,
 )
+from compute.engine.messages import FramesThrough
 from compute.engine.process import WorkerProcess
 from compute.labs.diffusion import Diffusion
 from tests.engine.faulty import LABS, Client, has_extensions, running
@@ -55,6 +57,22 @@ def count_of(client: Client) -> int:
     return client.wait(SnapshotTaken, n + 1).snapshot["count"]
 
 
+def test_values_are_one_object_until_one_of_them_changes(client):
+    client.handle.update(level=0.5)
+    client.barrier()
+    before, applied = client.handle.values, client.handle.confirmed
+    assert client.handle.values is before
+    assert client.handle.confirmed is applied
+    client.handle.update(level=0.625)
+    asked = client.handle.values
+    assert (before["level"], asked["level"]) == (applied["level"], 0.625)
+    assert client.handle.values is asked
+    client.barrier()
+    assert client.handle.confirmed["level"] == 0.625
+    assert applied["level"] == 0.5
+    assert dict(client.handle.values) == dict(client.handle.confirmed)
+
+
 class TestPermissions:
     def test_only_permitted_frames_come_however_often_that_is_said(self, client):
         client.handle.run()
@@ -69,6 +87,41 @@ class TestPermissions:
         client.barrier()
         assert len(client.frames) == 3
         assert [frame.facts["step"] for frame in client.frames] == [0, 1, 2]  # the first shows the start
+
+    def test_a_worker_that_computes_sees_its_limits_without_messages_for_them(self, engine, monkeypatch):
+        client = Client(engine, eager=True)
+        client.handle.pace(None)  # as fast as it goes, so that it never rests while somebody looks
+        client.handle.run()
+        client.wait(FrameReady, 5)
+        sent: list[object] = []
+        put = engine._requests.put
+        with monkeypatch.context() as patch:
+            patch.setattr(engine._requests, "put", lambda item: (sent.append(item.request), put(item))[1])
+            begin = len(client.frames)
+            client.wait(FrameReady, begin + 50)
+        numbers = [frame.number for frame in client.frames]
+        assert numbers == list(range(1, len(numbers) + 1))
+        limits = [request for request in sent if isinstance(request, FramesThrough)]
+        assert len(limits) < 5, "a message for every frame or so"
+        client.handle.pause()
+        client.barrier()  # it rests now, and has to be woken
+        client.eager = False
+        client.handle.update(level=0.75)
+        client.credit(2)
+        client.wait_frame(lambda frame: frame.facts["level"] == 0.75)
+        client.handle.close()
+        client.wait(LabClosed)
+
+    def test_a_limit_does_not_overtake_what_was_asked_for_before_it(self, engine, client, monkeypatch):
+        asked: list[object] = []
+        requests = SimpleNamespace(idle=False, put=lambda item: asked.append(item.request) or True)
+        with engine.lock, monkeypatch.context() as patch:
+            patch.setattr(client.handle._lab.ring, "permit", lambda number: True)  # as if the worker computed
+            patch.setattr(engine, "_requests", requests)
+            client.handle.frames_through(3)
+            requests.idle = True
+            client.handle.frames_through(4)
+        assert asked == [FramesThrough(client.handle._number, 3)]
 
     def test_a_client_that_stops_reading_stops_the_work_as_fast_as_it_goes(self, client):
         client.handle.pace(None)
@@ -285,15 +338,17 @@ class TestRefusals:
         client.wait_frame(lambda frame: frame.rasters["field"].extent == (0.0, 0.0, 2.0, 2.0))
         assert [*client.of(Paused), *client.of(Refused)] == []
 
-    def test_without_memory_for_frames_a_lab_is_refused(self, engine, monkeypatch):
+    def test_without_memory_for_frames_a_lab_is_refused(self, engine, client, monkeypatch):
+        client.barrier()  # before the engine's process is there, nothing is opened yet
+
         def refuse(*_: object) -> None:
             raise OSError(28, "full")
 
         with monkeypatch.context() as patch:
             patch.setattr("os.memfd_create", refuse)
-            client = Client(engine)
-        client.wait(LabClosed)
-        assert "no shared memory" in client.wait(Refused).text
+            refused = Client(engine)
+        refused.wait(LabClosed)
+        assert "no shared memory" in refused.wait(Refused).text
 
     def test_an_error_while_running_pauses_this_lab_alone(self, engine, client):
         other = Client(engine, eager=True)

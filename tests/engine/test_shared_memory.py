@@ -50,6 +50,24 @@ class TestMemory:
         back["a"][0, 0] = 99.0
         assert again["a"][0, 0] == 0.0
 
+    def test_a_limit_is_seen_by_the_other_process_and_one_that_rests_is_said_to(self):
+        descriptor = FrameRing.create(64)
+        other = FrameRing(os.dup(descriptor))
+        ring = FrameRing(descriptor)
+        assert other.frames_through == 0
+        assert ring.permit(2**40 + 3)
+        assert other.frames_through == 2**40 + 3
+        assert other.free() == 0, "a limit takes no slot"
+        other.rest(True)
+        assert not ring.permit(2**40 + 4)
+        assert other.frames_through == 2**40 + 4
+        with other.at_work():
+            assert not ring.permit(5)
+        other.rest(False)
+        assert ring.permit(6)
+        ring.close()
+        other.close()
+
     def test_nothing_is_left_in_the_file_system_or_open(self):
         def files():
             """Those in memory that have a name; semaphores are other tests' that run beside."""
