@@ -15,6 +15,7 @@ import logging
 import re
 from array import array
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -61,27 +62,28 @@ def pack(source: str, figures: Sequence[str], columns: Mapping[str, Any]) -> byt
     What is in a row is a number, a list of numbers, or an array of bytes.
     """
     kinds: list[tuple[str, Any]] = []
-    floats, arrays = array("d"), []
+    floats = array("d")
+    parts: list[Any] = []
     for name, (value,) in columns.items():
         if isinstance(value, np.ndarray):
             if value.dtype != np.uint8:
                 raise TypeError(f"column {name!r} must have the dtype uint8, not {value.dtype}")
             kinds.append((name, value.shape))
-            arrays.append(np.ascontiguousarray(value))
+            parts += [np.ascontiguousarray(value), bytes(-value.nbytes % ALIGNED)]
         elif isinstance(value, list):
             kinds.append((name, len(value)))
             floats.extend(value)
         else:
             kinds.append((name, None))
             floats.append(value)
+    return b"".join((_head(source, tuple(figures), tuple(kinds)), np.asarray(floats, "<f8").tobytes(), *parts))
+
+
+@lru_cache(maxsize=256)
+def _head(source: str, figures: tuple[str, ...], kinds: tuple[tuple[str, Any], ...]) -> bytes:
+    """What a message begins with, the same for all frames of a source until its pictures have another size."""
     head = json.dumps({"source": source, "figures": figures, "columns": kinds}).encode()
-    parts: list[Any] = [_filled(MARK + len(head).to_bytes(4, "little") + head), np.asarray(floats, "<f8").tobytes()]
-    parts += [_filled(one.tobytes()) for one in arrays]
-    return b"".join(parts)
-
-
-def _filled(part: bytes) -> bytes:
-    """`part`, filled up to a multiple of ALIGNED bytes."""
+    part = MARK + len(head).to_bytes(4, "little") + head
     return part + bytes(-len(part) % ALIGNED)
 
 

@@ -218,7 +218,7 @@ class LabTab:
         self._warning = kind
 
     def _delivered(self, delivered: Delivered) -> None:
-        self.readout.on_frame(delivered.timed)
+        self.readout.on_painted(delivered.timing)
 
     def _event(self, event: Any) -> None:
         if not self.controls.on_event(event):

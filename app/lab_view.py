@@ -24,6 +24,7 @@ from compute.backends import preferred
 from compute.frames import Frame
 from compute.lab import Lab
 from compute.labs import LABS, labs, outside
+from compute.measure.timing import Timing
 from compute.own.code_files import CodeFile
 
 log = logging.getLogger(__name__)
@@ -38,8 +39,8 @@ class ReadoutPanel(Protocol):
 
     panel: Any
 
-    def on_frame(self, frame: Frame) -> None:
-        """One painted frame, its timing complete with the delivery."""
+    def on_painted(self, timing: Timing) -> None:
+        """One painted frame's timing, complete with the delivery."""
 
     def tick(self) -> None:
         """Four times a second."""

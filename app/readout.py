@@ -36,13 +36,13 @@ from app.lean_plots import rewrite
 from app.stream import ignore
 from app.theme import ASSETS, LIGHT, colours, html_pane, keep_type, stylesheet
 from compute.backends import backend
-from compute.frames import Frame
 from compute.measure.comparison import Comparison
 from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.records import Recorded, library
 from compute.measure.rules import Fact
 from compute.measure.statistics import Measurement, Spread, Window
+from compute.measure.timing import Timing
 from compute.measure.verdict import Verdict, shared_results, why_slower
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ class Readout:
 
     # -- what the page calls
 
-    def on_frame(self, frame: Frame) -> None:
-        """One painted frame, its timing complete with the delivery."""
-        self._window.add(frame.timing)
+    def on_painted(self, timing: Timing) -> None:
+        """One painted frame's timing, complete with the delivery."""
+        self._window.add(timing)
         if self._comparison:
             self._comparison.follow(self._session.confirmed)  # other values may have come since the last tick
-            self._comparison.record_live(frame.timing)
-        if not frame.timing.first_call:
-            self._fresh.append(frame.timing.step_seconds if self._stepwise else frame.timing.compute)
+            self._comparison.record_live(timing)
+        if not timing.first_call:
+            self._fresh.append(timing.step_seconds if self._stepwise else timing.compute)
 
     def tick(self) -> None:
         """Four times a second: go on comparing, add to the history, and every REDRAW seconds write the text."""

@@ -40,6 +40,7 @@ from app.stream import Delivered, FrameGate, ignore
 from app.tab_recording import TabRecording
 from compute.backends import backend
 from compute.engine import Checkpoint, LabHandle, messages
+from compute.engine.api import KeptUnion
 from compute.frames import Frame
 from compute.lab import Lab
 
@@ -124,7 +125,7 @@ class FellBack(messages.Event):
 class Values(Mapping[str, Any]):
     """Every parameter of the lab with the value that it has or was asked to have; always the present ones."""
 
-    def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, read: Callable[[], Mapping[str, Any]]) -> None:
         self._read = read
 
     def __getitem__(self, name: str) -> Any:
@@ -196,6 +197,7 @@ class Session(param.Parameterized):
         self._loop = builder().loop()
         self.gate = FrameGate(self._send, self._permit, self._schedule, self._confirm, self._painted)
         self._first = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
+        self._asked, self._applied = KeptUnion(), KeptUnion()
         self._handle: LabHandle | None = None  # of the lab that is shown
         self._key = self._keys = 0  # which lab's events are which: each that is opened has a number
         self._target = ""  # the engine of the lab that is shown
@@ -241,13 +243,13 @@ class Session(param.Parameterized):
         return HOST if chosen.device == HOST else f"{chosen.device}:{values['device_index']}"
 
     def _all_values(self) -> dict[str, Any]:
-        values = self._first | self._handle.values if self._handle is not None else dict(self._first)
+        asked = self._asked.of(self._first, *([self._handle.values] if self._handle is not None else []))
         if isinstance(self.state, Moving):
-            values |= self.state.cause | self.state.wanted
-        return values
+            return {**asked, **self.state.cause, **self.state.wanted}
+        return asked
 
     def _confirmed_values(self) -> dict[str, Any]:
-        return self._first | self._handle.confirmed if self._handle is not None else dict(self._first)
+        return self._applied.of(self._first, *([self._handle.confirmed] if self._handle is not None else []))
 
     # -- life
 
@@ -337,7 +339,7 @@ class Session(param.Parameterized):
             return
         self.answered = False
         if self._handle is None:
-            self._first |= changed
+            self._first = self._first | changed
         elif isinstance(self.state, Moving):
             self._change_moving(self.state, changed, self.engine_for(now | changed))
         elif self.engine_for(now | changed) != self._target:

@@ -39,7 +39,7 @@ from bokeh.plotting import figure
 from app import frame_channel
 from app.bokeh_messages import keep_data
 from compute.frames import Frame
-from compute.measure.timing import Span
+from compute.measure.timing import Span, Timing
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -69,11 +69,11 @@ class Delivered:
     at: float = math.nan
 
     @property
-    def timed(self) -> Frame:
-        """The frame with its timing completed by the delivery."""
+    def timing(self) -> Timing:
+        """The frame's timing, completed by the delivery."""
         timing = self.frame.timing
         spans = (*timing.spans, Span("delivery", self.at, self.seconds))
-        return replace(self.frame, timing=replace(timing, delivery=self.seconds, spans=spans))
+        return replace(timing, delivery=self.seconds, spans=spans)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def shown(lab, **values):
     made.tick()
     made._drawn_at -= 2 * readout.REDRAW
     for _ in range(3):
-        made.on_frame(Frame({}, {}, TIMING))
+        made.on_painted(TIMING)
     made.tick()
     text = made._text.object + made._live.object
     label = made.history.figure.yaxis[0].axis_label
@@ -85,11 +85,11 @@ def test_a_frame_counts_for_the_values_it_was_computed_with():
     made.tick()
     live, frame = Variant("cpu_numba"), Frame({}, {}, Timing("cpu_numba", "", 1, 8192**2, compute=0.1))
     former = made._comparison._timed_key(live)
-    made.on_frame(frame)
+    made.on_painted(frame.timing)
     known = made._comparison._results.get(former)
     assert known.timings[-1] == frame.timing
     made._session.confirmed["dtype"] = "float64"
-    made.on_frame(frame)
+    made.on_painted(frame.timing)
     assert made._comparison._results.get(former) == known
     assert made._comparison._taken(live).timings == ()
     made.close()
@@ -121,7 +121,7 @@ def test_what_is_folded_away_is_not_written_and_unfolding_it_shows_what_is_true_
 
     def frames(compute):
         """Some more frames, and the tick that would show them."""
-        made.on_frame(Frame({}, {}, replace(TIMING, compute=compute)))
+        made.on_painted(replace(TIMING, compute=compute))
         made._drawn_at -= 2 * readout.REDRAW
         made.tick()
 
@@ -200,9 +200,9 @@ def test_an_answer_for_the_first_number_is_taken_at_once(monkeypatch):
 
 def test_a_first_call_is_in_no_history():
     made = Readout(session(Mandelbrot))
-    made.on_frame(Frame({}, {}, replace(TIMING, first_call=True)))
+    made.on_painted(replace(TIMING, first_call=True))
     assert made._fresh == []
-    made.on_frame(Frame({}, {}, TIMING))
+    made.on_painted(TIMING)
     assert made._fresh == [4e-3]
 
 
@@ -228,7 +228,7 @@ def test_a_pause_is_a_gap_in_the_history():
     def ticks(count, frames):
         for _ in range(count):
             for _ in range(frames):
-                made.on_frame(Frame({}, {}, TIMING))
+                made.on_painted(TIMING)
             made.tick()
         return list(made._history_values())
 

@@ -60,7 +60,7 @@ def shown(measured):
     frames, samples = measured
     window = Window()
     for frame in frames:  # each was under way for 3 ms, and they were so all at once
-        window.add(Delivered(frame, 3e-3, 1e-3, frame.timing.spans[-1].ended + 4e-3).timed.timing)
+        window.add(Delivered(frame, 3e-3, 1e-3, frame.timing.spans[-1].ended + 4e-3).timing)
     agreement = Agreement(1e-8, 1e-6, "equal", "")
     numpy = Standing(Variant("cpu_numpy"), Measurement.of(samples), agreement, "", samples)
     twice = tuple(replace(timing, backend="cpu_numba", compute=timing.compute / 2) for timing in samples)

@@ -27,7 +27,6 @@ from app.session import Session
 from app.theme import ASSETS, stylesheet
 from compute import machine
 from compute.engine.messages import SnapshotTaken
-from compute.frames import Frame
 from compute.labs.crossover.benchmark import record_of
 from compute.labs.crossover.finding import FAR, Finding, TimeCurve
 from compute.labs.crossover.results import results_of
@@ -35,6 +34,7 @@ from compute.measure import exports
 from compute.measure.case import Results
 from compute.measure.exports import Series, series_of_bench
 from compute.measure.statistics import Spread
+from compute.measure.timing import Timing
 
 DECADES = 6.0  # of the bars
 TITLE = "Not measured yet"
@@ -57,7 +57,7 @@ class CrossoverReadout:
         self.panel = pn.Column(*parts, sizing_mode="stretch_width", margin=(8, 16))
         self.tick()
 
-    def on_frame(self, frame: Frame) -> None:
+    def on_painted(self, timing: Timing) -> None:
         """A painted frame: `tick` writes what it says."""
 
     def on_event(self, event: Any) -> None:
