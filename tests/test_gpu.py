@@ -147,6 +147,31 @@ def test_launching_allocates_nothing(cupy):
     assert library.get_default_memory_pool().used_bytes() == used
 
 
+def test_copies_to_the_host_are_apart_and_of_what_was_there_when_they_were_asked_for(gpu):
+    device, _, _ = gpu
+    random = np.random.default_rng(3)
+    kinds = [((97, 211), np.uint8), ((4,), np.float64), ((1, 1), np.float64), ((97, 211), np.uint8), ((1, 3), "f4")]
+    first = [(255 * random.random(shape)).astype(dtype) for shape, dtype in kinds]
+    arrays = [device.upload(host) for host in first]
+    waiting = [device.fetch(array) for array in arrays]
+    second = [host[::-1].copy() for host in first]
+    for host, array in zip(second, arrays, strict=True):
+        device.write(host, array)
+    later = [device.fetch(array) for array in arrays]
+    taken = [wait() for wait in waiting[::-1]][::-1]
+    again = [device.fetch(array) for array in arrays]  # into the memory that the first came by
+    got = [*taken, *(wait() for wait in (*later, *again))]
+    for copy, truth in zip(got, [*first, *second, *second], strict=True):
+        assert copy.dtype == truth.dtype
+        np.testing.assert_array_equal(copy, truth)
+
+
+def test_a_copy_of_every_other_column_is_of_these(cupy):
+    device, _ = cupy
+    host = np.random.default_rng(4).random((30, 50))
+    np.testing.assert_array_equal(device.fetch(device.upload(host)[:, ::2])(), host[:, ::2])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_survey_of_a_large_field_with_holes(gpu, dtype):
     device, _, raster = gpu

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import import_module
 from math import nan
 from types import ModuleType
@@ -66,6 +67,7 @@ class HeatBalance:
         return (total - self.start) / self.scale if self.start is not None and self.scale > 0 else nan
 
 
+@lru_cache(maxsize=64)
 def _together(devices: str, backend: str) -> tuple[int, ...]:
     """The numbers of the GPUs that share the grid; () where one device has all of it."""
     if not devices:
@@ -76,6 +78,7 @@ def _together(devices: str, backend: str) -> tuple[int, ...]:
     return numbers if backend in TOGETHER else ()
 
 
+@lru_cache(maxsize=64)
 def _kernels(chosen: Backend, together: tuple[int, ...]) -> ModuleType:
     """The kernels of a backend for one device, or for several GPUs."""
     own = chosen.kernels(Diffusion.PACKAGE)

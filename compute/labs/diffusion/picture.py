@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
+from functools import lru_cache
 from math import isfinite, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,12 +95,18 @@ def _notes(lab: Diffusion, image: LoadedImage | None) -> dict[str, str]:
         "run": lab.run,
         "image": image.fingerprint if image else "",
         "kept": " ".join(map(str, astuple(image.kept(lab.ny, lab.nx)))) if image else "",
-        "initial": json.dumps({name: getattr(lab, name) for name in lab.INITIAL}),
+        "initial": _as_json(lab.INITIAL, tuple(getattr(lab, name) for name in lab.INITIAL)),
         "undo": lab.earlier.undo_words,
         "redo": lab.earlier.redo_words,
         "gone": lab.earlier.gone,
         "undone": lab.earlier.name,
     }
+
+
+@lru_cache(maxsize=256)
+def _as_json(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
+    """An object of these members; of each frame the same, so that it is written once."""
+    return json.dumps(dict(zip(names, values, strict=True)))
 
 
 def _queue_laplacian(lab: Diffusion) -> Callable[[], tuple[float, float]]:
