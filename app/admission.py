@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from app.page import Page
 
 
+CROWD = 8  # open pages for each of which another moment passes between two refreshes of what follows no frame
+
+
 class SessionLimiter:
     """The engines of this process and the pages that use them."""
 
@@ -52,6 +55,11 @@ class SessionLimiter:
         self.limit = limit
         self.pages: dict[Page, str] = {}
         self._engines: EnginePool | None = None
+
+    @property
+    def crowding(self) -> int:
+        """How many times more seldom a page is refreshed than if it was alone: 1 for CROWD pages or fewer."""
+        return max(1, -(-len(self.pages) // CROWD))
 
     @property
     def engines(self) -> EnginePool:

@@ -50,6 +50,7 @@ def change_panel_and_bokeh() -> None:
     panel_workarounds.begin_housekeeping()
     bokeh_messages.send_at_once()
     bokeh_messages.give_up_dead_connections()
+    bokeh_messages.name_few_models()
     bokeh_messages.one_message_a_turn()
     bokeh_messages.remember_what_is_unsent()
     bokeh_messages.pull_beside(builder())

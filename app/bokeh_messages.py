@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
+from bokeh import protocol
 from bokeh.core.property.descriptors import UnsetValueError
 from bokeh.core.serialization import Deserializer, Serializer, UnknownReferenceError
 from bokeh.document import Document
@@ -190,6 +191,24 @@ def patch(events: list[DocumentPatchedEvent]) -> Message[Any]:
     message: Message[Any] = patch_doc(patch_doc.create_header(), {}, content)
     message.add_buffers(*serializer.buffers)
     return message
+
+
+class LeanPatch(patch_doc):
+    """Bokeh's message of changes, made by `patch`."""
+
+    @classmethod
+    def create(cls, events: list[DocumentPatchedEvent], **metadata: Any) -> Message[Any]:  # type: ignore[override]
+        """Return the message; ValueError without events, or for those of several documents."""
+        if len({event.document for event in events}) != 1:
+            raise ValueError("a message of changes must have some, all of one document")
+        message = patch(events)
+        message.metadata.update(metadata)
+        return message
+
+
+def name_few_models() -> None:
+    """Have those messages be such, too, that Panel makes by itself of what a component changes."""
+    protocol.SPEC["PATCH-DOC"] = LeanPatch
 
 
 def one_message_a_turn() -> None:

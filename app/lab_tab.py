@@ -91,7 +91,6 @@ class StatusBar:
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
 LEAST_VIEW = (200, 160)  # px of width and height of a view: what is cut off in a smaller window can be scrolled to
 TICK = 250  # ms between refreshes of status, curves and readout
-CROWD = 8  # open pages for each of which another TICK passes between two refreshes
 
 
 class LabTab:
@@ -197,7 +196,7 @@ class LabTab:
         if not self._shown or not self._visible:
             return
         self._passed += 1
-        if self._passed * CROWD < len(session_limiter().pages):
+        if self._passed < session_limiter().crowding:
             return
         self._passed = 0
         with changed_together(self.session.document):

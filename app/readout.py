@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from compute.engine import LabHandle
 
 
-REDRAW = 1.0  # seconds between two versions of the text: numbers that flicker cannot be read
+REDRAW = 1.0  # seconds between two versions of the text, times `crowding`: numbers that flicker cannot be read
 AT_WORK = ("running", "paused")  # states of a session in which something may be measured for it
 
 
@@ -132,7 +132,7 @@ class Readout:
         """Write the text if the verdict is another one, or if REDRAW has passed."""
         verdict = self._comparison.verdict() if self._comparison else None
         state = verdict.state if verdict else ""
-        if state != self._state or now - self._drawn_at >= REDRAW:
+        if state != self._state or now - self._drawn_at >= REDRAW * session_limiter().crowding:
             self._state, self._drawn_at = state, now
             self._draw(verdict)
 

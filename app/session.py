@@ -465,9 +465,10 @@ class Session(param.Parameterized):
 
     def _send(self, number: int, frame: Frame) -> None:
         self.latest, self.answered = frame, True
-        if not isinstance(self.state, Moving):
+        state = self.state
+        if self.busy and not isinstance(state, Moving):
             self.busy = ""
-        if isinstance(self.state, Opening):
+        if isinstance(state, Opening):
             self.state = Live()
         self.on_frame(number, frame)
 

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf, nan
 from typing import Any, Literal, Protocol
 
@@ -129,6 +130,22 @@ class TakenTimings:
         if len(self.timings) > 2:
             return self.samples
         return tuple(timing for timing in self.timings[1:] if timing.compute >= ALONE)
+
+    @cached_property
+    def told(self) -> tuple[Timing, ...]:
+        """The first call and what is telling, all with the cells of the newest; () before anything is.
+
+        What a picture takes may differ a little from run to run.
+        """
+        if not (telling := self.telling):
+            return ()
+        cells, variant = telling[-1].cells, telling[-1].variant
+        return tuple(replace(timing, cells=cells, variant=variant) for timing in (*self.timings[:1], *telling))
+
+    @cached_property
+    def measurement(self) -> Measurement | None:
+        """What is told of them, found once for all sessions that show it; None before anything is."""
+        return Measurement.of(list(self.told)) if self.told else None
 
     @property
     def warm(self) -> list[float]:
@@ -464,10 +481,9 @@ class Comparison:
         agreement = self._results.get(self._checked_key(variant))
         taken = self._taken(variant)
         right = agreement is not None and agreement.agrees
-        timings = _alike([*taken.timings[:1], *taken.telling]) if right and taken.telling else []
-        measurement = Measurement.of(timings) if timings else None
+        shown = taken if right else TakenTimings()
         doing = self._doing if self._job is not None and (self._queued or self._job.key[2] == variant) else ""
-        return Standing(variant, measurement, agreement, self._note(variant), tuple(timings), doing)
+        return Standing(variant, shown.measurement, agreement, self._note(variant), shown.told, doing)
 
     def _taken(self, variant: Variant) -> TakenTimings:
         return self._results.get(self._timed_key(variant)) or TakenTimings()
@@ -522,8 +538,3 @@ class Comparison:
 def _frozen(value: Any) -> Any:
     """A parameter's value as a part of a key."""
     return tuple(sorted(value.items())) if isinstance(value, Mapping) else value
-
-
-def _alike(timings: list[Timing]) -> list[Timing]:
-    """The same timings, all with the cells of the newest: what a picture takes may differ a little from run to run."""
-    return [replace(timing, cells=timings[-1].cells, variant=timings[-1].variant) for timing in timings]

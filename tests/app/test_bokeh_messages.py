@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bokeh import protocol
 from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent
+from bokeh.document.models import DocumentModelManager
 from bokeh.models import BoxAnnotation, Column, ColumnDataSource, Div, Range1d
 from bokeh.plotting import figure
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 
-from app.bokeh_messages import patch, remember_what_is_unsent
+from app.bokeh_messages import name_few_models, patch, remember_what_is_unsent
 
 CHANGES = """
 import asyncio, json, socket
@@ -107,7 +109,7 @@ def plain(message: Message[Any]) -> Any:
     return found.sub(lambda text: f"model {numbers.setdefault(text[1], len(numbers))}", message.content_json)
 
 
-def test_a_patch_is_bokehs_own_message() -> None:
+def test_a_patch_is_bokehs_own_message(monkeypatch) -> None:
     """Known models are references, new ones are whole once, then references: as with Bokeh's table of all models."""
 
     def changed(build: Callable[[list[DocumentPatchedEvent]], Message[Any]]) -> list[Any]:
@@ -130,6 +132,11 @@ def test_a_patch_is_bokehs_own_message() -> None:
         return [*told, plain(build(events))]
 
     assert changed(patch) == changed(patch_doc.create)
+    monkeypatch.setitem(protocol.SPEC, "PATCH-DOC", patch_doc)
+    name_few_models()
+    expected = changed(patch_doc.create)
+    monkeypatch.setattr(DocumentModelManager, "synced_references", property(lambda models: pytest.fail("all of them")))
+    assert changed(lambda events: protocol.Protocol().create("PATCH-DOC", events)) == expected
 
 
 def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something_meanwhile(monkeypatch) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from app import readout
+from app.admission import session_limiter
 from app.readout import Readout
 from compute.backends import backend
 from compute.frames import Frame
@@ -179,7 +180,7 @@ def test_an_answer_for_the_first_number_is_taken_at_once(monkeypatch):
     """Others wait for the next tick, which comes four times a second."""
     opened, soon = [], []
     engines = SimpleNamespace(get=lambda name: SimpleNamespace(open=lambda kind, values, heard: opened.append(heard)))
-    monkeypatch.setattr("app.readout.session_limiter", lambda: SimpleNamespace(engines=engines))
+    monkeypatch.setattr("app.readout.session_limiter", lambda: SimpleNamespace(crowding=1, engines=engines))
     made = Readout(SimpleNamespace(**(vars(session(Mandelbrot)) | {"later": soon.append})))
     ticks, heard = [], []
     made._comparison = SimpleNamespace(for_first_estimate=True, verdict=lambda: None, let_go=lambda: None)
@@ -242,3 +243,17 @@ def test_a_pause_is_a_gap_in_the_history():
     assert np.isfinite(values).tolist() == [True] * 3 + [False] + [True] * 2
     assert made.history.figure.y_range.end > 0
     made.close()
+
+
+@pytest.mark.parametrize(("pages", "seconds"), [(1, 1), (8, 1), (40, 5)])
+def test_the_text_is_written_more_seldom_the_more_pages_are_open(monkeypatch, pages, seconds):
+    monkeypatch.setattr(session_limiter(), "pages", dict.fromkeys(range(pages), ""))
+    now, drawn = [100.0], []
+    monkeypatch.setattr(readout.time, "monotonic", lambda: now[0])
+    made = Readout(session(Diffusion))
+    monkeypatch.setattr(made, "_draw", drawn.append)
+    for _ in range(4 * 10):
+        made.tick()
+        now[0] += 0.25
+    made.close()
+    assert len(drawn) == 10 // seconds

@@ -695,6 +695,16 @@ def test_a_long_step_by_itself_is_an_estimate():
     assert taken.with_more([timed(1, 9.0, first_call=True), short], 1.0).telling == (short,)
 
 
+def test_what_is_told_of_timings_is_found_once_for_all_who_show_it():
+    first, long, newest = timed(1, 9.0, first_call=True), timed(1, 0.5), replace(timed(1, 0.4), cells=90)
+    taken = TakenTimings((first, long, newest), 0.0)
+    assert [timing.cells for timing in taken.told] == [90, 90]  # a picture may take a little more or less
+    assert (taken.told[0].compute, taken.told[1].compute) == (9.0, 0.4)
+    assert taken.measurement is taken.measurement
+    assert taken.measurement.step.median == 0.4
+    assert (TakenTimings().told, TakenTimings().measurement) == ((), None)
+
+
 def test_the_first_values_are_asked_about_at_once_and_changed_ones_when_they_are_calm():
     bench = Bench(answer=False)
     bench.comparison.tick()
