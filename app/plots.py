@@ -63,6 +63,7 @@ def palette(name: str, reverse: bool = False) -> list[str]:
 
 BAR_SLACK = 0.01  # the colour bar follows once its limits moved by this part of their span
 BAR_HEIGHT = 12  # px
+BAR_ROOM = {False: 52, True: 68}  # px of height that the bar takes with its title and numbers; in presenter mode
 BORDERS = {  # px around a picture, for axes with titles and a colour bar with one; by presenter mode
     False: {"min_border_left": 66, "min_border_right": 18, "min_border_top": 8, "min_border_bottom": 112},
     True: {"min_border_left": 84, "min_border_right": 20, "min_border_top": 8, "min_border_bottom": 146},
@@ -74,9 +75,15 @@ APART: dict[str, Any] = {
 CELLS = ("x [cells]", "y [cells]")
 
 
-def around(presenter: bool) -> tuple[int, int]:
-    """Return the px that a figure is wider and higher than its picture."""
+def borders(presenter: bool, bar: bool = True) -> dict[str, int]:
+    """Return a figure's least borders in px; bar: whether it has its colour bar."""
     border = BORDERS[presenter]
+    return border if bar else {**border, "min_border_bottom": border["min_border_bottom"] - BAR_ROOM[presenter]}
+
+
+def around(presenter: bool, bar: bool = True) -> tuple[int, int]:
+    """Return the px that a figure is wider and higher than its picture; bar: whether it has its colour bar."""
+    border = borders(presenter, bar)
     wider = border["min_border_left"] + border["min_border_right"]
     return wider, border["min_border_top"] + border["min_border_bottom"]
 
@@ -121,6 +128,7 @@ class ImagePlot:
             sizing_mode="fixed",
             **{"name": f"picture {column}", "tools": [], **BORDERS[False], **options},
         )
+        self.bar: ColorBar | None = None
         self.figure.toolbar.logo = None
         self.figure.grid.visible = False
         self.figure.outline_line_color = None
@@ -140,6 +148,7 @@ class ImagePlot:
         }  # fmt: skip
         bar = ColorBar(color_mapper=values, ticker=ticker, **style, **options)
         self.figure.add_layout(bar, "below")
+        self.bar = bar
         keep_type(self.figure)
         return bar
 
@@ -147,10 +156,12 @@ class ImagePlot:
         """Give the axes their titles, with units."""
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = x, y
 
-    def resize(self, width: int, height: int, presenter: bool = False) -> None:
-        """Set the size of the picture itself, without axes and bar, in px."""
-        more = around(presenter)
-        outer = {"width": width + more[0], "height": height + more[1], **BORDERS[presenter]}
+    def resize(self, width: int, height: int, presenter: bool = False, bar: bool = True) -> None:
+        """Set the size of the picture itself, without axes and bar, in px; bar: whether the colour bar is shown."""
+        more = around(presenter, bar)
+        outer = {"width": width + more[0], "height": height + more[1], **borders(presenter, bar)}
+        if self.bar is not None:
+            self.bar.visible = bar
         self.figure.update(frame_width=width, frame_height=height, **outer)
         for axis, length in ((self.figure.xaxis[0], width), (self.figure.yaxis[0], height)):
             if isinstance(axis.ticker, BasicTicker):  # a deep view has a ticker of its own

@@ -7,7 +7,7 @@ import pytest
 from compute.export.link import NAME, packed
 from compute.export.scene import Scene
 from tests.browser.lab_page import OPENING
-from tests.browser.layout import comes, plots
+from tests.browser.layout import comes, faults, plots
 
 PHONE, TINY = (390, 844), (320, 240)
 ZOOMED = (853, 480)  # a projector of 1280 x 720 at 150 %
@@ -51,3 +51,42 @@ def test_each_lab_begins_whose_tab_is_chosen_in_a_small_window(lasting, server, 
     page.close()
     lasting.pages.remove(page)
     lasting.complain(allowed_errors)
+
+
+# The longest that the bar may say, as HTML of ours; the bar's height then, in px.
+SAY = """(words) => { const nodes = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
+    nodes.push(node);
+    if (node.shadowRoot) walk(node.shadowRoot);
+  } };
+  walk(document);
+  nodes.find((node) => node.matches('.bar .said')).innerHTML = words;
+  return nodes.find((node) => node.matches('.bar')).getBoundingClientRect().height; }"""
+SLOWER = "<div class='headline cpu'><b class='slower'>3.33×<small> slower</small></b><span>Numba than NumPy</span></div>"
+TURNED, ONE_LINE = (844, 390), 60  # px of a phone that is turned, and of height that a bar of one line has at most
+
+
+def test_a_phone_that_is_turned_shows_every_lab_in_whole(lasting, server, allowed_errors):
+    """In presenter mode, too, whose bar has two lines; elsewhere it has one, whatever it says."""
+    page, wrong = lasting(), {}
+    page.set_viewport_size({"width": TURNED[0], "height": TURNED[1]})
+    page.goto(server.url)
+    page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * OPENING)
+    for title in ("Diffusion", "Mandelbrot", "L-curve", "Crossover"):
+        page.get_by_role("tab", name=title).click()
+        page.locator(f"[role=tab][aria-selected=true]:has-text('{title}')").wait_for()
+        assert comes(page, lambda title=title: page.locator(".plot-words").filter(has_text=title).count() > 0)
+        if (high := page.evaluate(SAY, SLOWER)) > ONE_LINE:
+            wrong[title, "bar"] = high
+        if found := faults(page):
+            wrong[title] = found
+        page.evaluate("document.activeElement?.blur?.()")
+        page.keyboard.press("p")
+        page.get_by_role("toolbar").get_by_role("button", name="Freeze").wait_for()
+        if found := faults(page):
+            wrong[title, "presented"] = found
+        page.keyboard.press("p")
+        page.get_by_role("toolbar").get_by_role("button", name="Freeze").wait_for(state="hidden")
+    page.close()
+    lasting.pages.remove(page)
+    lasting.complain(allowed_errors)
+    assert wrong == {}

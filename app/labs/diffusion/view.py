@@ -30,7 +30,8 @@ PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
 CURVE_TITLES = ("Profile on the section line", "At the probe")
 CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
 BESIDE = 300  # px at least of the curves where they stand beside the pictures
-SMALLEST = 128  # px
+SMALLEST = 128  # px of a picture; in a lower window its colour bar is left out
+LOWEST = 96  # px of a picture without one
 WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
 PHONE = 480  # px of width below which a picture stands alone
 WORTH = 1.25  # pictures may be this much larger without curves before those are left out
@@ -45,13 +46,14 @@ class Placement:
     """One way to place pictures and curves.
 
     shown: names of the pictures; beside: whether the curves stand beside them; size: (width, height) in px of each
-    picture; curve_height: px of a curve, 0 where there is no room for any.
+    picture; curve_height: px of a curve, 0 where there is no room for any; bar: whether there is room for colour bars.
     """
 
     shown: Sequence[str]
     beside: bool
     size: Size
     curve_height: int
+    bar: bool
 
 
 class DiffusionView(LabView):
@@ -155,7 +157,7 @@ class DiffusionView(LabView):
             column.visible = self.pictures.plots[name].figure.visible = name in best.shown
         self._curves.visible = self._with_curves and best.curve_height > 0
         for name, plot in self.pictures.plots.items():
-            plot.resize(*best.size, self.presenter)
+            plot.resize(*best.size, self.presenter, best.bar)
             self._panes[name].param.update(width=plot.figure.width, height=plot.figure.height)
         self._place_curves(best)
         width, height = best.size
@@ -168,7 +170,7 @@ class DiffusionView(LabView):
         all_of_them = width - pictures - 1 if best.beside else width
         each = all_of_them if best.beside else width // 2
         self.panel.param.update(width=width, height=self.size[1])
-        high = best.size[1] + around(self.presenter)[1] + HEADING + GRID
+        high = best.size[1] + around(self.presenter, best.bar)[1] + HEADING + GRID
         self._row.param.update(width=pictures if best.beside else width, height=high)
         for column in self._columns.values():
             column.param.update(width=self._row.width // len(best.shown), height=high - GRID)
@@ -183,18 +185,19 @@ class DiffusionView(LabView):
         """Where everything would be with these pictures, and with the curves beside or below them."""
         ny, nx = self.shape
         width, height = self.size
-        more_x, more_y = around(self.presenter)
+        bar = height - around(self.presenter)[1] - HEADING - GRID >= SMALLEST
+        more_x, more_y = around(self.presenter, bar)
         curves_x, curves_y = (BESIDE, 0) if beside else (0, CURVE_HEIGHT + HEADING)
         curves = self._with_curves and not self.alone and width >= PHONE
         least_x = len(shown) * (SMALLEST + more_x + GRID) if beside else SMALLEST
         if not curves or height - more_y - HEADING - curves_y < SMALLEST or width - curves_x < least_x:
             curves, curves_x, curves_y = False, 0, 0
         room_x = max(SMALLEST, (width - curves_x) // len(shown) - more_x - GRID)
-        room_y = max(SMALLEST, height - more_y - HEADING - GRID - curves_y)
+        room_y = max(SMALLEST if bar else LOWEST, height - more_y - HEADING - GRID - curves_y)
         scale = min(room_x / nx, room_y / ny)
         size = max(1, round(nx * scale)), max(1, round(ny * scale))
         left = height // 2 - HEADING if beside else height - size[1] - more_y - 2 * HEADING - GRID
-        return Placement(shown, beside and curves, size, min(left, CURVE_HEIGHT_MOST) if curves else 0)
+        return Placement(shown, beside and curves, size, min(left, CURVE_HEIGHT_MOST) if curves else 0, bar)
 
     def _ask_soon(self) -> None:
         """Ask for the region that the axes show, once they have come to rest."""

@@ -52,6 +52,7 @@ class LCurveView(LabView):
         super().__init__(session, size)
         self.notation = LambdaNotation()
         self._axes: tuple[Any, ...] = ()
+        self._brief = False  # whether the line above the curve says the λ alone
         self.on_picked: Callable[[float | None], object] = lambda lam: None  # None: the rule's λ is taken again
         self.picked = PickedLambda()
         self.plot = LCurvePlot(session.document, self.pick)
@@ -84,13 +85,14 @@ class LCurveView(LabView):
     def arrange(self) -> None:
         """Give the curve its share of the room: the linked views stand below it, or in a low window at its right.
 
-        A narrow window has no room for the list of rules, a low one none for a choice of views.
+        A narrow window has no room for the list of rules, a low one none for a choice of views. Where the lines of
+        text above the curve would leave it less than it needs, there is one, which says the λ and whose it is.
         """
         width, height = self.size
         presenter, low, narrow = self.presenter, self._low, self.alone or width < NARROW
-        title = TITLE_HIGH[presenter] * next(
-            n for n, least in TITLE_LINES.items() if width >= least * (1 + 0.4 * presenter)
-        )
+        lines = next(n for n, least in TITLE_LINES.items() if width >= least * (1 + 0.4 * presenter))
+        self._brief = lines > 1 and height - lines * TITLE_HIGH[presenter] - GRID < LEAST
+        title = TITLE_HIGH[presenter] * (1 if self._brief else lines)
         self.panel.param.update(width=width, height=self.size[1])
         self.title.param.update(width=width, height=title)
         height -= title + GRID
@@ -125,6 +127,8 @@ class LCurveView(LabView):
         if areas != self._areas:
             self._areas = areas
             self.panel.styles = {**GRID_STYLE, "grid-template-areas": areas}
+        if self.session.latest is not None:
+            self._say(self.session.latest)
 
     @property
     def _low(self) -> bool:
@@ -209,7 +213,7 @@ class LCurveView(LabView):
         self._say(frame)
 
     def _say(self, frame: Frame) -> None:
-        html = title(frame, self.notation)
+        html = title(frame, self.notation, self._brief)
         if html != self.title.object:
             self.title.object = html
 
@@ -239,14 +243,16 @@ def rules_of(frame: Frame) -> dict[str, float]:
     return {name: frame.facts.get(name, nan) for name in RULES}
 
 
-def title(frame: Frame, notation: LambdaNotation) -> str:
-    """Return the λ that is shown, whose it is, and the norms there, as HTML."""
+def title(frame: Frame, notation: LambdaNotation, brief: bool = False) -> str:
+    """Return the λ that is shown, whose it is, and the norms there, as HTML; brief: without those and the equation."""
     facts = frame.facts
     rule = next((name for name in RULES if RULES[name].title == frame.notes.get("shown")), "")
     whose = (
         f"rule {RULE_NUMBERS[rule]}: {RULES[rule].title}" if rule else frame.notes.get("shown", "").rpartition(": ")[2]
     )
     items = [f"<b class='lam'>{notation.words(facts['lam'])}</b> {escape(whose)}"]
+    if brief:
+        return f"<div class='chosen'><span>{items[0]}</span></div>"
     items += [f"‖Ax − b‖ <b>{short(facts['residual'])}</b>", f"‖x‖ <b>{short(facts['solution'])}</b>"]
     if isfinite(facts["error"]):
         items.append(f"error of x <b>{short(100 * facts['error'])} %</b>")
