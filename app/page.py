@@ -25,7 +25,7 @@ from app.builder import builder
 from app.code_panel import CodePanel
 from app.export.card import ExportCard
 from app.export.restore import asked_for, scene_in
-from app.lab_tab import ACROSS, HEADER, READOUT, SIDEBAR, STATUS, LabTab, view_size
+from app.lab_tab import ACROSS, HEADER, LEAST_VIEW, PADDING, READOUT, SIDEBAR, STATUS, LabTab, view_size
 from app.lab_view import Size, labs_with_tabs
 from app.markup import filled
 from app.notices import Notices
@@ -52,7 +52,10 @@ HEAD = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("head.ht
 TEMPLATE = _env.from_string("{% extends base %}\n" + HEAD)  # compiled once: of a text Panel does so with every page
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
-STORY_ROOM = 700  # px of it from which the picture stands beside a story; in a narrower one the story lies over it
+# px of it from which the picture stands beside a story; narrower, the story is a sheet below the picture
+STORY_ROOM, STORY_ROOM_TURNED = 700, LEAST_VIEW[0] + READOUT + PADDING  # upright, and of a window wider than high
+STORY_SHEET = (0.28, 0.42)  # of the window's height: the least and the most that the sheet takes
+SQUARE = 1.08  # px of height for each of the window's width: a square picture with its title, axis and colour bar
 DIALOG = "MuiDialog-root"  # CSS class of a dialog, which closes at Escape by itself
 ROOM_FOR_LARGE = (600, 560)  # px of window size below which presenter mode keeps its type small, as in style.css
 WITHOUT_NAME = "@media (max-width: 1099px)"  # as for the wordmark in assets/style.css
@@ -95,6 +98,12 @@ OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture
         "& > main": {"marginLeft": "0 !important", "marginRight": "0 !important", "width": "100%"},
     },
     WITHOUT_NAME: {"& > header a:has(img.logo)": HIDDEN},
+    # the right column, while it holds nothing but a story below the picture: see static/stories.js
+    "& .contextbar[data-sheet]": {
+        "position": "fixed", "top": "auto", "bottom": "var(--bar-high, 0px)", "left": 0, "width": "100%",
+        "height": "var(--story-sheet)", "padding": "0 !important", "overflow": "hidden", "borderLeft": 0,
+        "& > .MuiToolbar-root, & > div:last-of-type": HIDDEN,  # the header's room, the readout
+    },
     "@media (max-width: 700px)": HEADER_SCROLLS,
 }
 WITHOUT_HEADER = {"& > header": HIDDEN, "& > main > div > .MuiToolbar-root": HIDDEN}  # nor the room below it
@@ -284,13 +293,28 @@ class Page:
     @property
     def _room(self) -> Size:
         """(width, height) in px of the main area."""
-        page, overlaid = self.template, self._window[0] < SIDE_ROOM
-        told = self.stories.open and self._window[0] >= STORY_ROOM
+        page, overlaid, sheet = self.template, self._window[0] < SIDE_ROOM, self._sheet
+        beside = page.contextbar_open and not sheet and (self.stories.open or not overlaid)
+        return view_size(self._window, page.sidebar_open and not overlaid, beside, self._below + sheet, self._above)
+
+    @property
+    def _sheet(self) -> int:
+        """Height in px of the sheet in which a story is told below the picture; 0 if none is told, or beside it."""
+        told = self.stories.open and self.template.contextbar_open
+        return story_sheet(self._window, self._above, self._below) if told else 0
+
+    @property
+    def _above(self) -> int:
+        """Height in px of the header."""
+        return HEADER if self.level == FULL else 0
+
+    @property
+    def _below(self) -> int:
+        """Height in px of the bars at the bottom."""
         below = self.bar.height_px if self.bar.mode else 0
         if self.bar.mode == STATEMENT or (not self.bar.mode and self.level != "none"):
             below += STATUS
-        bars = page.sidebar_open and not overlaid, page.contextbar_open and (told or not overlaid)
-        return view_size(self._window, *bars, below, HEADER if self.level == FULL else 0)
+        return below
 
     def _looked(self, visible: bool) -> None:
         """The browser's tab was hidden, or is seen again: nothing is written for nobody."""
@@ -302,6 +326,7 @@ class Page:
     def _arrange(self, *events: Any) -> None:
         """The room, the scheme or the type size has changed: the lab follows when all that goes with it has, too."""
         self.browser.dark = self.template.dark_theme
+        self.stories.card.sheet = self._sheet
         if self.current is not None:
             if not self.browser.presenter:
                 self.bar.show(self._bar_mode)
@@ -431,10 +456,11 @@ class Page:
         return self._current_tab()
 
     def make_room(self) -> None:
-        """A story is told, or no longer: its place is the right column, and its keys win over those of a lab."""
+        """A story is told, or no longer: its place is the right column's, and its keys win over those of a lab."""
         self._list_keys()
         roomy = not self.browser.presenter and self._roomy[1]
         self.template.contextbar_open = self.stories.open or roomy
+        self._arrange()  # the readout may have been open there
 
     def _list_keys(self) -> None:
         """Tell the browser which keys mean something now."""
@@ -686,3 +712,16 @@ def bar_mode(width: int, level: str, readout_open: bool) -> str:
 def bars_with_room(width: int) -> tuple[bool, bool]:
     """Whether a window of `width` px has room for the side bar, and for the readout too."""
     return width >= SIDE_ROOM, width >= READOUT_ROOM
+
+
+def story_sheet(window: Size, above: int, below: int) -> int:
+    """Height in px of the sheet in which a window tells a story below the picture; 0: it is told beside the picture.
+
+    window: its (width, height) in px; above, below: px of the bars there. The sheet leaves a square picture the room
+    in which it is as wide as the window, within STORY_SHEET.
+    """
+    width, height = window
+    if width >= STORY_ROOM or (width > height and width >= STORY_ROOM_TURNED):
+        return 0
+    least, most = (round(part * height) for part in STORY_SHEET)
+    return min(max(height - above - below - PADDING - round(SQUARE * width), least), most)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
 import panel_material_ui as pmui
+import param
 from bokeh.document import Document
 from msgspec import structs
 from panel.viewable import Viewable
@@ -58,7 +59,12 @@ class StoryPage(Protocol):
 
 
 class StoryCard(Card):
-    """The list of stories, or one step of a story, at the top of the right column; and the ring round what it means."""
+    """The list of stories, or one step of a story, and the ring round what it means.
+
+    It stands at the top of the right column, or alone in a sheet below the picture of a phone: see app/page.py.
+    """
+
+    sheet = param.Integer(default=0, doc="Height in px of the sheet below the picture; 0: it is in the right column.")
 
     _esm = card_script("stories.js")
 

@@ -5,6 +5,8 @@ const AREAS = {
 };
 
 const HEADER = 57, STATUS = 40;               // px of the bars over the page
+const CLOSING = 300;                          // ms until a column that is closed is out of the window
+const LOW = 480;                              // px of height of a window in which the story fills the column, as in stories.css
 const AIR = 6, ABOVE = 12;                    // px between a control and the ring round it; above it stands its label
 
 // The first element of the page that the test likes.
@@ -30,7 +32,9 @@ function control(node) {
   return around;
 }
 
-function target({ area, label }) {
+// small: whether the story leaves the readout no room, so that the bar at the bottom says what was measured.
+function target({ area, label }, small) {
+  if (area == 'readout' && small) return find((node) => node.matches('.bar .statement') && seen(node));
   if (area) return find((node) => node.matches(AREAS[area]) && seen(node));
   const found = label ? find(labelled(label)) : null;
   return found && control(found);
@@ -80,27 +84,32 @@ export function render({ model, el }) {
   let aimed = false;                        // whether what the step points at has been seen in the window
   const follow = () => {
     const { html, area, label } = model.content;
-    const node = html && (area || label) ? target({ area, label }) : null;
+    const small = model.sheet > 0 || innerHeight <= LOW;
+    const node = html && (area || label) ? target({ area, label }, small) : null;
     ring.style.display = node ? 'block' : 'none';
     if (!node) return;
     // what lies over the page at the bottom; the bar there lies over nothing that it holds, and does not scroll
-    const low = area == 'status' || node.closest('.bar') ? innerHeight : innerHeight - STATUS;
+    const low = area == 'status' || node.closest('.bar') ? innerHeight : model.sheet ? box(section).top : innerHeight - STATUS;
     if (label && !aimed) {                  // it may be below the fold, or in a group that is still opening
       aimed = box(node).top >= HEADER && box(node).bottom <= low;
       if (!aimed) node.scrollIntoView({ block: 'center' });
     }
     const { left, top, width, bottom } = box(node);
-    const above = area == 'readout' ? box(section).bottom : area == 'labs' ? top : HEADER;       // what lies over it
+    const above = area == 'readout' && !small ? box(section).bottom : area == 'labs' ? top : HEADER;       // what lies over it
     const air = label ? AIR : 0;
     const from = Math.max(top - (label ? ABOVE : 0), above), to = Math.min(bottom + air, low);
-    const side = Math.max(left - air, 0), wide = left + width + air - side;
+    const side = Math.max(left - air, 0), story = area == 'picture' && !model.sheet ? box(section).left : innerWidth;
+    const wide = Math.min(left + width + air, story) - side;
     Object.assign(ring.style, { left: `${side}px`, top: `${from}px`, width: `${wide}px`, height: `${Math.max(0, to - from)}px` });
   };
   let shown = '';                           // the step that was drawn last
   const draw = () => {
     const content = model.content, key = `${content.title} ${content.number}`;
     section.hidden = !content.stories && !content.html;
+    const read = key == shown ? section.querySelector('.text')?.scrollTop : 0;
     renew(section, ...(content.stories ? list(content) : content.html ? step(content) : []));
+    if (read) section.querySelector('.text').scrollTop = read;
+    readable();
     if (key != shown) {
       section.scrollIntoView({ block: 'start' });     // the column may have been scrolled
       aimed = false;
@@ -109,10 +118,33 @@ export function render({ model, el }) {
     follow();
     requestAnimationFrame(() => over(!section.hidden));
   };
+  // What is longer than its room is scrolled, also by the keyboard.
+  const readable = () => {
+    const long = section.querySelector('.text, ol');
+    if (long?.scrollHeight > long?.clientHeight + 1) long.tabIndex = 0;
+    else long?.removeAttribute('tabindex');
+  };
+  // In a sheet the column is as high as the sheet, and the bar below says what was measured only where a step means it.
+  let closing = null;
+  const place = () => {
+    const { sheet, content } = model, column = section.getRootNode().host?.closest('.contextbar'), root = document.documentElement.style;
+    root.setProperty('--statement', sheet && content.area != 'readout' ? 'none' : 'flex');
+    clearTimeout(closing);
+    if (sheet) {
+      root.setProperty('--story-sheet', `${sheet}px`);
+      if (column) column.dataset.sheet = '';
+    } else closing = setTimeout(() => delete column?.dataset.sheet, column?.checkVisibility({ visibilityProperty: true }) && section.hidden ? CLOSING : 0);
+    section.classList.toggle('sheet', sheet > 0);
+    readable();
+  };
   const [over, forget] = overPage(section, send({ do: 'close' }), true);     // a lecturer who leaves the full screen stays in it
   const timer = setInterval(() => { if (model.content.html) follow(); }, 500);
-  model.on('content', draw);
-  model.on('remove', () => { clearInterval(timer); ring.remove(); forget(); });
+  const sizes = new ResizeObserver(() => readable());
+  sizes.observe(section);
+  model.on('content', () => { draw(); place(); });
+  model.on('sheet', () => { place(); follow(); });
+  model.on('remove', () => { clearInterval(timer); clearTimeout(closing); sizes.disconnect(); ring.remove(); forget(); });
   draw();
+  place();
   return section;
 }

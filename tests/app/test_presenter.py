@@ -9,7 +9,7 @@ import pytest
 from app.address import FULL
 from app.controls import Dial
 from app.explain import explained
-from app.page import bar_mode, bars_with_room
+from app.page import STORY_SHEET, bar_mode, bars_with_room, story_sheet
 from app.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar, with_reason_apart
 
 
@@ -151,3 +151,19 @@ SHELL_MODES = {
 def test_what_is_said_first_stays_where_the_readout_is_closed(window, mode):
     width, level, readout_open = window
     assert bar_mode(width, level, readout_open) == mode
+
+
+@pytest.mark.parametrize("window", [(1280, 720), (700, 900), (844, 390), (667, 375), (568, 320)])
+def test_a_story_is_told_beside_the_picture_where_both_have_room(window):
+    assert story_sheet(window, 57, 97) == 0
+
+
+@pytest.mark.parametrize("window", [(390, 844), (412, 915), (390, 664), (360, 640), (620, 877), (320, 240)])
+def test_an_upright_phone_tells_it_in_a_sheet_below_the_picture(window):
+    least, most = STORY_SHEET
+    assert least * window[1] - 1 <= story_sheet(window, 57, 97) <= most * window[1] + 1
+    assert most <= 0.45
+
+
+def test_a_sheet_leaves_a_picture_as_wide_as_the_phone_its_room():
+    assert 844 - 57 - 97 - story_sheet((390, 844), 57, 97) >= 390

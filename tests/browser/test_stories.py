@@ -9,7 +9,7 @@ import pytest
 
 from compute.stories import own_folder, stories_in
 from tests.browser.lab_page import LabPage
-from tests.browser.layout import resize
+from tests.browser.layout import comes, faults, resize
 
 STORIES = stories_in((own_folder(),)).stories
 AREAS = {
@@ -40,6 +40,34 @@ POINTS = """([area, label]) => {
 
 
 NARROW = (800, 600)
+PHONE, TURNED = (390, 844), (844, 390)
+ONE_A_LAB = ("The chequerboard", "Where float64 ends", "The L-curve's corner", "When a GPU is not faster")
+LEAST = {PHONE: (0.85 * PHONE[0], 200), TURNED: (200, 200)}  # px of width and height of the main picture
+MOST = {PHONE: (1.0, 0.45), TURNED: (0.45, 1.0)}  # of the window that a story may take
+# The first plot of the page, the story, its buttons that are seen in whole, and the story's text, in px of the window.
+TOLD = """() => {
+  const nodes = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
+    nodes.push(node);
+    if (node.shadowRoot) walk(node.shadowRoot);
+  } };
+  walk(document);
+  const box = (node) => { const {left, top, right, bottom} = node.getBoundingClientRect(); return [left, top, right, bottom]; };
+  const seen = (test) => nodes.filter((node) => node.matches(test) && node.checkVisibility({ visibilityProperty: true }));
+  const inColumn = (node) => { for (let one = node; one; one = one.parentElement ?? one.getRootNode().host)
+    if (one.classList.contains('contextbar')) return true;
+    return false; };
+  const picture = seen('.bk-Figure').find((node) => node.getBoundingClientRect().width > 2 && !inColumn(node));
+  const story = seen('.story')[0], deepest = (x, y) => {
+    let node = document.elementFromPoint(x, y);
+    for (let inner; node?.shadowRoot && (inner = node.shadowRoot.elementFromPoint(x, y)) && inner !== node;) node = inner;
+    return node;
+  };
+  const free = (node) => { const [left, top, right, bottom] = box(node);
+    return [[left + 4, top + 4], [right - 4, bottom - 4]].every(([x, y]) => node.contains(deepest(x, y))); };
+  const buttons = [...story.querySelectorAll('header button, nav button')], text = story.querySelector('.text');
+  return {picture: picture ? box(picture) : null, story: box(story), covered: buttons.filter((one) => !free(one)).length,
+    buttons: buttons.length, text: box(text), scrolls: text.scrollHeight > text.clientHeight + 1, tab: text.tabIndex};
+}"""
 LOOKED_AT = 700  # ms within which a page looks where a step points
 IN_BAR = """() => { const ring = document.querySelector('.story-ring');
   return ring.style.display == 'block' && ring.getBoundingClientRect().bottom > innerHeight - 60; }"""
@@ -156,6 +184,57 @@ def test_a_control_in_the_bar_is_not_scrolled_to_again_and_again(teller):
         assert page.evaluate("window.scrolls") == 0
     finally:
         resize(page, size["width"], size["height"])
+
+
+def apart(one, other):
+    """Whether two boxes (left, top, right, bottom) have nothing in common."""
+    return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+def wrong_beside_the_picture(page, size):
+    """What keeps a story from being read with its picture in a window of that size, in words; [] if nothing does."""
+    now, (wide, high) = page.evaluate(TOLD), size
+    picture, story = now["picture"], now["story"]
+    if picture is None:
+        return ["no picture"]
+    inside = [0 <= x <= wide and 0 <= y <= high for x, y in (picture[:2], picture[2:], story[:2], story[2:])]
+    least, most = LEAST[size], MOST[size]
+    large = all(picture[i + 2] - picture[i] >= least[i] for i in (0, 1))
+    small = all(story[i + 2] - story[i] <= most[i] * size[i] + 1 for i in (0, 1))
+    found = {
+        "apart": apart(picture, story),
+        "in the window": all(inside),
+        "a large picture": large,
+        "a small story": small,
+        "buttons": now["buttons"] == 5 and not now["covered"],
+        "three lines of text": now["text"][3] - now["text"][1] >= 66,
+        "scrolled by the keyboard": not now["scrolls"] or now["tab"] == 0,
+    }
+    return [f"not {name}: {now}" for name, fine in found.items() if not fine]
+
+
+@pytest.mark.parametrize("size", [PHONE, TURNED], ids=["upright", "turned"])
+def test_a_phone_shows_a_story_with_the_picture_that_it_speaks_of(teller, size):
+    lab, page = teller, teller.page
+    usual, wrong = page.viewport_size, {}
+    resize(page, *size)
+    try:
+        for title in ONE_A_LAB:
+            begin(lab, title)
+            for step in ("first", "second"):
+                if not comes(page, lambda: not wrong_beside_the_picture(page, size)):
+                    wrong[title, step] = wrong_beside_the_picture(page, size)
+                if found := faults(page):
+                    wrong[title, step, "page"] = found
+                page.keyboard.press("ArrowRight")
+            page.locator(".story").get_by_role("button", name="All stories").click()
+            page.locator(".story li").first.wait_for()
+        page.locator(".story").get_by_role("button", name="Close the story").click()
+        page.locator(".story").wait_for(state="hidden")
+        assert comes(page, lambda: not page.locator(".contextbar").is_visible())
+    finally:
+        resize(page, usual["width"], usual["height"])
+    assert wrong == {}
 
 
 def test_every_step_of_every_story_shows_its_lab_and_what_it_points_at(teller):
