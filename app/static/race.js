@@ -20,6 +20,10 @@ export function render({ model }) {
   const section = make('section', { className: 'race', label: 'Race' }, head, setup, refusal, body);
   const send = (message) => () => model.send_msg(message);
   let frame = 0, slow = false;
+  // The pictures give a refusal its room, so that it pushes nothing out of the window.
+  const GAP = 12;                                 // px between two parts of the card, as in race.css
+  const room = new ResizeObserver(() => section.style.setProperty('--refusal', `${refusal.offsetHeight && refusal.offsetHeight + GAP}px`));
+  room.observe(refusal);
   const [shown, forget] = overPage(section, send({ do: 'close' }));
 
   const lane = ({ name, kind, recorded }, pictures) => {
@@ -168,7 +172,7 @@ export function render({ model }) {
     play(model.content, all, caption);
   };
   model.on('content', draw);
-  model.on('remove', () => { cancelAnimationFrame(frame); forget(); });
+  model.on('remove', () => { cancelAnimationFrame(frame); room.disconnect(); forget(); });
   draw();
   return section;
 }

@@ -8,6 +8,7 @@ import pytest
 
 from app.explain import WORDS
 from app.race import STYLE, RaceCard
+from app.theme import stylesheet
 
 # Draw the card; `told(content)` tells it something else, `asked` is what it has asked for.
 DRAW = """async ([esm, style, content]) => {
@@ -96,6 +97,36 @@ def test_a_refusal_is_read_on_the_card_as_text_and_the_replay_goes_on(drawn):
     drawn.evaluate("told", over(3, seconds=40.0))
     assert refused.count() == 0
     assert not picture.evaluate("(node) => node.isConnected")
+
+
+DETAILS = ["1.9 ms a step, 1.8 ms to 2.1 ms", "2.05 × the winner's time", "picture agrees, 3e-7 apart"]
+LONG = REFUSED + " " + "Choose fewer steps, a smaller grid or an earlier time, or leave the slowest lane out. " * 2
+# By how many px the card is higher than its room, and the lowest edge of what it has in the window.
+HIGH = """() => { const race = document.querySelector('div').shadowRoot.querySelector('.race');
+  return race.scrollHeight - race.clientHeight; }"""
+
+
+@pytest.mark.parametrize("refused", [REFUSED, LONG], ids=["one line", "two lines"])
+def test_a_refusal_leaves_everything_in_a_laptops_window(drawn, refused):
+    drawn.add_style_tag(content=stylesheet())  # the sizes of the page's type
+    told = over(1, seconds=0.5)
+    for lane in told["lanes"]:
+        lane["details"] = DETAILS
+    drawn.evaluate("told", told)
+    drawn.wait_for_function("document.querySelector('div').shadowRoot.querySelectorAll('.badge.shown').length == 2")
+    replay, alert = drawn.get_by_role("button", name="Replay"), drawn.get_by_role("alert")
+    before = drawn.evaluate(HIGH)
+    drawn.evaluate("told", told | {"answer": 2, "refused": refused})
+    alert.wait_for()
+    drawn.wait_for_timeout(300)
+    boxes = [one.bounding_box() for one in (replay, alert, drawn.locator(".race .note"))]
+    assert before <= 0
+    assert drawn.evaluate(HIGH) <= 0
+    assert all(box["y"] >= 0 and box["y"] + box["height"] <= drawn.viewport_size["height"] for box in boxes)
+    drawn.set_viewport_size({"width": 1280, "height": 400})  # where not all has room, what replays it stays in sight
+    drawn.wait_for_timeout(300)
+    box = replay.bounding_box()
+    assert box["y"] + box["height"] <= 400
 
 
 @pytest.mark.parametrize("by", ["pointer", "keyboard"])
