@@ -100,8 +100,15 @@ OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture
     WITHOUT_NAME: {"& > header a:has(img.logo)": HIDDEN},
     # the right column, while it holds nothing but a story below the picture: see static/stories.js
     "& .contextbar[data-sheet]": {
-        "position": "fixed", "top": "auto", "bottom": "var(--bar-high, 0px)", "left": 0, "width": "100%",
-        "height": "var(--story-sheet)", "padding": "0 !important", "overflow": "hidden", "borderLeft": 0,
+        "position": "fixed",
+        "top": "auto",
+        "bottom": "var(--bar-high, 0px)",
+        "left": 0,
+        "width": "100%",
+        "height": "var(--story-sheet)",
+        "padding": "0 !important",
+        "overflow": "hidden",
+        "borderLeft": 0,
         "& > .MuiToolbar-root, & > div:last-of-type": HIDDEN,  # the header's room, the readout
     },
     "@media (max-width: 700px)": HEADER_SCROLLS,

@@ -16,10 +16,10 @@ function find(test) {
 }
 
 const box = (node) => node.getBoundingClientRect();
-// Whether it has a place, and is not in a side bar that is closed.
+// Whether it has a place, and is not in a side bar that is closed, some parts of which say that they can be seen.
 const seen = (node) => {
-  const { width, height } = box(node);
-  return width > 0 && height > 0 && node.checkVisibility({ visibilityProperty: true });
+  const { left, right, width, height } = box(node);
+  return width > 0 && height > 0 && right > 0 && left < innerWidth && node.checkVisibility({ visibilityProperty: true });
 };
 const labelled = (label) => (node) => seen(node) && !node.closest('.story') &&
   (node.getAttribute('aria-label') == label || !node.children.length && node.textContent.trim() == label);
@@ -96,7 +96,7 @@ export function render({ model, el }) {
     }
     const { left, top, width, bottom } = box(node);
     const above = area == 'readout' && !small ? box(section).bottom : area == 'labs' ? top : HEADER;       // what lies over it
-    const air = label ? AIR : 0;
+    const air = label || node.closest('.bar') ? AIR : 0;
     const from = Math.max(top - (label ? ABOVE : 0), above), to = Math.min(bottom + air, low);
     const side = Math.max(left - air, 0), story = area == 'picture' && !model.sheet ? box(section).left : innerWidth;
     const wide = Math.min(left + width + air, story) - side;

@@ -61,7 +61,9 @@ SAY = """(words) => { const nodes = [], walk = (root) => { for (const node of ro
   walk(document);
   nodes.find((node) => node.matches('.bar .said')).innerHTML = words;
   return nodes.find((node) => node.matches('.bar')).getBoundingClientRect().height; }"""
-SLOWER = "<div class='headline cpu'><b class='slower'>3.33×<small> slower</small></b><span>Numba than NumPy</span></div>"
+SLOWER = (
+    "<div class='headline cpu'><b class='slower'>3.33×<small> slower</small></b><span>Numba than NumPy</span></div>"
+)
 TURNED, ONE_LINE = (844, 390), 60  # px of a phone that is turned, and of height that a bar of one line has at most
 
 

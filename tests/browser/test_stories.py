@@ -51,23 +51,34 @@ TOLD = """() => {
     if (node.shadowRoot) walk(node.shadowRoot);
   } };
   walk(document);
-  const box = (node) => { const {left, top, right, bottom} = node.getBoundingClientRect(); return [left, top, right, bottom]; };
-  const seen = (test) => nodes.filter((node) => node.matches(test) && node.checkVisibility({ visibilityProperty: true }));
+  const box = (node) => {
+    const {left, top, right, bottom} = node.getBoundingClientRect();
+    return [left, top, right, bottom];
+  };
+  const visible = (node) => node.checkVisibility({ visibilityProperty: true });
+  const seen = (test) => nodes.filter((node) => node.matches(test) && visible(node));
   const inColumn = (node) => { for (let one = node; one; one = one.parentElement ?? one.getRootNode().host)
     if (one.classList.contains('contextbar')) return true;
     return false; };
   const picture = seen('.bk-Figure').find((node) => node.getBoundingClientRect().width > 2 && !inColumn(node));
   const story = seen('.story')[0], deepest = (x, y) => {
     let node = document.elementFromPoint(x, y);
-    for (let inner; node?.shadowRoot && (inner = node.shadowRoot.elementFromPoint(x, y)) && inner !== node;) node = inner;
+    for (let inner; node?.shadowRoot && (inner = node.shadowRoot.elementFromPoint(x, y)) && inner !== node;)
+      node = inner;
     return node;
   };
   const free = (node) => { const [left, top, right, bottom] = box(node);
     return [[left + 4, top + 4], [right - 4, bottom - 4]].every(([x, y]) => node.contains(deepest(x, y))); };
-  const buttons = [...story.querySelectorAll('header button, nav button')], text = story.querySelector('.text');
-  return {picture: picture ? box(picture) : null, story: box(story), covered: buttons.filter((one) => !free(one)).length,
-    buttons: buttons.length, text: box(text), scrolls: text.scrollHeight > text.clientHeight + 1, tab: text.tabIndex};
+  const buttons = [...story.querySelectorAll('header button, nav button')];
+  const text = story.querySelector('.text');
+  const covered = buttons.filter((one) => !free(one)).map((one) => {      // by what, such as a note, which goes
+    const [left, top] = box(one);
+    return deepest(left + 4, top + 4)?.outerHTML.slice(0, 99);
+  });
+  return {picture: picture ? box(picture) : null, story: box(story), covered, buttons: buttons.length, text: box(text),
+    scrolls: text.scrollHeight > text.clientHeight + 1, tab: text.tabIndex};
 }"""
+RING = "document.querySelector('.story-ring').style.display"
 LOOKED_AT = 700  # ms within which a page looks where a step points
 IN_BAR = """() => { const ring = document.querySelector('.story-ring');
   return ring.style.display == 'block' && ring.getBoundingClientRect().bottom > innerHeight - 60; }"""
@@ -235,6 +246,21 @@ def test_a_phone_shows_a_story_with_the_picture_that_it_speaks_of(teller, size):
     finally:
         resize(page, usual["width"], usual["height"])
     assert wrong == {}
+
+
+def test_nothing_is_ringed_where_the_side_bar_is_closed(teller):
+    """Some parts of a closed side bar, left of the window, say that they can be seen."""
+    lab, page = teller, teller.page
+    usual = page.viewport_size
+    resize(page, *PHONE)
+    try:
+        begin(lab, "Why a GPU is faster")
+        lab.until(lambda: page.evaluate(RING) == "block")  # round what was measured
+        page.keyboard.press("ArrowRight")  # to a step that points at a list of the side bar
+        assert comes(page, lambda: told(lab).startswith("NumPy"))
+        assert comes(page, lambda: page.evaluate(RING) == "none")
+    finally:
+        resize(page, usual["width"], usual["height"])
 
 
 def test_every_step_of_every_story_shows_its_lab_and_what_it_points_at(teller):
