@@ -7,7 +7,7 @@ A bare request, which never says so, costs a shell and starts nothing. A page th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ from app.export.card import ExportCard
 from app.export.restore import asked_for, scene_in
 from app.lab_tab import ACROSS, HEADER, LEAST_VIEW, PADDING, READOUT, SIDEBAR, STATUS, LabTab, view_size
 from app.lab_view import Size, labs_with_tabs
-from app.markup import filled
+from app.markup import filled, plain
 from app.notices import Notices
 from app.panel_workarounds import component_stylesheets, font_files, load_early, never_busy
 from app.plot_words import numbers_html
@@ -35,12 +35,11 @@ from app.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar
 from app.race import RaceTrack
 from app.stories import StoryTeller
 from app.system_card import SystemCard
-from app.theme import ASSETS, THEME, html_pane, stylesheet
+from app.theme import ASSETS, GRID, THEME, html_pane, stylesheet
 from app.widgets import icon
 from compute.export.link import asked_in, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab import Lab
-from compute.labs import LABS
 
 log = logging.getLogger(__name__)
 
@@ -141,6 +140,15 @@ def server_full_page() -> pn.Column:
     return pn.Column(pn.pane.HTML(words, stylesheets=[stylesheet()]), margin=0, sizing_mode="stretch_both")
 
 
+def cannot_show(problems: Sequence[str]) -> pn.Column:
+    """What is shown instead of a lab when none can be; problems: why, whoever wrote it, shown as text."""
+    alerts = [
+        pmui.Alert(title=plain(problem), severity="error", margin=(GRID, 2 * GRID), sizing_mode="stretch_width")
+        for problem in problems
+    ]
+    return pn.Column(*alerts, margin=0, sizing_mode="stretch_both")
+
+
 class OpenedCard(Protocol):
     """A card in the page's corner, which a key opens and closes."""
 
@@ -178,6 +186,7 @@ class Page:
         self._choosing = False  # whether a lab was chosen and is not there yet
         self._meant: list[str] = []  # keys for that lab, which were pressed meanwhile
         self._wanted: type[Lab] | None = None  # the lab that is to be shown soon
+        self._failed: set[str] = set()  # names of labs whose tabs could not be made
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
         self.stories, self.race = StoryTeller(self), RaceTrack(self)
@@ -200,8 +209,9 @@ class Page:
             self.document.on_event(event, partial(self._show_soon, there))
 
     def prepare(self) -> None:
-        """Put the first lab there, which begins once a browser is ready for it."""
-        if tab := self._made(self.labs[0]):
+        """Put the first lab there that can be shown, which begins once a browser is ready for it."""
+        tab = next(filter(None, map(self._made, self.labs)), None)
+        if tab is not None:
             self._put(tab, whole=True)
 
     def servable(self) -> None:
@@ -379,8 +389,9 @@ class Page:
         self._chosen_there()
         self._open()
         self._choose_soon()  # what was chosen before there was a lab
-        for problem in self._problems:
-            self._notices().tell("warning", problem)
+        if self.current is not None:
+            for problem in self._problems:
+                self._notices().tell("warning", problem)
 
     def _turn_away(self) -> None:
         """Say that there is no room, instead of a lab that was prepared."""
@@ -398,7 +409,9 @@ class Page:
             scene = asked_for(self.document)
         except SceneError as error:
             self._choose(0)
-            self._notices().tell("warning", f"The link cannot be shown, here is the page as it always begins: {error}.")
+            if self.current is not None:
+                words = f"The link cannot be shown, here is the page as it always begins: {error}."
+                self._notices().tell("warning", words)
             return
         if scene is None:
             self._choose(0)
@@ -457,7 +470,7 @@ class Page:
         if self.current is None or kind is not self.current.session.lab:
             index = self.labs.index(kind)
             self._choose(index, back=True)
-            if self._current_tab().session.lab is not kind:
+            if self.current is None or self.current.session.lab is not kind:
                 return None
             self.tabs.active = index
         return self._current_tab()
@@ -550,6 +563,7 @@ class Page:
         lab = self.labs[index]
         tab = self.lab_tabs.get(lab.LAB) or self._made(lab)
         if tab is None:
+            self._stay()
             return
         chosen = self.current not in {None, tab} and not back
         if tab is not self.current:
@@ -593,21 +607,28 @@ class Page:
             self.browser.write_address(query, push)
 
     def _made(self, lab: type[Lab]) -> LabTab | None:
-        """Its tab; None if it is one from outside whose tab cannot be made: then the lab that is shown stays."""
+        """Its tab; None if it cannot be made, because a part of it raises, which is told."""
         try:
             return LabTab(lab, self.document, self._window, alone=self.level != FULL)
         except Exception as error:
-            if lab in LABS:
-                raise
-            if self.current is None:
-                self._choose(0)
-            self.tabs.active = self.labs.index(self._current_tab().session.lab)
+            self._failed.add(lab.LAB)
             problem = f"The lab {lab.LAB} cannot be shown: {type(error).__name__}: {error}"
             if problem not in self._problems:  # a click on a tab is heard more than once
                 log.exception("the tab of the lab %s", lab.LAB)
                 self._problems.append(problem)
-                self._notices().tell("error", problem)
+                if self.current is not None:  # else it is told as soon as there is a lab
+                    self._notices().tell("error", problem)
             return None
+
+    def _stay(self) -> None:
+        """A lab cannot be shown: the one that is shown stays, or the first that can be is; if none can, say so."""
+        while self.current is None:
+            index = next((i for i, lab in enumerate(self.labs) if lab.LAB not in self._failed), None)
+            if index is None:
+                self._main.objects = [cannot_show(self._problems)]
+                return
+            self._choose(index)
+        self.tabs.active = self.labs.index(self.current.session.lab)
 
     def _leave(self, tab: LabTab) -> None:
         """Another lab is shown instead. One that was left before it was drawn cannot be picked up: it starts anew."""

@@ -1,0 +1,103 @@
+"""A lab whose view cannot be built is told, as text, and leaves the page and its other labs usable."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import panel_material_ui as pmui
+import pytest
+
+from app.markup import plain
+from app.page import Page
+
+WORDS = "no <b>plot</b> :material/home: here"
+
+
+class FakeTab:
+    """A tab of the lab it is asked for; that of a broken one raises while it is made."""
+
+    broken: frozenset[str] = frozenset()
+
+    def __init__(self, lab, document, window, alone=False):
+        if lab.LAB in self.broken:
+            raise RuntimeError(WORDS)
+        self.session = SimpleNamespace(lab=lab)
+        self.told = []
+        self.notices = SimpleNamespace(tell=lambda kind, text: self.told.append((kind, text)))
+        self.started, self.drawn = False, True
+        self.address = SimpleNamespace(enter=lambda push: None)
+
+    def start(self, awaits_scene=False):
+        self.started = True
+
+    def show(self, shown):
+        """Nothing is streamed here."""
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """`opened("b", …)` is a page of the labs a, b and c, which are all shipped, and of which those are broken."""
+
+    def build(*broken):
+        monkeypatch.setattr("app.page.LabTab", FakeTab)
+        monkeypatch.setattr(FakeTab, "broken", frozenset(broken))
+        page = object.__new__(Page)
+        page.labs = tuple(SimpleNamespace(LAB=name) for name in "abc")
+        monkeypatch.setattr("app.page.LABS", page.labs, raising=False)
+        page.document, page._window, page.level, page.current = None, (1280, 720), "", None
+        page.lab_tabs, page._problems, page._failed = {}, [], set()
+        page.tabs, page._main = SimpleNamespace(active=0), SimpleNamespace(objects=["waiting"])
+        page._leave = page._chosen_there = lambda *tab: None
+        page._choose_soon, page._open = lambda: None, lambda: page._choose(0)
+
+        def put(tab, whole=False):
+            page.current = page.lab_tabs[tab.session.lab.LAB] = tab
+
+        page._put = put
+        return page
+
+    return build
+
+
+def problem(name):
+    return f"The lab {name} cannot be shown: RuntimeError: {WORDS}"
+
+
+def test_a_lab_that_cannot_be_built_is_told_and_the_others_stay_usable(opened, caplog):
+    page = opened("b")
+    page._begin()
+    page.tabs.active = 1
+    page._choose(1)
+    first = page.lab_tabs["a"]
+    assert page.current is first
+    assert page.tabs.active == 0
+    assert first.told == [("error", problem("b"))]
+    assert "the tab of the lab b" in caplog.text
+    page.tabs.active = 1
+    page._choose(1)  # a click is heard more than once
+    assert len(first.told) == 1
+    page._choose(2)
+    assert page.current is page.lab_tabs["c"]
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_page_whose_first_lab_cannot_be_built_begins_with_the_next(opened, prepared):
+    page = opened("a", "b")
+    if prepared:
+        page.prepare()
+    page._begin()
+    assert page.current is page.lab_tabs["c"]
+    assert page.tabs.active == 2
+    assert page.current.told == [("warning", problem("a")), ("warning", problem("b"))]
+
+
+def test_a_page_of_which_no_lab_can_be_built_says_so_in_its_place_as_text(opened):
+    page = opened("a", "b", "c")
+    page.prepare()
+    page._begin()
+    assert page.current is None
+    (said,) = page._main.objects
+    alerts = said.select(pmui.Alert)
+    assert [alert.title for alert in alerts] == [plain(problem(name)) for name in "abc"]
+    assert {alert.severity for alert in alerts} == {"error"}
+    assert all(":material/" not in alert.title for alert in alerts)
