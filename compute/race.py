@@ -202,7 +202,7 @@ class Race:
                 wrong += f": NumPy has none on more than {side} × {side} cells, so choose a smaller grid"
             raise RaceError(wrong)
         if not 0 <= self.steps <= MOST_STEPS:
-            raise RaceError(f"steps must be from 0 to {MOST_STEPS}, not {self.steps}")
+            raise RaceError(f"steps must be from 0 to {spaced(MOST_STEPS)}, not {spaced(self.steps)}")
         work = self.steps * cells(self.lab, self.values)
         if work > MOST_WORK:
             raise RaceError(f"{work:.1e} steps times cells are more than the {MOST_WORK:.0e} of a race")
@@ -322,7 +322,7 @@ def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
     if steps > most:
         where = "" if most == MOST_STEPS else " on this grid"
         needed = f"t = {time_words(lab, time)} needs {spaced(steps)} steps"
-        raise RaceError(f"{needed}, and a race{where} has {most} at most")
+        raise RaceError(f"{needed}, and a race{where} has {spaced(most)} at most")
     return max(1, steps)
 
 

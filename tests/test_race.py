@@ -19,6 +19,7 @@ from compute.labs.diffusion.benchmark import BENCHMARK, GridCase
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 from compute.measure.case import Implementation
+from compute.measure.rates import spaced
 from compute.measure.records import Recorded
 from compute.measure.run import CaseRun, Pace
 from compute.measure.sampling import Deadline
@@ -201,6 +202,13 @@ def test_what_cannot_race_is_told(racers, steps, lab, words):
         Race(lab, {}, racers, steps)
 
 
+def test_refusals_set_thousands_apart():
+    with pytest.raises(RaceError, match="from 0 to 1\u202f000\u202f000, not 2\u202f000\u202f000"):
+        Race(Diffusion, {}, (HOST, NUMBA), 2 * MOST_STEPS)
+    with pytest.raises(RaceError, match="a race has 1\u202f000\u202f000 at most"):
+        steps_to(Diffusion, {}, 1e9)
+
+
 def test_too_much_work_is_refused_before_anything_is_opened():
     with pytest.raises(RaceError, match=r"2\.7e\+14 steps times cells are more than the 1e\+12"):
         Race(Diffusion, {"ny": 16384, "nx": 16384}, (HOST, HOST), MOST_STEPS)
@@ -257,7 +265,7 @@ def test_the_steps_to_a_simulated_time(r, time, steps):
         (Diffusion, 0.2, float("inf"), "above 0 and finite, not inf"),
         (Diffusion, 0.2, float("nan"), "above 0 and finite, not nan"),
         (Diffusion, 0.0, 1, "no simulated time passes"),
-        (Diffusion, 0.2, 1e9, f"a race has {MOST_STEPS} at most"),
+        (Diffusion, 0.2, 1e9, f"a race has {spaced(MOST_STEPS)} at most"),
         (Mandelbrot, None, 1, "time cannot be asked for in mandelbrot"),
     ],
 )
@@ -269,7 +277,7 @@ def test_a_simulated_time_that_cannot_be_is_told(lab, r, time, words):
 def test_a_simulated_time_that_is_too_much_work_on_a_large_grid_is_told():
     large = {"r": 0.2, "ny": 16384, "nx": 16384}
     assert steps_to(Diffusion, large, 740) == 3700
-    with pytest.raises(RaceError, match="needs 5\N{NARROW NO-BREAK SPACE}000 steps, and a race on this grid has 3725"):
+    with pytest.raises(RaceError, match="needs 5\u202f000 steps, and a race on this grid has 3\u202f725"):
         steps_to(Diffusion, large, 1000)
 
 
