@@ -150,13 +150,13 @@ def _line(points: Sequence[tuple[float, float]]) -> str:
 
 def _cpu_notes(cpu: CpuReading) -> str:
     """The cores as bars, and the load."""
-    bars = "".join(
-        f"<i style='height:{max(use, 2):.0f}%' title='core {number}: {use:.0f} %'></i>"
-        for number, use in enumerate(cpu.use[:MOST_CORES])
-    )
+    shown = cpu.use[:MOST_CORES]
+    bars = "".join(f"<i style='height:{max(use, 2):.0f}%'></i>" for use in shown)
+    each = f"Use of each thread in %, the first first: {', '.join(f'{use:.0f}' for use in shown)}."
     load = UNKNOWN if cpu.load is None else f"{cpu.load:.1f}"
     words = f"{len(cpu.use)} threads, load {load} in the last minute"
-    return f"<div class='cores' role='img' aria-label='use of each thread'>{bars}</div><p class='quiet'>{words}</p>"
+    named = f"role='img' tabindex='0' aria-label='{each}' data-term='cores'"  # explains itself: app/explain.py
+    return f"<div class='cores' {named}>{bars}</div><p class='quiet'>{words}</p>"
 
 
 def _gpu_notes(gpu: GpuReading) -> str:

@@ -121,3 +121,12 @@ def wait(condition):
 def no_thread_is_left():
     yield
     wait(lambda: not [thread for thread in threading.enumerate() if thread.name == "system"])
+
+
+def test_the_use_of_each_thread_is_read_by_keyboard_and_screen_reader():
+    html = readings_html([Reading(100.0, CPU, ())], 100.5)
+    cores = re.search("<div class='cores'[^>]*>", html)[0]
+    assert "aria-label='Use of each thread in %, the first first: 10, 90.'" in cores
+    assert "tabindex='0'" in cores
+    assert "data-term=" in cores  # by which static/explain.js shows it
+    assert "title=" not in html

@@ -29,9 +29,10 @@ from bokeh.models import (
 
 from app.builder import builder
 from app.curve_plots import CurvePlot
+from app.explain import term
 from app.labs.l_curve.labels import LambdaNotation
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
-from app.markup import filled
+from app.markup import filled, plain
 from app.plots import ImagePlot, levels_mapper
 from app.stream import FirstDraw
 from app.theme import GRID, SHORT_NUMBER, heading, keep_type, set_type
@@ -466,8 +467,9 @@ class LinkedPlots:
         self._say(name, VIEWS[name].title if not remark else f"{VIEWS[name].title}: {remark}")
 
     def _say(self, name: str, words: str, short: str = "") -> None:
-        """Write `words` above a plot; `short` where there is no room for them."""
-        html = filled("<h2 title='{words}'>{said}</h2>", words=words, said=short or words)
+        """Write `words` above a plot; `short`, which explains itself by them, where there is no room for them."""
+        said = filled("{said}", said=short or words)
+        html = f"<h2>{term(said, plain(words), name) if short else said}</h2>"
         if self._captions[name].object != html:
             self._captions[name].object = html
 

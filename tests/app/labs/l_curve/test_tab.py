@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from app.curve_plots import LogWindow, decades, separate_labels
 from app.labs.l_curve.l_curve_plot import CurvePath, LCurvePlot
 from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
-from app.labs.l_curve.linked_plots import SolutionPlots
+from app.labs.l_curve.linked_plots import LinkedPlots, SolutionPlots
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.labs.l_curve.parts import facts
 from app.labs.l_curve.problem_controls import GROUPS, nearest, noises, titles
@@ -311,3 +311,15 @@ def test_a_ribbon_that_stays_open_is_marked():
     known |= {"products": 0.0, "lam": 1.0, "residual": 1.0, "solution": 1.0}
     kinds = {label: kind for label, _, kind in facts(SimpleNamespace(facts=known))}
     assert kinds["ribbon"] == "warn"
+
+
+def test_a_heading_that_is_short_says_the_whole_to_keyboard_and_screen_reader():
+    captions = {"kept": SimpleNamespace(object="")}
+    plots = SimpleNamespace(_captions=captions)
+    LinkedPlots._say(plots, "kept", "Kept solution, λ = <2>", "λ = <2>")
+    short = captions["kept"].object
+    assert "tabindex='0'" in short
+    assert "aria-label='Kept solution, λ = &lt;2&gt;'" in short
+    assert ">λ = &lt;2&gt;<" in short
+    LinkedPlots._say(plots, "kept", "Kept solution, λ = <2>")
+    assert captions["kept"].object == "<h2>Kept solution, λ = &lt;2&gt;</h2>"
