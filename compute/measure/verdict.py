@@ -201,7 +201,7 @@ def _reason_of_gpu(measurement: Measurement, ratio: float) -> str:
         return "why was not measured, as its launches were not timed"
     if share >= LAUNCHING:
         return f"launching takes {_percent(share)} of its time: too small for a GPU"
-    return _beyond(f"launching takes only {_percent(share)} of its time", share, ratio, "kernels")
+    return _what_takes_the_rest(f"launching takes only {_percent(share)} of its time", share, ratio, "kernels")
 
 
 def _reason_of_cpu(slow: Variant, fast: Variant, share: float, ratio: float) -> str:
@@ -212,10 +212,10 @@ def _reason_of_cpu(slow: Variant, fast: Variant, share: float, ratio: float) -> 
         return "why was not measured, as starting its threads was not timed"
     if share >= WAKING:
         return f"too small for {slow.threads} threads: starting them takes {_percent(share)} of a step"
-    return _beyond(f"starting its threads takes only {_percent(share)} of a step", share, ratio, "loops")
+    return _what_takes_the_rest(f"starting its threads takes only {_percent(share)} of a step", share, ratio, "loops")
 
 
-def _beyond(words: str, share: float, ratio: float, what: str) -> str:
+def _what_takes_the_rest(words: str, share: float, ratio: float, what: str) -> str:
     """Conclude from a small share of the time only what follows: without it the rest alone may be slower, or not."""
     if (1 - share) * ratio > 1:
         return f"{words}, so its {what} are slower; {UNKNOWN}"

@@ -13,7 +13,7 @@ from html import escape, unescape
 from math import inf, isfinite
 
 from app.explain import explained, term
-from app.labs.crossover.labels import THIN, count, duration, rate
+from app.labs.crossover.labels import THIN, duration, rate
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout_html import slower, times
 from compute.labs.crossover import picture
@@ -22,12 +22,13 @@ from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.roofline import Roof
 from compute.measure.machine_roofs import machine_roofs
+from compute.measure.rates import spaced
 
 
 def finding_html(finding: Finding) -> str:
     """Return the sentence as HTML, each way in the hue of its device."""
     return "".join(
-        f"<b class='{kind}'>{escape(text)}</b>" if kind else escape(text) for text, kind in finding.pieces(count)
+        f"<b class='{kind}'>{escape(text)}</b>" if kind else escape(text) for text, kind in finding.pieces(spaced)
     )
 
 
@@ -76,7 +77,7 @@ def _finding(model: SweepViewModel, running: bool) -> str:
     if running or any(line.series for line in model.lines if not line.machine):
         return f"{title}: no crossover to say yet"
     budget = duration(float(model.session.values["budget"]))
-    press = f"press Run for n = {count(least)} to {count(most)}, about {budget}"
+    press = f"press Run for n = {spaced(least)} to {spaced(most)}, about {budget}"
     return f"{title}: {finding_html(replace(known, rival=None))}. Yours: {press}" if known.n else f"{title}: {press}"
 
 
@@ -91,7 +92,7 @@ def _status_line(model: SweepViewModel, running: bool) -> str:
     """The marks on the screen; what is being done; how sure the finding is; the ways without a time, and why."""
     items = [f"<span>{words}</span>" for words in (_times(model, running),) if words] + _marks(model)
     doing = model.frame.notes.get("doing", "") if model.frame and running else ""
-    said = model.finding.uncertainty(count)
+    said = model.finding.uncertainty(spaced)
     items += [f"<span>{_thousands(words)}</span>" for words in (doing, said) if words]
     items += [why for line in model.measured.values() if (why := _without_time(line))]
     return " ".join(items)
@@ -106,11 +107,11 @@ def _times(model: SweepViewModel, running: bool) -> str:
         return ""
     fast, slow, n = finding.fast.lines[0], finding.slow.lines[0], finding.n
     took = [f"{_where(line)} {duration(line.series[n].median)} ({escape(line.label)})" for line in (slow, fast)]
-    said = f"n = {count(n)}: {'; '.join(took)}: "
+    said = f"n = {spaced(n)}: {'; '.join(took)}: "
     if slower(finding.ratio):
-        why = finding.reason_slower(count) or "what holds it back is not measured"
+        why = finding.reason_slower(spaced) or "what holds it back is not measured"
         return f"{said}{times(1 / finding.ratio.ratio)}× slower: {escape(why)}"
-    why = _beyond(fast, n, slow, slow.roof if slow.machine else _roof_here(model, slow))
+    why = _rate_out_of_reach(fast, n, slow, slow.roof if slow.machine else _roof_here(model, slow))
     return f"{said}{times(finding.ratio.ratio)}× as fast{f'; {why}' if why else ''}"
 
 
@@ -135,7 +136,7 @@ def _device(line: TimeCurve) -> str:
     return "host" if line.kind == "cpu" else "cuda:0"
 
 
-def _beyond(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | None) -> str:
+def _rate_out_of_reach(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | None) -> str:
     """Which rate of the faster one is above what was measured of the slower one's device; "" where none is known to be.
 
     A copy tells nothing of data that a cache of that device holds, and caches are faster: where one is known to be
@@ -181,7 +182,7 @@ def _without_time(line: ShownWay) -> str:
     gone = [spot for spot in line.points if spot.status in NOT_EVERYWHERE]
     if not gone:
         return ""
-    said = f"{escape(line.label)} {gone[0].status} at n = {count(gone[0].n)}{' and more' if len(gone) > 1 else ''}"
+    said = f"{escape(line.label)} {gone[0].status} at n = {spaced(gone[0].n)}{' and more' if len(gone) > 1 else ''}"
     return f"<span>{_why(said, gone[0].reason)}</span>"
 
 

@@ -11,7 +11,6 @@ from math import isfinite
 
 from app.readout_html import figure
 from compute.labs.crossover.workload import Way
-from compute.measure.rates import spaced
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 0.0))
@@ -28,11 +27,6 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{figure(seconds / (size or 1e-9))}{THIN}{unit}"
     raise ValueError(f"a duration must not be negative, not {seconds}")
-
-
-def count(n: float) -> str:
-    """Write a whole number, thousands apart."""
-    return spaced(n)
 
 
 def rate(value: float, unit: str) -> str:

@@ -1,4 +1,7 @@
-"""What a lecturer would say of what the other views show: a sentence for each, made from the figures on the screen."""
+"""What a lecturer would say of what the other views show: a sentence for each, made from the figures on the screen.
+
+Those of the programs and the traps have no figures, and say what there is to be seen.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from app.labs.crossover.findings import finding_html
-from app.labs.crossover.labels import count
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.labs.crossover.time_parts import time_parts
 from app.readout_html import figure
@@ -15,9 +17,14 @@ from compute.labs.crossover.claims import Conclusion, conclusions
 from compute.labs.crossover.finding import FAR, FLAT, Finding
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.labs.crossover.roofline import Roof
+from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
 
 HALF = 0.5  # of a time: what takes more of it is what the time is spent on
+PROGRAMS = (
+    "Every way is a short program of its own; put two beside each other to see what the faster one does differently."
+)
+TRAPS = "Every trap is a mistake that makes a time wrong, beside the program that avoids it; run both and compare."
 LESSON_STYLE = """
 .lessons { margin: 0; padding: 0 24px 12px; display: grid; grid-template-columns: max-content 1fr; gap: 6px 16px;
   color: var(--ink); font-size: var(--body, 16px); line-height: 1.4; }
@@ -28,19 +35,23 @@ LESSON_STYLE = """
 
 
 def lessons_html(model: SweepViewModel) -> str:
-    """Return the sentence of each view that has something to say, as HTML; a hint if none has."""
+    """Return the sentence of each view that has something to say, as HTML; a hint if nothing has been measured."""
     finding = model.finding if model.finding.n else model.elsewhere
     n = max(model.measured_sizes, default=0)
     measured = at(n, model.measured.values())
     roofs = picture.roofs_of(model.frame) if model.frame is not None else {}
     said = {
         "Crossover": f"{finding_html(finding)}{escape(why(finding))}." if finding.n else "",
+        "Programs": escape(PROGRAMS),
         "Parts of the time": escape(of_time_parts(n, measured)),
         "Roofline": escape(of_roofline(n, measured, roofs)),
+        "Traps": escape(TRAPS),
         "What held": escape(of_claims([one for one in conclusions() if one.workload == model.workload.name])),
     }
-    rows = "".join(f"<dt>{view}</dt><dd>{sentence}</dd>" for view, sentence in said.items() if sentence)
-    return f"<dl class='lessons'>{rows or '<dt></dt><dd>Press Run: what is measured is put into words here.</dd>'}</dl>"
+    rows = [f"<dt>{view}</dt><dd>{sentence}</dd>" for view, sentence in said.items() if sentence]
+    if len(rows) == len((PROGRAMS, TRAPS)):
+        rows.append("<dt></dt><dd>Press Run: what is measured is put into words here.</dd>")
+    return f"<dl class='lessons'>{''.join(rows)}</dl>"
 
 
 def at(n: int, lines: Iterable[ShownWay]) -> list[tuple[ShownWay, ShownPoint]]:
@@ -56,7 +67,7 @@ def why(finding: Finding) -> str:
         return f": below, {cost} costs more than the work"
     if finding.rival is not None and start_dominates(finding.fast.series, finding.rival.n):
         return f": there {cost} costs more than the work"
-    reason = finding.reason_slower(count)
+    reason = finding.reason_slower(spaced)
     return f": {reason}" if reason else ""
 
 
@@ -74,7 +85,7 @@ def of_time_parts(n: int, measured: Sequence[tuple[ShownWay, ShownPoint]]) -> st
     line, spot = next(((line, spot) for line, spot in measured if line.device == "cuda"), measured[0])
     launching, computing, moving = time_parts(spot, line.device)
     total = launching + computing + moving
-    said = f"At n = {count(n)} "
+    said = f"At n = {spaced(n)} "
     if moving > HALF * total:
         return (
             f"{said}moving takes {percent(moving / total)} of {line.label}'s time: move the data once, and stay there."
@@ -95,7 +106,7 @@ def of_roofline(n: int, measured: Sequence[tuple[ShownWay, ShownPoint]], roofs: 
         return ""
     line, spot = max(known, key=lambda one: one[1].percent)
     limit, fewer = ("memory", "bytes") if spot.intensity < roofs[line.device].ridge else ("arithmetic", "operations")
-    said = f"At n = {count(n)} {line.label} reaches {percent(spot.percent / 100)} of what {limit} allows"
+    said = f"At n = {spaced(n)} {line.label} reaches {percent(spot.percent / 100)} of what {limit} allows"
     if spot.percent < 100 * HALF:
         return f"{said}: the device could do more than twice as much."
     return f"{said}: only fewer {fewer} would make it twice as fast."

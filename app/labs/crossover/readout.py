@@ -19,7 +19,7 @@ from typing import Any
 import panel as pn
 
 from app.explain import explained
-from app.labs.crossover.labels import count, duration
+from app.labs.crossover.labels import duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout import Fold, SaveButtons, TimingFormat
 from app.readout_html import allowed, factor, launch_bound, slower
@@ -33,6 +33,7 @@ from compute.labs.crossover.results import results_of
 from compute.measure import exports
 from compute.measure.case import Results
 from compute.measure.exports import Series, series_of_bench
+from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
 from compute.measure.timing import Timing
 
@@ -95,7 +96,7 @@ def readout_html(model: SweepViewModel) -> str:
     ranked = sorted(known, key=lambda line: line.series[finding.n].median)
     longest = ranked[-1].series[finding.n].median
     ways = "".join(_way(line, line.series[finding.n], longest, finding.n) for line in ranked)
-    head = f"<h3>time of a call at n = {count(finding.n)}, logarithmic</h3>"
+    head = f"<h3>time of a call at n = {spaced(finding.n)}, logarithmic</h3>"
     return f"{_headline(finding)}{head}{ways}{_agreement(model)}{_first_calls(model, finding.n)}"
 
 
@@ -121,7 +122,7 @@ def _headline(finding: Finding) -> str:
         return ""
     noisy = " <span class='noisy'>noisy</span>" if ratio.noisy else ""
     rate_place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
-    interval = f"<p>{allowed(ratio)}{noisy} at n = {count(finding.n)}</p>"
+    interval = f"<p>{allowed(ratio)}{noisy} at n = {spaced(finding.n)}</p>"
     return f"{_number(finding)}{_reason(finding)}{interval}{rate_place}"
 
 
@@ -129,7 +130,7 @@ def _reason(finding: Finding) -> str:
     """Why the headline's way is slower, as HTML; "" where it is not."""
     if finding.ratio is None or not slower(finding.ratio):
         return ""
-    known = finding.reason_slower(count)
+    known = finding.reason_slower(spaced)
     if not known:
         grows = any(n * FAR <= finding.n for n in finding.fast.series)
         known = f"its time grows with n, so a call by itself is not the reason; {UNKNOWN}" if grows else UNKNOWN

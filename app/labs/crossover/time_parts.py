@@ -10,11 +10,12 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.explain import explained, term
-from app.labs.crossover.labels import count, duration
+from app.labs.crossover.labels import duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout_html import launch_bound
 from app.theme import stylesheet
 from compute.labs.crossover.picture import ShownPoint, ShownWay
+from compute.measure.rates import spaced
 
 
 class SizeChoice:
@@ -34,7 +35,7 @@ class SizeChoice:
 
     def offer(self, sizes: Sequence[int]) -> None:
         """Offer these n."""
-        options = {count(n): n for n in sizes} or {"–": 0}
+        options = {spaced(n): n for n in sizes} or {"–": 0}
         if options == self.panel.options:
             return
         keep = self._moved and self.n in sizes

@@ -15,12 +15,13 @@ import numpy as np
 from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Span, TapTool
 
 from app.curve_plots import separate_labels
-from app.labs.crossover.labels import WayStyle, count, duration
+from app.labs.crossover.labels import WayStyle, duration
 from app.labs.crossover.log_plot import TIP, Columns, LogPlot, append_row, empty_columns
 from app.stream import FrameSource
 from app.theme import FAMILY, PRESENTER_SCALE, colours, letter, type_size
 from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.workload import Cited
+from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
 
 LINES = ("xs", "ys", "hue", "dash", "width", "key")
@@ -105,7 +106,7 @@ def cited_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Column
     """A row for each figure of others that lies on the axis."""
     columns = empty_columns(CITED)
     for figure in picture.cited_inside:
-        words = f"n = {count(figure.n)}: {duration(figure.seconds)}, {escape(figure.machine)}"
+        words = f"n = {spaced(figure.n)}: {duration(figure.seconds)}, {escape(figure.machine)}"
         words += f"<br>cited from {escape(figure.source)}"
         append_row(columns, figure.n, figure.seconds, scheme["muted"], figure.name, words)
     return columns
@@ -143,7 +144,7 @@ def fitted(name: str, letters: int) -> str:
 
 def point_text(line: TimeCurve, n: int, spread: Spread) -> str:
     """What is said of a point under the pointer, as HTML."""
-    words = f"n = {count(n)}: {duration(spread.median)} ({duration(spread.q1)} to {duration(spread.q3)})"
+    words = f"n = {spaced(n)}: {duration(spread.median)} ({duration(spread.q1)} to {duration(spread.q3)})"
     words += f", {spread.n} samples" if spread.n else ""
     words += "<br><b>noisy</b>" if n in line.noisy else ""
     return f"{words}<br>{escape(line.place or 'measured here')}"

@@ -1,8 +1,8 @@
 """The race for a curve: from b on the host to both norms at every λ, as `fieldlab bench l_curve` times "as in the lab".
 
 One run of the live problem says how many steps close its ribbons, or what ends it before: its steps at most, or a
-matrix that is used up. Every lane does just as many. What is drawn on the
-way are the bounds of both norms that were known after so many steps.
+matrix that is used up. Every lane does just as many. What is drawn on the way are the bounds of both norms that were
+known after so many steps.
 """
 
 from __future__ import annotations

@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
+from html import escape
 from types import SimpleNamespace
 
 import pytest
 
 from app.equations import article
-from app.labs.crossover.lessons import at, lessons_html, of_claims, of_roofline, of_time_parts, why
+from app.labs.crossover.lessons import PROGRAMS, TRAPS, at, lessons_html, of_claims, of_roofline, of_time_parts, why
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Conclusion
@@ -121,13 +122,20 @@ def test_the_lesson_of_each_view_is_said_of_what_is_shown(model):
     said = lessons_html(model)
     assert "&lt;CuPy&gt;" in said
     assert "CuPy  is faster than  NumPy  from n ≈ 300 on: below, launching costs more than the work." in plain(said)
-    assert re.findall("<dt>(.*?)</dt>", said) == ["Crossover", "Parts of the time", "What held"]
+    assert re.findall("<dt>(.*?)</dt>", said) == ["Crossover", "Programs", "Parts of the time", "Traps", "What held"]
 
 
 def test_before_a_run_the_lesson_is_that_of_the_record(model):
     said = lessons_html(model)
     assert "(recorded)" in said
     assert "Parts of the time" not in said
+    assert re.findall("<dd>(Every [^<]*[.])</dd>", said) == [escape(PROGRAMS), escape(TRAPS)]
+
+
+def test_without_any_figure_the_lesson_says_what_to_press(model, monkeypatch):
+    monkeypatch.setattr("app.labs.crossover.lessons.conclusions", list)
+    monkeypatch.setattr(SweepViewModel, "elsewhere", SimpleNamespace(n=0))
+    assert "Press Run" in lessons_html(model)
 
 
 @pytest.mark.parametrize("of", workloads(), ids=lambda of: of.name)

@@ -18,7 +18,7 @@ from bokeh.models import LogAxis, Range1d
 from app.curve_plots import LogWindow
 from app.explain import WORDS
 from app.labs.crossover.findings import finding_html, sentence_html, verdicts
-from app.labs.crossover.labels import count, duration, rate, way_styles
+from app.labs.crossover.labels import duration, rate, way_styles
 from app.labs.crossover.programs import highlighted, trap_result
 from app.labs.crossover.readout import SavedSweep, _headline, as_csv, as_json, as_pyperf, as_trace
 from app.labs.crossover.roofline import shares_html
@@ -44,7 +44,7 @@ from compute.labs.crossover.picture import ShownPoint, ShownWay, why_above_roof
 from compute.labs.crossover.trap import traps
 from compute.labs.crossover.workload import Cited, Way
 from compute.measure import records
-from compute.measure.rates import DISTURBED, Cache
+from compute.measure.rates import DISTURBED, Cache, spaced
 from compute.measure.statistics import Spread
 
 ADD = workload("add_one")
@@ -81,7 +81,7 @@ def test_the_best_of_a_device_is_the_fastest_at_the_largest_n():
     assert found.crossing.n == pytest.approx(300)  # 1e-8 n = 3e-6
     assert plain(finding_html(found)) == "CuPy is faster than NumPy from n ≈ 300 on"
     # 300 (0.9 / 1.1)^±1, to two figures
-    assert found.uncertainty(count) == "by the quartiles 250 to 370; both measured from n = 10 to 10\u202f000"
+    assert found.uncertainty(spaced) == "by the quartiles 250 to 370; both measured from n = 10 to 10\u202f000"
 
 
 def test_a_recorded_curve_stands_in_where_the_gpu_is_missing_and_says_so():
@@ -336,7 +336,7 @@ def test_times_and_rates_in_words():
     assert said == ["12.3 s", "1.00 ms", "456 ns", "0 s", "–"]
     with pytest.raises(ValueError, match="must not be negative, not -1"):
         duration(-1.0)
-    assert count(1_234_567) == "1\u202f234\u202f567"
+    assert spaced(1_234_567) == "1\u202f234\u202f567"
     assert rate(3.2e12, "B/s") == "3.20\u202fTB/s"
     assert rate(float("nan"), "B/s") == "–"
 
