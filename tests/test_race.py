@@ -190,7 +190,7 @@ def test_the_legs_are_all_steps(steps):
     [
         ((HOST,), 0, Diffusion, "2 to 4 lanes, not 1"),
         ((HOST,) * 5, 0, Diffusion, "2 to 4 lanes, not 5"),
-        ((HOST, HOST), MOST_STEPS + 1, Diffusion, f"from 0 to {MOST_STEPS}, not {MOST_STEPS + 1}"),
+        ((HOST, HOST), MOST_STEPS + 1, Diffusion, f"from 0 to {spaced(MOST_STEPS)}, not {spaced(MOST_STEPS + 1)}"),
         ((HOST, HOST), -1, Diffusion, "not -1"),
         ((HOST, NUMBA), 7, Mandelbrot, "steps must be 0 in mandelbrot, whose race is for a whole result, not 7"),
         ((HOST, HOST), 0, Mandelbrot, "lanes of mandelbrot must be of different backends, not cpu_numpy, cpu_numpy"),
