@@ -11,6 +11,7 @@ from math import isfinite
 
 from app.readout_html import figure
 from compute.labs.crossover.workload import Way
+from compute.measure.statistics import Spread
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 0.0))
@@ -27,6 +28,14 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{figure(seconds / (size or 1e-9))}{THIN}{unit}"
     raise ValueError(f"a duration must not be negative, not {seconds}")
+
+
+def quartiles(spread: Spread) -> str:
+    """Write between what a half of the samples lies, and how many there are; one sample lies between nothing."""
+    if spread.n == 1:
+        return "1 sample"
+    samples = f", {spread.n} samples" if spread.n else ""
+    return f"{duration(spread.q1)} to {duration(spread.q3)}{samples}"
 
 
 def rate(value: float, unit: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import panel as pn
 
 from app.explain import explained
-from app.labs.crossover.labels import duration
+from app.labs.crossover.labels import duration, quartiles
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout import Fold, SaveButtons, TimingFormat
 from app.readout_html import allowed, factor, launch_bound, slower
@@ -143,8 +143,7 @@ def _way(line: TimeCurve, spread: Spread, longest: float, n: int) -> str:
     noisy = " <span class='noisy'>noisy</span>" if n in line.noisy else ""
     noisy += launch_bound(n in line.launch_bound)
     name = f"<div class='line'><b>{escape(line.label)}{noisy}</b><b>{duration(spread.median)}</b></div>"
-    samples = f", {spread.n} samples" if spread.n else ""
-    note = line.place or f"{duration(spread.q1)} to {duration(spread.q3)}{samples}"
+    note = line.place or quartiles(spread)
     return f"<div class='way {line.kind}'>{name}<div class='track'>{bar}</div><p class='quiet'>{escape(note)}</p></div>"
 
 

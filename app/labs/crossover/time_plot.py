@@ -15,7 +15,7 @@ import numpy as np
 from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Span, TapTool
 
 from app.curve_plots import separate_labels
-from app.labs.crossover.labels import WayStyle, duration
+from app.labs.crossover.labels import WayStyle, duration, quartiles
 from app.labs.crossover.log_plot import TIP, Columns, LogPlot, append_row, empty_columns
 from app.stream import FrameSource
 from app.theme import FAMILY, PRESENTER_SCALE, colours, letter, type_size
@@ -144,8 +144,7 @@ def fitted(name: str, letters: int) -> str:
 
 def point_text(line: TimeCurve, n: int, spread: Spread) -> str:
     """What is said of a point under the pointer, as HTML."""
-    words = f"n = {spaced(n)}: {duration(spread.median)} ({duration(spread.q1)} to {duration(spread.q3)})"
-    words += f", {spread.n} samples" if spread.n else ""
+    words = f"n = {spaced(n)}: {duration(spread.median)} ({quartiles(spread)})"
     words += "<br><b>noisy</b>" if n in line.noisy else ""
     return f"{words}<br>{escape(line.place or 'measured here')}"
 
