@@ -85,14 +85,11 @@ class LCurveView(LabView):
     def arrange(self) -> None:
         """Give the curve its share of the room: the linked views stand below it, or in a low window at its right.
 
-        A narrow window has no room for the list of rules, a low one none for a choice of views. Where the lines of
-        text above the curve would leave it less than it needs, there is one, which says the λ and whose it is.
+        A narrow window has no room for the list of rules, a low one none for a choice of views.
         """
         width, height = self.size
         presenter, low, narrow = self.presenter, self._low, self.alone or width < NARROW
-        lines = next(n for n, least in TITLE_LINES.items() if width >= least * (1 + 0.4 * presenter))
-        self._brief = lines > 1 and height - lines * TITLE_HIGH[presenter] - GRID < LEAST
-        title = TITLE_HIGH[presenter] * (1 if self._brief else lines)
+        title = self._title_height()
         self.panel.param.update(width=width, height=self.size[1])
         self.title.param.update(width=width, height=title)
         height -= title + GRID
@@ -129,6 +126,15 @@ class LCurveView(LabView):
             self.panel.styles = {**GRID_STYLE, "grid-template-areas": areas}
         if self.session.latest is not None:
             self._say(self.session.latest)
+
+    def _title_height(self) -> int:
+        """Height in px of the lines of text above the curve. Where they would leave it less than it needs, there is
+        one, which says the λ and whose it is.
+        """
+        (width, height), high = self.size, TITLE_HIGH[self.presenter]
+        lines = next(n for n, least in TITLE_LINES.items() if width >= least * (1 + 0.4 * self.presenter))
+        self._brief = lines > 1 and height - lines * high - GRID < LEAST
+        return high * (1 if self._brief else lines)
 
     @property
     def _low(self) -> bool:
