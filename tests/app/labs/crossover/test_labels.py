@@ -12,7 +12,7 @@ from compute.measure.statistics import Spread
     ("samples", "words"),
     [
         ([2e-6], "1 sample"),
-        ([1e-6, 2e-6, 3e-6, 4e-6, 5e-6], f"2{THIN}µs to 4{THIN}µs, 5 samples"),
+        ([1e-6, 2e-6, 3e-6, 4e-6, 5e-6], f"2.00{THIN}µs to 4.00{THIN}µs, 5 samples"),
     ],
 )
 def test_a_single_sample_lies_between_nothing(samples, words):
