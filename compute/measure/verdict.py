@@ -201,7 +201,7 @@ def _reason_of_gpu(measurement: Measurement, ratio: float) -> str:
         return "why was not measured, as its launches were not timed"
     if share >= LAUNCHING:
         return f"launching takes {_percent(share)} of its time: too small for a GPU"
-    return _what_takes_the_rest(f"launching takes only {_percent(share)} of its time", share, ratio, "kernels")
+    return _what_takes_the_rest(f"launching takes {_little(share)} of its time", share, ratio, "kernels")
 
 
 def _reason_of_cpu(slow: Variant, fast: Variant, share: float, ratio: float) -> str:
@@ -212,7 +212,7 @@ def _reason_of_cpu(slow: Variant, fast: Variant, share: float, ratio: float) -> 
         return "why was not measured, as starting its threads was not timed"
     if share >= WAKING:
         return f"too small for {slow.threads} threads: starting them takes {_percent(share)} of a step"
-    return _what_takes_the_rest(f"starting its threads takes only {_percent(share)} of a step", share, ratio, "loops")
+    return _what_takes_the_rest(f"starting its threads takes {_little(share)} of a step", share, ratio, "loops")
 
 
 def _what_takes_the_rest(words: str, share: float, ratio: float, what: str) -> str:
@@ -224,6 +224,10 @@ def _what_takes_the_rest(words: str, share: float, ratio: float, what: str) -> s
 
 def _threads(variant: Variant) -> str:
     return f"{variant.threads} thread{'s' * (variant.threads != 1)}"
+
+
+def _little(share: float) -> str:
+    return "less than 1 %" if share < 0.005 else f"only {_percent(share)}"
 
 
 def _percent(share: float) -> str:

@@ -124,8 +124,8 @@ def test_a_gpu_that_is_as_fast_is_said_to_be_neither_faster_nor_slower(seconds):
 def test_a_gpu_that_is_slower_says_so_and_why():
     slow = standing(GPU, 2.6e-6)
     assert said(Fastest(cpu=standing(CPU, 1e-6), gpu=slow)).endswith(
-        ": 2.60× slower: launching takes only 0 % of its time, so its kernels are slower; what holds them back is not "
-        "measured."
+        ": 2.60× slower: launching takes less than 1 % of its time, so its kernels are slower; what holds them back is "
+        "not measured."
     )
     launched = replace(slow.measurement, parts={"launch": 2.5e-6, "compute": 2.6e-6})
     words = said(Fastest(cpu=standing(CPU, 1e-6), gpu=replace(slow, measurement=launched)))

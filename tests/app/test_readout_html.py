@@ -286,6 +286,7 @@ def test_why_a_way_is_slower_is_always_said_as_far_as_the_figures_tell(monkeypat
     ("launch", "cpu", "says"),
     [
         (9e-6, 1e-6, "launching takes 90 % of its time: too small for a GPU"),
+        (1e-9, 1e-6, f"launching takes less than 1 % of its time, so its kernels are slower; {UNKNOWN}"),
         (1e-6, 1e-6, f"launching takes only 10 % of its time, so its kernels are slower; {UNKNOWN}"),
         (4e-6, 8e-6, "launching takes only 40 % of its time; what takes the rest is not measured"),
         (4e-6, 5e-6, f"launching takes only 40 % of its time, so its kernels are slower; {UNKNOWN}"),
