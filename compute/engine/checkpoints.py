@@ -22,13 +22,15 @@ PERIOD = 1.0  # seconds between checkpoints of a running lab
 AFTER_CHANGE = 0.1  # seconds after which a change by hand is taken
 RETRY = 60.0  # seconds before the next attempt when there is no memory for a checkpoint
 MARGIN = 3  # a state is copied once, written once, and the last one is still there
-SHARE = 0.02  # part of the time that checkpoints may cost
+SHARE = 0.02  # part of the time that the checkpoints of a lab may cost
+TOGETHER = 0.05  # and those of all labs: 40 of 2048 x 2048 cells would take most of an engine's time otherwise
 
 
 class Checkpointer:
     """Sends one lab's snapshots, piece by piece between slices; only healthy and finite states are good.
 
-    recording_offset: how far a recording is, None without one, which is kept beside the state.
+    recording_offset: how far a recording is, None without one, which is kept beside the state. labs: how many the
+    engine has.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Checkpointer:
         recording_offset: Callable[[], RecordingOffset | None] = lambda: None,
     ) -> None:
         self._number, self._lab, self._sender, self._recording_offset = number, lab, sender, recording_offset
+        self.labs = 1
         self._changed = False
         self._next = time.monotonic() + PERIOD
         self._rested_at = 0.0
@@ -71,7 +74,7 @@ class Checkpointer:
         now = time.monotonic()
         self._cost += now - start
         if self._writer is None:
-            self._rested_at = now + self._cost / SHARE
+            self._rested_at = now + self._cost / min(SHARE, TOGETHER / self.labs)
             self._next, self._cost = max(now + PERIOD, self._rested_at), 0.0
 
     def _write(self) -> None:

@@ -183,8 +183,13 @@ class Worker:
             host.pacer.frames = host.pacer.frames_through = request.frames
             undo.pop_all()
         self._hosts[request.lab] = host
+        self._share_checkpoints()
         self._turns.join(host)
         self._sender.send(messages.Opened(request.lab, lab.values()))
+
+    def _share_checkpoints(self) -> None:
+        for host in self._hosts.values():
+            host.checkpointer.labs = len(self._hosts)
 
     def _restore(self, number: int, lab: Lab, payload: messages.Payload, state: int) -> None:
         """Restore a state; one that cannot be leaves the lab at its initial field, and its client is told."""
@@ -214,6 +219,7 @@ class Worker:
 
     def _close_lab(self, number: int) -> None:
         if host := self._hosts.pop(number, None):
+            self._share_checkpoints()
             self._turns.leave(host)
             self._benchmarks.drop(number)
             host.close()

@@ -71,6 +71,29 @@ def test_no_state_is_kept_where_memory_is_short(monkeypatch, caplog):
     lab.close()
 
 
+@pytest.mark.parametrize(("labs", "rest"), [(1, 0.5 / 0.02), (2, 0.5 / 0.02), (40, 0.5 * 40 / 0.05)])
+def test_all_labs_together_leave_the_engine_most_of_its_time(monkeypatch, labs, rest):
+    now = [100.0]
+    monkeypatch.setattr("compute.engine.checkpoints.time.monotonic", lambda: now[0])
+    lab = Faulty(backend="cpu_numpy")
+    checkpointer = Checkpointer(1, lab, Recorder())  # type: ignore[arg-type]
+    checkpointer.labs = labs
+    checkpointer.touch(by_hand=True)
+    take = lab.snapshot
+
+    def slowly() -> dict[str, object]:
+        now[0] += 0.5
+        return take()
+
+    monkeypatch.setattr(lab, "snapshot", slowly)
+    checkpointer.turn()
+    checkpointer.turn()  # writes it
+    checkpointer.touch(by_hand=True)
+    assert checkpointer.wakes_at() == pytest.approx(now[0] + rest)
+    checkpointer.close()
+    lab.close()
+
+
 @pytest.mark.parametrize(
     ("engine", "values", "fits"),
     [
