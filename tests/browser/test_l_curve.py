@@ -239,8 +239,13 @@ def test_a_list_of_rules_that_goes_on_below_fades_out_there(lab):
     try:
         lab.page.set_viewport_size({"width": 800, "height": 600})
         lab.until(lambda: rules.evaluate(FADES))
-        rules.locator("button").last.scroll_into_view_if_needed()
-        lab.until(lambda: not rules.evaluate(FADES))
+
+        def at_the_end():
+            """Scroll again until the list has its height: the page is laid out in more than one step."""
+            rules.locator("button").last.scroll_into_view_if_needed()
+            return not rules.evaluate(FADES)
+
+        lab.until(at_the_end)
         lab.page.set_viewport_size({"width": PROJECTOR[0], "height": PROJECTOR[1]})
         lab.until(lambda: rules.evaluate("(list) => list.scrollHeight == list.clientHeight"))
         assert not rules.evaluate(FADES)
