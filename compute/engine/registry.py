@@ -141,11 +141,6 @@ class LabState:
         """Replace the last good state."""
         self.checkpoint = checkpoint
 
-    @property
-    def pending(self) -> dict[str, Any]:
-        """The values that were asked for and are neither applied nor refused yet."""
-        return {name: value for _, update in self.unapplied for name, value in update.items()}
-
     def give_up(self, reason: str) -> list[messages.Event]:
         """Forget the values and questions that may be why the process dies; return what their client is told."""
         text = f"it was given up when the engine died for the second time ({reason})"

@@ -116,7 +116,7 @@ def agrees(tab: Tab) -> bool:
     return (
         isinstance(session.state, Live)
         and handle is not None
-        and not handle._lab.pending
+        and not handle._lab.unapplied
         and session._pending_snapshots == 0
         and all(engine.state in ("ready", "busy") for engine in tab.engines.values())
     )

@@ -62,7 +62,8 @@ def told(tab: LabTab) -> dict[str, Any]:
             widgets[f"{type(group).__name__}.{name}"] = [widget.value, session.values[name], models]
     return {
         "phase": session.phase, "playing": session.playing, "values": dict(session.values), "widgets": widgets,
-        "applied": dict(state.values) if state else {}, "pending": state.pending if state else {},
+        "applied": dict(state.values) if state else {},
+        "pending": {name: value for _, update in (state.unapplied if state else ()) for name, value in update.items()},
         "running": state.running if state else None,
         "link": values_at_the_end(unpacked(tab.address.text)) if tab.address.text else None,
     }  # fmt: skip

@@ -21,10 +21,12 @@ from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
 
 HALF = 0.5  # of a time: what takes more of it is what the time is spent on
-PROGRAMS = (
-    "Every way is a short program of its own; put two beside each other to see what the faster one does differently."
-)
-TRAPS = "Every trap is a mistake that makes a time wrong, beside the program that avoids it; run both and compare."
+WITHOUT_FIGURES = {  # what is to be seen in a view, measured or not
+    "Programs": "Every way is a short program of its own; put two beside each other to see what the faster one does "
+    "differently.",
+    "Traps": "Every trap is a mistake that makes a time wrong, beside the program that avoids it; run both and "
+    "compare.",
+}
 LESSON_STYLE = """
 .lessons { margin: 0; padding: 0 24px 12px; display: grid; grid-template-columns: max-content 1fr; gap: 6px 16px;
   color: var(--ink); font-size: var(--body, 16px); line-height: 1.4; }
@@ -42,14 +44,14 @@ def lessons_html(model: SweepViewModel) -> str:
     roofs = picture.roofs_of(model.frame) if model.frame is not None else {}
     said = {
         "Crossover": f"{finding_html(finding)}{escape(why(finding))}." if finding.n else "",
-        "Programs": escape(PROGRAMS),
+        "Programs": escape(WITHOUT_FIGURES["Programs"]),
         "Parts of the time": escape(of_time_parts(n, measured)),
         "Roofline": escape(of_roofline(n, measured, roofs)),
-        "Traps": escape(TRAPS),
+        "Traps": escape(WITHOUT_FIGURES["Traps"]),
         "What held": escape(of_claims([one for one in conclusions() if one.workload == model.workload.name])),
     }
     rows = [f"<dt>{view}</dt><dd>{sentence}</dd>" for view, sentence in said.items() if sentence]
-    if len(rows) == len((PROGRAMS, TRAPS)):
+    if not any(sentence for view, sentence in said.items() if view not in WITHOUT_FIGURES):
         rows.append("<dt></dt><dd>Press Run: what is measured is put into words here.</dd>")
     return f"<dl class='lessons'>{''.join(rows)}</dl>"
 
