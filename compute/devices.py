@@ -60,7 +60,7 @@ class HostStopwatch(Stopwatch):
 class Device(ABC):
     """A place with memory and a clock. One thread at a time may use it: hold `lock`.
 
-    copies_at_once: whether `fetch` waits for the copy itself.
+    copies_at_once: whether `fetch` and `fetch_all` wait for the copies themselves.
     """
 
     name: str
@@ -93,8 +93,13 @@ class Device(ABC):
 
         Of a device that copies at once it is there at once.
         """
-        host = self.download(array)
-        return lambda: host
+        arrive = self.fetch_all([array])
+        return lambda: arrive()[0]
+
+    def fetch_all(self, arrays: Sequence[Array]) -> Callable[[], Sequence[NDArray[Any]]]:
+        """As `fetch`, of several arrays, for which one waits together."""
+        hosts = [self.download(array) for array in arrays]
+        return lambda: hosts
 
     @abstractmethod
     def synchronise(self) -> None:

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
@@ -20,15 +21,21 @@ from numpy.typing import DTypeLike, NDArray
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
 from compute.measure.timing import note_span
 
+ALIGNMENT = 64  # bytes between the beginnings of copies that arrive side by side: enough for every dtype
+
 
 class EventStopwatch(Stopwatch):
-    """Device time between two CUDA events around the kernels; `events` is (start, stop), `elapsed` gives ms."""
+    """Device time between two CUDA events around the kernels; `events` is (start, stop), `elapsed` gives ms.
 
-    def __init__(self, events: tuple[Any, Any], elapsed: Any) -> None:
-        self._events, self._elapsed = events, elapsed
+    free: where the events are laid once they have told, for the next stopwatch.
+    """
+
+    def __init__(self, events: tuple[Any, Any], elapsed: Any, free: list[tuple[Any, Any]] | None = None) -> None:
+        self._events, self._elapsed, self._free = events, elapsed, free
+        self._seconds: float | None = None
 
     def __enter__(self) -> Self:
-        self._told = False
+        self._seconds = None
         self._entered = time.perf_counter()
         self._events[0].record()
         return self
@@ -41,18 +48,21 @@ class EventStopwatch(Stopwatch):
 
     def seconds(self) -> float:
         """Seconds between the two events; waits for the second."""
-        self._events[1].synchronize()
-        ended = time.perf_counter()
-        seconds = 1e-3 * float(self._elapsed(*self._events))
-        if not self._told:
-            self._told = True
-            note_span(ended, seconds)
-        return seconds
+        if self._seconds is None:
+            self._events[1].synchronize()
+            ended = time.perf_counter()
+            self._seconds = 1e-3 * float(self._elapsed(*self._events))
+            note_span(ended, self._seconds)
+        return self._seconds
+
+    def __del__(self) -> None:
+        if self._free is not None:
+            self._free.append(self._events)
 
 
 @dataclass(frozen=True)
 class Landing:
-    """Pinned memory of the host at `address`, in which one copy at a time arrives, and the event that says so."""
+    """Pinned memory of the host at `address`, in which copies arrive together, and the event that says so."""
 
     memory: Any
     address: int
@@ -94,6 +104,7 @@ class Cuda(Gpu):
         self._cupy = cupy
         self._device = cupy.cuda.Device(index)
         self._landings: defaultdict[int, list[Landing]] = defaultdict(list)  # those free, by their bytes
+        self._events: list[tuple[Any, Any]] = []  # those free, of stopwatches
         self._device.use()
 
     @staticmethod
@@ -140,30 +151,34 @@ class Cuda(Gpu):
         pinned = self._cupy.cuda.alloc_pinned_memory(max(like.nbytes, 1))
         return np.frombuffer(pinned, like.dtype, like.size).reshape(like.shape)
 
-    def fetch(self, array: Array) -> Callable[[], NDArray[Any]]:
-        """Queue a copy into pinned memory; more can be launched before it is asked for.
+    def fetch_all(self, arrays: Sequence[Array]) -> Callable[[], Sequence[NDArray[Any]]]:
+        """Queue copies into pinned memory; more can be launched before they are asked for.
 
-        The driver is called directly, and the memory is used again: a frame has six small copies, and each took 25 us
-        of Python by way of `get`.
+        The driver is called directly, the memory is used again, and one event tells of all: a frame has six small
+        copies, and each took 25 us of Python by way of `get`.
         """
         cuda = self._cupy.cuda
         with self._device:
-            source = array if array.flags.c_contiguous else self._cupy.ascontiguousarray(array)
-            shape, dtype, size, nbytes = source.shape, source.dtype, source.size, source.nbytes
-            room = 1 << max(nbytes - 1, 0).bit_length()
+            sources = [each if each.flags.c_contiguous else self._cupy.ascontiguousarray(each) for each in arrays]
+            *starts, total = accumulate((-(-each.nbytes // ALIGNMENT) * ALIGNMENT for each in sources), initial=0)
+            room = 1 << max(total - 1, 0).bit_length()
             free = self._landings[room]
             landing = free.pop() if free else Landing.of(room, cuda)
             stream = cuda.get_current_stream()
-            down = cuda.runtime.memcpyDeviceToHost
-            cuda.runtime.memcpyAsync(landing.address, source.data.ptr, nbytes, down, stream.ptr)
+            copy, down = cuda.runtime.memcpyAsync, cuda.runtime.memcpyDeviceToHost
+            for start, source in zip(starts, sources, strict=True):
+                copy(landing.address + start, source.data.ptr, source.nbytes, down, stream.ptr)
             landing.copied.record(stream)
 
-        def wait() -> NDArray[Any]:
-            """Return the copy once it is made."""
+        def wait() -> list[NDArray[Any]]:
+            """Return the copies once they are made."""
             landing.copied.synchronize()
-            copy = np.array(np.frombuffer(landing.memory, dtype, size).reshape(shape))
+            copied = np.array(np.frombuffer(landing.memory, np.uint8, total))
             free.append(landing)
-            return copy
+            return [
+                copied[start : start + source.nbytes].view(source.dtype).reshape(source.shape)
+                for start, source in zip(starts, sources, strict=True)
+            ]
 
         return wait
 
@@ -173,8 +188,8 @@ class Cuda(Gpu):
 
     def stopwatch(self) -> Stopwatch:
         """CUDA events on the current stream."""
-        cuda = self._cupy.cuda
-        return EventStopwatch((cuda.Event(), cuda.Event()), cuda.get_elapsed_time)
+        cuda, free = self._cupy.cuda, self._events
+        return EventStopwatch(free.pop() if free else (cuda.Event(), cuda.Event()), cuda.get_elapsed_time, free)
 
     def free_bytes(self) -> int:
         """Free on the device, and what CuPy's pool holds unused."""

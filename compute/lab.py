@@ -108,6 +108,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     spent: Timing | None  # since the last frame
     camera: Camera
     canvas: Any  # of a notebook that shows it; None before
+    _present: Mapping[str, Any] | None = None
 
     def __init__(self, **values: Any) -> None:
         self._ready = False
@@ -226,7 +227,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
-        self.history.note(self.steps, {name: getattr(self, name) for name in self.history.now})
+        self.history.note(self.steps, {name: self.present[name] for name in self.history.now})
         done = Stepping(self._idle_timing())
         with watching() as builds, self.device.lock, self.device.stopwatch() as watch:
             yield done
@@ -239,7 +240,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     def first_call(self, *what: str) -> bool:
         """Whether this lab, backend and `what` else a build depends on run for the first time in this process."""
-        key = (self.LAB, self.backend, *what)
+        key = (self.LAB, self.present["backend"], *what)
         first = key not in _RUN_BEFORE
         _RUN_BEFORE.add(key)
         return first
@@ -247,7 +248,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def _idle_timing(self) -> Timing:
         """Of a frame before which nothing was computed."""
         cells = next((int(array.size) for array in self.arrays.values()), 0)
-        return Timing(self.backend, str(self.values().get("variant", "")), 0, cells)
+        return Timing(self.backend, str(self.present.get("variant", "")), 0, cells)
 
     def raster(
         self, name: str, view: View | None, pixels: tuple[int, int], limits: tuple[float, float] | None = None
@@ -317,7 +318,23 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     def values(self) -> dict[str, Any]:
         """Every parameter's present value."""
-        return {name: value for name, value in self.param.values().items() if name != "name"}
+        return dict(self.present)
+
+    @property
+    def present(self) -> Mapping[str, Any]:
+        """What `values` returns, not to be changed: it is the same until a parameter is set, and quick to read.
+
+        param takes 1 to 3 us to read a parameter, of which a frame of the diffusion lab needs fifty.
+        """
+        if self._present is None:
+            self._present = {name: value for name, value in self.param.values().items() if name != "name"}
+        return self._present
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; `present` is made anew after one that param holds, not the instance itself."""
+        super().__setattr__(name, value)
+        if name not in self.__dict__:
+            self._present = None
 
     def update(self, **values: Any) -> None:
         """Set several parameters at once: all of them, or none and a ValueError."""
@@ -451,7 +468,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     @property
     def chosen(self) -> Backend:
         """The Backend in use."""
-        return backend(self.backend)
+        return backend(self.present["backend"])
 
     @property
     def kernels(self) -> ModuleType:

@@ -172,6 +172,38 @@ def test_a_copy_of_every_other_column_is_of_these(cupy):
     np.testing.assert_array_equal(device.fetch(device.upload(host)[:, ::2])(), host[:, ::2])
 
 
+def test_copies_that_are_asked_for_together_come_together(gpu):
+    device, _, _ = gpu
+    random = np.random.default_rng(5)
+    kinds = [((97, 211), np.uint8), ((1,), np.float64), ((3, 7), "f4"), ((4,), np.float64)]
+    hosts = [(255 * random.random(shape)).astype(dtype) for shape, dtype in kinds]
+    for _ in range(3):
+        arrays = [device.upload(host) for host in hosts]
+        arrive = device.fetch_all(arrays)
+        for array in arrays:
+            device.write(np.zeros(array.shape, array.dtype), array)
+        for copy, host in zip(arrive(), hosts, strict=True):
+            assert copy.dtype == host.dtype
+            np.testing.assert_array_equal(copy, host)
+
+
+def test_a_stopwatch_that_has_told_gives_its_events_to_the_next(cupy):
+    device, kernels = cupy
+    u, out = (device.upload(np.ones((300, 300), np.float32)) for _ in range(2))
+    with device.stopwatch() as first:
+        kernels.step(u, out, 0.2, "periodic", 80)
+    with device.stopwatch() as second:
+        pass
+    both = first.seconds(), second.seconds()
+    assert (first.seconds(), second.seconds()) == both
+    assert both[0] > both[1] > 0
+    del first
+    with device.stopwatch() as third:
+        kernels.step(u, out, 0.2, "periodic", 80)
+    assert second.seconds() == both[1]
+    assert third.seconds() > second.seconds()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_survey_of_a_large_field_with_holes(gpu, dtype):
     device, _, raster = gpu

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, floor, isfinite
@@ -91,7 +91,7 @@ class Camera:
         self._device, self._kernels = device, kernels
         self._work = device.allocate(WORK_SHAPE, np.float64)
         self._buffers: dict[str, Array] = {}
-        self._copies: list[_Copy] = []
+        self._copies: list[_Copies] = []
         self.start()
 
     def start(self) -> None:
@@ -114,9 +114,10 @@ class Camera:
         self._watches.append(watch)
         if self._device.copies_at_once:
             self._wait_for_kernels()
-        with self._transferring():
-            for copy in self._copies:
-                copy.queue()
+        begin = time.perf_counter()
+        for copies in self._copies:
+            copies.queue()
+        self._transferred(begin)
 
     def _stopwatch(self) -> Stopwatch:
         return self._device.stopwatch()
@@ -181,49 +182,69 @@ class Camera:
 
     def _copy(self, device: Device, array: Array) -> Callable[[], NDArray[Any]]:
         """Have `array`, which lies on `device`, copied at the end of the batch; what is returned waits for that."""
-        copy = _Copy(device, array)
-        self._copies.append(copy)
+        copies = next((each for each in self._copies if each.device is device), None)
+        if copies is None:
+            copies = _Copies(device)
+            self._copies.append(copies)
+        place = copies.add(array)
 
         def wait() -> NDArray[Any]:
             """Wait for the kernels, which are timed by themselves, then for the copy."""
-            self._wait_for_kernels()
-            with self._transferring():
-                return copy.wait()
+            if not copies.here:
+                self._wait_for_kernels()
+                begin = time.perf_counter()
+                copies.wait()
+                self._transferred(begin)
+            return copies.here[place]
 
         return wait
 
     def _wait_for_kernels(self) -> None:
-        self._levels_seconds += sum(watch.seconds() for watch in self._watches)
+        for watch in self._watches:
+            self._levels_seconds += watch.seconds()
         self._watches.clear()
 
-    @contextmanager
-    def _transferring(self) -> Iterator[None]:
-        """Count the block as the copies' time."""
-        begin = time.perf_counter()
-        yield
+    def _transferred(self, begin: float) -> None:
+        """Count the time since `begin` as the copies'."""
         ended = time.perf_counter()
         self.transfer_seconds += ended - begin
         note_span(ended, ended - begin, "transfer")
 
     def _buffer(self, use: str, shape: tuple[int, int] | tuple[int], dtype: Any) -> Array:
         """The buffer of that use at this place of a batch, where each has its own; a new one for a new shape."""
-        key = f"{use} {len(self._copies)}"
-        if key not in self._buffers or tuple(self._buffers[key].shape) != shape:
-            self._buffers[key] = self._device.allocate(shape, dtype)
-        return self._buffers[key]
+        key = f"{use} {self._copies[0].count if self._copies else 0}"
+        kept = self._buffers.get(key)
+        if kept is None or tuple(kept.shape) != shape:
+            kept = self._buffers[key] = self._device.allocate(shape, dtype)
+        return kept
 
 
-class _Copy:
-    """Of `array` on `device` to the host. wait: returns it; there once it is queued."""
+class _Copies:
+    """Those of a batch from `device` to the host, made together. here: the arrays, once they have come."""
 
-    wait: Callable[[], NDArray[Any]]
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.here: Sequence[NDArray[Any]] = ()
+        self._arrays: list[Array] = []
+        self._arrive: Callable[[], Sequence[NDArray[Any]]] = tuple
 
-    def __init__(self, device: Device, array: Array) -> None:
-        self._device, self._array = device, array
+    @property
+    def count(self) -> int:
+        """How many arrays are to be copied, so far."""
+        return len(self._arrays)
+
+    def add(self, array: Array) -> int:
+        """Have `array` copied, too; returns its place in `here`."""
+        self._arrays.append(array)
+        return len(self._arrays) - 1
 
     def queue(self) -> None:
-        """Begin it behind what was launched so far."""
-        self.wait = self._device.fetch(self._array)
+        """Begin the copies behind what was launched so far."""
+        self._arrive = self.device.fetch_all(self._arrays)
+
+    def wait(self) -> None:
+        """Wait until they are made."""
+        self.here = self._arrive()
 
 
 def cells_in(view: View | None, shape: tuple[int, int]) -> tuple[int, int, int, int]:

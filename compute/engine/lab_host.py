@@ -100,9 +100,12 @@ class LabHost:
             case _:
                 assert_never(request)
 
-    def see_limit(self, now: float, resting: bool) -> None:
-        """Take the limit that was written into the ring. resting: the worker is about to wait for messages."""
+    def tell_resting(self, resting: bool) -> None:
+        """Say in the ring whether the worker waits for messages. It looks at the limits after that."""
         self._ring.rest(resting)
+
+    def see_limit(self, now: float) -> None:
+        """Take the limit that was written into the ring."""
         if (number := self._ring.frames_through) > self.pacer.frames_through:
             self.pacer.permit(number, now)
 

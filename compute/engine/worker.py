@@ -52,6 +52,7 @@ class Worker:
         self._turns.join(self._benchmarks)
         self._memory = FreedMemory()
         self._open, self._core_left = True, False
+        self._told_resting: bool | None = None  # what the labs were told last; None while a new one was told nothing
         self._served = 0  # the number of the lab that has a turn or whose request is carried out
 
     def run(self) -> None:
@@ -111,8 +112,13 @@ class Worker:
         Who rests says so first: from then on each limit comes with a request, which ends the rest.
         """
         now = time.monotonic()
+        if resting != self._told_resting:
+            self._told_resting = resting
+            for host in self._hosts.values():
+                host.tell_resting(resting)
         for host in self._hosts.values():
-            host.see_limit(now, resting)
+            if not host.pacer.may_show:  # else there is time to look when it may show no more
+                host.see_limit(now)
         self._receive(self._rest() if resting else 0.0)
 
     def _rest(self) -> float:
@@ -183,6 +189,7 @@ class Worker:
             host.pacer.frames = host.pacer.frames_through = request.frames
             undo.pop_all()
         self._hosts[request.lab] = host
+        self._told_resting = None
         self._share_checkpoints()
         self._turns.join(host)
         self._sender.send(messages.Opened(request.lab, lab.values()))

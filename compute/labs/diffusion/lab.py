@@ -222,7 +222,7 @@ class Diffusion(Lab):
     @property
     def together(self) -> tuple[int, ...]:
         """The numbers of the GPUs that share the grid; () where one device has all of it."""
-        return _together(self.devices, self.backend)
+        return _together(self.present["devices"], self.present["backend"])
 
     @property
     def kernels(self) -> ModuleType:
@@ -300,11 +300,12 @@ class Diffusion(Lab):
         """The limits that the colours of the field keep, None if they follow it. Called before the field changes, too:
         so they are those it began with, whenever the first frame is. Those that are held later are in the history.
         """
-        if self.hold_limits and self.first_limits is None:
+        hold = self.present["hold_limits"]
+        if hold and self.first_limits is None:
             self.first_limits = self.camera.survey(self.u).limits()
             if self.steps or self.history.drawn:
                 self.history.did(self.steps, "refit", {})
-        return self.first_limits if self.hold_limits else None
+        return self.first_limits if hold else None
 
     def refit(self) -> None:
         """Hold the limits that the field has now, until another field begins."""
@@ -385,7 +386,8 @@ class Diffusion(Lab):
 
     def _note(self, names: Sequence[str]) -> None:
         """Before the field is changed: with which values."""
-        self.history.note(self.steps, {name: getattr(self, name) for name in names})
+        present = self.present
+        self.history.note(self.steps, {name: present[name] for name in names})
 
     def snapshot(self) -> dict[str, Any]:
         """Field, step count and run, history, exact solution, checkpoint and image."""
@@ -442,23 +444,31 @@ class Diffusion(Lab):
         """Advance `steps` >= 1 steps with the parameters as they are now."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
-        kernels, r = self.kernels, float(self.r)
+        kernels, now = self.kernels, self.present
+        r, edges, variant, dtype = float(now["r"]), now["edges"], now["variant"], now["dtype"]
         with self.device.lock:
             self.held_limits()
         self._note(history.DYNAMIC)
-        kernel = kernels.VARIANTS[self.variant] if self.variant else kernels.step
+        kernel = kernels.VARIANTS[variant] if variant else kernels.step
         with watching() as builds, self.device.lock, self.device.stopwatch() as watch:
-            kernel(self.u, self.spare, r, self.edges, steps)
+            kernel(self.u, self.spare, r, edges, steps)
         self.u, self.spare = self.spare, self.u
         if self.truth:
-            kernels.step(*self.truth, r, self.edges, steps)
+            kernels.step(*self.truth, r, edges, steps)
             self.truth.reverse()
         self.steps += steps
         if self.exact_mode:
             self.exact_mode.advance(r, steps)
-        cells, first = self.ny * self.nx, self.first_call(self.variant, self.dtype) or builds.count > 0
-        timing = Timing(self.backend, self.variant, steps, cells, watch.launch, watch.seconds(), first_call=first)
-        timing = replace(timing, devices=max(1, len(self.together)))
+        timing = Timing(
+            backend=now["backend"],
+            variant=variant,
+            steps=steps,
+            cells=now["ny"] * now["nx"],
+            launch=watch.launch,
+            compute=watch.seconds(),
+            first_call=self.first_call(variant, dtype) or builds.count > 0,
+            devices=max(1, len(self.together)),
+        )
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
 

@@ -53,15 +53,16 @@ def panels_of(frame: Frame) -> Mapping[str, Panel]:
 
 def show(lab: Diffusion, image: LoadedImage | None, view: View | None, pixels: tuple[int, int]) -> Frame:
     """Build the frame; costs no step, and leaves the field as it is. image: what the field began as, if it was one."""
-    camera, section, probe = lab.camera, _section_cells(lab), _probe_cell(lab)
+    camera, now, section, probe = lab.camera, lab.present, _section_cells(lab), _probe_cell(lab)
+    cells = now["ny"] * now["nx"]
     camera.start()
     with camera.batch():
         survey = camera.queue_survey(lab.u)
         line, point = camera.queue_window(lab.u, *section), camera.queue_window(lab.u, *probe, 1, 1)
         limits_laplacian = _queue_laplacian(lab)
     seen = survey()
-    lab.heat.seen(seen, lab.ny * lab.nx)
-    limits = lab.limits_field or lab.held_limits() or seen.limits()
+    lab.heat.seen(seen, cells)
+    limits = now["limits_field"] or lab.held_limits() or seen.limits()
     with camera.batch():
         field = camera.queue_raster(lab.u, RasterRequest(view, pixels, limits, "u"))
         laplacian = camera.queue_raster(lab.spare, RasterRequest(view, pixels, limits_laplacian(), "∇²u"))
@@ -76,13 +77,13 @@ def show(lab: Diffusion, image: LoadedImage | None, view: View | None, pixels: t
         "heat": seen.total,
         "heat_drift": lab.heat.drift(seen.total),
         "nonfinite": seen.nonfinite,
-        "r": lab.r,
+        "r": now["r"],
         "limit": 0.25,
         "probe": float(point()[0, 0]),
         "probe_y": probe[0],
         "probe_x": probe[1],
     }
-    spent = lab.spent or Timing(lab.backend, lab.variant, 0, lab.ny * lab.nx)
+    spent = lab.spent or Timing(now["backend"], now["variant"], 0, cells)
     timing = replace(spent, levels=camera.levels_seconds, transfer=camera.transfer_seconds)
     lab.spent = None
     lab.number += 1
@@ -91,11 +92,12 @@ def show(lab: Diffusion, image: LoadedImage | None, view: View | None, pixels: t
 
 def _notes(lab: Diffusion, image: LoadedImage | None) -> dict[str, str]:
     """Where the field comes from, and what can come back."""
+    now = lab.present
     return {
         "run": lab.run,
         "image": image.fingerprint if image else "",
-        "kept": " ".join(map(str, astuple(image.kept(lab.ny, lab.nx)))) if image else "",
-        "initial": _as_json(lab.INITIAL, tuple(getattr(lab, name) for name in lab.INITIAL)),
+        "kept": " ".join(map(str, astuple(image.kept(now["ny"], now["nx"])))) if image else "",
+        "initial": _as_json(lab.INITIAL, tuple(now[name] for name in lab.INITIAL)),
         "undo": lab.earlier.undo_words,
         "redo": lab.earlier.redo_words,
         "gone": lab.earlier.gone,
@@ -114,8 +116,8 @@ def _queue_laplacian(lab: Diffusion) -> Callable[[], tuple[float, float]]:
 
     What is returned waits for the limits of its colours.
     """
-    lab.kernels.laplacian(lab.u, lab.spare, lab.edges)
-    limits: tuple[float, float] | None = lab.limits_laplacian
+    lab.kernels.laplacian(lab.u, lab.spare, lab.present["edges"])
+    limits: tuple[float, float] | None = lab.present["limits_laplacian"]
     if limits is not None:
         return lambda: limits
     survey = lab.camera.queue_survey(lab.spare)
@@ -124,13 +126,14 @@ def _queue_laplacian(lab: Diffusion) -> Callable[[], tuple[float, float]]:
 
 def _section_cells(lab: Diffusion) -> tuple[int, int, int, int]:
     """The row or column of cells on the section line: (y0, x0, height, width)."""
-    at = _section_index(lab)
-    return (at, 0, 1, lab.nx) if lab.section == "horizontal" else (0, at, lab.ny, 1)
+    at, now = _section_index(lab), lab.present
+    return (at, 0, 1, now["nx"]) if now["section"] == "horizontal" else (0, at, now["ny"], 1)
 
 
 def _section_index(lab: Diffusion) -> int:
-    across = lab.ny if lab.section == "horizontal" else lab.nx
-    return min(int(lab.section_at * across), across - 1)
+    now = lab.present
+    across: int = now["ny"] if now["section"] == "horizontal" else now["nx"]
+    return min(int(now["section_at"] * across), across - 1)
 
 
 def _profile(lab: Diffusion, line: NDArray[np.float64]) -> tuple[dict[str, Curve], dict[str, float]]:
@@ -150,7 +153,9 @@ def _curve(line: NDArray[np.float64], label: str) -> Curve:
 
 def _probe_cell(lab: Diffusion) -> tuple[int, int]:
     """Row and column of the probe."""
-    return min(int(lab.probe_y * lab.ny), lab.ny - 1), min(int(lab.probe_x * lab.nx), lab.nx - 1)
+    now = lab.present
+    ny, nx = now["ny"], now["nx"]
+    return min(int(now["probe_y"] * ny), ny - 1), min(int(now["probe_x"] * nx), nx - 1)
 
 
 def _racing_error(lab: Diffusion) -> float:

@@ -6,6 +6,7 @@ import io
 import tracemalloc
 
 import numpy as np
+import param
 import pytest
 from PIL import Image
 
@@ -51,6 +52,33 @@ def test_a_changed_preset_starts_anew_and_other_parameters_do_not():
     lab.advance(3)
     lab.update(ny=48)
     assert (lab.steps, lab.field().shape) == (0, (48, 32))
+
+
+def test_present_values_are_those_that_param_holds_however_they_were_set():
+    lab = Diffusion(ny=32, nx=32)
+
+    def holds() -> bool:
+        return lab.present == {name: getattr(lab, name) for name in lab.param if name != "name"}
+
+    assert holds()
+    assert lab.present is lab.present
+    lab.r = 0.1
+    assert holds()
+    lab.update(edges="periodic", section_at=0.25)
+    assert holds()
+    with pytest.raises(ValueError, match="seed"):
+        lab.param.update(probe_x=0.1, seed=-1)  # which leaves the first of them set
+    assert holds()
+    with pytest.raises(ValueError, match="seed"):
+        lab.update(probe_x=0.2, seed=-1)
+    assert holds()
+    with param.parameterized.discard_events(lab):
+        lab.probe_y = 0.75
+    assert holds()
+    lab.values()["r"] = 7.0
+    assert holds()
+    frame = lab.frame()
+    assert (frame.facts["r"], frame.facts["probe_y"], frame.facts["probe_x"]) == (0.1, 24, 3)
 
 
 def test_checkpoint_and_rollback():
