@@ -51,7 +51,9 @@ def builds() -> Iterator[Build]:
     """All that is launched, each with the bounds that its lab counts on."""
     for real in ("float", "double"):
         yield Build(diffusion.SOURCE, {"REAL": real}, dict.fromkeys(("laplacian", "one_step", "racing_step"), 64))
-    rasters = ("survey_parts", "survey_total", "block_means", "to_levels", "copy_window", "fill_disc", "copy_meeting")
+    rasters = (
+        "survey", "block_means", "block_levels", "to_levels", "copy_window", "fill_disc", "copy_meeting",
+    )  # fmt: skip
     for real in ("float", "double", "int"):
         yield Build(display.RASTER_SOURCE, {"REAL": real}, dict.fromkeys(rasters, 64))
     for dtype, size in product(DTYPES, (2000, 16384)):

@@ -162,9 +162,13 @@ class Camera:
     def queue_raster(self, u: Array, request: RasterRequest) -> Callable[[], Raster]:
         """As `raster`, within a batch."""
         grid = PixelGrid.of(request, u.shape)
-        means, levels = self._buffer("means", grid.shape, np.float32), self._buffer("levels", grid.shape, np.uint8)
-        self._kernels.reduce(u, means, grid.y0, grid.x0, grid.factor)
-        (request.paint or self._kernels.levels)(means, levels, *request.limits)
+        blocks, levels = (grid.y0, grid.x0, grid.factor), self._buffer("levels", grid.shape, np.uint8)
+        if request.paint is None:
+            self._kernels.block_levels(u, levels, *blocks, *request.limits)
+        else:
+            means = self._buffer("means", grid.shape, np.float32)
+            self._kernels.reduce(u, means, *blocks)
+            request.paint(means, levels, *request.limits)
         copied = self._copy(self._device, levels)
         return lambda: request.raster(copied(), grid)
 

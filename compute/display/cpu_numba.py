@@ -1,7 +1,7 @@
 """From a field on a device to one byte a pixel, in Numba, rows in parallel: the functions of cpu_numpy.py.
 
-The first half reduces any field to screen size (survey, reduce, levels, window, disc, gather); the second makes
-numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve).
+The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the
+second makes numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from compute import numba_threads
 from compute.display.cpu_numpy import LAST_DIGIT, LN2, WORK_SHAPE, Field, disc, gather, window
 
-__all__ = ["blend", "disc", "distance", "equalise", "gather", "histogram", "levels", "logarithm"]
+__all__ = ["blend", "block_levels", "disc", "distance", "equalise", "gather", "histogram", "levels", "logarithm"]
 __all__ += ["reduce", "resolve", "survey", "window"]  # disc, gather, window: NumPy's memory copies
 
 numba_threads.choose_layer()
@@ -54,6 +54,15 @@ def levels(values: NDArray[np.float32], out: NDArray[np.uint8], low: float, high
     values: (py, px) float32; out: (py, px) uint8. With low == high: 127 at that value, 0 below, 254 above.
     """
     _levels(values, out, float(low), float(high))
+
+
+def block_levels(
+    u: NDArray[Any], out: NDArray[np.uint8], y0: int, x0: int, factor: int, low: float, high: float
+) -> None:
+    """out (py, px) uint8: the `levels` of what `reduce` gives."""
+    means = np.empty(out.shape, np.float32)
+    reduce(u, means, y0, x0, factor)
+    levels(means, out, low, high)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})  # the order of a row's sum is fixed when it is compiled

@@ -1,8 +1,8 @@
 """From a field on a device to one byte a pixel, in NumPy: the reference.
 
-The first half reduces any field to screen size (survey, reduce, levels, window, disc, gather); the second makes
-numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve). Every other backend exports the
-same functions.
+The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the
+second makes numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve). Every other backend
+exports the same functions.
 """
 
 from __future__ import annotations
@@ -65,6 +65,15 @@ def levels(values: NDArray[np.float32], out: NDArray[np.uint8], low: float, high
             scaled = (values.astype(np.float64) - low) * (TOP_LEVEL / (high - low))
             out[...] = np.clip(np.rint(np.nan_to_num(scaled)), 0, TOP_LEVEL)
     out[~np.isfinite(values)] = NOT_FINITE
+
+
+def block_levels(
+    u: NDArray[Any], out: NDArray[np.uint8], y0: int, x0: int, factor: int, low: float, high: float
+) -> None:
+    """out (py, px) uint8: the `levels` of what `reduce` gives."""
+    means = np.empty(out.shape, np.float32)
+    reduce(u, means, y0, x0, factor)
+    levels(means, out, low, high)
 
 
 def window(u: NDArray[Any], out: NDArray[np.float64], y0: int, x0: int) -> None:

@@ -1,7 +1,7 @@
 """From a field on a GPU to one byte a pixel, in CUDA C: the functions of cpu_numpy.py, on arrays of CuPy or of Numba.
 
-The first half reduces any field to screen size (survey, reduce, levels, window, disc, gather); the second makes
-numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve).
+The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the
+second makes numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve).
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def survey(u: Array, work: Array, out: Array) -> None:
     they are +inf, -inf and 0. The sum is accumulated in float64, in an order that depends on the shape alone.
     """
     parts = min(WORK_SHAPE[0], _blocks(u.size))
-    _launch_raster("survey_parts", (parts,), u, work, np.int64(u.size))
-    _launch_raster("survey_total", (1,), u, out, np.int32(parts), source=work)
+    _launch_raster("survey", (parts,), u, work, out, np.int64(u.size))
 
 
 def reduce(u: Array, out: Array, y0: int, x0: int, factor: int) -> None:
@@ -42,9 +41,21 @@ def reduce(u: Array, out: Array, y0: int, x0: int, factor: int) -> None:
     u: (ny, nx) float32 or float64; out: (py, px) float32, every block holds at least one cell. The mean is taken in
     float64; a cell that is not finite makes its block not finite.
     """
+    grid, numbers = _of_blocks(u, out, y0, x0, factor)
+    _launch_raster("block_means", grid, u, out, *numbers)
+
+
+def block_levels(u: Array, out: Array, y0: int, x0: int, factor: int, low: float, high: float) -> None:
+    """out (py, px) uint8: the `levels` of what `reduce` gives, bit for bit."""
+    grid, numbers = _of_blocks(u, out, y0, x0, factor)
+    _launch_raster("block_levels", grid, u, out, *numbers, np.float64(low), np.float64(high))
+
+
+def _of_blocks(u: Array, out: Array, y0: int, x0: int, factor: int) -> tuple[tuple[int], list[np.int32]]:
+    """The grid and the numbers with which a kernel goes through the blocks of u, of which each is a pixel of `out`."""
     lanes = min(32, 1 << (factor - 1).bit_length())
-    numbers = (*u.shape, y0, x0, factor, *out.shape, lanes)
-    _launch_raster("block_means", (_blocks(out.size * lanes),), u, out, *map(np.int32, numbers))
+    numbers = [np.int32(number) for number in (*u.shape, y0, x0, factor, *out.shape, lanes)]
+    return (_blocks(out.size * lanes),), numbers
 
 
 def levels(values: Array, out: Array, low: float, high: float) -> None:
@@ -96,9 +107,9 @@ def _blocks(threads: int) -> int:
     return -(-threads // THREADS)
 
 
-def _launch_raster(name: str, grid: tuple[int, ...], u: Array, *arguments: Any, source: Array | None = None) -> None:
-    """Run the kernel for u's type on (source or u, *arguments)."""
-    _launch(name, u.dtype, grid, u if source is None else source, *arguments)
+def _launch_raster(name: str, grid: tuple[int, ...], u: Array, *arguments: Any) -> None:
+    """Run the kernel for u's type on (u, *arguments)."""
+    _launch(name, u.dtype, grid, u, *arguments)
 
 
 def _launch(name: str, dtype: np.dtype[Any] | None, grid: tuple[int, ...], first: Array, *others: Any) -> None:

@@ -37,9 +37,12 @@ __device__ __forceinline__ void join(Seen seen, double* out)
     out[3] = seen.bad;
 }
 
-// work (gridDim.x, 4): what each block saw of u (cells).
+__device__ unsigned int surveyed = 0;  // blocks that are done with the survey under way, of which there is one at a time
+
+// out (4) of u (cells). work (gridDim.x, 4): what each block saw; the last one that is done joins that. A second launch for
+// it would take the host 10 us.
 extern "C" __global__ void __launch_bounds__(256)
-survey_parts(const REAL* __restrict__ u, double* work, long long cells)
+survey(const REAL* __restrict__ u, double* work, double* out, long long cells)
 {
     Seen seen = {INFINITE, -INFINITE, 0, 0};
     #pragma unroll 4
@@ -49,34 +52,65 @@ survey_parts(const REAL* __restrict__ u, double* work, long long cells)
         else seen.bad += 1;
     }
     join(seen, work + 4 * blockIdx.x);
-}
 
-// One block: out (4) from work (parts, 4).
-extern "C" __global__ void __launch_bounds__(256)
-survey_total(const double* __restrict__ work, double* out, int parts)
-{
-    Seen seen = {INFINITE, -INFINITE, 0, 0};
-    for (int i = threadIdx.x; i < parts; i += 256)
-        include(seen, work[4 * i], work[4 * i + 1], work[4 * i + 2], work[4 * i + 3]);
-    join(seen, out);
+    __shared__ bool last;
+    if (threadIdx.x == 0) {
+        __threadfence();  // what this block saw is to be seen before it counts as done
+        last = atomicInc(&surveyed, gridDim.x - 1) == gridDim.x - 1;  // which makes it 0 again
+    }
+    __syncthreads();
+    if (!last) return;
+    const volatile double* parts = work;  // other blocks wrote it: not from this one's cache
+    Seen all = {INFINITE, -INFINITE, 0, 0};
+    for (unsigned int i = threadIdx.x; i < gridDim.x; i += 256)
+        include(all, parts[4 * i], parts[4 * i + 1], parts[4 * i + 2], parts[4 * i + 3]);
+    join(all, out);
 }
 
 // ---- reduce: means of square blocks -------------------------------------------------------------------------------
 
-// `lanes` neighbouring threads (a power of two up to 32) share a block and read along its rows. blockDim.x is 256.
+// Blocks of cells, py x px of them from cell (y0, x0) on, each of factor x factor cells but for the last ones.
+struct Blocks { int ny, nx, y0, x0, factor, py, px; };
+
+// The mean of block `pixel`, in the first of the `lanes` neighbouring threads (a power of two up to 32) that share it and
+// read along its rows; all of a warp must call it.
+__device__ __forceinline__ float block_mean(const REAL* __restrict__ u, const Blocks& at, long long pixel, int lanes)
+{
+    const int top = at.y0 + (int)(pixel / at.px) * at.factor, left = at.x0 + (int)(pixel % at.px) * at.factor;
+    const int bottom = min(top + at.factor, at.ny), right = min(left + at.factor, at.nx), lane = threadIdx.x % lanes;
+    double sum = 0;
+    for (int y = top; y < bottom; y++)
+        for (int x = left + lane; x < right; x += lanes) sum += u[(long long)y * at.nx + x];
+    for (int step = lanes / 2; step; step /= 2) sum += __shfl_down_sync(EVERY_LANE, sum, step);
+    return (float)(sum / ((double)(bottom - top) * (right - left)));
+}
+
+__device__ __forceinline__ unsigned char level_of(double value, double low, double high)
+{
+    if (!is_finite(value)) return 255;
+    if (low == high) return value < low ? 0 : value == low ? 127 : 254;
+    return (unsigned char)rint(min(max((value - low) * (254 / (high - low)), 0.0), 254.0));
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 block_means(const REAL* __restrict__ u, float* out, int ny, int nx, int y0, int x0, int factor, int py, int px,
             int lanes)
 {
     const long long pixels = (long long)py * px, mine = ((long long)blockIdx.x * 256 + threadIdx.x) / lanes;
     const long long pixel = min(mine, pixels - 1);  // threads beyond the last pixel stay for the shuffles
-    const int top = y0 + (int)(pixel / px) * factor, left = x0 + (int)(pixel % px) * factor;
-    const int bottom = min(top + factor, ny), right = min(left + factor, nx), lane = threadIdx.x % lanes;
-    double sum = 0;
-    for (int y = top; y < bottom; y++)
-        for (int x = left + lane; x < right; x += lanes) sum += u[(long long)y * nx + x];
-    for (int step = lanes / 2; step; step /= 2) sum += __shfl_down_sync(EVERY_LANE, sum, step);
-    if (lane == 0 && mine < pixels) out[mine] = (float)(sum / ((double)(bottom - top) * (right - left)));
+    const float mean = block_mean(u, Blocks{ny, nx, y0, x0, factor, py, px}, pixel, lanes);
+    if (threadIdx.x % lanes == 0 && mine < pixels) out[mine] = mean;
+}
+
+// The same and to_levels in one: a picture takes one launch less, and no memory for the means.
+extern "C" __global__ void __launch_bounds__(256)
+block_levels(const REAL* __restrict__ u, unsigned char* out, int ny, int nx, int y0, int x0, int factor, int py, int px,
+             int lanes, double low, double high)
+{
+    const long long pixels = (long long)py * px, mine = ((long long)blockIdx.x * 256 + threadIdx.x) / lanes;
+    const long long pixel = min(mine, pixels - 1);
+    const float mean = block_mean(u, Blocks{ny, nx, y0, x0, factor, py, px}, pixel, lanes);
+    if (threadIdx.x % lanes == 0 && mine < pixels) out[mine] = level_of(mean, low, high);
 }
 
 // ---- levels, window, disc, gather: one thread a cell --------------------------------------------------------------
@@ -85,11 +119,7 @@ extern "C" __global__ void
 to_levels(const float* __restrict__ values, unsigned char* out, int cells, double low, double high)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= cells) return;
-    const double value = values[i];
-    if (!is_finite(value)) out[i] = 255;
-    else if (low == high) out[i] = value < low ? 0 : value == low ? 127 : 254;
-    else out[i] = (unsigned char)rint(min(max((value - low) * (254 / (high - low)), 0.0), 254.0));
+    if (i < cells) out[i] = level_of(values[i], low, high);
 }
 
 // out (height, width) from u (.., nx), upper left cell (y0, x0).

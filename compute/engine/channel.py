@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import select
 import socket
 import threading
@@ -49,6 +50,9 @@ from compute.engine.shared_memory import BlobWriter
 log = logging.getLogger(__name__)
 
 CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+LENGTH, MARK = 8, b"f"
+CHUNK = 2**16  # bytes read at once
+MOST_DESCRIPTORS = 8  # of one message
 MOST_OF_A_LAB = 300  # requests: about as many as a client makes while a worker does not read for its whole deadline
 MAX_WAITING = 4000  # of all labs
 COMPILING = 115.0  # seconds allowed beyond the usual deadline where kernels may be compiled
@@ -59,39 +63,76 @@ LOST_CONTEXT = frozenset({226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721,
 
 
 class Channel:
-    """One end of a multiprocessing pipe (a UNIX socket). One thread may send while another receives."""
+    """One end of a multiprocessing pipe (a UNIX socket). One thread may send while another receives.
+
+    A message is its length in LENGTH bytes, its pickle and, if descriptors go with it, one byte that brings them.
+    What has come is read at once, however many messages it holds: each call of the system lets other threads go first.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._socket = socket.socket(fileno=os.dup(connection.fileno()))
         self._poll = select.poll()
         self._poll.register(connection.fileno(), select.POLLIN)
+        self._come = bytearray()
+        self._descriptors: list[int] = []
 
     def send(self, message: object, descriptors: Sequence[int] = ()) -> None:
         """Send `message`; copies of `descriptors` go with it. Blocks while the other side does not read.
 
         Raises OSError when the other side is gone.
         """
-        self._connection.send((message, len(descriptors)))
+        pickled = pickle.dumps((message, len(descriptors)), protocol=5)
+        self._socket.sendall(len(pickled).to_bytes(LENGTH, "big") + pickled)
         if descriptors:
-            socket.send_fds(self._socket, [b"f"], list(descriptors))
+            socket.send_fds(self._socket, [MARK], list(descriptors))
 
     def waiting(self, seconds: float) -> bool:
         """Whether a message, or the end, arrives within `seconds`."""
-        return bool(self._poll.poll(1e3 * seconds))
+        return self._has_come(self._next_length()) or bool(self._poll.poll(1e3 * seconds))
 
     def receive(self) -> tuple[Any, list[int]]:
         """Return the next message and its descriptors, which the caller closes. EOFError or OSError at the end."""
-        message, count = self._connection.recv()
+        message, count = pickle.loads(self._take(self._next_length(wait=True)))  # noqa: S301 - from our own process
         if not count:
             return message, []
-        data, descriptors, _, _ = socket.recv_fds(self._socket, 1, count, CLOSE_ON_EXEC)
+        self._take(len(MARK), behind=0)
+        descriptors, self._descriptors = self._descriptors[:count], self._descriptors[count:]
+        if len(descriptors) < count:
+            raise EOFError(f"{count} descriptors were to come with {type(message).__name__}, not {len(descriptors)}")
+        return message, descriptors
+
+    def _next_length(self, wait: bool = False) -> int:
+        """Bytes of the next message; 0 if they are not known yet."""
+        while len(self._come) < LENGTH:
+            if not wait:
+                return 0
+            self._read()
+        return int.from_bytes(self._come[:LENGTH], "big")
+
+    def _has_come(self, length: int) -> bool:
+        return 0 < length <= len(self._come) - LENGTH
+
+    def _take(self, length: int, behind: int = LENGTH) -> bytes:
+        """Take the next `length` bytes `behind` others out of what has come; waits until they are here."""
+        while len(self._come) < behind + length:
+            self._read()
+        taken = bytes(self._come[behind : behind + length])
+        del self._come[: behind + length]
+        return taken
+
+    def _read(self) -> None:
+        data, descriptors, _, _ = socket.recv_fds(self._socket, CHUNK, MOST_DESCRIPTORS, CLOSE_ON_EXEC)
+        self._descriptors += descriptors
         if not data:
             raise EOFError
-        return message, descriptors
+        self._come += data
 
     def close(self) -> None:
         """Close this end."""
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
         self._socket.close()
         self._connection.close()
 

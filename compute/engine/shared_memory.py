@@ -14,7 +14,9 @@ the mark. With no free slot there is no frame: the server is behind.
 
 from __future__ import annotations
 
+import copyreg
 import errno
+import io
 import mmap
 import os
 import pickle
@@ -22,6 +24,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from compute.engine.messages import Payload
 
@@ -71,8 +76,25 @@ def duplicate(descriptor: int) -> int:
 def pack(thing: object) -> tuple[Payload, list[memoryview]]:
     """Pickle `thing`; its arrays' bytes stay where they are and are returned as views."""
     buffers: list[memoryview] = []
-    head = pickle.dumps(thing, protocol=5, buffer_callback=lambda buffer: buffers.append(buffer.raw()))
-    return Payload(head, tuple(buffer.nbytes for buffer in buffers)), buffers
+    head = io.BytesIO()
+    pickler = pickle.Pickler(head, protocol=5, buffer_callback=lambda buffer: buffers.append(buffer.raw()))
+    pickler.dispatch_table = ARRAYS
+    pickler.dump(thing)
+    return Payload(head.getvalue(), tuple(buffer.nbytes for buffer in buffers)), buffers
+
+
+def _reduced(array: NDArray[Any]) -> tuple[Any, ...] | str:
+    """How an array is pickled: NumPy's own way takes two thirds of the time that a frame takes."""
+    if array.flags.c_contiguous and array.dtype.kind in "biufc":
+        return _array, (pickle.PickleBuffer(array.data), array.dtype.str, array.shape)
+    return array.__reduce_ex__(5)
+
+
+def _array(buffer: bytes | memoryview, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    return np.frombuffer(buffer, dtype).reshape(shape)
+
+
+ARRAYS = {**copyreg.dispatch_table, np.ndarray: _reduced}
 
 
 def unpack(payload: Payload, buffers: Sequence[bytes | memoryview]) -> Any:

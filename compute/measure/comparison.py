@@ -177,6 +177,7 @@ class Comparison:
     ) -> None:
         self._lab, self.rules, self._open, self._results, self._clock = lab, rules, open_lab, results, clock
         self._backends = backends
+        self._followed: Mapping[str, Any] | None = None  # what `follow` was given last
         self._values: dict[str, Any] = {}
         self._keys: dict[tuple[KeyKind, Variant], ResultKey] = {}  # of those values
         self._calm_at = 0.0
@@ -195,7 +196,10 @@ class Comparison:
     # -- what the view calls
 
     def follow(self, values: Mapping[str, Any]) -> None:
-        """The lab's newest values. A change waits until the parameters are calm."""
+        """The lab's newest values, another object if they have changed. A change waits until they are calm."""
+        if values is self._followed:  # each painted frame asks
+            return
+        self._followed = values
         names = ("backend", "variant", "device_index", *self.rules.checked)
         kept = {name: values[name] for name in names if name in values}
         if kept != self._values:
@@ -294,7 +298,7 @@ class Comparison:
 
     def close(self) -> None:
         """End the job under way; another session may go on with it."""
-        self._values = {}
+        self._values, self._followed = {}, None
         self._forget()
         self._end()
 

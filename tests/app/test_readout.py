@@ -89,7 +89,7 @@ def test_a_frame_counts_for_the_values_it_was_computed_with():
     made.on_painted(frame.timing)
     known = made._comparison._results.get(former)
     assert known.timings[-1] == frame.timing
-    made._session.confirmed["dtype"] = "float64"
+    made._session.confirmed = {**made._session.confirmed, "dtype": "float64"}  # another object, as of a real session
     made.on_painted(frame.timing)
     assert made._comparison._results.get(former) == known
     assert made._comparison._taken(live).timings == ()

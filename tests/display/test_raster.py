@@ -50,6 +50,21 @@ def test_a_pixel_is_the_mean_of_its_block(camera, shape, factor, y0, x0):
     np.testing.assert_allclose(camera._device.download(out), truth, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("factor", "limits"), [(1, (-1.3, 2.1)), (3, (-0.5, 0.5)), (40, (0.0, 0.0))])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_levels_of_blocks_are_those_of_their_means(camera, factor, limits, dtype):
+    u = np.random.default_rng(4).normal(size=(37, 61)).astype(dtype)
+    u[5, 7], u[30, 50] = np.nan, np.inf
+    field, (y0, x0) = upload(camera, u), (2, 3)
+    shape = tuple(-(-(cells - first) // factor) for cells, first in zip(u.shape, (y0, x0), strict=True))
+    means = camera._device.allocate(shape, np.float32)
+    truth, out = (camera._device.allocate(shape, np.uint8) for _ in range(2))
+    camera._kernels.reduce(field, means, y0, x0, factor)
+    camera._kernels.levels(means, truth, *limits)
+    camera._kernels.block_levels(field, out, y0, x0, factor, *limits)
+    np.testing.assert_array_equal(camera._device.download(out), camera._device.download(truth))
+
+
 def test_levels(camera):
     values = np.array([[-1.0, 0.0, 0.5, 1.0, 2.0, np.nan, np.inf, 0.25]], np.float32)
     out = camera._device.allocate(values.shape, np.uint8)

@@ -121,6 +121,51 @@ class TestRequestQueue:
         channel.close()
 
 
+class TestChannel:
+    def test_messages_and_descriptors_come_as_they_were_sent_however_they_are_read(self):
+        ours, theirs = (Channel(end) for end in Pipe())
+        files = [memory_file(size) for size in (10, 20, 30)]
+        sent = [("a", files[:2]), ("b", []), (bytes(100_000), []), ("c", files[2:]), ("d", [])]
+        thread = threading.Thread(target=lambda: [ours.send(message, passed) for message, passed in sent])
+        assert not theirs.waiting(0.0)
+        thread.start()
+        for message, passed in sent:
+            assert theirs.waiting(120.0)
+            got, descriptors = theirs.receive()
+            assert got == message
+            assert [os.fstat(one).st_size for one in descriptors] == [os.fstat(one).st_size for one in passed]
+            for one in descriptors:
+                os.close(one)
+        thread.join()
+        assert not theirs.waiting(0.0)
+        ours.close()
+        assert theirs.waiting(120.0)
+        with pytest.raises(EOFError):
+            theirs.receive()
+        theirs.close()
+        for one in files:
+            os.close(one)
+
+    def test_several_that_have_come_are_known_without_another_look(self, monkeypatch):
+        ours, theirs = (Channel(end) for end in Pipe())
+        for number in range(3):
+            ours.send(number)
+        assert theirs.receive()[0] == 0
+        monkeypatch.setattr(theirs, "_poll", None)
+        assert [theirs.waiting(0.0) and theirs.receive()[0] for _ in range(2)] == [1, 2]
+        for end in (ours, theirs):
+            end.close()
+
+    def test_an_end_in_the_middle_of_a_message_is_an_end(self):
+        ours, theirs = (Channel(end) for end in Pipe())
+        ours._socket.sendall((10).to_bytes(8, "big") + b"half")
+        ours.close()
+        assert theirs.waiting(120.0)
+        with pytest.raises(EOFError):
+            theirs.receive()
+        theirs.close()
+
+
 class TestEventSender:
     def test_what_is_announced_within_an_announcement_leaves_that_as_it_was(self):
         ours, theirs = (Channel(end) for end in Pipe())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import gc
+import math
 import os
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from compute.engine.shared_memory import (
     read_blob,
     unpack,
 )
+from compute.measure.timing import Span, Timing
 
 
 def descriptors() -> int:
@@ -49,6 +52,28 @@ class TestMemory:
             assert back[name].dtype == thing[name].dtype
         back["a"][0, 0] = 99.0
         assert again["a"][0, 0] == 0.0
+
+    def test_arrays_of_any_kind_come_back_as_they_were(self):
+        whole = np.arange(24.0).reshape(4, 6)
+        arrays = [
+            whole, whole[:, ::2], whole.T, np.asfortranarray(whole), whole.astype(">f4"), np.float64(3.0) * np.ones(()),
+            np.array([True, False]), np.array([1 + 2j]), np.array(["a", "long"]), np.array([None, {}], object),
+            np.array(["2026-11-27"], "M8[D]"), np.array([(1, 2.0)], [("n", "i4"), ("x", "f8")]),
+            np.empty((0, 3), np.uint8),
+        ]  # fmt: skip
+        payload, buffers = pack(arrays)
+        for back, array in zip(unpack(payload, [bytes(buffer) for buffer in buffers]), arrays, strict=True):
+            assert (back.dtype, back.shape) == (array.dtype, array.shape)
+            np.testing.assert_array_equal(back, array)
+
+    def test_a_timing_comes_back_with_its_spans(self):
+        spans = Span("launch", 2.0, 0.5), Span("compute", 3.0, 0.25)
+        timing = Timing("cpu_numba", "", 3, 100, 0.5, 0.25, 0.125, 0.0625, devices=2, spans=spans)
+        payload, buffers = pack(timing)
+        back = unpack(payload, buffers)
+        assert math.isnan(back.delivery)
+        assert replace(back, delivery=1.0) == replace(timing, delivery=1.0)
+        assert (back.spans, back.spans[0].began) == (spans, 1.5)
 
     def test_a_limit_is_seen_by_the_other_process_and_one_that_rests_is_said_to(self):
         descriptor = FrameRing.create(64)
