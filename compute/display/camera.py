@@ -179,7 +179,10 @@ class Camera:
         return window()
 
     def queue_window(self, u: Array, y0: int, x0: int, height: int, width: int) -> Callable[[], NDArray[np.float64]]:
-        """As `window`, within a batch."""
+        """As `window`, within a batch. Cells of one row lie side by side, and are copied as they are."""
+        if height == 1 and not self._device.copies_at_once:
+            row = self._copy(self._device, u[y0 : y0 + 1, x0 : x0 + width])
+            return lambda: row().astype(np.float64)
         out = self._buffer("window", (height, width), np.float64)
         self._kernels.window(u, out, y0, x0)
         return self._copy(self._device, out)

@@ -132,7 +132,8 @@ class Turns:
     def _first(self, now: float, *, everybody: bool) -> dict[Urgency, Share]:
         """Return who is first of each urgency; unless `everybody` is wanted, the first that is waited for is enough."""
         first: dict[Urgency, Share] = {}
-        for share in sorted(self._shares, key=attrgetter("used")):
+        self._shares.sort(key=attrgetter("used"))  # nearly sorted, as one of them had a turn since the last time
+        for share in self._shares:
             if share.who.wakes_at(now) > now:
                 continue
             urgency = share.who.urgency()
@@ -144,7 +145,7 @@ class Turns:
 
     def _turn(self, share: Share, now: float, *, awaited: bool = False, between: bool = False) -> Turn:
         """Return a turn so long that all who are waited for have one within ROUND, but no shorter than SHORTEST."""
-        labs = sum(now - other.awaited_at < RECENT for other in self._shares)
+        labs = sum([now - other.awaited_at < RECENT for other in self._shares])
         return Turn(share, max(ROUND / max(1, labs), SHORTEST), awaited, between, labs)
 
     def done(self, turn: Turn, seconds: float) -> None:

@@ -179,6 +179,7 @@ class Comparison:
         self._backends = backends
         self._followed: Mapping[str, Any] | None = None  # what `follow` was given last
         self._values: dict[str, Any] = {}
+        self._crowded_live: Variant | None = None  # what computes the live picture, where it cannot be sampled apart
         self._keys: dict[tuple[KeyKind, Variant], ResultKey] = {}  # of those values
         self._calm_at = 0.0
         self._job: EngineTask | None = None
@@ -205,16 +206,15 @@ class Comparison:
         if kept != self._values:
             self._calm_at = self._clock() + (CALM if self._values else 0.0)  # the first were not moved by anybody
             self._values = kept
+            self._crowded_live = self._live if self._live is not None and self._crowded(self._live) else None
             self._forget()
 
     def record_live(self, timing: Timing) -> None:
         """A live frame's timing. It counts where its way cannot be sampled apart, because the grid is too large; while
         the parameters are not calm it may be of the former ones.
         """
-        live = self._live
-        if live is None or self._clock() < self._calm_at:
-            return
-        if timing.steps < 1 or timing.devices > 1 or not self._crowded(live):
+        live = self._crowded_live
+        if live is None or self._clock() < self._calm_at or timing.steps < 1 or timing.devices > 1:
             return
         if (timing.backend, timing.cells) == (live.backend, self.rules.cells(self._values)):
             self._results.put(self._timed_key(live), self._taken(live).with_more([timing], self._clock()))
@@ -298,7 +298,7 @@ class Comparison:
 
     def close(self) -> None:
         """End the job under way; another session may go on with it."""
-        self._values, self._followed = {}, None
+        self._values, self._followed, self._crowded_live = {}, None, None
         self._forget()
         self._end()
 

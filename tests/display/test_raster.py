@@ -104,7 +104,10 @@ def test_what_is_asked_for_in_a_batch_has_buffers_of_its_own(camera):
 
 def test_a_window_is_a_copy_in_float64(camera):
     u = np.arange(20, dtype=np.float32).reshape(4, 5)
-    np.testing.assert_array_equal(camera.window(upload(camera, u), 1, 2, 2, 3), u[1:3, 2:5])
+    for y0, x0, height, width in ((1, 2, 2, 3), (2, 1, 1, 4), (0, 0, 1, 5), (3, 4, 1, 1), (0, 2, 4, 1)):
+        window = camera.window(upload(camera, u), y0, x0, height, width)
+        np.testing.assert_array_equal(window, u[y0 : y0 + height, x0 : x0 + width])
+        assert window.dtype == np.float64
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
