@@ -331,10 +331,16 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return self._present
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; `present` is made anew after one that param holds, not the instance itself."""
+        """Set an attribute; `present` is made anew for one that param holds, not the instance itself.
+
+        It is forgotten before, as what watches the parameter is called within, and after.
+        """
+        held_by_param = name not in self.__dict__
+        if held_by_param:
+            self.__dict__["_present"] = None
         super().__setattr__(name, value)
-        if name not in self.__dict__:
-            self._present = None
+        if held_by_param:
+            self.__dict__["_present"] = None
 
     def update(self, **values: Any) -> None:
         """Set several parameters at once: all of them, or none and a ValueError."""

@@ -60,6 +60,8 @@ def test_present_values_are_those_that_param_holds_however_they_were_set():
     def holds() -> bool:
         return lab.present == {name: getattr(lab, name) for name in lab.param if name != "name"}
 
+    held_within: list[bool] = []
+    lab.param.watch(lambda _: held_within.append(holds()), ["r", "edges"])
     assert holds()
     assert lab.present is lab.present
     lab.r = 0.1
@@ -77,6 +79,10 @@ def test_present_values_are_those_that_param_holds_however_they_were_set():
     assert holds()
     lab.values()["r"] = 7.0
     assert holds()
+    assert held_within == [True, True]
+    lab.ny = 48  # which makes the grid anew within
+    assert (holds(), lab.field().shape) == (True, (48, 32))
+    lab.ny = 32
     frame = lab.frame()
     assert (frame.facts["r"], frame.facts["probe_y"], frame.facts["probe_x"]) == (0.1, 24, 3)
 
