@@ -61,7 +61,6 @@ def change_panel_and_bokeh() -> None:
     panel_workarounds.leave_webgl_out()
     panel_workarounds.write_pages_beside(builder())
     panel_workarounds.write_html_alone()
-    panel_workarounds.size_plots_directly()
     panel_workarounds.shorten_pause_before_events()
     panel_workarounds.hold_documents_for_events()
     panel_workarounds.keep_current_documents_apart()

@@ -36,7 +36,6 @@ from panel.io.resources import LOCAL_DIST
 from panel.io.resources import Resources as PanelResources
 from panel.io.server import DocHandler
 from panel.models.browser import BrowserInfo
-from panel.pane import Bokeh
 from panel.reactive import Reactive, Syncable
 from panel.util import edit_readonly
 from panel.widgets.select import SingleSelectBase
@@ -242,28 +241,6 @@ def write_html_alone() -> None:
         model.text = pane._transform_object(pane.object)["object"]  # noqa: SLF001 as above
 
     pn.pane.HTML._update = update  # noqa: SLF001 as above
-
-
-def size_plots_directly() -> None:
-    """Have a pane that is given a size hand it on to its plot, and do nothing else. Harmless if called twice.
-
-    Panel reads the 150 properties of the plot back into the pane, and notes the name of what was set once more: a
-    quarter of what a change of the layout takes, and a list that grows with each.
-    """
-    theirs = Bokeh._track_overrides  # noqa: SLF001 no way around
-    if getattr(theirs, "fieldlab", False):
-        return
-
-    def track(pane: Bokeh, *events: param.parameterized.Event) -> None:
-        """Take the place of Panel's own; what goes back to a default is left to that."""
-        if any(event.new == pane.param[event.name].default for event in events):
-            theirs(pane, *events)
-        elif events and pane.object is not None and not pane._syncing_props:  # noqa: SLF001 as Panel does
-            pane._overrides = list(dict.fromkeys([*pane._overrides, *(event.name for event in events)]))  # noqa: SLF001
-            pane.object.update(**{event.name: event.new for event in events})
-
-    track.fieldlab = True  # type: ignore[attr-defined]
-    Bokeh._track_overrides = track  # noqa: SLF001 no way around
 
 
 def _shared(sheet: StyleSheet | str, sheets: dict[str, StyleSheet]) -> StyleSheet | str:

@@ -20,7 +20,6 @@ import panel_material_ui as pmui
 import pytest
 from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
-from bokeh.plotting import figure
 from panel.custom import JSComponent, ReactiveESM
 from panel.io.document import _destroy_document
 from panel.io.state import set_curdoc
@@ -434,24 +433,6 @@ def test_what_is_no_option_is_refused_in_words(monkeypatch, caplog, widget, host
         assert not record.exc_info
     widget._process_events({"value": good})
     assert widget.value == becomes
-
-
-def test_a_pane_hands_its_size_to_its_plot_and_notes_it_once(monkeypatch):
-    monkeypatch.setattr(pn.pane.Bokeh, "_track_overrides", pn.pane.Bokeh._track_overrides)
-    panel_workarounds.size_plots_directly()
-    plot = figure(width=300, height=200)
-    pane = pn.pane.Bokeh(plot, margin=0)
-    model = pane.get_root()
-    looks = []
-    with monkeypatch.context() as watched:
-        watched.setattr(figure, "properties_with_values", lambda *_, **__: looks.append(1) or {})
-        for width in (400, 500, 600):
-            pane.param.update(width=width, height=width // 2)
-    assert (plot.width, plot.height, model.width, model.height) == (600, 300, 600, 300)
-    assert sorted(pane._overrides) == ["height", "margin", "width"]
-    assert not looks
-    pane.width = None
-    assert pane.width == plot.width == 600  # what the plot has, as Panel does it
 
 
 class Foreign(JSComponent):
