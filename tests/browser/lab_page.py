@@ -79,14 +79,13 @@ class SideBar:
     def group(self, *names: str) -> None:
         """Open these groups of controls alone, once the lab's own are there: a tab brings them a moment later."""
         self.page.locator("nav button[aria-expanded]").filter(has_text=names[0]).first.wait_for()
-        changed = []
+        changed = False
         for button in self.page.locator("nav button[aria-expanded]").all():
-            wanted = button.inner_text().strip() in names
-            if (button.get_attribute("aria-expanded") == "true") != wanted:
-                button.click()
-                changed.append((button, "true" if wanted else "false"))
-        for button, wanted in changed:
-            self.until(lambda button=button, wanted=wanted: button.get_attribute("aria-expanded") == wanted)
+            wanted = "true" if button.inner_text().strip() in names else "false"
+            if button.get_attribute("aria-expanded") != wanted:
+                button.click()  # one after the other: a click is lost that comes before the last is drawn
+                self.until(lambda button=button, wanted=wanted: button.get_attribute("aria-expanded") == wanted)
+                changed = True
         if changed:
             self.page.wait_for_timeout(400)  # the accordion's animation
 
