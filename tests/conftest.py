@@ -71,6 +71,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name no test by bytes: an archive's hold the time, and processes that were to share the tests had others."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(autouse=True)
 def no_process_of_an_earlier_test() -> None:
     """Give this test's jobs no process that an earlier test had started ahead or that its jobs have left: its

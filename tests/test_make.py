@@ -148,6 +148,17 @@ def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, cap
     assert said == (f"{os.nice(0)}\nbrowser\n" if apart else beside)
 
 
+def test_no_test_is_named_by_the_bytes_of_a_file(request):
+    """An archive's hold the time at which it was packed, and the processes that share the tests pack one each."""
+    cases = [item for item in request.session.items if hasattr(item, "callspec")]
+    files = {(item.nodeid, value) for item in cases for value in item.callspec.params.values() if _archive(value)}
+    assert [name for name, data in files if repr(data[:4])[2:-1] in name] == []
+
+
+def _archive(value):
+    return isinstance(value, bytes) and value.startswith(b"PK")
+
+
 def test_help_names_every_target():
     shown = run_make("help").stdout
     for target in ("serve", "test", "lint", "types", "bench", "clean"):
