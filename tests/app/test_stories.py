@@ -11,6 +11,7 @@ from bokeh.document import Document
 from app.controls import accordion, column
 from app.export.restore import Restorer
 from app.stories import StoryTeller
+from compute.backends import preferred
 from compute.export.link import packed
 from compute.export.scene import Scene
 from compute.labs.diffusion import Diffusion
@@ -32,7 +33,8 @@ class Tab:
 
     def __init__(self, lab):
         self.asked: list[object] = []
-        values = {name: lab.param[name].default for name in lab.param if name != "name"} | {"backend": "cpu_numba"}
+        values = {name: lab.param[name].default for name in lab.param if name != "name"}
+        values["backend"] = preferred(lab.backends()).name  # as a tab begins
 
         def change(**changed):
             values.update(changed)

@@ -11,7 +11,9 @@ import pytest
 from bokeh.palettes import Inferno256, Magma256, Viridis256
 
 from app.plots import PALETTES, palette
+from compute.devices import Host
 from compute.display import palettes
+from compute.export import scene
 from compute.export.film import Film, Key, film_of
 from compute.export.scene import APART, Scene, SceneError, Style, coloured, read, scene_of
 from compute.labs.mandelbrot import Mandelbrot
@@ -76,11 +78,16 @@ def test_values_are_checked_against_the_lab_s_own_bounds(values, says):
         Scene("mandelbrot", values).check()
 
 
-def test_a_scene_beyond_any_memory_is_refused_before_it_is_tried():
-    with pytest.raises(ValueError, match=r"this (scene )?needs .* GiB"):
-        Scene(
-            "mandelbrot", {"max_iterations": 10**8, "zoom": "1e100", "precision": "perturbation"}, (4320, 7680)
-        ).check()
+@pytest.mark.parametrize(
+    ("free", "allowed", "says"),
+    [(2**30, 2**40, r"this needs 2.* GiB on host, but 0"), (2**40, 2**30, r"this scene needs 3.* GiB; 1 GiB are")],
+)
+def test_a_scene_beyond_the_memory_is_refused_before_it_is_tried(monkeypatch, free, allowed, says):
+    monkeypatch.setattr(Host, "free_bytes", lambda self: free)
+    monkeypatch.setattr(scene, "MOST_BYTES", allowed)
+    values = {"max_iterations": 10**7, "zoom": "1e100", "precision": "perturbation"}
+    with pytest.raises(ValueError, match=says):
+        Scene("mandelbrot", values, (4320, 7680)).check()
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "{", "[" * 100_000, "x" * 1_000_001])

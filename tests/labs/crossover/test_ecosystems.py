@@ -129,6 +129,7 @@ def test_asking_what_is_missing_imports_neither(monkeypatch):
     assert JaxCuda.missing() == "JAX is installed but there is no NVIDIA GPU or driver"
     monkeypatch.setattr(ecosystems, "_gpus", lambda: 1)
     monkeypatch.setattr(ecosystems, "version", lambda name: "2.13.0+cpu")
+    monkeypatch.setattr(ecosystems, "find_spec", lambda name: None)
     assert TorchCuda.missing() == "PyTorch is installed without CUDA"
     assert JaxCuda.missing() == "JAX is installed without its CUDA plugin"
     monkeypatch.setattr(ecosystems, "version", lambda name: "2.13.0")
