@@ -224,9 +224,9 @@ class Job:
     """One task in a process of its own.
 
     state: see the module; part (0 to 1) and words: how far it is; seconds: for how long it has run; result: of one that
-    is done; text: why one has failed; ended: when it was either (time.monotonic). client: whoever asked, for fairness;
-    deadline: seconds, by default its lane's; keeps: whether its process, once it is done, goes on to another job that
-    keeps its own.
+    is done; text: why one has failed; ended: when it was either (time.monotonic). client: whoever asked, for fairness,
+    until its process is gone: a closed page must not live on in a result that is kept; deadline: seconds, by default
+    its lane's; keeps: whether its process, once it is done, goes on to another job that keeps its own.
     """
 
     def __init__(
@@ -308,6 +308,7 @@ class Job:
                 self._gone.set()
             if not self._has_turn:  # else it is given back once the process is gone
                 self._queue.remove(self)
+                self.client = None
         self._queue.deal()
 
     def join(self, seconds: float | None = None) -> bool:
@@ -335,6 +336,7 @@ class Job:
             with self._lock:
                 self._has_turn = False
                 self._queue.remove(self)
+                self.client = None
             self._gone.set()
             self._queue.deal()
 

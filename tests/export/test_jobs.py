@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from functools import partial
 
 import psutil
@@ -77,6 +79,28 @@ def pids_in(folder):
 
 
 # -- what comes of a job
+
+
+class Page:
+    """Who asks."""
+
+
+@pytest.mark.parametrize("ends", ["done", "failed", "cancelled", "cancelled while it waits"])
+def test_what_is_kept_of_a_job_keeps_nothing_of_who_asked(turns, ends):
+    """A listing of code is kept for the next who asks; the page that asked first lived as long."""
+    page = Page()
+    task, *args = (refuse,) if ends == "failed" else (count, 2, 0.01)
+    first = started(count, 9, 0.05, queue=turns) if ends == "cancelled while it waits" else None
+    made = started(task, *args, queue=turns, client=page)
+    if ends.startswith("cancelled"):
+        made.cancel()
+    assert made.join(240)
+    assert made.state == ends.split()[0]
+    page = weakref.ref(page)
+    gc.collect()
+    assert page() is None
+    if first:
+        assert first.join(240)
 
 
 def test_a_job_notes_when_it_was_over():
