@@ -185,15 +185,19 @@ class Supervisor:
             ended = self._run_process()
             if self._stopping:
                 break
-            log.error("%s engine: %s", self.name, ended.reason)
-            with self.lock:
-                self.state = "restarting"
-                told = self._registry.on_worker_exit(ended)
-            self._emit_all(told)
+            self._tell_of_exit(ended)
             if self._breaker.died(time.monotonic()):
                 self._stay_broken(ended.reason)
             self.restarts += 1
         self._finish()
+
+    def _tell_of_exit(self, ended: WorkerExit) -> None:
+        """Tell every lab's client. Whom it tells, this thread must not know for as long as the next process lives."""
+        log.error("%s engine: %s", self.name, ended.reason)
+        with self.lock:
+            self.state = "restarting"
+            told = self._registry.on_worker_exit(ended)
+        self._emit_all(told)
 
     def _run_process(self) -> WorkerExit:
         """Take a process and listen until it ends. A spare that ends before it is ready has never lived."""

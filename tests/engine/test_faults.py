@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -75,6 +77,20 @@ def wait_until(good: object, seconds: float = 120.0) -> None:
     while not good():  # type: ignore[operator]
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_of_a_lab_that_was_told_of_a_killed_engine_and_closed_nothing_is_held(engine):
+    client = Client(engine, eager=True)
+    client.wait(FrameReady)
+    kill(engine)
+    client.wait(EngineRestarted)
+    client.wait(FrameReady, len(client.frames) + 1)
+    client.handle.close()
+    client.wait(LabClosed)
+    asked = weakref.ref(client)
+    del client
+    gc.collect()
+    assert asked() is None
 
 
 def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
