@@ -217,8 +217,9 @@ def test_the_lesson_s_chart_has_every_way_and_what_was_recorded_or_published():
 
 
 RECORDED = Recorded(
-    "mandelbrot", "a GPU", "2026-01-02", "gpu_cupy", "fast", *LESSON_SHAPE, "float64", "lesson", 5e-5, 1e12
-)
+    "mandelbrot", "a GPU", "2026-01-02", "gpu_cupy", "fast", *LESSON_SHAPE, "float64", "lesson", 5e-5, 1e12,
+    q1=1e12, q3=1e12, percent=1.0,
+)  # fmt: skip
 
 
 def test_where_there_is_no_gpu_a_recorded_figure_of_the_whole_set_is_shown():
