@@ -1,5 +1,5 @@
 # Fieldlab. `make serve` and `make test` set up everything they need in .venv; a second call is quick.
-# Variables: PYTHON, VENV, PORT, ADDRESS, ORIGIN (a host:port that browsers may use besides localhost), EXTRAS (cuda12 or cuda13), ARGS (for pytest), JOBS (processes for all tests but the browser's), FUZZ_SECONDS.
+# Variables: PYTHON, VENV, PORT, ADDRESS, ORIGIN (a host:port that browsers may use besides localhost), EXTRAS (cuda12 or cuda13), ARGS (for pytest), JOBS (processes of each half of the tests), FUZZ_SECONDS.
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 5006
@@ -7,7 +7,7 @@ ADDRESS ?= localhost
 ORIGIN ?=
 EXTRAS ?=
 ARGS ?=
-JOBS ?= 3
+JOBS ?=
 FUZZ_SECONDS ?= 600
 
 SHELL := bash
@@ -36,7 +36,7 @@ compiling = $(if $(strip $(ARGS)),,$(bin)/python -m app.first_screens >/dev/null
 # What no server under test then measures again, for 3 s of all processors: beside mypy it came out too low to be kept.
 measuring = $(if $(strip $(ARGS)),,$(bin)/fieldlab info --roofs >/dev/null)
 # Both halves of the tests, those without and those in a browser; ARGS goes to one pytest.
-tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --apart --jobs $(JOBS))
+tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --apart $(addprefix --jobs ,$(JOBS)))
 
 test: lint  ## lint, types, then every test: unit, kernels, browser (ARGS="-k stream" narrows it)
 	@$(compiling) $(MAKE) --no-print-directory types; wait

@@ -1,9 +1,9 @@
 """Runs both halves of the tests at a time: those in a browser, and beside them all that need none.
 
-`python tests/halves.py --jobs 3 [more for pytest]`. The browser's tests are run by three processes, each with a
-browser and servers of its own, as each waits now and then. The others get what these leave of the processors;
-the browser's are reported when both are done. `--apart` runs one half after the other. The status is 0 if both are
-green. Each half lists its slowest 20.
+`python tests/halves.py [--jobs 3] [more for pytest]`. Each half is run by one process more than there are cores, as
+each waits now and then, or by fewer where memory is short; those of the browser's have a browser and servers of their
+own. The others get what these leave of the processors; the browser's are reported when both are done. `--apart` runs
+one half after the other. The status is 0 if both are green. Each half lists its slowest 20.
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
+import psutil
+
+from compute.devices import cpu_count
+
 BROWSER = "tests/browser"
-JOBS = STREAMS = 3  # processes of each half: one more than cores: two left a fifth of two cores idle
+ROOM = 2 * 2**30  # bytes of memory for a process with its browser, its servers and their engines
+MOST = 17  # processes: with more, each half takes as long as its longest file
 ASIDE = 5  # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 
@@ -25,14 +30,20 @@ def spread(processes: int) -> tuple[str, ...]:
     return "--numprocesses", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"
 
 
+def processes() -> int:
+    """How many for each half: one more than cores, as two left a fifth of two cores idle, and as memory allows."""
+    return max(1, min(cpu_count() + 1, psutil.virtual_memory().available // ROOM, MOST))
+
+
 def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m", "pytest")) -> int:
     """Run them; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=JOBS, help="processes for the tests that need no browser")
+    parser.add_argument("--jobs", type=int, help="processes of each half (default: by cores and memory)")
     parser.add_argument("--apart", action="store_true", help="one half after the other")
     options, more = parser.parse_known_args(arguments)
-    browser = [*pytest, BROWSER, *spread(STREAMS), "-o", "cache_dir=.pytest_cache/browser", *SLOWEST, *more]
-    others = [*pytest, "--ignore", BROWSER, *spread(options.jobs), *SLOWEST, *more]
+    jobs = options.jobs or processes()
+    browser = [*pytest, BROWSER, *spread(jobs), "-o", "cache_dir=.pytest_cache/browser", *SLOWEST, *more]
+    others = [*pytest, "--ignore", BROWSER, *spread(jobs), *SLOWEST, *more]
     statuses = [subprocess.call(others), subprocess.call(browser)] if options.apart else _together(others, browser)
     return next((status for status in statuses if status), 0)
 

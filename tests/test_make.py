@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from tests import halves
@@ -116,8 +118,9 @@ def test_test_runs_lint_types_and_pytest_in_this_order(sandbox):
 
 
 def test_all_tests_are_run_in_both_halves(sandbox):
-    calls = sandbox.make("test", "JOBS=3")
-    assert calls[-1] == "python tests/halves.py --apart --jobs 3"
+    assert sandbox.make("test", "JOBS=3")[-1] == "python tests/halves.py --apart --jobs 3"
+    calls = sandbox.make("test", "JOBS=")
+    assert calls[-1] == "python tests/halves.py --apart"
     assert "python -m app.first_screens" in calls  # beside mypy, and done before the tests begin
     assert calls.index("fieldlab info --roofs") > max(map(calls.index, ("python -m app.first_screens", "mypy ")))
 
@@ -141,11 +144,18 @@ def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, cap
     calls = sorted((tmp_path / "log").read_text().splitlines())
     spread = "--dist loadfile --no-loadscope-reorder"  # the longest files are first, as the conftest.py have them
     assert calls[0].startswith(f"--ignore tests/browser --numprocesses 3 {spread} --durations 20")
-    assert calls[1].startswith(f"tests/browser --numprocesses {halves.STREAMS} {spread}")
+    assert calls[1].startswith(f"tests/browser --numprocesses 3 {spread}")
     assert all(call.endswith(" -x") for call in calls)
     said = capfd.readouterr().out
     beside = f"{min(19, os.nice(0) + halves.ASIDE)}\n== tests in the browser\nbrowser\n\n"
     assert said == (f"{os.nice(0)}\nbrowser\n" if apart else beside)
+
+
+@pytest.mark.parametrize(("cores", "memory", "wanted"), [(2, 24, 3), (8, 64, 9), (8, 7, 3), (96, 500, 17), (1, 1, 1)])
+def test_each_half_has_as_many_processes_as_the_machine_can_run(monkeypatch, cores, memory, wanted):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=memory * 2**30))
+    assert halves.processes() == wanted
 
 
 def test_no_test_is_named_by_the_bytes_of_a_file(request):

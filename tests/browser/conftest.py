@@ -78,6 +78,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if item not in ours] + ours
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_gpu() -> Iterator[None]:
+    """Show what a machine without a GPU shows, on every machine: which kernels there are, and who is the faster."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        yield
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     path = find()
