@@ -344,7 +344,7 @@ def race_key(race: Race) -> str:
 
 
 def begun(race: Race, client: int) -> Job:
-    """Start the job that runs a race. client: a number, as a job that is kept would hold a page that is gone."""
+    """Start the job that runs a race. client: a number, as who asked first may go before the others."""
     gpu = on_gpu(race.lab, [racer.backend for racer in race.racers if racer.record is None])
     job = Job(partial(run_race, race), RACE, client, keeps=not gpu)  # a process would hold the GPU's memory
     job.start()

@@ -102,7 +102,7 @@ def state_of(scene: Scene, asking: Restorer) -> SharedJob:
 
 
 def _begun(scene: Scene, client: int) -> Job:
-    """Start the job that computes the state. client: a number, as a job that is kept would hold a page that is gone."""
+    """Start the job that computes the state. client: a number, as who asked first may go before the others."""
     keeps = not on_gpu(scene.kind, [scene.values.get("backend")])  # a process would hold the GPU's memory
     if scene.kind.ENDS:
         job = Job(partial(tasks.check, scene), QUICK, client, keeps=keeps)
