@@ -28,6 +28,7 @@ fake.use(2**22 + 7, 12.5)
 fake.throttle = 0x4
 fake.unsupported = {"nvmlDeviceGetTemperature"}
 machine.AGAIN = 0.5  # seconds until a lost GPU is looked for again
+os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"  # both, in a server that is shown none of this machine's
 sys.modules["pynvml"] = fake
 gpu_nvml.shutil.which = lambda name: "/usr/bin/nvidia-smi"
 system_card.machine = lambda: {"gpus": [{"name": name} for name in fake.names]}
