@@ -25,9 +25,9 @@ ASIDE = 5  # niceness of the others: a quarter of a core that a browser wants, t
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 
 
-def spread(processes: int) -> tuple[str, ...]:
+def spread(jobs: int) -> tuple[str, ...]:
     """pytest's options for that many processes, each with whole files, in the order that a conftest.py gives them."""
-    return "--numprocesses", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"
+    return "--numprocesses", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder"
 
 
 def processes() -> int:
