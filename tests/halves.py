@@ -20,7 +20,7 @@ from compute.devices import cpu_count
 
 BROWSER = "tests/browser"
 ROOM = 2 * 2**30  # bytes of memory for a process with its browser, its servers and their engines
-MOST = 17  # processes: with more, each half takes as long as its longest file
+MOST = 17  # processes; more were never tried
 ASIDE = 5  # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 

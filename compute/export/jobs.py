@@ -307,8 +307,7 @@ class Job:
             if self._thread is None:
                 self._gone.set()
             if not self._has_turn:  # else it is given back once the process is gone
-                self._queue.remove(self)
-                self.client = None
+                self._leave_for_good()
         self._queue.deal()
 
     def join(self, seconds: float | None = None) -> bool:
@@ -335,10 +334,14 @@ class Job:
         finally:
             with self._lock:
                 self._has_turn = False
-                self._queue.remove(self)
-                self.client = None
+                self._leave_for_good()
             self._gone.set()
             self._queue.deal()
+
+    def _leave_for_good(self) -> None:
+        """Be in the queue no more, and let go of who asked. The lock is held."""
+        self._queue.remove(self)
+        self.client = None
 
     def _begin_and_follow(self) -> None:
         process, ending = self._queue.process(self.keeps), ""
