@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 from app import system_card
 from compute import gpu_nvml
@@ -28,7 +29,7 @@ fake.use(2**22 + 7, 12.5)
 fake.throttle = 0x4
 fake.unsupported = {"nvmlDeviceGetTemperature"}
 machine.AGAIN = 0.5  # seconds until a lost GPU is looked for again
-os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"  # both, in a server that is shown none of this machine's
 sys.modules["pynvml"] = fake
-gpu_nvml.shutil.which = lambda name: "/usr/bin/nvidia-smi"
+gpu_nvml.visible = lambda _order, names: range(len(names))  # both; CUDA is shown none, and so are the engines
+gpu_nvml.shutil = SimpleNamespace(which=lambda _name: "/usr/bin/nvidia-smi")  # its own: CuPy asks shutil, too
 system_card.machine = lambda: {"gpus": [{"name": name} for name in fake.names]}

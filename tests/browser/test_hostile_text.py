@@ -194,7 +194,7 @@ def test_names_of_ways_workloads_and_machines(new_page, tmp_path):
     folder = tmp_path / "timings"
     folder.mkdir()
     plant(folder, "gpu_cupy", {n: n * 1e-9 for n in (1000, 10_000, 100_000)})
-    environ = {"FIELDLAB_PLANTED": str(folder), "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    environ = {"FIELDLAB_PLANTED": str(folder)}
     with serve(tmp_path, ("--setup", str(SETUP)), environ) as server:
         page = new_page()
         lab = CrossoverPage(page, server)
