@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from app.page import Page
 
 
-CROWD = 8  # open pages for each of which another moment passes between two refreshes of what follows no frame
+CROWD = 8  # open pages: each is refreshed more seldom where there are more, and none is built ahead (ready_page.py)
 
 
 class SessionLimiter:

@@ -36,12 +36,16 @@ class Notices:
         self._seen = False  # whether the browser has drawn the lab that they lie over
 
     def tell(self, kind: str, text: str) -> None:
-        """Show `text`, whoever wrote it, as text; kind is "info", "success", "warning" or "error"."""
+        """Show `text`, whoever wrote it, as text; kind is "info", "success", "warning" or "error".
+
+        What is told while it still stands there is shown once, and stays as long as if it was new.
+        """
         note = pmui.Alert(  # its object would be read as Markdown; its title is shown as it is
             title=plain(text), severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=STYLE
         )
         note.param.watch(partial(self._drop, note), "closed")
-        self.panel.objects = [*self.panel.objects[1 - MOST :], note]
+        others = [other for other in self.panel.objects if (other.title, other.severity) != (note.title, kind)]
+        self.panel.objects = [*others[1 - MOST :], note]
         if self._seen:
             self._count(note)
 

@@ -174,10 +174,10 @@ class Page:
             self._problems = [*self._problems, f"All of the page is shown: {error}."]
         self.lab_tabs: dict[str, LabTab] = {}
         self.current: LabTab | None = None
-        kept = "" if self.level == FULL else self.level
+        whole = self.level == FULL
+        kept = "" if whole else self.level
         self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled, self._preferred, ui=kept)
         self._window = (1280, 720)
-        whole = self.level == FULL
         self._bars_open = (whole, whole)  # side bar and readout, when presenter mode is left
         self.bar = PresenterBar(self._pressed, self._arrange)
         self.visible = True  # whether the browser's tab can be seen
@@ -187,16 +187,16 @@ class Page:
         self._meant: list[str] = []  # keys for that lab, which were pressed meanwhile
         self._wanted: type[Lab] | None = None  # the lab that is to be shown soon
         self._failed: set[str] = set()  # names of labs whose tabs could not be made
+        self._begun = False  # whether it shows a lab, and has told what it cannot show
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
         self.stories, self.race = StoryTeller(self), RaceTrack(self)
-        self.code = CodePanel(self.document)
-        self.audience = AudienceMode(self)
+        self.code, self.audience = CodePanel(self.document), AudienceMode(self)
         toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
+        toggles |= {"t": self.stories.toggle, "shift+r": self.race.toggle, "k": self.code.toggle}
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
-        self._keys |= {"t": self.stories.toggle, "shift+r": self.race.toggle, "k": self.code.toggle}
-        self._cards: dict[str, OpenedCard] = {"system-card": self.system, "export-card": self.export}
-        self._cards["code-card"] = self.code
+        self._cards: dict[str, OpenedCard]
+        self._cards = {"system-card": self.system, "export-card": self.export, "code-card": self.code}
         for name, card in self._cards.items():
             card.card.css_classes = [name]
             card.card.param.watch(partial(self._card_toggled, name), "visible")
@@ -392,6 +392,7 @@ class Page:
         if self.current is not None:
             for problem in self._problems:
                 self._notices().tell("warning", problem)
+            self._begun = True
 
     def _turn_away(self) -> None:
         """Say that there is no room, instead of a lab that was prepared."""
@@ -613,11 +614,11 @@ class Page:
         except Exception as error:
             self._failed.add(lab.LAB)
             problem = f"The lab {lab.LAB} cannot be shown: {type(error).__name__}: {error}"
-            if problem not in self._problems:  # a click on a tab is heard more than once
+            if problem not in self._problems:
                 log.exception("the tab of the lab %s", lab.LAB)
                 self._problems.append(problem)
-                if self.current is not None:  # else it is told as soon as there is a lab
-                    self._notices().tell("error", problem)
+            if self._begun:  # else it is told once there is a lab
+                self._notices().tell("error", problem)
             return None
 
     def _stay(self) -> None:

@@ -26,7 +26,7 @@ from compute.measure.timing import MOST_SPANS, Span, Timing
 ROUND = 0.05  # seconds for a turn of every lab that is waited for: 20 frames a second of each, if the device can
 SHORTEST = 0.003  # seconds of a turn at least: some ten steps of 512 x 512 cells, beside 0.3 ms to begin one
 RECENT = 0.25  # seconds after such a turn for which a lab counts as one of them: a slow browser paints four a second
-CROWD = 4  # labs that are waited for, from which on a core of the host is left to the server (worker.py)
+MANY = 4  # labs that are waited for, from which on a core of the host is left to the server (worker.py)
 BETWEEN = 0.2  # part of the time for what is due without being waited for, where those that are waited for leave none
 SAVED = 0.005  # seconds of that part that are saved up before it comes between the others: about one turn
 CLAIM = 0.01  # seconds that somebody who comes back after a pause may be behind the others
@@ -88,8 +88,8 @@ class Turn:
 
     @property
     def crowded(self) -> bool:
-        """Whether CROWD labs or more are waited for."""
-        return self.labs >= CROWD
+        """Whether MANY labs or more are waited for."""
+        return self.labs >= MANY
 
 
 class Turns:

@@ -18,3 +18,12 @@ def test_a_note_counts_from_when_its_page_is_drawn():
     for callback in document.session_callbacks:
         callback.callback()
     assert notices.panel.objects == []
+
+
+def test_what_is_told_again_is_shown_once_and_as_the_latest():
+    notices = Notices(Document())
+    for kind, text in [("error", "b cannot be shown"), ("info", "saved"), ("error", "b cannot be shown")]:
+        notices.tell(kind, text)
+    assert [note.title for note in notices.panel.objects] == ["saved", "b cannot be shown"]
+    notices.tell("warning", "saved")  # another kind of note
+    assert [note.severity for note in notices.panel.objects] == ["info", "error", "warning"]

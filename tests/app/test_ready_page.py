@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from app import ready_page
+from app.admission import CROWD
 from app.ready_page import ReadyPage, is_plain
 
 # A server whose page says how many were built before it, and for which path. The waiting page outlives those that
@@ -142,7 +143,7 @@ def test_a_page_that_cannot_be_built_ahead_is_left_to_its_visitor(error):
     assert asyncio.run(visit()) is None
 
 
-@pytest.mark.parametrize(("pages", "waits"), [(0, True), (ready_page.CROWD, False)])
+@pytest.mark.parametrize(("pages", "waits"), [(0, True), (CROWD, False)])
 def test_none_is_built_while_somebody_waits_for_something_to_be_built_or_a_crowd_is_there(monkeypatch, pages, waits):
     """It is looked again later, as that may be over by then."""
     busy, there, asked, built = SimpleNamespace(busy=waits), [object()] * pages, [], []
@@ -162,7 +163,7 @@ def test_none_is_built_while_somebody_waits_for_something_to_be_built_or_a_crowd
     asyncio.run(ready.build(context))
     assert (built, asked) == ([], [(ready_page.PAUSE, ready.build, context)])
     busy.busy = False
-    there[ready_page.CROWD - 1 :] = []
+    there[CROWD - 1 :] = []
     asyncio.run(ready.build(context))
     assert len(built) == 1
     assert len(asked) == 1

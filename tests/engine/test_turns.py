@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from compute.engine.pacing import BETWEEN, CLAIM, CROWD, LONGEST, RECENT, ROUND, SHORTEST, Turns, Urgency
+from compute.engine.pacing import BETWEEN, CLAIM, LONGEST, MANY, RECENT, ROUND, SHORTEST, Turns, Urgency
 
 
 @dataclass(eq=False)
@@ -102,13 +102,13 @@ def test_turns_are_longer_again_when_others_have_gone():
 
 
 def test_a_core_is_left_to_the_server_while_there_is_a_crowd():
-    for n in (CROWD - 1, CROWD):
+    for n in (MANY - 1, MANY):
         engine = Engine(*(FakeLab(k) for k in range(n)))
         engine.run(1.0)
         turn = engine.turns.next(engine.now)
         assert turn is not None
         assert turn.labs == n
-        assert turn.crowded == (n >= CROWD)
+        assert turn.crowded == (n >= MANY)
 
 
 def test_what_is_waited_for_comes_before_a_lab_that_is_only_ahead():
