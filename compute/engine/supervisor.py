@@ -152,11 +152,12 @@ class Supervisor:
     def permit(self, lab: LabState, number: int) -> None:
         """Let a lab show all frames up to `number`. The lock is held.
 
-        A number in shared memory is enough where the worker will look by itself, and nothing that was asked for before
-        has yet to be sent. A message for each frame was a tenth of what forty tabs cost this process.
+        A number in shared memory is enough where the worker will look by itself. It is written there only once all that
+        was asked for before is sent: a lab that was just opened would show a frame without its values. A message for
+        each frame was a tenth of what forty tabs cost this process.
         """
-        seen = lab.ring is not None and lab.ring.permit(number)
-        if not (seen and lab.opened and self._live and self._requests and self._requests.idle):
+        sent = lab.opened and self._live and self._requests is not None and self._requests.idle
+        if not (sent and lab.ring is not None and lab.ring.permit(number)):
             self.send(lab, messages.FramesThrough(lab.number, number))
 
     def close_lab(self, lab: LabState) -> None:

@@ -113,15 +113,19 @@ class TestPermissions:
         client.wait(LabClosed)
 
     def test_a_limit_does_not_overtake_what_was_asked_for_before_it(self, engine, client, monkeypatch):
-        asked: list[object] = []
+        asked, written = list[object](), list[int]()
         requests = SimpleNamespace(idle=False, put=lambda item: asked.append(item.request) or True)
         with engine.lock, monkeypatch.context() as patch:
-            patch.setattr(client.handle._lab.ring, "permit", lambda number: True)  # as if the worker computed
+            # as if the worker computed
+            patch.setattr(client.handle._lab.ring, "permit", lambda number: written.append(number) or True)
             patch.setattr(engine, "_requests", requests)
             client.handle.frames_through(3)
             requests.idle = True
             client.handle.frames_through(4)
-        assert asked == [FramesThrough(client.handle._number, 3)]
+            patch.setattr(client.handle._lab, "opened", False)
+            client.handle.frames_through(5)
+        assert asked == [FramesThrough(client.handle._number, number) for number in (3, 5)]
+        assert written == [4], "what is written there is seen before what still waits to be sent"
 
     def test_a_client_that_stops_reading_stops_the_work_as_fast_as_it_goes(self, client):
         client.handle.pace(None)
