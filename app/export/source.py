@@ -12,7 +12,7 @@ from msgspec import structs
 
 from compute.engine import messages
 from compute.export.render import LiveState
-from compute.export.scene import Scene, Style
+from compute.export.scene import LONGEST_WORDS, Scene, SceneError, Style
 from compute.frames import Frame, View
 from compute.lab import Lab
 from compute.panels import Panel
@@ -103,9 +103,18 @@ class ExportSource:
         style = self._tab.controls.style(part)
 
         def take(snapshot: Mapping[str, Any]) -> None:
-            """Make the scene of the engine's snapshot."""
-            scene = scene_of_lab(self.lab, values, snapshot, part, style, view)
-            then(Moment(structs.replace(scene, size=self.size(1080)), LiveState(values, snapshot)))
+            """Make the scene of the engine's snapshot; without how it came about, where that is more than one holds."""
+            try:
+                try:
+                    scene = scene_of_lab(self.lab, values, snapshot, part, style, view)
+                except SceneError as error:  # what the snapshot itself gives can be saved nevertheless
+                    scene = scene_of_lab(self.lab, values, {}, part, style, view)
+                    scene = structs.replace(scene, missing=str(error)[:LONGEST_WORDS])
+                scene = structs.replace(scene, size=self.size(1080))
+            except SceneError as error:  # a view that the browser has set to what is none, for instance
+                failed(str(error))
+                return
+            then(Moment(scene, LiveState(values, snapshot)))
 
         if self._closed:
             failed(GONE)

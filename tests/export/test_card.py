@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from bokeh.document import Document
 from msgspec import structs
@@ -19,9 +20,11 @@ from app.export.source import ExportSource, Moment, scene_of_lab
 from app.qr_code import qr
 from compute import settings
 from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
+from compute.export.film import Film
+from compute.export.formats import write_npz
 from compute.export.jobs import FILE, Job
 from compute.export.render import LiveState, Replay
-from compute.export.scene import Scene, SceneError, Style
+from compute.export.scene import MOST_STEPS, Scene, SceneError, Style
 from compute.labs.diffusion import Diffusion
 
 
@@ -167,6 +170,65 @@ def test_whoever_waits_when_the_page_goes_is_told(source):
     source.close()
     source.ask("field", broken, why.append)
     assert why == ["the lab was closed before it said how it stands"] * 2
+
+
+@pytest.fixture
+def far():
+    """A session whose diffusion lab has gone farther than a scene may go, and what its engine answers."""
+    with closing(Diffusion(ny=24, nx=32, backend="cpu_numpy", r=0.1)) as lab:
+        lab.advance(7)
+        session = Asked()
+        session.lab, session.values, session.latest = Diffusion, lab.values(), lab.frame()
+        return session, SnapshotTaken(dict(lab.snapshot(), steps=MOST_STEPS + 1))
+
+
+def source_of(session):
+    return ExportSource(SimpleNamespace(session=session, controls=SimpleNamespace(style=lambda part: Style())))
+
+
+def test_a_lab_that_has_gone_too_far_to_be_made_again_is_exported_as_it_stands(far, tmp_path):
+    session, answer = far
+    source, heard, why = source_of(session), [], []
+    with closing(Diffusion(**session.values)) as lab:
+        lab.restore(answer.snapshot)
+        field = lab.field()
+    source.ask("field", heard.append, why.append)
+    source.on_event(answer)
+    ((moment,), refused) = heard, why
+    assert refused == []
+    assert (moment.scene.steps, moment.scene.history, moment.scene.values["r"]) == (0, (), 0.1)
+    assert moment.scene.missing == f"steps must be from 0 to {MOST_STEPS}, not {MOST_STEPS + 1}"
+    write_npz(Film(moment.scene, frames=1), tmp_path / "a.npz", current=moment.current)
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert (arrays["field"] == field).all()
+    assert moment.scene.missing in (tmp_path / "a.npz.json").read_text(encoding="utf-8")
+
+
+def test_no_film_is_made_of_a_lab_that_cannot_be_made_again(far, exports, notes):
+    session, answer = far
+    session.playing = True
+    source = source_of(session)
+    section = FilmSection(source, exports, {})
+    section.what.tick()
+    section._make()
+    source.on_event(answer)
+    (export,) = exports._exports
+    export.show()
+    assert export.state == "failed"
+    assert f"not {MOST_STEPS + 1}: record it instead" in notes[-1][1]
+
+
+@pytest.mark.parametrize("view", [(0, 0, float("nan"), 5), (5, 5, 0, 0), (0, 0, 1e30, 5)])
+def test_a_view_that_no_picture_can_have_ends_what_was_asked_for(far, exports, notes, view):
+    session, answer = far
+    session.view = view
+    source = source_of(session)
+    export = exports.add("heat.npz")
+    export.order(source, "field", broken)
+    source.on_event(answer)
+    export.show()
+    assert export.state == "failed"
+    assert "view must be x0 < x1 and y0 < y1, up to 1e+09 from 0" in notes[-1][1]
 
 
 def test_an_export_whose_question_is_refused_fails_and_the_next_goes_on(source, exports, notes):
