@@ -38,6 +38,7 @@ from app.theme import html_pane
 from app.widgets import FULL
 from compute import scratch
 from compute.engine.messages import RecordingProgress
+from compute.engine.recording_store import RecordingStore
 from compute.export import tasks
 from compute.export.child_process import ChildTask
 from compute.export.film import RATES
@@ -278,6 +279,7 @@ def varied(source: ExportSource) -> dict[str, str]:
 # -- recording: every k-th step from now on, whatever the screen shows, and then a film of it
 
 MOST = 20_000  # frames
+LAST_WORDS = 40  # ticks that the words about a recording's end may take to come: an engine writes frames until then
 
 
 class RecordSection(ExportSection):
@@ -303,6 +305,8 @@ class RecordSection(ExportSection):
         self._folder: Path | None = None
         self._kept = 0  # frames of a recording that has ended, and whose film cannot be made yet
         self._rate = self.rate.value  # of what is being recorded
+        self._refused = False  # it never began
+        self._silent = 0  # ticks since it ended without a word
         self._say("What runs is kept from the moment of the press, at exactly these steps.")
 
     @property
@@ -311,11 +315,15 @@ class RecordSection(ExportSection):
         return self._folder is not None
 
     def tick(self) -> None:
-        """Allow recording from the first frame on; end one that the engine refused, which it has said elsewhere, and
-        one that waits for the other exports.
+        """Allow recording from the first frame on; end one that was refused, one that waits for the other exports, and
+        one of whose end nobody tells. The session knows that it has ended before it tells so.
         """
         self.button.disabled = not self.what.tick() or self._kept > 0
-        if self.recording and not self._source.session.recording:
+        if not self.recording or self._source.session.recording:
+            self._silent = 0
+            return
+        self._silent += 1
+        if self._kept or self._silent > (1 if self._refused else LAST_WORDS):
             self._finish(self._kept)
 
     def toggle(self) -> None:
@@ -336,6 +344,7 @@ class RecordSection(ExportSection):
         high, wide = self._source.size(self.height.value)
         # twice as large, so that what is reduced by a whole factor is still as large as the film
         session.record(str(self._folder), every, (2 * high, 2 * wide), MOST)
+        self._refused, self._silent = not session.recording, 0
         self.button.param.update(label="Stop", icon="stop")
         self._changed()
         self._say("recording" if session.playing else "recording begins as soon as the lab runs")
@@ -357,6 +366,9 @@ class RecordSection(ExportSection):
             threading.Thread(target=shutil.rmtree, args=(self._folder, True), name="recording", daemon=True).start()
 
     def _finish(self, frames: int) -> None:
+        """frames: as far as they were told of."""
+        if not frames and self._folder is not None:
+            frames = len(RecordingStore(self._folder).numbers())
         if frames and self._exports.refusal:
             if not self._kept:
                 self._kept = frames

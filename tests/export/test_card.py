@@ -15,11 +15,21 @@ from app.export import download as download_module
 from app.export.download import LONGEST_PAGE, FileDownload
 from app.export.exports import LOOKS, Exports
 from app.export.film import FilmSection, ParameterFilm
-from app.export.sections import LinkSection, NumbersSection, RecordSection, TableSection, file_job, not_made
+from app.export.sections import (
+    LAST_WORDS,
+    LinkSection,
+    NumbersSection,
+    RecordSection,
+    TableSection,
+    file_job,
+    not_made,
+)
 from app.export.source import ExportSource, Moment, scene_of_lab
 from app.qr_code import qr
+from app.tab_recording import TabRecording
 from compute import settings
 from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
+from compute.engine.recording_store import ENDING, RecordingStore
 from compute.export.film import Film
 from compute.export.formats import write_npz
 from compute.export.jobs import FILE, Job
@@ -495,6 +505,95 @@ def test_a_recording_that_ends_by_itself_waits_until_a_film_can_be_made_of_it(tm
     section.tick()
     assert not section.recording
     assert not section.button.disabled
+
+
+class Reel:
+    """A recording's section with a session that records for it; the words about its end come when `hear` is called."""
+
+    def __init__(self, folder):
+        self.words, self.made = [], []
+        self.handle = SimpleNamespace(closed=False, recording=True, record=self.note, stop_recording=lambda: None)
+        self.tape = TabRecording(self.words.append)
+        self.session = SimpleNamespace(playing=True, latest=None, recording=False, record=self.record)
+        exports = SimpleNamespace(refusal="", add=lambda name: self.film(folder, name))
+        source = SimpleNamespace(lab=Diffusion, session=self.session, size=lambda height: (height, height))
+        self.section = RecordSection(source, exports, lambda: None)
+        self.section.what = SimpleNamespace(
+            tick=lambda: True, part="field", axes=False, size=lambda height: (height, height)
+        )
+
+    def note(self, *about):
+        self.about = about
+
+    def record(self, *about):
+        self.tape.start(self.handle, about)
+        self.session.recording = self.tape.on
+
+    def film(self, folder, name):
+        self.made.append(SimpleNamespace(folder=folder, path=folder / name, order=lambda *about: None))
+        return self.made[-1]
+
+    def frames(self, count):
+        for number in range(count):
+            (self.section._folder / f"{number}{ENDING}").write_bytes(b"frame")
+
+    def hear(self):
+        while self.words:
+            self.section.on_event(self.words.pop(0))
+
+
+@pytest.fixture
+def reel(tmp_path):
+    reel = Reel(tmp_path)
+    yield reel
+    reel.section.close()
+
+
+def test_the_frames_of_an_engine_that_gave_up_wait_for_the_words_about_their_end(reel, tmp_path):
+    """The session knows of the end at once, and tells it later."""
+    reel.section.toggle()
+    reel.frames(5)
+    reel.tape.on_recorded(RecordingProgress(5, 50, 100))
+    reel.tape.give_up(reel.handle, "the sky fell")
+    reel.session.recording = reel.tape.on
+    assert not reel.session.recording
+    reel.section.tick()
+    assert reel.section.recording
+    reel.hear()
+    assert "the sky fell" in reel.section._words.object
+    assert len(reel.made) == 1
+    assert RecordingStore(tmp_path / "frames").numbers() == list(range(5))
+    assert not reel.section.recording
+
+
+def test_frames_of_whose_end_nobody_tells_are_made_a_film(reel, tmp_path):
+    reel.section.toggle()
+    reel.frames(3)
+    reel.session.recording = False
+    for _ in range(LAST_WORDS + 1):
+        assert reel.section.recording
+        reel.section.tick()
+    assert not reel.section.recording
+    assert RecordingStore(tmp_path / "frames").numbers() == [0, 1, 2]
+
+
+def test_frames_that_the_last_words_do_not_count_are_kept(reel, tmp_path):
+    reel.section.toggle()
+    reel.frames(2)
+    reel.session.recording = False
+    reel.section.on_event(RecordingProgress(0, 0, 0, "the engine gave up: the sky fell"))
+    assert RecordingStore(tmp_path / "frames").numbers() == [0, 1]
+
+
+def test_a_recording_that_was_refused_ends_at_once_and_its_folder_goes(reel):
+    reel.handle.recording = False
+    reel.section.toggle()
+    folder = reel.section._folder
+    for _ in range(2):
+        reel.section.tick()
+    assert not reel.section.recording
+    assert not folder.exists()
+    assert reel.made == []
 
 
 @pytest.fixture
