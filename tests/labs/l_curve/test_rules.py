@@ -121,6 +121,68 @@ def test_the_adaptive_weight_puts_the_minimum_at_the_smallest_ritz_value():
     assert values[1] < min(values[0], values[2])
 
 
+def projected(lab, k):
+    """B (k + 1, k) and |b| from what the bidiagonalisation gave."""
+    alpha, beta = (lab.device.download(array) for array in (lab.bidiagonal.work.alpha, lab.bidiagonal.work.beta))
+    B = np.zeros((k + 1, k))
+    B[range(k), range(k)], B[range(1, k + 1), range(k)] = alpha[:k], beta[1 : k + 1]
+    return B, beta[0]
+
+
+def squared_residual_and_filters(B, size, lam):
+    """|B y - b e_1|^2 and the sum of the filter factors at λ, from the dense decomposition of B."""
+    U, s, _ = np.linalg.svd(B)
+    f = s**2 / (s**2 + lam**2)
+    c = size * U[0]
+    return np.sum(((1 - f) * c[:-1]) ** 2) + c[-1] ** 2, f.sum()
+
+
+def asked_weight(B, size):
+    """ω at which N / (k + 1 - ω F)^2 is stationary at the smallest singular value of B, by differences."""
+    smallest, k = np.linalg.svd(B, compute_uv=False)[-1], B.shape[1]
+    (low, less), (high, more) = (squared_residual_and_filters(B, size, smallest * (1 + h)) for h in (-1e-4, 1e-4))
+    N, F = squared_residual_and_filters(B, size, smallest)
+    return (k + 1) * (high - low) / ((high - low) * F - 2 * (more - less) * N)
+
+
+@pytest.mark.parametrize(("name", "n", "above"), [("tomo", 8, 32), ("heat", 58, 12)])
+def test_no_step_counts_with_a_weight_above_1(name, n, above):
+    """HyBR takes min(1, ω) of every step before the mean; here each ω comes from a dense decomposition."""
+    lab = lab_of(name, n, 0.01)
+    lab.solve()
+    asked = [asked_weight(*projected(lab, k)) for k in range(1, 33)]
+    assert sum(weight > 1 for weight in asked) == above
+    assert minima.adaptive_weight(lab.bidiagonal.small) == pytest.approx(np.mean(np.minimum(asked, 1)), rel=1e-3)
+
+
+def test_weighted_gcv_finds_a_minimum_where_every_step_asks_for_more_than_1():
+    """Of tomography ω is 1, and the minimum that of |B y - b|^2 / (k + 1 - F)^2; with the mean of all ω none was."""
+    lab = lab_of("tomo", 12, 0.01)
+    choice = lab.solve().choices["weighted_gcv"]
+    B, size = projected(lab, lab.bidiagonal.k)
+    grid = fine(0.05, 1.0, 801)
+    values = [N / (B.shape[0] - F) ** 2 for N, F in (squared_residual_and_filters(B, size, lam) for lam in grid)]
+    assert 0 < np.argmin(values) < grid.size - 1
+    assert choice.lam == pytest.approx(grid[np.argmin(values)], rel=5e-3)
+    assert choice.reason == "ω = 1"
+
+
+def test_a_weight_above_1_offers_nothing_from_its_pole_downwards():
+    """Where ω F >= k + 1 no degree of freedom is left; the minimum is sought above that."""
+    lab = lab_of("tomo", 12, 0.01, gcv_weight=1.3)
+    choice = lab.solve().choices["weighted_gcv"]
+    B, size = projected(lab, lab.bidiagonal.k)
+    found = [squared_residual_and_filters(B, size, lam) for lam in lab.grid]
+    left = np.array([B.shape[0] - 1.3 * F for _, F in found])
+    drawn = lab.frame().curves["weighted-gcv"].y
+    assert 0 < np.count_nonzero(left <= 0) < left.size
+    np.testing.assert_array_equal(np.isinf(drawn), left <= 0)
+    above = left > 0
+    values = np.array([N for N, _ in found])[above] / left[above] ** 2
+    np.testing.assert_allclose(drawn[above], values, rtol=1e-6)
+    assert choice.lam == pytest.approx(lab.grid[above][np.argmin(values)], rel=0.1)
+
+
 # -- corners of curves drawn by hand: (log10 residual, log10 solution) in the order of falling λ
 
 

@@ -35,9 +35,14 @@ def gcv(reading: CurveReading) -> RuleChoice:
 
 
 def weighted_values(reading: CurveReading, at: Points, weight: float) -> Vector:
-    """GCV of the small system with ω on its filter factors: |B y - b|^2 / (k + 1 - ω sum)^2 (Chung et al. 2008)."""
+    """GCV of the small system with ω on its filter factors: |B y - b|^2 / (k + 1 - ω sum)^2 (Chung et al. 2008).
+
+    The difference stands for degrees of freedom. With ω > 1 the sum, which grows as λ falls, may use them up: from
+    that pole downwards the value is inf, for no λ there is to be chosen.
+    """
     k = reading.small.k
-    return np.asarray((at.residual / (1 + k * (1 - weight) + weight * at.free)) ** 2)
+    left = 1 + k * (1 - weight) + weight * at.free
+    return np.where(left > 0, (at.residual / np.where(left > 0, left, 1.0)) ** 2, np.inf)
 
 
 def weighted_gcv(reading: CurveReading) -> RuleChoice:
@@ -48,12 +53,13 @@ def weighted_gcv(reading: CurveReading) -> RuleChoice:
 
 
 def adaptive_weight(small: Small) -> float:
-    """Mean over the first steps of the ω whose minimum is at the smallest Ritz value.
+    """Mean over the first steps of the ω whose minimum is at the smallest Ritz value, each 1 at most.
 
     J. Chung, J. G. Nagy and D. P. O'Leary, "A weighted-GCV method for Lanczos-hybrid regularization", ETNA 28 (2008),
-    section 4.2: early on hardly any regularisation is needed.
+    section 4.2: early on hardly any regularisation is needed. The bound is that of their code, HyBR.m, `Omega(i-1) =
+    min(1, findomega(...))`: with a larger ω k + 1 - ω times the sum of the filter factors may vanish.
     """
-    weights = [_weight(small, j) for j in range(1, min(small.k, EARLY) + 1)]
+    weights = [min(1.0, _weight(small, j)) for j in range(1, min(small.k, EARLY) + 1)]
     return float(np.mean(weights))
 
 
