@@ -26,7 +26,7 @@ def on_server_loaded(server_context: Any) -> None:
 
 def bound_what_strangers_may_do() -> None:
     """Addresses of the server's own, who may ask for what, how much of it, and what the log says of it."""
-    from app import access, admission, frame_channel, free_loop, message_bounds, operations, server_log
+    from app import access, admission, frame_channel, free_loop, message_bounds, operations, serve, server_log
     from app.audience import handlers
     from app.ready_page import ready_page
     from compute import scratch
@@ -39,6 +39,7 @@ def bound_what_strangers_may_do() -> None:
     message_bounds.install()
     frame_channel.install()
     server_log.install()
+    serve.raise_descriptor_limit()
     free_loop.install()
 
 

@@ -9,7 +9,9 @@ answers (app_hooks.py).
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import logging
 import os
 import secrets
 import subprocess
@@ -35,6 +37,10 @@ LOGIN = Path(__file__).with_name("static") / "login.html"
 MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page
 LOOK = 0.25  # seconds between two looks at the clock while nothing is heard
 INTERRUPTED = 130
+DESCRIPTORS = 2**16  # files and connections at once: seven for each of 9,000 browsers
+MACOS_DESCRIPTORS = 10_240  # its OPEN_MAX: a Mac may take no more, whatever its hard limit says
+CONNECTIONS = 7  # of one browser: six for files, which it keeps open for a while, and its WebSocket
+log = logging.getLogger(__name__)
 CLEAR_LINE = "\r\033[K"
 
 
@@ -88,6 +94,37 @@ def address(listening: str, port: int, origins: Sequence[str], prefix: str = "")
     """The address to open in a browser: by the first origin, else by where the server listens."""
     host = "localhost" if listening in {"0.0.0.0", "::"} else listening  # noqa: S104 - compared, not listened on
     return f"http://{origins[0] if origins else f'{host}:{port}'}{prefix}/app"
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process, and those that it starts, have as many files and connections as the system allows.
+
+    At most DESCRIPTORS. A shell gives 1,024, which 200 phones use up; every further connection then fails, again and
+    again. What may still be too few for this server's settings is said in the log. Windows has no such limit.
+    """
+    try:
+        resource = importlib.import_module("resource")
+    except ImportError:
+        return
+    allowed, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unbounded = resource.RLIM_INFINITY
+    for most in (DESCRIPTORS, MACOS_DESCRIPTORS):
+        wanted = most if hard == unbounded else min(most, hard)
+        if allowed == unbounded or allowed >= wanted:
+            break
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            allowed = wanted
+        except (OSError, ValueError) as error:
+            log.info("the limit of open files stays %d: %d was refused: %s", allowed, wanted, error)
+    chosen = settings.current()
+    needed = min(DESCRIPTORS, CONNECTIONS * (chosen.sessions + chosen.followers))
+    if allowed != unbounded and allowed < needed:
+        log.warning(
+            "%d files and connections are allowed, and %d tabs and %d followers may need %d: raise the hard limit "
+            "(LimitNOFILE= of a service, ulimit -Hn of a shell)",
+            allowed, chosen.sessions, chosen.followers, needed,
+        )  # fmt: skip
 
 
 def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) -> None:

@@ -14,6 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from app import serve
 from compute import serve_options
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +36,12 @@ def test_the_service_s_options_are_taken_and_are_those_of_the_proxy():
     assert f"server_name {chosen.origin[0]};" in proxy
     assert chosen.behind_proxy
     assert "X-Real-Ip $remote_addr" in passed
+
+
+def test_the_service_may_have_as_many_connections_as_the_server_takes():
+    limit = re.search(r"^LimitNOFILE=(\d+)$", (DEPLOY / "fieldlab.service").read_text(), re.MULTILINE)
+    assert limit is not None
+    assert int(limit[1]) == serve.DESCRIPTORS
 
 
 def test_the_image_gets_what_is_installed_and_starts_with_options_that_are_taken():

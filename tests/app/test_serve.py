@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -191,3 +193,66 @@ def test_a_folder_of_stories_that_is_none_is_refused_before_anything_is_compiled
 )
 def test_the_address_that_is_printed_can_be_opened(listening, port, origins, expected):
     assert serve.address(listening, port, origins) == f"http://{expected}/app"
+
+
+LIMITED = """
+import asyncio, resource
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+from app import app_hooks
+
+async def main():
+    app_hooks.bound_what_strangers_may_do()
+
+asyncio.run(main())
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], hard)
+"""
+
+
+def test_a_server_may_open_as_many_files_as_the_system_lets_it():
+    """With the 1,024 of a shell 200 phones used them up: each further connection failed, again and again."""
+    pytest.importorskip("resource")
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    allowed, hard = map(int, done.stdout.split())
+    assert allowed == (serve.DESCRIPTORS if hard < 0 else min(serve.DESCRIPTORS, hard))
+
+
+class Limits(SimpleNamespace):
+    """A module `resource` that allows at most `most`, whatever the hard limit says."""
+
+    RLIMIT_NOFILE, RLIM_INFINITY = 7, 2**63 - 1
+
+    def getrlimit(self, which):
+        return self.soft, self.hard
+
+    def setrlimit(self, which, limits):
+        if limits[0] > self.most:
+            raise ValueError("current limit exceeds maximum limit")
+        self.soft, self.hard = limits
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "most", "becomes", "said"),
+    [
+        (1024, 4096, 4096, 4096, []),
+        (1024, 2**20, 2**20, 2**16, []),
+        (256, Limits.RLIM_INFINITY, 12_288, 10_240, []),  # a Mac
+        (Limits.RLIM_INFINITY, Limits.RLIM_INFINITY, 2**20, Limits.RLIM_INFINITY, []),
+        (100_000, 100_000, 2**20, 100_000, []),
+        (1024, 1024, 1024, 1024, ["1024 files", "64 tabs", "300 followers", "2548", "LimitNOFILE"]),
+    ],
+)
+def test_the_limit_of_open_files_is_raised_to_the_hard_one(monkeypatch, caplog, soft, hard, most, becomes, said):
+    system = Limits(soft=soft, hard=hard, most=most)
+    monkeypatch.setitem(sys.modules, "resource", system)
+    serve.raise_descriptor_limit()
+    assert (system.soft, system.hard) == (becomes, hard)
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == bool(said)
+    assert all(part in warned[0] for part in said)
+
+
+def test_a_system_without_such_a_limit_is_left_alone(monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)
+    serve.raise_descriptor_limit()
