@@ -7,7 +7,7 @@ where a lab must first go that far, its state. What several pages ask for is com
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from math import prod
@@ -19,7 +19,6 @@ from bokeh.document import Document
 from msgspec import structs
 from panel.custom import JSComponent
 
-from compute.backends import backend
 from compute.export import tasks
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import film_of
@@ -28,6 +27,8 @@ from compute.export.link import NAME, unpacked
 from compute.export.render_pool import on_gpu
 from compute.export.scene import Scene, SceneError, read, scene_of
 from compute.export.shared_jobs import SharedJob, SharedJobs
+from compute.history import Entries, Entry
+from compute.lab import Lab
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
@@ -119,6 +120,33 @@ def _bytes_in(kept: object) -> int:
     return kept.nbytes if isinstance(kept, np.ndarray) else 0
 
 
+def _fitting_history(
+    kind: type[Lab], values: Mapping[str, Any], history: Entries, absent: Sequence[str]
+) -> Iterator[Entry]:
+    """Yield the entries of a history with the usual backend and its usual kernel wherever an `absent` one is set.
+
+    What is set for a backend that is here stays, also where an absent one came in between; a GPU's number goes.
+    """
+    usual: dict[str, Any] = {"backend": kind.param["backend"].default, "variant": ""}
+    usual = {name: value for name, value in usual.items() if name in kind.param}
+
+    def here(asked: dict[str, Any]) -> dict[str, Any]:
+        return usual if asked["backend"] in absent else asked
+
+    asked = {name: values.get(name, value) for name, value in usual.items()}
+    held = here(asked)
+    for entry in history:
+        if "set" not in entry:
+            yield entry
+            continue
+        asked = {name: entry["set"].get(name, value) for name, value in asked.items()}
+        rest = {name: value for name, value in entry["set"].items() if name not in (*usual, "device_index")}
+        other = {name: value for name, value in here(asked).items() if value != held[name]}
+        held = here(asked)
+        if rest or other:
+            yield {**entry, "set": rest | other}
+
+
 class Restorer:
     """Brings the lab of one tab into the state of a scene. tell(kind, text) says what came of it."""
 
@@ -147,7 +175,8 @@ class Restorer:
             raise SceneError(f"{text}, and {MOST_WORK:.0e} are allowed")
         self.close()
         if wanted:
-            self._tell("info", f"Made with {wanted}, which is not here: shown with {scene.values['backend']}.")
+            usual = scene.kind.param["backend"].default
+            self._tell("info", f"Made with {wanted}, which this machine lacks: shown with {usual}.")
         if scene.missing:
             self._tell("warning", f"Not all of it is in the file: {scene.missing}.")
         self._scene, self._plays = scene, plays
@@ -212,15 +241,17 @@ class Restorer:
         return [name for name in lab.param if name not in others]
 
     def fitting(self, scene: Scene) -> tuple[Scene, str]:
-        """The scene with a backend that this machine has; what it was made with, if that is another one."""
+        """The scene with backends that this machine has; those it was made with that it has not, in words."""
         kept = {name: value for name, value in scene.values.items() if name in self.names()}
-        made = kept.get("backend", scene.kind.param["backend"].default)
-        known = {one.name for one in scene.kind.backends()}
-        if made not in known or backend(made).missing is None:
-            return structs.replace(scene, values=kept), ""
-        default = scene.kind.param["backend"].default
-        plain = {"variant": ""} if "variant" in scene.kind.param else {}
-        return structs.replace(scene, values=kept | {"backend": default} | plain), made
+        usual = scene.kind.param["backend"].default
+        absent = [one.name for one in scene.kind.backends() if one.missing is not None]
+        history = tuple(_fitting_history(scene.kind, kept, scene.history, absent))
+        made = kept.get("backend", usual)
+        asked = [made, *(entry["set"].get("backend") for entry in scene.history if "set" in entry)]
+        if made in absent:
+            kept |= {"backend": usual} | ({"variant": ""} if "variant" in scene.kind.param else {})
+        fitted = structs.replace(scene, values=kept, history=history)
+        return fitted, " and ".join(name for name in absent if name in asked)
 
     def _show(self, scene: Scene, values: Mapping[str, Any]) -> None:
         """Set all values and the style."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import weakref
+from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from app.export import restore
+from compute import backends
 from compute.export.jobs import Job
+from compute.export.render import Replay
 from compute.export.scene import Scene, SceneError
 from compute.export.shared_jobs import SharedJobs
 
@@ -125,6 +128,62 @@ def test_a_lab_without_a_grid_has_no_such_work(monkeypatch):
     job = FakeJob()
     monkeypatch.setattr(restore, "Job", lambda *given, **options: job)
     restore.Restorer(tab(waits=False), lambda kind, words: None).restore(Scene("l_curve", {}, steps=10**7))
+
+
+@pytest.fixture
+def no_cupy(monkeypatch):
+    monkeypatch.setattr(backends, "_why_missing", lambda one: "it is not here" if one.name == "gpu_cupy" else None)
+
+
+def changed(step, **values):
+    return {"step": step, "set": values}
+
+
+def gone_through(scene):
+    with closing(Replay.of(scene)) as replay:
+        replay.to(scene.steps)
+        return replay.lab.values(), replay.lab.field()
+
+
+def test_a_history_of_backends_that_are_not_here_is_gone_through_with_those_that_are(no_cupy, monkeypatch):
+    told, job = [], FakeJob(over=False)
+    monkeypatch.setattr(restore, "_begun", lambda scene, client: job)
+    stroke = {"step": 12, "do": "paint", "with": {"points": [[3, 4]], "radius": 2, "value": 1}}
+    history = (
+        changed(5, backend="gpu_cupy", device_index=3, variant="tiled", r=0.1), stroke, changed(14, device_index=1),
+        changed(15, variant="naive"), changed(18, backend="cpu_numba", variant="one-step"),
+        changed(21, edges="zero-flux"),
+    )  # fmt: skip
+    values = VALUES | {"backend": "cpu_numba", "variant": "one-step", "r": 0.2}
+    restorer = restore.Restorer(tab(waits=False), lambda kind, words: told.append(words))
+    restorer.restore(Scene("diffusion", values, steps=30, history=history))
+    scene = restorer._scene
+    assert scene.history == (
+        changed(5, r=0.1, variant=""), stroke, changed(18, variant="one-step"), changed(21, edges="zero-flux"),
+    )  # fmt: skip
+    assert told == ["Made with gpu_cupy, which this machine lacks: shown with cpu_numba."]
+    same = Scene("diffusion", values, steps=30, history=(changed(5, r=0.1), stroke, changed(21, edges="zero-flux")))
+    (shown, field), (expected, wanted) = gone_through(scene), gone_through(same)
+    assert shown == expected
+    assert (field == wanted).all()
+
+
+def test_a_scene_that_began_on_a_backend_that_is_not_here_goes_on_as_it_says(no_cupy):
+    values = VALUES | {"backend": "gpu_cupy", "variant": "tiled"}
+    scene = Scene("diffusion", values, steps=9, history=(changed(4, backend="cpu_numpy", variant="", r=0.1),))
+    fitted, wanted = restore.Restorer(tab(waits=False), lambda kind, words: None).fitting(scene)
+    assert wanted == "gpu_cupy"
+    assert fitted.values == VALUES | {"backend": "cpu_numba", "variant": ""}
+    assert fitted.history == (changed(4, backend="cpu_numpy", r=0.1),)
+
+
+def test_a_history_of_backends_that_are_here_stays_but_for_the_device_s_number(no_cupy):
+    """That belongs to the machine on which it was made, as that of the values does."""
+    history = (changed(4, backend="gpu_numba", device_index=1), changed(6, device_index=0), changed(8, variant="naive"))
+    scene = Scene("diffusion", VALUES | {"backend": "cpu_numpy"}, steps=9, history=history)
+    fitted, wanted = restore.Restorer(tab(waits=False), lambda kind, words: None).fitting(scene)
+    assert (wanted, fitted.values) == ("", scene.values)
+    assert fitted.history == (changed(4, backend="gpu_numba"), changed(8, variant="naive"))
 
 
 class Snapshots:
