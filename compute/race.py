@@ -72,9 +72,9 @@ class Racer:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """In words; of a record with its kernel, which need not be the one that the lab runs."""
         label = backend(self.backend).label
-        return f"{label}, {self.variant}" if self.variant and self.record is None else label
+        return f"{label}, {self.variant}" if self.variant else label
 
     @property
     def key(self) -> str:

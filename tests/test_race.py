@@ -114,6 +114,13 @@ def test_a_recorded_lane_has_the_records_rate_and_the_pictures_computed_here():
     assert not np.array_equal(result.pictures[0], result.pictures[-1])
 
 
+def test_a_lane_is_named_with_its_kernel_be_it_of_here_or_a_record():
+    """The record of a kernel that the lab does not run must not pass for one of that it does."""
+    assert ELSEWHERE.name.endswith(", T-step")
+    assert Racer("gpu_cupy", "T-step").name == ELSEWHERE.name
+    assert Racer("cpu_numpy").name == "NumPy"
+
+
 def test_the_pictures_are_those_of_the_steps():
     result = run_race(Race(Diffusion, VALUES, (HOST, HOST), 40), quiet)
     alone = Diffusion(**VALUES, backend="cpu_numpy")

@@ -168,10 +168,11 @@ class PictureRules(ComparisonRules):
         return [min(fitting, key=lambda f: f.step)] if fitting else []
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
-        """On the lesson's scene if that is on the screen, else on the whole set."""
+        """On the lesson's scene if that is on the screen, else on the whole set; with smooth counts, as all pictures."""
         same = is_lesson(values)
         scene, dtype = "lesson" if same else "whole set", self.dtype(values)
         known = [f for f in figures if (f.lab, f.case, f.dtype) == ("mandelbrot", scene, dtype)]
+        known = [f for f in known if f.variant != COUNTS_ONLY]
         size = f"{known[0].nx} × {known[0].ny} pixels, " if known else ""
         return paired(known, f"the {scene}'s scene, {size}{dtype}" if same else f"the {scene}, {size}{dtype}", same)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.measure import comparison as comparisons
 from compute.measure import verdict as verdicts
 from compute.measure.comparison import CALM
-from compute.measure.records import Recorded
+from compute.measure.records import Recorded, recorded, timings_folder
 from compute.measure.target import FieldTarget
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
@@ -229,6 +230,23 @@ def test_where_there_is_no_gpu_a_recorded_figure_of_the_whole_set_is_shown():
     assert RULES.elsewhere(values(), [RECORDED, slow, whole, other]) == [whole]
     assert RULES.elsewhere(values(precision="float32"), [whole, other]) == [other]
     assert RULES.elsewhere(values(), [RECORDED]) == []
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_recorded_gpu_of_the_lesson_did_what_every_lane_does(precision):
+    """A kernel without smooth counts is faster, by less work: it stands beside nothing that computes them."""
+    (record,) = (json.loads(path.read_text()) for path in timings_folder().glob("nvidia-h200-mandelbrot.json"))
+    steps = {
+        (result["backend"], result["variant"]): result["median"]
+        for result in record["results"]
+        if (result["scene"], result["dtype"], result["status"]) == ("lesson", precision, "measured")
+        and result["backend"].startswith("gpu_")
+    }
+    assert min(steps, key=lambda way: steps[way])[1] == "block, counts only"
+    del steps["gpu_cupy", "block, counts only"]
+    pair = RULES.recorded_pair(values("lesson", precision=precision), recorded(record))
+    assert pair.same
+    assert ((pair.gpu.backend, pair.gpu.variant), pair.gpu.step) == min(steps.items(), key=lambda item: item[1])
 
 
 def test_the_published_figures_are_cited():
