@@ -168,7 +168,7 @@ class PictureRules(ComparisonRules):
         return [min(fitting, key=lambda f: f.step)] if fitting else []
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
-        """On the lesson's scene if that is on the screen, else on the whole set; with smooth counts, as all pictures."""
+        """On the lesson's scene if that is on the screen, else on the whole set; with smooth counts, as here."""
         same = is_lesson(values)
         scene, dtype = "lesson" if same else "whole set", self.dtype(values)
         known = [f for f in figures if (f.lab, f.case, f.dtype) == ("mandelbrot", scene, dtype)]
