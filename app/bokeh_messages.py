@@ -37,6 +37,11 @@ MARK = "fieldlab_at_once"
 PING = 20.0  # seconds between two looks whether a silent browser is there, and until it must have answered
 Done = TypeVar("Done")
 CHANGING = {"ModelChanged": "new", "ColumnDataChanged": "data"}  # events that set a property -> where its value stands
+GROWING = {  # events that no component of ours sends, and that let a document grow or shrink -> whose affair that is
+    "RootRemoved": "the server says what is on the page",
+    "ColumnsStreamed": "the server says what a source holds",
+    "ColumnsPatched": "the server says what a source holds",
+}
 
 
 def send_at_once() -> None:
@@ -299,13 +304,14 @@ def remember_what_is_unsent() -> None:
 
 
 def keep_models(document: Document, events: Any) -> None:
-    """Require that none of these events of a browser's message, read and not yet applied, replaces a model.
+    """Require that none of these events of a browser's message, read and not yet applied, adds or replaces a model.
 
     Which model a property holds is the page's structure, and the server's affair: what it next writes into a model that
     has been put in the place of another's fails, or goes to nobody. No BokehJS of ours says anything of the kind.
     ValueError names the property; a model that already is there may be said again.
     """
     for event in events:
+        _keep_size(document, event)
         said = CHANGING.get(event["kind"])
         if said is None or not isinstance(event["model"], Model):
             continue  # Bokeh refuses what changes no model
@@ -315,6 +321,21 @@ def keep_models(document: Document, events: Any) -> None:
         placed = isinstance(held, Coordinate) and isinstance(new, int | float)  # an edge of the box that zooms
         if new is not held and (planted or (isinstance(held, Model) and not placed)):
             raise ValueError(f"a browser may not replace the {name} of a {type(model).__name__}")
+
+
+def _keep_size(document: Document, event: Any) -> None:
+    """Require that an event of a browser's message lets the document have the roots, the title and the rows it has.
+
+    All of them the server would keep, each message's 4 MB on top of the last one's. A browser that comes back says once
+    more, in good faith, which roots it has been sent.
+    """
+    kind = event["kind"]
+    if kind in GROWING:
+        raise ValueError(f"a browser may send no {kind}: {GROWING[kind]}")
+    if kind == "RootAdded" and not any(event["model"] is root for root in document.roots):
+        raise ValueError("a browser may send a RootAdded of a root that is there already, and of no other model")
+    if kind == "TitleChanged" and event["title"] != document.title:
+        raise ValueError("a browser may send a TitleChanged with the title that the page has already, and no other")
 
 
 def _held(model: Model, name: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from bokeh.models import BoxAnnotation, Column, ColumnDataSource, Div, Range1d
 from bokeh.plotting import figure
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
+from bokeh.util.warnings import BokehUserWarning
 
 from app.bokeh_messages import name_few_models, patch, remember_what_is_unsent
 
@@ -204,3 +206,57 @@ def test_a_browser_replaces_no_model_of_the_page(monkeypatch) -> None:
     same = {"kind": "ModelChanged", "model": {"id": plot.id}, "attr": "x_range", "new": {"id": before.id}}
     document.apply_json_patch({"events": [same, title]})  # type: ignore[typeddict-item]
     assert other.name == "changed"
+
+
+NEW = {"type": "object", "name": "Div", "id": "new1", "attributes": {"text": "x" * 99}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("RootAdded", {"model": NEW}),
+        ("RootAdded", {"model": "within"}),
+        ("RootRemoved", {"model": "root"}),
+        ("TitleChanged", {"title": "x" * 99}),
+        ("ColumnsStreamed", {"model": "source", "attr": "data", "data": {"x": [3]}, "rollover": None}),
+        ("ColumnsStreamed", {"model": "source", "attr": "data", "data": {"x": [3]}, "rollover": 2}),
+        ("ColumnsPatched", {"model": "source", "attr": "data", "patches": {"x": [[0, "x" * 99]]}}),
+    ],
+)
+def test_a_browser_lets_no_page_grow(monkeypatch, kind, said) -> None:
+    """Forty messages took 226 MB, all of which the server kept: roots, and rows of a source."""
+    monkeypatch.setattr(Document, "apply_json_patch", Document.apply_json_patch)
+    remember_what_is_unsent()
+    document, source, within = Document(), ColumnDataSource({"x": [1, 2]}, name="source"), Div(name="within")
+    document.add_root(Column(within, name="root"))
+    document.add_root(source)
+    document.title = "Fieldlab"
+    document.models.flush_synced()
+    roots, models = list(document.roots), set(document.models)
+    named = {model.name: {"id": model.id} for model in models if model.name}
+    model = said.get("model")
+    event = {"kind": kind, **said} | ({"model": named[model]} if isinstance(model, str) else {})
+    with pytest.raises(ValueError, match=f"a browser may send .*{kind}"):
+        document.apply_json_patch({"events": [event]})  # type: ignore[typeddict-item]
+    assert (document.roots, set(document.models), document.title) == (roots, models, "Fieldlab")
+    assert source.data == {"x": [1, 2]}
+
+
+def test_a_browser_that_comes_back_may_say_which_roots_it_has(monkeypatch) -> None:
+    """BokehJS sends each of them, whole, when it was given the document anew; and its title, if that is another."""
+    monkeypatch.setattr(Document, "apply_json_patch", Document.apply_json_patch)
+    remember_what_is_unsent()
+    document, root = Document(), Div(text="ours")
+    document.add_root(root)
+    document.title = "Fieldlab"
+    document.models.flush_synced()
+    whole = {"type": "object", "name": "Div", "id": root.id, "attributes": {"text": "theirs"}}
+    for event in (
+        {"kind": "RootAdded", "model": {"id": root.id}},
+        {"kind": "RootAdded", "model": whole},
+        {"kind": "TitleChanged", "title": "Fieldlab"},
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BokehUserWarning)  # a reference that is known
+            document.apply_json_patch({"events": [event]})  # type: ignore[typeddict-item]
+    assert (document.roots, list(document.models), root.text) == ([root], [root], "ours")
