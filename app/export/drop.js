@@ -2,18 +2,22 @@
 const KEY = 'fieldlab', HEAD = 4 * 1024 * 1024, MOST = 1024 * 1024;
 const SIGNATURE = [137, 80, 78, 71, 13, 10, 26, 10];
 
-// The uncompressed iTXt of that key, which stands before the pixels; null if there is none.
+// The uncompressed iTXt of that key, which stands before the pixels, or its tEXt, which drawings once had; null if
+// there is none.
 function textOf(bytes) {
   if (SIGNATURE.some((byte, i) => bytes[i] != byte)) return null;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), latin = new TextDecoder('latin1');
   for (let at = 8; at + 12 <= bytes.length;) {
     const length = view.getUint32(at), kind = latin.decode(bytes.subarray(at + 4, at + 8));
     const body = bytes.subarray(at + 8, at + 8 + length);
-    if (kind == 'iTXt' && body.length == length) {
+    if ((kind == 'iTXt' || kind == 'tEXt') && body.length == length) {
       const end = body.indexOf(0);
-      if (latin.decode(body.subarray(0, end)) == KEY && body[end + 1] == 0) {
-        const language = body.indexOf(0, end + 3), translated = body.indexOf(0, language + 1);
-        return new TextDecoder().decode(body.subarray(translated + 1));
+      if (end > 0 && latin.decode(body.subarray(0, end)) == KEY) {
+        if (kind == 'tEXt') return latin.decode(body.subarray(end + 1));
+        if (body[end + 1] == 0) {
+          const language = body.indexOf(0, end + 3), translated = body.indexOf(0, language + 1);
+          return new TextDecoder().decode(body.subarray(translated + 1));
+        }
       }
     }
     if (kind == 'IDAT' || kind == 'IEND') return null;

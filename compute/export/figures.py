@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from compute.export.render import png_text
 from compute.export.scene import APART, Scene, SceneError, coloured
 from compute.frames import NOT_FINITE, Frame, Raster
 from compute.lab import Lab
@@ -46,7 +47,7 @@ STEADY: dict[Any, Any] = {
 def save(figure: Figure, scene: Scene, path: Path, transparent: bool) -> None:
     """Write the figure of `scene` as SVG, PDF or PNG by the ending of `path`; a scene's bytes are the same."""
     with mpl.rc_context(STEADY):
-        figure.savefig(path, transparent=transparent, metadata=_about(path.suffix.lower(), json.dumps(scene.plain())))
+        figure.savefig(path, transparent=transparent, **_about(path.suffix.lower(), json.dumps(scene.plain())))
 
 
 def pixels(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> NDArray[np.uint8]:
@@ -157,7 +158,8 @@ def _hue(line: Line, number: int) -> dict[str, Any]:
 
 
 def _about(ending: str, plan: str) -> dict[str, Any]:
-    """The plan in the file, and no date: it would make each file another."""
-    if ending == ".svg":
-        return {"Description": plan, "Date": None}
-    return {"Subject": plan, "CreationDate": None} if ending == ".pdf" else {"fieldlab": plan}
+    """How to save with the plan in the file, and without a date: it would make each file another."""
+    if ending == ".png":  # Matplotlib would write a tEXt, and a page reads the iTXt that every picture has
+        return {"pil_kwargs": {"pnginfo": png_text(plan)}}
+    about = {"Description": plan, "Date": None} if ending == ".svg" else {"Subject": plan, "CreationDate": None}
+    return {"metadata": about}

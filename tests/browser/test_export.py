@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from app.qr_code import qr
 from compute.__main__ import main
@@ -173,6 +174,26 @@ def test_drawings(lab):
     for form, head in {"PNG with axes": b"\x89PNG", "SVG": b"<?xml", "PDF": b"%PDF-"}.items():
         lab.choose("Format", form)
         assert lab.download("Save the picture").read_bytes().startswith(head), form
+
+
+def test_a_drawing_brings_its_state_back_also_one_of_an_older_edition(lab, new_page, server, tmp_path):
+    """Earlier ones hold what made them in a tEXt."""
+    lab.show("Picture")
+    lab.choose("What", "Profile on the section line")
+    lab.choose("Format", "PNG with axes")
+    path, older = lab.download("Save the picture"), tmp_path / "older.png"
+    with Image.open(path) as picture:
+        scene = json.loads(picture.text["fieldlab"])
+        farther = {**scene, "steps": scene["steps"] + 7}
+        about = PngInfo()
+        about.add_text("Software", "Matplotlib")
+        about.add_text("fieldlab", json.dumps(farther))
+        picture.save(older, pnginfo=about)
+    other = Diffusing(new_page(), server, tmp_path)
+    other.pause()
+    for file, made in ((path, scene), (older, farther)):
+        other.drop(file, "image/png")
+        other.until(lambda made=made: other.step() == made["steps"], OPENING)
 
 
 def test_numbers_are_those_of_the_state(lab):

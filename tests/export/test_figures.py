@@ -17,9 +17,9 @@ from PIL import Image
 from compute.__main__ import main
 from compute.export import figures, render, tasks
 from compute.export.film import Film, Key, frame
-from compute.export.formats import STILLS, write_drawing
+from compute.export.formats import STILLS, write_drawing, write_picture
 from compute.export.jobs import FILE, Job, JobQueue
-from compute.export.scene import Scene, SceneError, Style
+from compute.export.scene import Scene, SceneError, Style, scene_of
 from compute.labs.diffusion import Diffusion
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -108,6 +108,18 @@ def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):
         assert picture.mode == "RGBA"
         assert picture.getpixel((1, 1))[3] == 0
         assert json.loads(picture.text["fieldlab"])["steps"] == 20
+
+
+def test_a_png_with_axes_says_how_it_was_made_as_a_picture_does(tmp_path):
+    """In the iTXt that a page reads of a file which is dropped on it, before the pixels."""
+    for name, write in {"heat.png": write_drawing, "plain.png": write_picture}.items():
+        write(HEAT, tmp_path / name)
+        data = (tmp_path / name).read_bytes()
+        found = data.index(b"iTXtfieldlab\0\0\0\0\0{")
+        assert found < data.index(b"IDAT")
+        assert b"tEXt" not in data[: data.index(b"IDAT")]
+        with Image.open(tmp_path / name) as picture:
+            assert scene_of(json.loads(picture.text["fieldlab"])) == HEAT
 
 
 def test_a_film_of_drawings_is_drawn_like_one_drawing(tmp_path):
