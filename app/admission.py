@@ -6,6 +6,9 @@ said that it is ready, half of them for one address, and none above the cap on o
 hundred bytes with the status 503, which is no session; that page tries again by itself. A WebSocket, which would have a
 session built as well, is closed.
 
+Nor does it wait for ever: a session whose browser holds a connection and has not said within PATIENCE that it is ready
+is ended when the next newcomer comes, and its connections are closed.
+
 A closed page lives on for 15 to 32 s, as its browser may come back. It holds no seat that somebody else wants: when all
 are taken, the one that has been without a browser for longest is ended. Who comes back to such a page, or after a
 restart of the server, is told that it is gone, and loads it anew with the state in its address.
@@ -20,12 +23,14 @@ import atexit
 import logging
 import os
 import random
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bokeh.protocol.exceptions import ProtocolError
+from bokeh.server.connection import ServerConnection
 from bokeh.server.contexts import ApplicationContext
 from bokeh.server.session import ServerSession
 from bokeh.server.tornado import BokehTornado
@@ -116,6 +121,7 @@ def session_limiter() -> SessionLimiter:
 
 
 WAITING = 24  # pages that are built and whose browser has not yet said that it is ready
+PATIENCE = 60.0  # s in which it must: 4 MB of scripts take 32 at 1 Mbit/s, and a slow phone as long again to draw
 BUSY_AGAIN, FULL_AGAIN = 4, 10  # s after which a browser tries again by itself, at least, and less than twice that
 LASTING = 7 * 24 * 3600  # s in which a page's browser may connect again
 RETURNS = "fieldlab_again"  # in the address of a connection by which a browser comes back
@@ -154,12 +160,25 @@ class NotAdmitted(ProtocolError, HTTPError):
         return self.title
 
 
-class Admission:
-    """The pages of one process that wait for their browser: ids of sessions, each with the address that asked."""
+class Waiting(NamedTuple):
+    """A page that waits for its browser: the address that asked for it, and since when, in s of the clock."""
 
-    def __init__(self, pages: SessionLimiter) -> None:
-        self._pages = pages
-        self._waiting: dict[str, str] = {}
+    address: str
+    since: float
+
+
+class Admission:
+    """The pages of one process that wait for their browser, by the ids of their sessions."""
+
+    def __init__(self, pages: SessionLimiter, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pages, self._clock = pages, clock
+        self._waiting: dict[str, Waiting] = {}
+
+    def late(self, alive: set[str]) -> list[str]:
+        """Return the ids of the sessions that wait for longer than PATIENCE. alive: ids of all sessions."""
+        self._look(alive)
+        now = self._clock()
+        return [name for name, one in self._waiting.items() if now - one.since > PATIENCE]
 
     def admit(self, name: str, address: str, alive: set[str]) -> None:
         """Count the session `name` as waiting; NotAdmitted if there may be no other. alive: ids of all sessions."""
@@ -170,11 +189,11 @@ class Admission:
             raise NotAdmitted(*words, again=FULL_AGAIN)
         self._look(alive)
         most = min(WAITING, self._pages.limit - len(self._pages.pages))
-        if len(self._waiting) >= most or list(self._waiting.values()).count(address) >= WAITING // 2:
+        if len(self._waiting) >= most or sum(one.address == address for one in self._waiting.values()) >= WAITING // 2:
             REFUSED["busy"] += 1
             log.warning("a page was refused: %d wait for their browsers", len(self._waiting))
             raise NotAdmitted(*BUSY, again=BUSY_AGAIN)
-        self._waiting[name] = address
+        self._waiting[name] = Waiting(address, self._clock())
 
     def crowded(self, alive: set[str]) -> bool:
         """Whether those who are there and those who wait have all the seats. alive: ids of all sessions."""
@@ -184,7 +203,7 @@ class Admission:
     def _look(self, alive: set[str]) -> None:
         """Forget who waits no longer: he is ready, or gone."""
         there = alive - self._pages.ready
-        self._waiting = {known: whose for known, whose in self._waiting.items() if known in there}
+        self._waiting = {known: one for known, one in self._waiting.items() if known in there}
 
 
 class ReadyPages(Protocol):
@@ -210,6 +229,9 @@ def install(ready: ReadyPages | None = None) -> None:
         alive = session_ids(context)
         session = None
         if session_id not in alive and not (ready and ready.builds(session_id)):
+            if late := admission.late(alive):
+                await end_late(context, late)
+                alive = session_ids(context)
             if admission.crowded(alive):
                 await end_longest_left(context, session_limiter().ready)
                 alive = session_ids(context)
@@ -224,13 +246,40 @@ def install(ready: ReadyPages | None = None) -> None:
     setattr(ApplicationContext, MARK, True)
 
 
+async def end_late(context: ApplicationContext, names: Collection[str]) -> None:
+    """End the sessions of these ids, and the connections of their browsers.
+
+    A browser that is only slow loads its page anew, as one that comes back to a page that is gone.
+    """
+    for session in [one for one in context.sessions if one.id in names]:
+        log.warning("ended a page that was not drawn within %d s", PATIENCE)
+        for connection in list(session._subscribed_connections):  # noqa: SLF001 Bokeh tells only how many there are
+            _hang_up(connection)
+        await _discard(context, session)
+
+
+def _hang_up(connection: ServerConnection) -> None:
+    """End a connection now: its browser may read nothing, and answer nothing, for as long as it likes."""
+    handler = connection._socket  # noqa: SLF001 as above
+    protocol = handler.ws_connection
+    handler.close(GONE, "this page was not drawn in time")
+    handler.on_close()  # which Tornado calls later, once more: Bokeh then finds nothing to do
+    handler.connection = None
+    if protocol is not None:
+        protocol.stream.close()
+
+
 async def end_longest_left(context: ApplicationContext, ready: set[str]) -> None:
     """End the page whose browser left before all others did. Does nothing if each of the `ready` has its browser."""
     left = [one for one in context.sessions if one.id in ready and not one.connection_count]
     if left:
-        longest = max(left, key=lambda one: one.milliseconds_since_last_unsubscribe)
-        # Bokeh does this every 17 s, and offers it nowhere else
-        await context._discard_session(longest, lambda one: not one.connection_count)  # noqa: SLF001
+        await _discard(context, max(left, key=lambda one: one.milliseconds_since_last_unsubscribe))
+
+
+async def _discard(context: ApplicationContext, session: ServerSession) -> None:
+    """End a session, unless a browser has come to it meanwhile."""
+    # Bokeh does this every 17 s, and offers it nowhere else
+    await context._discard_session(session, lambda one: not one.connection_count)  # noqa: SLF001
 
 
 def let_browsers_return() -> None:

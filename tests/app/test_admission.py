@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from app import admission
-from app.admission import BUSY_AGAIN, FULL_AGAIN, GONE, WAITING, Admission, NotAdmitted, SessionLimiter
+from app.admission import BUSY_AGAIN, FULL_AGAIN, GONE, PATIENCE, WAITING, Admission, NotAdmitted, SessionLimiter
 
 HALF = WAITING // 2
 
@@ -20,8 +20,8 @@ class House:
     """An admission with its limiter, and the sessions that there are."""
 
     def __init__(self, limit=64):
-        self.limiter = SessionLimiter(limit)
-        self.admission, self.alive = Admission(self.limiter), set()
+        self.limiter, self.now = SessionLimiter(limit), 0.0
+        self.admission, self.alive = Admission(self.limiter, lambda: self.now), set()
 
     def ask(self, name, address="10.0.0.1"):
         self.admission.admit(name, address, set(self.alive))
@@ -53,6 +53,20 @@ def test_who_is_ready_or_gone_waits_no_longer():
     house.alive.discard("1")
     house.ask("after")
     house.refuses("last", "10.0.0.1")
+
+
+def test_who_waits_too_long_is_named_and_nobody_else():
+    house = House()
+    house.ask("slow")
+    house.ask("ready")
+    house.ask("gone")
+    house.now = PATIENCE
+    house.ask("young")
+    assert house.admission.late(house.alive) == []
+    house.now += 1.0
+    house.limiter.add(object(), "ready")
+    house.alive.discard("gone")
+    assert house.admission.late(house.alive) == ["slow"]
 
 
 def test_a_class_that_opens_the_page_at_once_gets_it():
@@ -208,6 +222,61 @@ def test_who_comes_back_finds_his_page_or_is_told_that_it_is_gone(returned):
 def test_a_page_can_be_come_back_to_after_a_lecture(returned):
     """After five minutes each try was refused, although the page was there."""
     assert returned["lasts"] > 12 * 3600
+
+
+IDLE = """
+import asyncio, json, tornado.httpclient, tornado.websocket
+import panel as pn
+from panel.io.server import get_server
+from app import access, admission
+from app.load.client import TOKEN
+access.install(); admission.install()
+limiter, drawn, built, ended = admission.session_limiter(), ["first"], [], []
+
+def page():
+    built.append(1)
+    if drawn:
+        limiter.add(drawn.pop(), pn.state.curdoc.session_context.id)  # its browser is ready at once
+    pn.state.on_session_destroyed(lambda _context: ended.append(1))
+    return "page"
+
+async def main():
+    server = get_server({"/app": page}, address="127.0.0.1", websocket_origin=["localhost"],
+                        unused_session_lifetime_milliseconds=600_000)  # no page is given up while this lasts
+    server.start()
+    address, client = f"127.0.0.1:{server.port}/app", tornado.httpclient.AsyncHTTPClient()
+
+    async def opened():
+        answer = await client.fetch(f"http://{address}", raise_error=False, request_timeout=240)
+        return answer.code, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
+
+    sockets = []
+    for _ in range(1 + admission.WAITING // 2):
+        protocols = ["bokeh", (await opened())[1]]
+        sockets.append(await tornado.websocket.websocket_connect(f"ws://{address}/ws", subprotocols=protocols))
+        for _ in "head", "metadata", "content":
+            assert await asyncio.wait_for(sockets[-1].read_message(), 240)
+    early = (await opened())[0]
+    admission.PATIENCE = -1.0  # as if it had passed
+    late = (await opened())[0]
+    said = [await asyncio.wait_for(socket.read_message(), 240) for socket in sockets[1:]]
+    print(json.dumps({"early": early, "late": late, "said": said, "codes": [one.close_code for one in sockets],
+                      "built": len(built), "ended": len(ended), "left": len(list(server.get_sessions("/app")))}))
+
+asyncio.run(main())
+"""
+
+
+def test_who_holds_connections_and_draws_nothing_keeps_others_away_for_a_while_only():
+    """Their sessions were waited for as long as their connections lasted: two addresses kept all newcomers away."""
+    done = subprocess.run([sys.executable, "-c", IDLE], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    assert (told["early"], told["late"]) == (503, 200)
+    assert told["said"] == [None] * HALF
+    assert told["codes"] == [None] + [GONE] * HALF  # who is ready keeps his page
+    assert (told["built"], told["ended"], told["left"]) == (HALF + 2, HALF, 2)
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(("device", "engines"), [("host", ["host"]), ("cuda", ["host", "cuda:0"])])
