@@ -189,16 +189,21 @@ class Admission:
             raise NotAdmitted(*words, again=FULL_AGAIN)
         self._look(alive)
         most = min(WAITING, self._pages.limit - len(self._pages.pages))
-        if len(self._waiting) >= most or sum(one.address == address for one in self._waiting.values()) >= WAITING // 2:
+        if len(self._waiting) >= most or not self._may_wait(address):
             REFUSED["busy"] += 1
             log.warning("a page was refused: %d wait for their browsers", len(self._waiting))
             raise NotAdmitted(*BUSY, again=BUSY_AGAIN)
         self._waiting[name] = Waiting(address, self._clock())
 
-    def crowded(self, alive: set[str]) -> bool:
-        """Whether those who are there and those who wait have all the seats. alive: ids of all sessions."""
+    def lacks_a_seat(self, address: str, alive: set[str]) -> bool:
+        """Whether a newcomer of `address` would be admitted if one more seat was free. alive: ids of all sessions."""
         self._look(alive)
-        return len(self._pages.pages) + len(self._waiting) >= self._pages.limit
+        return len(self._pages.pages) + len(self._waiting) >= self._pages.limit and self._may_wait(address)
+
+    def _may_wait(self, address: str) -> bool:
+        """Whether one more page may wait, of all and of those of `address`."""
+        own = sum(one.address == address for one in self._waiting.values())
+        return len(self._waiting) < WAITING and own < WAITING // 2
 
     def _look(self, alive: set[str]) -> None:
         """Forget who waits no longer: he is ready, or gone."""
@@ -232,10 +237,11 @@ def install(ready: ReadyPages | None = None) -> None:
             if late := admission.late(alive):
                 await end_late(context, late)
                 alive = session_ids(context)
-            if admission.crowded(alive):
+            address = getattr(request, "remote_ip", None) or ""
+            if admission.lacks_a_seat(address, alive):  # no page is ended for who is not admitted even so
                 await end_longest_left(context, session_limiter().ready)
                 alive = session_ids(context)
-            admission.admit(session_id, getattr(request, "remote_ip", None) or "", alive)
+            admission.admit(session_id, address, alive)
             session = ready.take(context, session_id, request, token) if ready else None
         return session or await create(context, session_id, request, token)
 

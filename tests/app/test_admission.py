@@ -55,6 +55,16 @@ def test_who_is_ready_or_gone_waits_no_longer():
     house.refuses("last", "10.0.0.1")
 
 
+def test_a_seat_is_lacking_only_where_it_is_all_that_is_lacking():
+    house = House(limit=HALF + 1)
+    house.limiter.add(object(), "left")
+    for number in range(HALF):
+        assert not house.admission.lacks_a_seat("10.0.0.1", house.alive)
+        house.ask(f"{number}")
+    assert not house.admission.lacks_a_seat("10.0.0.1", house.alive)  # this address has no more places to wait
+    assert house.admission.lacks_a_seat("10.0.0.2", house.alive)
+
+
 def test_who_waits_too_long_is_named_and_nobody_else():
     house = House()
     house.ask("slow")
@@ -256,27 +266,44 @@ async def main():
         sockets.append(await tornado.websocket.websocket_connect(f"ws://{address}/ws", subprotocols=protocols))
         for _ in "head", "metadata", "content":
             assert await asyncio.wait_for(sockets[-1].read_message(), 240)
-    early = (await opened())[0]
+    sockets.pop(0).close()  # the browser of the page that is ready leaves
+    while sum(one.connection_count for one in server.get_sessions("/app")) > len(sockets):
+        await asyncio.sleep(0.01)
+    early, spared = (await opened())[0], not ended
     admission.PATIENCE = -1.0  # as if it had passed
     late = (await opened())[0]
-    said = [await asyncio.wait_for(socket.read_message(), 240) for socket in sockets[1:]]
-    print(json.dumps({"early": early, "late": late, "said": said, "codes": [one.close_code for one in sockets],
+    said = [await asyncio.wait_for(socket.read_message(), 240) for socket in sockets]
+    print(json.dumps({"early": early, "late": late, "spared": spared, "said": said,
+                      "codes": [one.close_code for one in sockets],
                       "built": len(built), "ended": len(ended), "left": len(list(server.get_sessions("/app")))}))
 
 asyncio.run(main())
 """
 
 
-def test_who_holds_connections_and_draws_nothing_keeps_others_away_for_a_while_only():
-    """Their sessions were waited for as long as their connections lasted: two addresses kept all newcomers away."""
-    done = subprocess.run([sys.executable, "-c", IDLE], capture_output=True, text=True, timeout=300, check=False)
+@pytest.fixture(scope="module")
+def idle():
+    """What became of newcomers whose address holds as many idle connections as may wait, and all seats but one."""
+    environment = os.environ | {"FIELDLAB_MAX_SESSIONS": str(HALF + 1)}
+    done = subprocess.run(
+        [sys.executable, "-c", IDLE], capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout)
-    assert (told["early"], told["late"]) == (503, 200)
-    assert told["said"] == [None] * HALF
-    assert told["codes"] == [None] + [GONE] * HALF  # who is ready keeps his page
-    assert (told["built"], told["ended"], told["left"]) == (HALF + 2, HALF, 2)
     assert "Traceback" not in done.stderr
+    return json.loads(done.stdout)
+
+
+def test_who_holds_connections_and_draws_nothing_keeps_others_away_for_a_while_only(idle):
+    """Their sessions were waited for as long as their connections lasted: two addresses kept all newcomers away."""
+    assert (idle["early"], idle["late"]) == (503, 200)
+    assert idle["said"] == [None] * HALF
+    assert idle["codes"] == [GONE] * HALF
+    assert (idle["built"], idle["ended"], idle["left"]) == (HALF + 2, HALF, 2)  # who is ready keeps his page
+
+
+def test_no_page_is_ended_for_a_newcomer_who_is_refused_even_so(idle):
+    """Who had left for a moment lost his page to one who did not get its seat."""
+    assert idle["spared"]
 
 
 @pytest.mark.parametrize(("device", "engines"), [("host", ["host"]), ("cuda", ["host", "cuda:0"])])
