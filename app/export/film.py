@@ -6,7 +6,7 @@ with fields of its own. FilmSection has the fields that all of them share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -28,8 +28,7 @@ from app.widgets import FULL
 from compute.export import tasks
 from compute.export.film import EASINGS, MOST_FRAMES, RATES, Film, Key
 from compute.export.jobs import QUICK, Job
-from compute.export.scene import Scene, SceneError
-from compute.history import Entries, Entry
+from compute.export.scene import Scene, SceneError, without
 
 MOST_KEYS = 12
 TRYING = "trying a few frames …"
@@ -275,15 +274,6 @@ def keyed(scene: Scene, *states: Mapping[str, Any]) -> FilmPlan:
     keys = keys_of(scene, *states)
     history = tuple(without(scene.history, keys[0].values.keys()))
     return FilmPlan(structs.replace(scene, history=history), keys)
-
-
-def without(history: Entries, names: Collection[str]) -> Iterator[Entry]:
-    """Yield the entries of a history, but for the values of these names that some of them set."""
-    for entry in history:
-        if "set" not in entry:
-            yield entry
-        elif kept := {name: value for name, value in entry["set"].items() if name not in names}:
-            yield {**entry, "set": kept}
 
 
 def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:

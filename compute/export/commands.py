@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from compute.export.film_renderer import PLACES, FilmRenderer, estimate
 from compute.export.formats import FOLDER_ZARR, PNG, RENDERED, TABLES, ArrayFormat, StillFormat, render_format
 from compute.export.parameter_texts import axes_of, values_of
 from compute.export.render_pool import RenderPool, ResumableParts, on_gpu, pool_for
-from compute.export.scene import Scene, SceneError, read, scene_of
+from compute.export.scene import Scene, SceneError, read, scene_of, values_along, without
 from compute.export.sweep import MOST_ROWS, ParameterSweep, TableMaker
 from compute.labs import lab_class, labs
 from compute.machine import writable
@@ -106,17 +106,23 @@ def _film(chosen: argparse.Namespace) -> Film:
     scene = structs.replace(scene, **{name: value for name, value in own.items() if value is not None})
     if chosen.palette:
         scene = structs.replace(scene, look=structs.replace(scene.colours, palette=chosen.palette))
-    if chosen.backend:
-        backend(chosen.backend)
-        scene = structs.replace(scene, values={**scene.values, "backend": chosen.backend})
-    scene = structs.replace(scene, values={**scene.values, **values_of(scene.kind, chosen.set)})
+    asked = {} if chosen.backend is None else {"backend": backend(chosen.backend).name}
+    scene = _held(scene, {**asked, **values_of(scene.kind, chosen.set)})
     own = {name: getattr(chosen, name) for name in ("frames", "rate", "every", "easing")}
     film = structs.replace(film, scene=scene, **{name: value for name, value in own.items() if value is not None})
     if not chosen.to:
         return film
     last = values_of(scene.kind, chosen.to)
-    first = {name: scene.values.get(name, scene.kind.param[name].default) for name in last}
-    return structs.replace(film, keys=(Key(0, first), Key(1, last)))
+    before = tuple(entry for entry in scene.history if entry["step"] <= scene.steps)
+    *_, now = scene.values, *values_along(scene.values, before)
+    first = {name: now.get(name, scene.kind.param[name].default) for name in last}
+    return structs.replace(film, scene=_held(scene, first), keys=(Key(0, first), Key(1, last)))
+
+
+def _held(scene: Scene, values: Mapping[str, Any]) -> Scene:
+    """The scene with these values from its beginning to its end, whatever its history sets them to."""
+    names = {*values, *(("device_index", "variant") if "backend" in values else ())}  # which belong to a backend
+    return structs.replace(scene, values={**scene.values, **values}, history=tuple(without(scene.history, names)))
 
 
 def _new(chosen: argparse.Namespace) -> Film:

@@ -8,7 +8,7 @@ that somebody drops on the page. `read` bounds the JSON, `scene_of` checks every
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ from compute import documents
 from compute.display.palettes import PALETTES, table
 from compute.documents import short, typed
 from compute.frames import NOT_FINITE, View
-from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries
+from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries, Entry
 from compute.lab import Lab
 from compute.labs import lab_class
 
@@ -161,6 +161,15 @@ def values_along(values: Mapping[str, Any], history: Entries) -> Iterator[dict[s
         if "set" in entry:
             now.update(entry["set"])
             yield dict(now)
+
+
+def without(history: Entries, names: Collection[str]) -> Iterator[Entry]:
+    """Yield the entries of a history, but for the values of these names that some of them set."""
+    for entry in history:
+        if "set" not in entry:
+            yield entry
+        elif kept := {name: value for name, value in entry["set"].items() if name not in names}:
+            yield {**entry, "set": kept}
 
 
 def scene_of(document: object) -> Scene:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import signal
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -349,6 +350,61 @@ def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
     assert main(["render", f"{path}.json", "--out", str(again)]) == 0
     assert again.read_bytes() == path.read_bytes()
     assert json.loads(Path(f"{path}.json").read_text())["keys"][1]["values"]["zoom"] == "1e3"
+
+
+@pytest.fixture
+def dragged(tmp_path):
+    """The file of a picture that was saved once r had been dragged, and the brush and the backend had been used."""
+    history = (
+        {"step": 5, "set": {"r": 0.05}}, {"step": 6, "do": "paint", "with": STROKE},
+        {"step": 8, "set": {"r": 0.1, "backend": "cpu_numba", "variant": "one-step"}},
+    )  # fmt: skip
+    values = {"ny": 24, "nx": 24, "backend": "cpu_numpy", "r": 0.2}
+    scene = Scene("diffusion", values, (24, 24), 12, history=history)
+    (tmp_path / "heat.json").write_text(json.dumps(scene.plain()), encoding="utf-8")
+    return tmp_path / "heat.json"
+
+
+STROKE = {"points": [[3, 4]], "radius": 2, "value": 1}
+
+
+def film_from(path, *arguments):
+    """What `fieldlab render` makes of a file and these arguments."""
+    parser = argparse.ArgumentParser()
+    commands.add_render(parser.add_subparsers())
+    return commands._film(parser.parse_args(["render", str(path), "--out", "a.webp", *arguments]))
+
+
+def ended(scene):
+    """The lab's values at the end of `scene`."""
+    with closing(render.Replay.of(scene)) as replay:
+        replay.to(scene.steps)
+        return replay.lab.values()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted", "left"),
+    [
+        ([], {"r": 0.1, "backend": "cpu_numba", "variant": "one-step"}, 3),
+        (["--set", "r=0.24"], {"r": 0.24, "backend": "cpu_numba", "variant": "one-step"}, 2),
+        (["--backend", "cpu_numpy"], {"r": 0.1, "backend": "cpu_numpy", "variant": ""}, 3),
+        (["--set", "backend=cpu_numpy", "--set", "r=0.24"], {"r": 0.24, "backend": "cpu_numpy", "variant": ""}, 1),
+    ],
+)
+def test_what_is_asked_for_holds_to_the_end_whatever_the_file_did_on_its_way(dragged, arguments, wanted, left):
+    scene = film_from(dragged, *arguments).scene
+    assert ended(scene).items() >= wanted.items()
+    assert len(scene.history) == left
+    assert {"step": 6, "do": "paint", "with": STROKE} in scene.history
+
+
+def test_a_film_from_a_file_leads_from_the_value_that_its_picture_had(dragged):
+    film = film_from(dragged, "--to", "r=0.2", "--frames", "3", "--easing", "even")
+    assert [ended(film.at(number))["r"] for number in range(3)] == pytest.approx([0.1, 0.15, 0.2])
+    film = film_from(dragged, "--to", "r=0.2", "--steps", "6", "--frames", "2")
+    assert [ended(film.at(number))["r"] for number in range(2)] == [0.05, 0.2]
+    film = film_from(dragged, "--set", "r=0.12", "--to", "r=0.2", "--frames", "2")
+    assert [ended(film.at(number))["r"] for number in range(2)] == [0.12, 0.2]
 
 
 def _kill_a_worker(which="compute.export.child", sign=signal.SIGKILL):
