@@ -51,9 +51,10 @@ from compute.export.render_pool import on_gpu
 from compute.export.scene import Scene, SceneError
 from compute.export.sweep import ParameterSweep
 from compute.files import size
-from compute.history import plain_history
+from compute.history import StepHistory, plain_history
 
 NONE = ""  # no second parameter of a table
+COLOURS_ALONE = {"refit"}  # actions that leave a lab's state as it is
 GAPS = re.compile(r"\s*([,:])\s*")  # blanks around what separates values
 HOW = "a, b, c or low:high:5, by equal factors low:high:x5"
 ABOUT_LINK = (
@@ -250,13 +251,32 @@ class TableSection:
         export.order(self._source, "", job, not_made)
 
     def sweep(self, moment: Moment, texts: Sequence[str]) -> ParameterSweep:
-        """Return the sweep over the axes in `texts`; the rest is as the lab has it at `moment`, not as it began."""
+        """Return the sweep over the axes in `texts`; the rest is as the lab has it at `moment`, not as it began.
+
+        SceneError where the lab shows what its parameters alone do not make: the rows would be of something else.
+        """
         lab = self._source.lab
         axes = axes_of(lab, texts)
         others = {*axes, *lab.sized(), *lab.LOCAL}
-        now = plain_history(lab, moment.current.values).values
-        rest = {name: value for name, value in now.items() if name not in others}
-        return ParameterSweep(lab.LAB, rest, axes, 0 if lab.ENDS else self.steps.value)
+        now = {name: value for name, value in moment.current.values.items() if name not in others}
+        rest = plain_history(lab, now)
+        if lost := rest.missing or beyond_parameters(moment):
+            raise SceneError(f"a table's rows are made from parameters alone, without {lost}")
+        return ParameterSweep(lab.LAB, rest.values, axes, 0 if lab.ENDS else self.steps.value)
+
+
+def beyond_parameters(moment: Moment) -> str:
+    """Return what a lab's state at `moment` comes from besides its parameters, in words; "" if from nothing else.
+
+    Parameters that were changed on the way do not count, nor how far it has gone.
+    """
+    history: StepHistory | None = (moment.current.snapshot or {}).get("history")
+    if history is None:
+        return ""
+    if history.missing:
+        return f"what happened here: {history.missing}"
+    done = {entry["do"] for entry in history.entries if "do" in entry} - COLOURS_ALONE
+    return f"what was done by hand ({', '.join(sorted(done))})" if done else ""
 
 
 def not_made(counts: Mapping[str, int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from bokeh.document import Document
 from msgspec import structs
+from PIL import Image
 
 from app.export import download as download_module
 from app.export.download import LONGEST_PAGE, FileDownload
@@ -36,6 +38,7 @@ from compute.export.jobs import FILE, Job
 from compute.export.render import LiveState, Replay
 from compute.export.scene import MOST_STEPS, Scene, SceneError, Style
 from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve import LCurve
 
 
 class Notes(list):
@@ -618,6 +621,64 @@ def test_a_table_has_the_values_of_the_sliders_and_not_those_at_the_beginning(ch
     }  # fmt: skip
     over = table.sweep(moment, ["r=0.05,0.2"])
     assert [over.at(number)["r"] for number in range(2)] == [0.05, 0.2]
+
+
+def stood(lab):
+    """How a lab stands, as an export hears of it."""
+    values, snapshot = lab.values(), lab.snapshot()
+    return Moment(scene_of_lab(type(lab), values, snapshot, "", Style(), None), LiveState(values, snapshot))
+
+
+def refused_table(source, exports, notes, moment, over="seed=1,2"):
+    """What is said of a table that cannot be made as the lab stands at `moment`."""
+    source.ask, source.tick = (lambda _part, then, _failed: then(moment)), lambda: None
+    table = TableSection(source, exports)
+    table.names[0].value, table.values[0].value = over.split("=")
+    table._save()
+    (export,) = exports._exports
+    export.show()
+    assert (export.state, export.job) == ("failed", None)
+    return notes[-1][1]
+
+
+def photograph():
+    """The bytes of a PNG."""
+    file = io.BytesIO()
+    Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        (lambda lab: lab.act("paint", points=[[3, 4]], radius=2, value=1), "what was done by hand (paint)"),
+        (lambda lab: lab.load_image(photograph()), "what was done by hand (load_image)"),
+        (lambda lab: lab.load(np.zeros((24, 24))), "the field was given as an array"),
+    ],
+)
+def test_no_table_is_made_of_another_field_than_that_which_is_shown(act, says, changed, exports, notes):
+    source, _ = changed
+    with closing(Diffusion(ny=24, nx=24, backend="cpu_numpy")) as lab:
+        act(lab)
+        moment = stood(lab)
+    said = refused_table(source, exports, notes, moment)
+    assert "a table's rows are made from parameters alone" in said
+    assert says in said
+
+
+def test_no_table_is_made_without_a_picture_that_the_options_hold(exports, notes):
+    with closing(LCurve(problem="blur", n=8, options={"image": photograph()}, backend="cpu_numpy")) as lab:
+        source, moment = SimpleNamespace(lab=LCurve, session=SimpleNamespace(values=lab.values())), stood(lab)
+    said = refused_table(source, exports, notes, moment, "noise=0.1,0.2")
+    assert "data that was loaded from elsewhere: Further options" in said
+
+
+def test_colours_that_were_fitted_by_hand_are_in_no_table_s_way(changed, exports):
+    source, _ = changed
+    with closing(Diffusion(ny=24, nx=24, backend="cpu_numpy")) as lab:
+        lab.advance(3)
+        lab.act("refit")
+        assert TableSection(source, exports).sweep(stood(lab), ["seed=1,2"]).count == 2
 
 
 def test_a_film_over_a_parameter_that_was_changed_on_the_way_ends_with_its_own_value(changed):
