@@ -96,11 +96,13 @@ class Benchmark(ABC):
 class CaseBenchmark(Benchmark):
     """A lab that is timed case by case, all kernels of all backends side by side.
 
-    wrong: why a variant is wrong by design, by its name; check_steps: after which results are compared; most_steps: of
+    wrong: why a variant is wrong by design, by its name; lesser: what a variant leaves out that all others compute, in
+    the plural, by its name: it has no speed-up over them; check_steps: after which results are compared; most_steps: of
     one sample.
     """
 
     wrong: ClassVar[Mapping[str, str]] = {}
+    lesser: ClassVar[Mapping[str, str]] = {}
     check_steps: int = 1
     most_steps: int = MOST_STEPS
 

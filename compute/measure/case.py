@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from math import nan
+from math import inf, nan
 from typing import Any, Literal, NamedTuple, Protocol
 
 from compute.backends import Backend
@@ -19,7 +19,6 @@ from compute.measure.roofs import MeasuredRoof
 from compute.measure.statistics import Measurement, SpeedUp
 from compute.measure.timing import Sample, Timing
 
-OPPONENTS = ("cpu_numba", "cpu_numpy")  # the first that was measured is what speed-ups are over
 RowStatus = Literal["measured", "disagrees", "wrong", "failed", "skipped", "missing"]
 
 
@@ -109,7 +108,8 @@ class Row:
     status: "measured"; "disagrees" (no time given); "wrong" (timed, but wrong by design); "failed" (raised), "skipped"
     or "missing" (its backend), with the reason. difference, largest: from `reference`, by the measure
     of the lab (relative L2, share of pixels …), and the largest absolute one. samples: what `measurement` is made of,
-    the cold call first. extra: what the lab adds to the row's record.
+    the cold call first. work: what it computes where that is not what the case asks for, alike for rows that compute
+    alike. extra: what the lab adds to the row's record.
     """
 
     backend: str
@@ -126,6 +126,7 @@ class Row:
     speed_up: SpeedUp | None = None
     over: str = ""
     samples: tuple[Sample, ...] = ()
+    work: Hashable = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -153,15 +154,26 @@ class Results:
 
 
 def with_speed_ups(rows: list[Row]) -> list[Row]:
-    """Add to each right row its speed-up over the fair opponent at the same case."""
-    right = {row.backend: row for row in reversed(rows) if row.status == "measured"}
-    opponent = next((right[name] for name in OPPONENTS if name in right), None)
-    if opponent is None or opponent.measurement is None:
-        return rows
-    base, over = opponent.measurement.step, f"{opponent.backend} {opponent.variant}"
-    return [
-        replace(row, speed_up=SpeedUp.of(base, row.measurement.step), over=over)
-        if row.status == "measured" and row is not opponent and row.measurement
-        else row
-        for row in rows
-    ]
+    """Add to each right row of one case its speed-up over the fair opponent: the fastest right way of the processor
+    that does the same work, by its median.
+    """
+    opponents: dict[Hashable, Row] = {}
+    for row in sorted((row for row in rows if row.backend.startswith("cpu_")), key=_seconds):
+        if row.status == "measured" and row.measurement:
+            opponents.setdefault(row.work, row)
+    return [_compared(row, opponents.get(row.work)) for row in rows]
+
+
+def _seconds(row: Row) -> float:
+    """Of a step, by the median; inf where there is none."""
+    return row.measurement.step.median if row.measurement else inf
+
+
+def _compared(row: Row, opponent: Row | None) -> Row:
+    """The row with its speed-up, if it has one."""
+    if opponent is None or opponent is row or row.status != "measured":
+        return row
+    if row.measurement is None or opponent.measurement is None:
+        return row
+    speed_up = SpeedUp.of(opponent.measurement.step, row.measurement.step)
+    return replace(row, speed_up=speed_up, over=f"{opponent.backend} {opponent.variant}".strip())

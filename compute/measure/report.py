@@ -139,7 +139,7 @@ def disturbed(results: Results, title: str) -> Iterator[Text]:
 
 
 def _table(case: Any, rows: list[Row], results: Results, benchmark: Benchmark) -> RenderableType:
-    over = next((row.over.split()[0] for row in rows if row.over), "")
+    over = next((row.over for row in rows if row.over), "")
     reference = next((row.reference for row in rows if row.reference), "")
     title = f"{case.title}   right within {case.tolerance:.0e} of {reference}"
     table = Table(title=title, title_justify="left", title_style="bold")
@@ -191,6 +191,8 @@ def _notes(rows: list[Row], results: Results, benchmark: Benchmark) -> Iterator[
             yield Text(f"{share}  {way}: {why}", style="dim")
         if row.status == "measured" and row.measurement is not None and row.measurement.launch_bound:
             yield Text(f"launch-bound  {way}: launching a {benchmark.rate.step} takes as long as it does", style="dim")
+        if row.status == "measured" and row.work != "":
+            yield Text(f"less work  {way}: without {row.work}, so it has no speed-up over ways with them", style="dim")
         if row.status == "wrong" and row.measurement is not None:
             rate, time = row.measurement.cells_per_second / 1e9, 1e6 * row.measurement.step.median
             speed = f"{_figure(rate)} {benchmark.rate.unit}, {_figure(time)} us a {benchmark.rate.step}"

@@ -99,7 +99,8 @@ class CaseRun:
 
     def check(self, way: Implementation) -> None:
         """Compare the way's result with the reference; a row now unless it is to be sampled."""
-        row = Row(way.backend.name, way.variant, self._case, "skipped", reference=self._right.name)
+        work = self._benchmark.lesser.get(way.variant, "")
+        row = Row(way.backend.name, way.variant, self._case, "skipped", reference=self._right.name, work=work)
         reason = OVER if self._deadline.over else self._too_slow(way, self._pace.step_seconds(way, self._case))
         if reason:
             self.rows.append(replace(row, reason=reason))

@@ -13,8 +13,10 @@ from compute import LABS, machine
 from compute.labs.diffusion import Diffusion
 from compute.measure import verdict as verdicts
 from compute.measure.benchmark import LabBenchmark, benchmark_of
-from compute.measure.case import BenchPlan
+from compute.measure.case import BenchPlan, Row, with_speed_ups
+from compute.measure.statistics import Measurement
 from compute.measure.target import FieldTarget, StateTarget
+from compute.measure.timing import Timing
 from tests.comparing import LiveComparison
 
 BOTH = ("cpu_numpy", "cpu_numba")
@@ -50,6 +52,34 @@ def test_a_wrong_kernel_of_such_a_lab_gets_no_time(wave, monkeypatch):
     assert rows["cpu_numba", "float64"].status == "disagrees"
     assert rows["cpu_numba", "float64"].measurement is None
     assert rows["cpu_numpy", "float64"].status == "measured"
+
+
+def timed_row(backend, variant, seconds, status="measured", **others):
+    timings = [Timing(backend, variant, 1, 1, 0.0, seconds, first_call=first) for first in (True, False, False)]
+    return Row(backend, variant, None, status, measurement=Measurement.of(timings), **others)
+
+
+def test_a_speed_up_is_over_the_fastest_right_way_of_the_processor():
+    """Whatever its variant and its place; not over one that is wrong, was not timed, or computes less."""
+    rows = with_speed_ups([
+        timed_row("gpu_cupy", "block", 0.002),
+        timed_row("gpu_cupy", "counts", 0.001, work="smooth counts"),
+        timed_row("cpu_numba", "block", 0.8),
+        timed_row("cpu_numba", "test each step", 0.4),
+        timed_row("cpu_numba", "racing", 0.1, status="wrong"),
+        Row("cpu_numpy", "block", None, "skipped"),
+        timed_row("cpu_numpy", "counts", 0.2, work="other counts"),
+    ])  # fmt: skip
+    found = {(row.backend, row.variant): (row.over, row.speed_up and round(row.speed_up.ratio, 6)) for row in rows}
+    assert found == {
+        ("gpu_cupy", "block"): ("cpu_numba test each step", 200.0),
+        ("gpu_cupy", "counts"): ("", None),
+        ("cpu_numba", "block"): ("cpu_numba test each step", 0.5),
+        ("cpu_numba", "test each step"): ("", None),
+        ("cpu_numba", "racing"): ("", None),
+        ("cpu_numpy", "block"): ("", None),
+        ("cpu_numpy", "counts"): ("", None),
+    }
 
 
 def test_it_is_compared_live(wave, monkeypatch):

@@ -74,7 +74,7 @@ class BenchCase:
 
 
 def rows(sweep: Sweep, roofs: Mapping[str, Roof], reason: str = "") -> Iterator[Row]:
-    """Every point of a sweep, n by n, with its speed-up over the host's champion.
+    """Every point of a sweep, n by n, with its speed-up over the host's champion, of the same work.
 
     roofs: by kind, "host" and "cuda"; reason: why the sweep ended before its time.
     """
@@ -126,7 +126,8 @@ def _row(point: Point, case: BenchCase, roofs: Mapping[str, Roof], reason: str) 
     parts = measured.parts | alike  # visits differ in their calls a sample
     samples = tuple(sample for sample in (point.cold, *point.samples) if sample)
     extra = {**row.extra, **_rates(point, case, roofs.get(way.backend.device))}
-    return replace(row, measurement=replace(measured, parts=parts), steps=steps, samples=samples, extra=extra)
+    work, measured = case.of.work(way), replace(measured, parts=parts)
+    return replace(row, measurement=measured, steps=steps, samples=samples, work=work, extra=extra)
 
 
 def _rates(point: Point, case: BenchCase, roof: Roof | None) -> dict[str, Any]:

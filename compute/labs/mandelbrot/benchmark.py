@@ -162,6 +162,7 @@ class MandelbrotBenchmark(CaseBenchmark):
     rate = RATE
     included = INCLUDED
     parameters: ClassVar[Mapping[str, Any]] = {"agreement": "share of pixels whose counts differ by more than 1"}
+    lesser: ClassVar[Mapping[str, str]] = {COUNTS_ONLY: "smooth counts"}
     most_steps = MOST_STEPS
     options = (Option("scenes", _scene, f"some of {'; '.join(SCENES)} (default: all)"),)
     rules = RULES

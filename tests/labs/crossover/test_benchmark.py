@@ -126,12 +126,35 @@ def test_quartiles_hold_what_differs_from_visit_to_visit(monkeypatch):
     assert sum(overlaps) > 2 / 3 * len(sizes)  # with one visit, whose quartiles are equal, it would be none
 
 
+def test_a_speed_up_is_over_the_fastest_way_of_the_host_be_it_numpy(scripted):
+    """Up to some thousand numbers NumPy is the faster one: Numba starts its threads first."""
+    scripted.seconds = lambda way, n: {"cpu_numpy": 1e-6, "cpu_numba": 8e-6}[way]
+    ways = [workload("add_one").way(name) for name in ("cpu_numba", "cpu_numpy")]
+    numba, numpy = results.rows(finish(Sweep(plan(*ways, sizes=(1000,), budget=1000), Clock(1e-3))), {})
+    assert (numba.over, numpy.speed_up) == ("cpu_numpy", None)
+    assert numba.speed_up.ratio == pytest.approx(1 / 8)
+
+
+def test_a_shortcut_has_no_speed_up_over_a_full_product(scripted):
+    """(1 A) B takes n m + 2 m k operations, 1 (A B) takes 2 n m k + n k: only ways of the same work are compared."""
+    seconds = {"cpu_numpy": 1e-2, "cpu_numpy_einsum": 5e-2, "cpu_numpy_shortcut": 1e-5}
+    scripted.seconds = lambda way, n: seconds[way]
+    ways = [workload("column_sums").way(name) for name in seconds]
+    found = results.rows(finish(Sweep(plan(*ways, sizes=(100,), budget=1000), Clock(1e-3))), {})
+    rows = {row.extra["way"]: row for row in found}
+    assert all(row.measurement for row in rows.values())
+    assert rows["cpu_numpy_einsum"].speed_up.ratio == pytest.approx(1 / 5)
+    assert rows["cpu_numpy_einsum"].over == "cpu_numpy"
+    assert rows["cpu_numpy"].speed_up is None
+    assert rows["cpu_numpy_shortcut"].speed_up is None
+
+
 def test_a_row_has_what_exports_and_speed_ups_need(scripted):
     scripted.seconds = lambda way, n: {"cpu_numpy": 4e-9, "cpu_numba": 1e-9}[way] * n
     ways = workload("add_one").way("cpu_numpy"), workload("add_one").way("cpu_numba")
     sweep = finish(Sweep(plan(*ways, sizes=(1000,), budget=1000), Clock(1e-3)))
     numpy, numba = results.rows(sweep, {"host": Roof("host", "float64", 32e9, 1e12)})
-    assert (numpy.over, numba.speed_up) == ("cpu_numba ", None)
+    assert (numpy.over, numba.speed_up) == ("cpu_numba", None)
     assert numpy.speed_up.ratio == pytest.approx(0.25)
     assert [sample.timing.first_call for sample in numpy.samples] == [True] + [False] * numpy.measurement.step.n
     assert all(sample.ended >= sample.began for sample in numpy.samples)

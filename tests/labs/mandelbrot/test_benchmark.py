@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
+from time import sleep
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.backends import backend
@@ -15,7 +17,7 @@ from compute.labs.mandelbrot import benchmark, cpu_numba, gpu_cupy, scenes
 from compute.labs.mandelbrot.benchmark import PanFixture, SceneFixture
 from compute.labs.mandelbrot.scenes import SCENES, CountsReference, OneLaunch, apart, kernels_of, lab_of
 from compute.labs.mandelbrot.views import Landmark
-from compute.measure import records
+from compute.measure import records, report
 from compute.measure.case import BenchPlan, Implementation, Row
 from compute.measure.commands import benchmark_named
 
@@ -183,6 +185,29 @@ def test_a_kernel_with_wrong_counts_gets_no_time(monkeypatch, capsys):
     assert rows["planted"].measurement is None
     assert "% of the pixels differ by more than 1" in rows["planted"].reason
     assert rows["right"].status == "measured"
+
+
+def test_counts_alone_have_no_speed_up_over_pictures_with_smooth_counts(monkeypatch, capsys):
+    """And are nothing that others are compared with, though they be the fastest."""
+    block = cpu_numba.VARIANTS["block"]
+
+    def slow(*arguments):
+        sleep(0.02)
+        block(*arguments)
+
+    def as_slow(*arguments):
+        slow(*arguments)
+
+    kernels = {"slow": slow, "as slow": as_slow, "block, counts only": block}
+    monkeypatch.setattr(cpu_numba, "VARIANTS", kernels)
+    plan = BenchPlan("mandelbrot", (replace(SMALL, name="lesson"),), ("cpu_numba",), budget=2.0)
+    results = benchmark.BENCHMARK.run(plan)
+    rows = {row.variant: row for row in results.rows}
+    assert {row.status for row in rows.values()} == {"measured"}
+    assert rows.pop("block, counts only").speed_up is None
+    assert sorted(row.over for row in rows.values()) in (["", "cpu_numba slow"], ["", "cpu_numba as slow"])
+    report.show(results, benchmark.BENCHMARK, Console(width=200))
+    assert "less work  cpu_numba block, counts only: without smooth counts" in capsys.readouterr().out
 
 
 def test_a_picture_that_would_take_too_long_is_skipped_after_a_coarse_one():
