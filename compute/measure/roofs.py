@@ -29,7 +29,7 @@ from compute import numba_threads
 from compute.backends import backend
 from compute.cuda_source import compile_cuda
 from compute.devices import Array, Device, cpu_count
-from compute.measure.rates import CACHE_UNITS, CPUS, RoofKind
+from compute.measure.rates import RoofKind, host_caches
 from compute.measure.statistics import Spread
 
 RUNS, LEAST, FIRST = 15, 3, 2  # samples of a roof, at least on a slow device, uncounted ones: compilation, first touch
@@ -37,7 +37,7 @@ LONGEST = 2.0  # seconds after which a slow device stops
 ARRAY_BYTES = {"cpu": 256 * 2**20, "gpu": 1024 * 2**20}  # much larger than the caches of their kind (H200: 50 MB)
 LIVE_BYTES = {"cpu": 64 * 2**20, "gpu": 512 * 2**20}  # beside a live picture
 LIVE_PIECES = {"cpu": 8, "gpu": 1}  # of a host's arrays: a sample beside a live picture then takes some 5 ms
-CACHES = 4  # an array is at least so many times the last-level cache of the CPU
+CACHES = 4  # an array is at least so many times all last-level caches of the CPUs together, as in the STREAM benchmark
 SHARE = 0.2  # of the free memory that the two arrays may take together
 DTYPES = ("float32", "float64")
 FMA_SOURCE = Path(__file__).with_name("fma.cu")
@@ -235,9 +235,11 @@ def _array_bytes(device: Device, live: bool) -> int:
 
 
 def _last_cache_bytes() -> int:
-    """Bytes of one last-level cache of the CPU; 0 where the system does not tell."""
-    texts = [path.read_text().strip() for path in (CPUS / "cpu0" / "cache").glob("index*/size")]
-    return max((int(text[:-1]) * CACHE_UNITS[text[-1]] for text in texts if text[-1:] in CACHE_UNITS), default=0)
+    """Bytes of the largest level of cache, of all CPUs together; 0 where the system does not tell.
+
+    A processor may have many: of two EPYC 9654 each of 24 groups of cores has 32 MiB, and copies are cut among them.
+    """
+    return max((level.size for level in host_caches()), default=0)
 
 
 class MultiplyAdds(RoofProbe):

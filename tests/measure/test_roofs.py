@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,9 +21,11 @@ from compute.labs.diffusion import benchmark as diffusion
 from compute.measure import roofs, run
 from compute.measure.case import BenchPlan, Results
 from compute.measure.machine_roofs import MachineRoofs
+from compute.measure.rates import host_caches
 from compute.measure.roofs import Copies, MeasuredRoof, MultiplyAdds, RoofMeter, copy_bandwidth, fma_rate
 from compute.measure.statistics import Spread
 from tests.cuda_on_cpu import Module, upload
+from tests.measure.test_rates import plant
 
 SMALL = {"cpu": 2**20, "gpu": 2**20}
 COPY, FMA = ("host", "copy", ""), ("host", "fma", "float32")
@@ -72,6 +76,26 @@ def test_copies_copy_every_byte_and_are_counted_by_the_device_s_clock(pieces, mo
             copies.sample()
         np.testing.assert_array_equal(target, source)
     assert copies._arrays is None
+
+
+@pytest.fixture
+def two_processors(tmp_path, monkeypatch):
+    """As two EPYC 9654: 24 groups of cores, each with an L3 of 32 MiB, 768 MiB in all."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(24)), raising=False)
+    for core in range(24):
+        plant(tmp_path, core, 0, type="Unified", level=2, shared_cpu_list=core, size="8M")
+        plant(tmp_path, core, 3, type="Unified", level=3, shared_cpu_list=f"{core},{core + 24}", size="32768K")
+    caches = host_caches(tmp_path)
+    monkeypatch.setattr(roofs, "host_caches", lambda: caches)
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_the_arrays_of_a_copy_are_four_times_all_caches_together(two_processors, monkeypatch, live):
+    """The rule of the STREAM benchmark; four times one of them, 128 MiB, would be copied within the caches."""
+    monkeypatch.setattr(roofs, "CACHES", 4)
+    roomy, tight = (SimpleNamespace(kind="cpu", free_bytes=lambda size=size: size) for size in (2**40, 10 * 2**30))
+    assert roofs._array_bytes(roomy, live) == 4 * 768 * 2**20
+    assert roofs._array_bytes(tight, live) == 2**30  # a tenth of what is free, for each of the two
 
 
 def test_a_meter_takes_one_sample_of_each_and_gives_its_memory_back():
