@@ -8,6 +8,7 @@ memory. With `evict` every sample is a single call on caches that hold nothing o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
@@ -20,9 +21,12 @@ from compute.backends import backend
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
 from compute.labs.crossover.ecosystems import Extra
 from compute.labs.crossover.workload import LAB, Case, Way
+from compute.measure.rates import gpu_caches, host_caches
 from compute.measure.timing import Timing
 
-SCRATCH_BYTES = {"cpu": 2**28, "gpu": 2**27}  # larger than the last cache of their kind (H200: 50 MB)
+SCRATCH_BYTES = {"cpu": 2**28, "gpu": 2**27}  # to fill caches with, at least, and where their size is not known
+CACHES = 2  # times the caches of a device that it is at least: what a read leaves of older data is then little
+SHARE = 0.25  # of the free memory that it may take beyond SCRATCH_BYTES
 
 HOST = backend("cpu_numba")
 
@@ -97,7 +101,7 @@ class WorkloadRunner:
         device = sweeper.open_device() if self._on_host else self.device
         key = sweeper.name, device.name
         if key not in _scratch:
-            _scratch[key] = device.upload(np.zeros(SCRATCH_BYTES[device.kind] // 4, np.float32))
+            _scratch[key] = device.upload(np.zeros(scratch_bytes(device) // 4, np.float32))
         evict = sweeper.evict if isinstance(sweeper, Extra) else sweeper.kernels(LAB).evict
         evict(_scratch[key])
         device.synchronise()
@@ -125,6 +129,20 @@ class WorkloadRunner:
 
     def _stopwatch(self) -> Stopwatch:
         return HostStopwatch() if self._on_host else self.device.stopwatch()
+
+
+def scratch_bytes(device: Device) -> int:
+    """Bytes that fill the caches of `device` with something else: on two processors with 384 MiB each 1.5 GiB."""
+    caches = host_caches() if device.kind == "cpu" else gpu_caches(_l2_bytes(device))
+    wanted = CACHES * max((level.size for level in caches), default=0)
+    return max(SCRATCH_BYTES[device.kind], int(min(wanted, SHARE * device.free_bytes())))
+
+
+def _l2_bytes(device: Device) -> float:
+    """Of a GPU, as CuPy tells where it is there; nan where nothing does."""
+    cupy = backend("gpu_cupy")
+    seen = device if cupy.missing else cupy.open_device(device.index)
+    return float(seen.describe().get("l2_bytes", nan))
 
 
 def forget_scratch() -> None:

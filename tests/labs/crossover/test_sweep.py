@@ -25,6 +25,7 @@ from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.runner import FirstCall, WorkloadRunner
 from compute.labs.crossover.sweep import ROUNDS, TRANSFERS, Sweep
 from compute.labs.crossover.workload import Case, Way
+from compute.measure.rates import Cache
 from compute.measure.sampling import LEAST_SAMPLES
 from compute.measure.timing import Timing
 from tests.comparing import NoMeter
@@ -182,6 +183,7 @@ def test_real_ways_are_measured_with_first_call_launch_and_transfer():
 
 def test_evicting_times_one_call_at_a_time(monkeypatch):
     monkeypatch.setitem(runners.SCRATCH_BYTES, "cpu", 2**12)
+    monkeypatch.setattr(runners, "host_caches", lambda: ())
     runners._scratch.clear()
     sweep = finish(Sweep(plan(workload("add_one").way("cpu_numpy"), evict=True)))
     assert {timing.steps for point in sweep.points.values() for timing in point.timings} == {1}
@@ -189,6 +191,32 @@ def test_evicting_times_one_call_at_a_time(monkeypatch):
     assert scratch[0] == scratch[-1] >= 3 * ROUNDS
     runners.forget_scratch()
     assert not runners._scratch
+
+
+def device_with(kind, free, **facts):
+    return SimpleNamespace(kind=kind, index=0, free_bytes=lambda: free, describe=lambda: facts)
+
+
+def test_what_fills_the_caches_is_twice_all_of_them(monkeypatch):
+    """A fixed size leaves a part of the data where they were, on a host with larger caches."""
+    monkeypatch.setitem(runners.SCRATCH_BYTES, "cpu", 2**12)
+    monkeypatch.setattr(runners, "host_caches", lambda: (Cache("L2", 2**18), Cache("L3", 2**20)), raising=False)
+    monkeypatch.setattr(runners, "_scratch", {})
+    case = workload("add_one").case(50)
+    with WorkloadRunner(workload("add_one").way("cpu_numpy"), case, case.inputs(0)) as runner:
+        runner.evict()
+    (scratch,) = runners._scratch.values()
+    assert scratch.nbytes == 2 * 2**20
+    assert scratch.all()  # every number was written
+
+
+def test_the_caches_are_filled_as_far_as_memory_goes_and_those_of_a_gpu_by_its_l2(monkeypatch):
+    monkeypatch.setattr(runners, "host_caches", lambda: (Cache("L3", 300 * 2**20),))
+    assert runners.scratch_bytes(device_with("cpu", 2**31)) == 2**29  # a quarter of what is free
+    assert runners.scratch_bytes(device_with("cpu", 2**20)) == 2**28  # as much as ever
+    assert runners.scratch_bytes(device_with("gpu", 2**40, l2_bytes=126e6)) == 252e6
+    assert runners.scratch_bytes(device_with("gpu", 2**40, l2_bytes=50e6)) == 2**27
+    assert runners.scratch_bytes(device_with("gpu", 2**40)) == 2**27  # whose driver does not tell
 
 
 class Scripted:
@@ -391,6 +419,7 @@ def test_a_transfer_is_the_inputs_there_and_the_results_back():
 
 def test_data_in_main_memory_are_evicted_from_the_host_s_caches(monkeypatch):
     monkeypatch.setitem(runners.SCRATCH_BYTES, "cpu", 2**12)
+    monkeypatch.setattr(runners, "host_caches", lambda: ())
     runners._scratch.clear()
     remote = Way("transfer", Backend("cpu_numpy", "cuda", Remote, (), "Remote"), "")
     case = workload("transfer").case(50)
