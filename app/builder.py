@@ -33,6 +33,7 @@ from tornado.ioloop import IOLoop
 
 from app.bokeh_messages import encode_held
 
+SHORT_TURNS = 3  # at most, before one long one that waits: each page takes two, its HTML's and its document's
 SWITCH = 0.0005  # seconds that the builder computes before the loop is let in; Python's own are ten times as long
 Made = TypeVar("Made")
 
@@ -57,18 +58,23 @@ class BuildTurn:
 
 
 class Builder:
-    """One thread that builds, whatever takes short first, then in order."""
+    """One thread that builds, whatever takes short first, then in order.
+
+    After SHORT_TURNS in a row one that takes long has its turn: who asks for a page that he has, again and again, takes
+    short ones, and would keep all that is built waiting.
+    """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="builder")
         self._thread = _Thread()
         self.busy = False  # whether something is being built
         self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}  # by `short`, see turn
+        self._short_turns = 0  # of those who waited, since the last long one
 
     @asynccontextmanager
     async def turn(self, short: bool = False) -> AsyncIterator[BuildTurn]:
-        """Wait until it is one's turn; until its end, or the block's, the builder is one's own. short: before all that
-        takes long. For who needs the lock of an open page, too, there is `with_page`.
+        """Wait until it is one's turn; until its end, or the block's, the builder is one's own. short: before what
+        takes long, see Builder. For who needs the lock of an open page, too, there is `with_page`.
         """
         if self.busy:
             mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -110,10 +116,12 @@ class Builder:
 
     def _next(self) -> bool:
         """Let the next one begin; False if none waits."""
-        for waiting in self._waiting[True], self._waiting[False]:
+        for short in (True, False) if self._short_turns < SHORT_TURNS else (False, True):
+            waiting = self._waiting[short]
             while waiting:
                 turn = waiting.popleft()
                 if not turn.done():  # who waited may have been cancelled
+                    self._short_turns = self._short_turns + 1 if short else 0
                     turn.set_result(None)
                     return True
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import threading
@@ -265,9 +266,13 @@ def leave_webgl_out() -> None:
 
 
 def write_pages_beside(beside: Beside) -> None:
-    """Write the page that answers a GET beside the loop: it takes 40 ms, most of them for the addresses in its head."""
+    """Write the page that answers a GET beside the loop: it takes 40 ms, most of them for the addresses in its head.
+
+    One of a session at a time: whoever asks for a page that is there, by its token, asks app/admission.py for nothing.
+    """
     given, write = DocHandler.get_session, server.server_html_page_for_session
     written: WeakKeyDictionary[ServerSession, tuple[str, str]] = WeakKeyDictionary()  # token -> page
+    writing: WeakKeyDictionary[ServerSession, asyncio.Lock] = WeakKeyDictionary()
 
     async def get_session(handler: DocHandler) -> ServerSession:
         """Panel's own; then the page is written, as Panel does next."""
@@ -277,7 +282,7 @@ def write_pages_beside(beside: Beside) -> None:
         named = {"title": document.title, "token": token, "template": document.template}
         variables = document.template_variables
         page = partial(write, session, resources=resources, template_variables=variables, **named)
-        async with beside.turn(short=True):
+        async with writing.setdefault(session, asyncio.Lock()), beside.turn(short=True):
             written[session] = token, await beside.work(document, page)
         return session
 

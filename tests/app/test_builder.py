@@ -15,7 +15,7 @@ from bokeh.io import curdoc
 from bokeh.server.session import ServerSession
 from tornado.ioloop import IOLoop
 
-from app.builder import Builder
+from app.builder import SHORT_TURNS, Builder
 
 PAGES = 6
 # Real pages, each with its first lab: some built on the loop, then PAGES at once by the builder, while the loop's
@@ -133,6 +133,31 @@ def test_one_thing_is_built_at_a_time_and_what_is_short_first():
     asyncio.run(main())
     assert done == ["a", "c", "b", "d"]
     assert not built.busy
+
+
+def test_what_takes_long_has_its_turn_however_much_there_is_that_takes_short():
+    """Two requests for a page that was there, always under way, kept everybody else's from being built."""
+    done, built, document = [], Builder(), Document()
+
+    async def again_and_again():
+        for _ in range(20):
+            async with built.turn(short=True):
+                await built.work(document, lambda: done.append("short"))
+
+    async def once():
+        async with built.turn():
+            await built.work(document, lambda: done.append("long"))
+
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            for job in (again_and_again(), again_and_again(), once(), once()):
+                group.create_task(job)
+
+    asyncio.run(main())
+    first = done.index("long")
+    assert first <= SHORT_TURNS + 1  # the one that found the builder free, too
+    assert done.index("long", first + 1) == first + SHORT_TURNS + 1
+    assert done.count("short") == 40
 
 
 def test_what_fails_is_told_and_the_next_goes_on():

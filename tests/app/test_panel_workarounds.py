@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
+from contextlib import asynccontextmanager
 from functools import partial
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -20,8 +22,11 @@ import panel_material_ui as pmui
 import pytest
 from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
+from bokeh.resources import Resources
 from panel.custom import JSComponent, ReactiveESM
+from panel.io import server
 from panel.io.document import _destroy_document
+from panel.io.server import DocHandler
 from panel.io.state import set_curdoc
 from panel.reactive import Syncable
 from panel.widgets.select import SingleSelectBase
@@ -485,3 +490,53 @@ def test_housekeeping_begins_without_holding_the_loop_of_a_slow_computer(monkeyp
     monkeypatch.setattr(type(pn.state), "_remove_busy_event", lambda state, name: None)
     asyncio.run(begin())
     assert len(turns) == 1
+
+
+class Turns:
+    """In the place of the builder: counts the turns of each page that are asked for and not over, and their most."""
+
+    def __init__(self):
+        self.now, self.most = Counter(), Counter()
+
+    @asynccontextmanager
+    async def turn(self, short=False):
+        page = asyncio.current_task().get_name()
+        self.now[page] += 1
+        self.most[page] = max(self.most[page], self.now[page])
+        await asyncio.sleep(0.01)
+        yield
+        self.now[page] -= 1
+
+    async def work(self, document, work):
+        return work()
+
+
+class WrittenSession:
+    """As much of a session as the page of a GET is written from."""
+
+    def __init__(self, token):
+        self.token, self.document = token, Document()
+
+
+def test_a_session_has_one_page_written_at_a_time_and_others_at_once(monkeypatch):
+    """Who asked for a page that is there again and again took as many turns of the builder's, before all others."""
+    sessions = {name: WrittenSession(name) for name in "ab"}
+    turns = Turns()
+
+    async def get_session(handler):
+        return sessions[handler.page]
+
+    monkeypatch.setattr(DocHandler, "get_session", get_session)
+    monkeypatch.setattr(server, "server_html_page_for_session", lambda session, **named: f"page of {session.token}")
+    panel_workarounds.write_pages_beside(turns)
+
+    async def ask(page):
+        handler = SimpleNamespace(page=page, application=SimpleNamespace(resources=Resources))
+        session = await DocHandler.get_session(handler)
+        return server.server_html_page_for_session(session, token=page)
+
+    async def main():
+        return await asyncio.gather(*(asyncio.create_task(ask(page), name=page) for page in "aaabab"))
+
+    assert asyncio.run(main()) == [f"page of {page}" for page in "aaabab"]
+    assert turns.most == {"a": 1, "b": 1}
