@@ -57,7 +57,8 @@ class FilmRenderer:
     def run(self, pool: RenderPool, progress: Callable[[FilmProgress], None] = lambda _: None) -> None:
         """Make the frames that are missing, then the film and `<name>.json` beside it.
 
-        What was made stays in a folder if this is interrupted or fails, and is used the next time.
+        What was made stays in a folder if this is interrupted or fails, and is used the next time. SceneError if that
+        is another film's, or another run is making it.
         """
         start = perf_counter()
 
@@ -65,10 +66,11 @@ class FilmRenderer:
             """Report the frames done so far, and for how long."""
             progress(FilmProgress(done, self.film.frames, perf_counter() - start, doing))
 
-        with self.parts.room():
-            self.parts.make(pool, tell)
-            self._encode(start, tell)
-        self.parts.clear()
+        with self.parts.alone():
+            with self.parts.room():
+                self.parts.make(pool, tell)
+                self._encode(start, tell)
+            self.parts.clear()
 
     def missing(self) -> list[int]:
         """Numbers of the frames that are not there yet."""

@@ -13,12 +13,13 @@ import shutil
 import signal
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from errno import ENOLCK, ENOSYS, EOPNOTSUPP
 from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 import numba
 
@@ -31,6 +32,11 @@ from compute.export.scene import SceneError
 from compute.files import DiskFull, size, whole, whole_file
 from compute.lab import Lab
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
 MOST_LOSSES = 3  # workers that may be lost in a row without a frame in between: then it is the frames' fault
 MOST_WORKERS = 256
 VISIBLE, THREADS = "CUDA_VISIBLE_DEVICES", "NUMBA_NUM_THREADS"
@@ -40,7 +46,8 @@ TICK = 1.0  # s between looks at workers that say nothing
 LOCAL = "local"  # instead of a scheduler's address: a cluster made here
 PATIENCE = "20s"  # to find the scheduler
 LOSSES = 5  # workers that one part may take with it before a cluster gives it up
-PLAN = "plan.json"  # beside the parts that are kept
+PLAN, LOCK = "plan.json", ".lock"  # beside the parts that are kept
+LOCKLESS = (ENOLCK, ENOSYS, EOPNOTSUPP)  # what file systems without locks say
 
 MadePart = tuple[int, bytes]  # its number, and its file: a frame as PNG, a row as JSON
 MakePart = Callable[[Mapping[str, Any], int], MadePart]  # makes part `number` of a plan; it can be imported
@@ -300,7 +307,10 @@ class ResumableParts:
         return [number for number in range(self.count) if not self._file(number).is_file()]
 
     def make(self, pool: RenderPool, tell: Callable[[int], None]) -> None:
-        """Make those that are missing; tell(how many are there). SceneError if the folder holds another work's."""
+        """Make those that are missing; tell(how many are there). SceneError if the folder holds another work's.
+
+        In the block of `alone`.
+        """
         self._claim(self._work.plain())
         missing = self.missing()
         done = self.count - len(missing)
@@ -324,10 +334,48 @@ class ResumableParts:
         for file in self.folder.iterdir():
             if file.is_dir():
                 shutil.rmtree(file)
-            elif file.name != PLAN:
+            elif file.name not in (PLAN, LOCK):
                 file.unlink()
         (self.folder / PLAN).unlink()
-        self.folder.rmdir()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other runs from the folder in the block, in which parts are made, read and cleared; an empty one goes.
+
+        SceneError if another run has it. Windows has no such locks, and some networks neither.
+        """
+        lock = self._locked() if fcntl is not None else None
+        try:
+            yield
+        finally:
+            if lock is not None:
+                (self.folder / LOCK).unlink(missing_ok=True)  # while it is held: later it may be another run's
+                lock.close()
+            with suppress(OSError):  # parts are kept in it, or another run has begun
+                self.folder.rmdir()
+
+    def _locked(self) -> TextIO:
+        """The folder's lock, open and held. The run before may delete it, and the folder, until it is."""
+        path = self.folder / LOCK
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as stack:
+                try:
+                    lock = stack.enter_context(path.open("w"))
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    held = os.path.samestat(os.fstat(lock.fileno()), path.stat())
+                except FileNotFoundError:
+                    continue
+                except BlockingIOError as error:
+                    what = f"another run is making the {self._what} in {self.folder}"
+                    raise SceneError(f"{what}: wait for it, or take another name") from error
+                except OSError as error:
+                    if error.errno not in LOCKLESS:
+                        raise
+                    held = True
+                if held:
+                    stack.pop_all()
+                    return lock
 
     @contextmanager
     def room(self) -> Iterator[None]:
@@ -354,6 +402,9 @@ class ResumableParts:
         """Use the folder for this work, or say that it holds another one's parts."""
         plan = self.folder / PLAN
         if not plan.is_file():
+            if len(self.missing()) < self.count:
+                what = f"{self.folder.name} holds {self._what} of an unknown plan"
+                raise SceneError(f"{what}; take another name, or delete that folder")
             with whole(plan) as out:
                 json.dump(wanted, out, indent=1, ensure_ascii=False)
         elif json.loads(plan.read_text(encoding="utf-8")) != json.loads(json.dumps(wanted)):

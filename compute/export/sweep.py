@@ -124,17 +124,19 @@ class TableMaker:
     def run(self, pool: RenderPool, progress: Callable[[int], None] = lambda _: None) -> dict[str, int]:
         """Make the rows that are missing, then the table and `<name>.json` beside it; how many rows have which status.
 
-        What was made stays in a folder if this is interrupted or fails, and is used the next time.
+        What was made stays in a folder if this is interrupted or fails, and is used the next time. SceneError if that
+        is another sweep's, or another run is making it.
         """
         start = perf_counter()
-        with self.parts.room():
-            self.parts.make(pool, progress)
-            found = [json.loads(self.parts.read(number)) for number in range(self.sweep.count)]
-            plain = {**self.sweep.plain(), "timings": FLAG}
-            with whole_file(self.path) as made:
-                self._format.write(made, [_flat(each) for each in found], json.dumps(plain, ensure_ascii=False))
-                describe(plain, self.path, self.command, perf_counter() - start, made)
-        self.parts.clear()
+        with self.parts.alone():
+            with self.parts.room():
+                self.parts.make(pool, progress)
+                found = [json.loads(self.parts.read(number)) for number in range(self.sweep.count)]
+                plain = {**self.sweep.plain(), "timings": FLAG}
+                with whole_file(self.path) as made:
+                    self._format.write(made, [_flat(each) for each in found], json.dumps(plain, ensure_ascii=False))
+                    describe(plain, self.path, self.command, perf_counter() - start, made)
+            self.parts.clear()
         statuses = [each["status"] for each in found]
         self.why = next((each["why"] for each in found if each["why"]), "")
         return {status: statuses.count(status) for status in dict.fromkeys(statuses)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import re
+import shutil
 import signal
 from contextlib import closing, suppress
 from pathlib import Path
@@ -19,11 +21,12 @@ import zarr
 from PIL import Image
 
 from compute.__main__ import main
-from compute.export import benchmark, child_process, commands, render
+from compute.export import benchmark, child_process, commands, render, render_pool
 from compute.export.film import Film, Key, frame
 from compute.export.film_renderer import Estimate, FilmRenderer
 from compute.export.render_pool import Cluster, LocalPool, WorkerLost
 from compute.export.scene import Scene, SceneError
+from compute.export.sweep import ParameterSweep, TableMaker
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
 from tests.export import chores
@@ -177,6 +180,90 @@ def test_frames_of_another_film_are_not_taken(tmp_path):
         FilmRenderer(FILM, path).run(InProcess(stop=2))
     with pytest.raises(SceneError, match="frames of another plan"):
         FilmRenderer(Film(SCENE, 8, 12.0, KEYS), path).run(InProcess())
+
+
+class Crossing(InProcess):
+    """A pool during whose work the same is begun once more."""
+
+    def __init__(self, again):
+        super().__init__()
+        self.again, self.said = again, ""
+
+    def make(self, work, numbers):
+        for made in super().make(work, numbers):
+            if not self.said:
+                with pytest.raises(SceneError) as refused:
+                    self.again()
+                self.said = str(refused.value)
+            yield made
+
+
+SWEEP = ParameterSweep("mandelbrot", {"nx": 9}, {"ny": (9, 12, 15)})
+MAKERS = [
+    (lambda path: FilmRenderer(FILM, path), "zoom.gif", "frames", ".png"),
+    (lambda path: TableMaker(SWEEP, path), "set.csv", "rows", ".json"),
+]
+
+
+@pytest.mark.parametrize(("maker", "name", "what", "ending"), MAKERS)
+def test_the_same_that_is_begun_twice_is_made_once(maker, name, what, ending, tmp_path):
+    path, second = tmp_path / name, InProcess()
+    crossing = Crossing(lambda: maker(path).run(second))
+    maker(path).run(crossing)
+    assert second.made == []
+    assert crossing.said.startswith(f"another run is making the {what} in {tmp_path / name}.{what}: wait for it")
+    assert sorted(made.name for made in tmp_path.iterdir()) == [name, f"{name}.json"]
+    maker(path).run(second)
+    assert len(second.made) == maker(path).parts.count
+
+
+@pytest.mark.parametrize(("maker", "name", "what", "ending"), MAKERS)
+def test_what_was_stopped_is_locked_no_more_and_parts_of_which_no_plan_is_known_are_not_taken(
+    maker, name, what, ending, tmp_path
+):
+    path = tmp_path / name
+    with pytest.raises(KeyboardInterrupt):
+        maker(path).run(InProcess(stop=1))
+    folder = tmp_path / f"{name}.{what}"
+    assert sorted(kept.name for kept in folder.iterdir()) == [f"000000{ending}", "plan.json"]
+    (folder / "plan.json").unlink()
+    second = InProcess()
+    with pytest.raises(SceneError, match=f"{name}.{what} holds {what} of an unknown plan; take another name, or"):
+        maker(path).run(second)
+    assert second.made == []
+    assert [kept.name for kept in folder.iterdir()] == [f"000000{ending}"]
+    (folder / f"000000{ending}").unlink()
+    maker(path).run(second)
+    assert len(second.made) == maker(path).parts.count
+
+
+def test_a_folder_that_went_while_its_lock_was_awaited_is_made_anew(tmp_path, monkeypatch):
+    """The run before has just ended, and taken its folder away."""
+    if (flock := getattr(render_pool.fcntl, "flock", None)) is None:
+        pytest.skip("this system has no such locks")
+    gone = []
+
+    def slow(lock, how):
+        if not gone:
+            gone.append(shutil.rmtree(tmp_path / "zoom.gif.frames"))
+        flock(lock, how)
+
+    monkeypatch.setattr(render_pool.fcntl, "flock", slow)
+    FilmRenderer(FILM, tmp_path / "zoom.gif").run(InProcess())
+    assert gone
+    assert sorted(made.name for made in tmp_path.iterdir()) == ["zoom.gif", "zoom.gif.json"]
+
+
+def test_a_file_system_without_locks_is_no_reason_to_make_nothing(tmp_path, monkeypatch):
+    def none(lock, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    if render_pool.fcntl is not None:
+        monkeypatch.setattr(render_pool.fcntl, "flock", none)
+    FilmRenderer(FILM, tmp_path / "zoom.gif").run(InProcess())
+    monkeypatch.setattr(render_pool, "fcntl", None)  # as on Windows
+    FilmRenderer(FILM, tmp_path / "zoom.gif").run(InProcess())
+    assert sorted(made.name for made in tmp_path.iterdir()) == ["zoom.gif", "zoom.gif.json"]
 
 
 def test_a_film_of_a_field_is_a_field_that_goes_on():
