@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
@@ -77,11 +77,12 @@ def run_try(chosen: argparse.Namespace, _command: str) -> int:
     )  # fmt: skip
     if chosen.open and chosen.watch:
         raise ValueError("--open and --watch exclude each other: the page shows the file as it was when it was opened")
+    saved = _saved(chosen.file)  # before the trial: what is saved while it runs is tried next
     report = _once(options, chosen)
     if chosen.open and report.dtypes:  # else it could not be opened
         show_on_page(chosen.file, report.dtypes[0], chosen.port)
     while chosen.watch:
-        _wait_for_change(chosen.file)
+        saved = _saved_anew(chosen.file, saved)
         report = _once(options, chosen)
     if report.refused:
         return BAD_INPUT
@@ -224,14 +225,15 @@ class _progress:  # noqa: N801 - used as a function
             self._out.flush()
 
 
-def _wait_for_change(path: Path) -> None:
-    """Return when the file, or a source beside it, has been saved."""
-    before = _saved(path)
-    while _saved(path) == before:
+def _saved_anew(path: Path, before: Mapping[str, int]) -> dict[str, int]:
+    """Wait until the file, or a source beside it, was saved after `before`; return when each was saved last, in ns."""
+    while (now := _saved(path)) == before:
         time.sleep(LOOK)
+    return now
 
 
 def _saved(path: Path) -> dict[str, int]:
+    """When the file, and each source beside it, was saved last, in ns."""
     found = {}
     for pattern in WATCHED:
         for one in path.parent.glob(pattern):

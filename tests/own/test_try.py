@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -179,15 +180,42 @@ def test_every_kind_of_fault_has_words():
     assert all(KINDS.values())
 
 
-def test_watching_goes_on_when_a_file_beside_it_is_saved(tmp_path, monkeypatch):
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """(what each trial is to do, what each look at the files is to do, how many of both have been done)."""
     (tmp_path / "own.py").write_text("")
-    slept = []
+    trials, looks, done = [], [], {"trials": 0, "looks": 0}
 
-    def sleep(seconds):
-        slept.append(seconds)
-        if len(slept) == 3:
-            (tmp_path / "own.cu").write_text("")
+    def taken(kind, acts):
+        def act(*_anything):
+            done[kind] += 1
+            if not acts:
+                raise KeyboardInterrupt
+            acts.pop(0)()
 
-    monkeypatch.setattr(commands.time, "sleep", sleep)
-    commands._wait_for_change(tmp_path / "own.py")
-    assert len(slept) == 3
+        return act
+
+    monkeypatch.setattr(commands, "_once", taken("trials", trials))
+    monkeypatch.setattr(commands.time, "sleep", taken("looks", looks))
+    return trials, looks, done
+
+
+def nothing():
+    """Nothing is saved."""
+
+
+def test_watching_goes_on_when_a_file_beside_it_is_saved(watched, tmp_path):
+    trials, looks, done = watched
+    trials += [nothing, nothing]
+    looks += [nothing, nothing, lambda: (tmp_path / "own.cu").write_text("")]
+    assert main(["try", str(tmp_path / "own.py"), "--watch"]) == 130
+    assert done == {"trials": 2, "looks": 4}
+
+
+def test_what_is_saved_during_a_trial_is_tried_next(watched, tmp_path):
+    trials, looks, done = watched
+    later = (tmp_path / "own.py").stat().st_mtime_ns + 10**9
+    trials += [lambda: os.utime(tmp_path / "own.py", ns=(later, later)), nothing]
+    looks += [nothing]
+    assert main(["try", str(tmp_path / "own.py"), "--watch"]) == 130
+    assert done == {"trials": 2, "looks": 2}
