@@ -169,7 +169,7 @@ class FollowSocket(ViewerSocket):
 
     def enter(self) -> Feed:
         """Join the followers of the room whose code is in the address; ViewerRefused says why not."""
-        return rooms().follow(self._name.upper(), self)
+        return rooms().follow(self._name.upper(), self, self.request.remote_ip or "")
 
     def go(self, feed: Feed) -> None:
         """Leave the followers of `feed`."""

@@ -20,7 +20,7 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from app.audience import handlers
 from app.audience.broadcast import BROKEN, ENDED, UNKNOWN
-from app.audience.rooms import Rooms
+from app.audience.rooms import Rooms, ViewerRefused
 from app.explain import LABELS, WORDS
 from tests.app.audience.test_rooms import Fed
 from tests.app.test_access import SERVED
@@ -271,6 +271,23 @@ def test_a_lecturers_window_may_ask_for_its_acts_alone(rooms):
             assert (await closed(socket))[0] == UNKNOWN
 
     served(test)
+
+
+def test_who_tries_codes_is_known_by_the_address_that_he_comes_from(rooms, monkeypatch):
+    asked: list[tuple[str, str]] = []
+
+    def follow(code: str, viewer: object, address: str) -> Fed:
+        asked.append((code, address))
+        raise ViewerRefused(UNKNOWN, "no room")
+
+    monkeypatch.setattr(rooms, "follow", follow)
+
+    async def test(address: str) -> None:
+        async with connected(f"{address}/follow/qqqqqq") as socket:
+            assert (await closed(socket))[0] == UNKNOWN
+
+    served(test)
+    assert asked == [("QQQQQQ", "127.0.0.1")]
 
 
 def test_foreign_hosts_and_origins_are_refused_here_too():

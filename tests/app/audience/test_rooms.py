@@ -8,14 +8,19 @@ import pytest
 
 from app.audience.broadcast import BUSY, ENDED, FULL, UNKNOWN, Broadcast
 from app.audience.rooms import (
+    ALL_GUESSES,
     GUESSES,
+    INSIDE_GUESSES,
     LENGTH,
     LETTERS,
+    MOST_ADDRESSES,
     MOST_ROOMS,
     MOST_WINDOWS,
+    Budgets,
     RoomError,
     Rooms,
     ViewerRefused,
+    network,
     new_code,
 )
 from tests.app.audience.test_broadcast import Onlooker
@@ -88,18 +93,114 @@ def test_rooms_followers_and_windows_are_bounded():
     assert refusal(rooms.look_on, token, Onlooker()) == FULL
 
 
-def test_who_tries_codes_has_everybody_new_wait_and_nobody_else():
+class Hall:
+    """Rooms whose clock stands still, with one that is open and nobody in it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.rooms = Rooms(most=10_000, clock=lambda: self.now)
+        self.code = self.rooms.open(Fed())
+
+    def tries(self, address: str, code: str = "XXXXXX") -> int | None:
+        """What becomes of a code: why it is refused, None if it is not."""
+        try:
+            self.rooms.follow(code, Onlooker(), address)
+        except ViewerRefused as refused:
+            return refused.code
+        return None
+
+
+STUDENT, OTHER = "10.0.0.7", "10.0.0.8"
+
+
+def test_who_tries_codes_has_newcomers_of_his_address_wait_and_nobody_else():
+    """One student's wrong codes kept the whole hall out, and the lecturer's window."""
+    hall = Hall()
+    token = hall.rooms.window(Fed())
+    assert {hall.tries(STUDENT) for _ in range(GUESSES[0])} == {UNKNOWN}
+    assert hall.tries(STUDENT) == BUSY
+    assert hall.tries(STUDENT, hall.code) == BUSY  # else a right guess would cost nothing
+    assert hall.tries(OTHER, hall.code) is None
+    hall.rooms.look_on(token, Onlooker())
+    hall.now += 1.0
+    assert hall.tries(STUDENT, hall.code) is None
+
+
+def test_a_window_comes_in_however_many_wrong_codes_and_tokens_were_tried():
+    """A token is 192 random bits: who guesses them would need more than the age of the world."""
+    hall = Hall()
+    token = hall.rooms.window(Fed())
+    for number in range(2 * ALL_GUESSES[0]):
+        hall.tries(f"10.0.{number % 200}.1")
+        assert refusal(hall.rooms.look_on, "x" * 32, Onlooker()) == UNKNOWN
+    hall.rooms.look_on(token, Onlooker())
+
+
+def test_a_hall_with_one_address_comes_in_beside_a_student_who_tries_codes():
+    """Once one of them is in, its code is no secret at that address; another room's is."""
+    hall = Hall()
+    foreign = hall.rooms.open(Fed())
+    assert hall.tries(STUDENT, hall.code) is None
+    while hall.tries(STUDENT) != BUSY:
+        pass
+    for _ in range(200):
+        assert hall.tries(STUDENT, hall.code) is None
+    assert hall.tries(STUDENT, foreign) == BUSY
+    while hall.tries(STUDENT, hall.code) is None:
+        assert hall.tries(STUDENT) == BUSY  # this is counted, too
+    assert hall.tries(STUDENT, hall.code) == BUSY
+    hall.now += 2 / INSIDE_GUESSES[1]
+    assert hall.tries(STUDENT, hall.code) is None
+    assert hall.tries(STUDENT, foreign) == BUSY
+
+
+def test_all_addresses_together_try_only_so_many_codes():
+    hall = Hall()
+    assert hall.tries(OTHER, hall.code) is None
+    found = [hall.tries(f"10.1.{number % 250}.1") for number in range(2 * ALL_GUESSES[0])]
+    assert found.count(UNKNOWN) == ALL_GUESSES[0]
+    assert hall.tries("10.0.0.9", hall.code) == BUSY
+    assert hall.tries(OTHER, hall.code) is None  # somebody of this address is inside
+    hall.now += 1.0
+    assert [hall.tries(f"10.2.{number}.1") for number in range(50)].count(UNKNOWN) == ALL_GUESSES[1]
+
+
+def test_an_ended_room_is_nobody_s_any_more():
+    hall = Hall()
+    assert hall.tries(STUDENT, hall.code) is None
+    while hall.tries(STUDENT) != BUSY:
+        pass
+    hall.rooms.end(hall.code)
+    assert hall.tries(STUDENT, hall.code) == BUSY
+
+
+@pytest.mark.parametrize(
+    ("address", "whose"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("", ""),
+        ("/run/fieldlab.sock", "/run/fieldlab.sock"),
+    ],
+)
+def test_a_visitor_is_known_by_what_he_has_of_addresses(address, whose):
+    assert network(address) == whose
+
+
+def test_addresses_that_tried_codes_are_forgotten():
     now = [0.0]
-    rooms, feed, inside = Rooms(clock=lambda: now[0]), Fed(), Onlooker()
-    code = rooms.open(feed)
-    rooms.follow(code, inside)
-    assert {refusal(rooms.follow, "XXXXXX", Onlooker()) for _ in range(GUESSES)} == {UNKNOWN}
-    assert refusal(rooms.follow, "XXXXXX", Onlooker()) == BUSY
-    assert refusal(rooms.follow, code, Onlooker()) == BUSY  # else a right guess would cost nothing
-    assert refusal(rooms.look_on, "x", Onlooker()) == BUSY
-    assert inside.dismissed is None
+    budgets = Budgets(2, 1.0, lambda: now[0])
+    for number in range(MOST_ADDRESSES + 5):
+        budgets.spend(str(number))
+    assert len(budgets) == MOST_ADDRESSES  # the oldest were
     now[0] += 1.0
-    assert rooms.follow(code, Onlooker()) is feed
+    for _ in range(2):
+        budgets.spend("again")
+    assert len(budgets) == 1
+    assert not budgets.left("again")
+    assert budgets.left("another")
 
 
 def test_a_token_is_long_and_each_page_has_its_own():
