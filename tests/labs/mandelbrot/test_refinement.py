@@ -98,6 +98,29 @@ def test_the_area_is_near_what_is_known_and_its_error_bar_is_honest(lab):
     assert KNOWN_AREA[0] < facts["area"] < KNOWN_AREA[1] + 0.1
 
 
+def staying(iterations, side=1 / 512):
+    """Area of the c with |z_1| to |z_n| <= 2, counted over the whole disc |c| <= 2, in which all of them lie."""
+    x, y = np.arange(-2 + side / 2, 2, side), np.arange(side / 2, 2, side)
+    c = x + 1j * y[:, None]
+    z, stays = c, np.abs(c) <= 2
+    for _ in range(iterations - 1):
+        z = np.where(stays, z * z + c, 0)
+        stays &= np.abs(z) <= 2
+    return 2 * side**2 * np.count_nonzero(stays)
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3, 4, 5, 6])
+def test_the_area_of_what_stays_for_few_iterations_is_all_of_it(iterations):
+    """After one it is the disc |c| <= 2, of area 4π; it shrinks into -2 … 0.5 and 0 … 1.25 within six."""
+    truth = 4 * np.pi if iterations == 1 else staying(iterations)
+    lab = Mandelbrot(backend="cpu_numpy", area=True, **SMALL | {"max_iterations": iterations})
+    while lab.frame().facts["area_passes"] < 16:
+        lab.advance()
+    facts = lab.frame().facts
+    assert abs(facts["area"] - truth) < 5 * facts["area_error"] + 1e-5
+    assert 0 < facts["area_error"] < 0.01
+
+
 def test_the_orbit_is_that_of_the_point_under_the_pointer(lab):
     lab.update(pointer=(0.25, 0.75), orbit_length=12)
     frame = lab.frame()
