@@ -188,9 +188,13 @@ class Bidiagonalisation:
 
     @property
     def bytes_per_product(self) -> float:
-        """Bytes that a product moves at the least: the matrix, the vector it reads and the one it writes."""
-        matrices = (self.work.A.nbytes + self.work.T.nbytes) / 2
-        return matrices + sum(self.work.A.shape) * self.dtype.itemsize
+        """Bytes that a product moves at the least: the matrix, the vector it reads and the one it writes.
+
+        Of a step that reads A once for both of its products, half of that matrix each.
+        """
+        A, T = self.work.A, self.work.T
+        matrices = A.nbytes if self.kernels.one_pass(A) else A.nbytes + T.nbytes
+        return matrices / 2 + sum(A.shape) * self.dtype.itemsize
 
     def start(self, b: NDArray[Any]) -> Spent:
         """Begin anew with b (m,); ValueError if transpose(A) b vanishes or overflows in the matrix's type."""

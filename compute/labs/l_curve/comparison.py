@@ -159,7 +159,8 @@ COLD_ABOUT = "The first steps of a process load their kernels: no rate counts th
 PRODUCTS_ABOUT = "Products of A or its transpose with a vector, over the device's time for all steps."
 MOVED_ABOUT = (
     "Bytes of the stored matrix, values and columns, that the products read, over the device's time for whole steps: "
-    "orthogonalisation is in it. A matrix that fits in a cache exceeds the copy bandwidth."
+    "orthogonalisation is in it. Where one pass over the matrix serves both products of a step, it counts once. A "
+    "matrix that fits in a cache exceeds the copy bandwidth."
 )
 RULES = CurveRules()
 

@@ -19,6 +19,11 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
     return (np.int32, np.int32) if small else (np.int64, np.int64)
 
 
+def one_pass(matrix: Rows) -> bool:
+    """Whether `steps` reads the matrix once for both products: here never, on a GPU perhaps."""
+    return False
+
+
 def start(work: BidiagonalArrays) -> None:
     """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u and must not be orthogonal to A.
 

@@ -29,6 +29,11 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
     return np.int64, np.uint16 if columns <= 2**16 else np.int32
 
 
+def one_pass(matrix: Rows) -> bool:
+    """Whether `steps` reads the matrix once for both products: here never."""
+    return False
+
+
 def start(work: BidiagonalArrays) -> None:
     """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; in full in cpu_numpy."""
     squares = _scratch(max(work.u.size, work.w.size))

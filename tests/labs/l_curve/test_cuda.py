@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from compute.devices import Host
 from compute.labs.l_curve import cpu_numpy, gpu_cupy, gpu_launch, gpu_onepass, gpu_tune
-from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows, compressed
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Bidiagonalisation, Rows, compressed
 from compute.own.cuda_on_cpu import MOST_SHARED
 from tests.cuda_on_cpu import FakeGpu, Module, upload
 
@@ -423,6 +423,17 @@ def test_one_pass_only_where_it_pays_and_fits(on_cpu, monkeypatch):
     assert not pays(random_matrix(2, 15_000, 0.1, "float64"))
     monkeypatch.setattr(gpu_onepass, "_free_bytes", lambda: 1000)
     assert not pays(random_matrix(2, 28_000, 0.1, "float32"))
+
+
+@pytest.mark.parametrize(("density", "once"), [(0.5, True), (0.3, False)])  # 512 entries a row are enough
+def test_the_bytes_of_a_step_in_one_pass_have_the_matrix_once(on_cpu, density, once):
+    """Per product: 6 bytes an entry, 8 a row; those of A are read for two products, or A's for one, T's for another."""
+    A = random_matrix(9, 1500, density, "float32")
+    work = begun(gpu_cupy, FakeGpu(), A, vector(9), 2)
+    run = SimpleNamespace(work=work, kernels=gpu_cupy, dtype=A.dtype)
+    of_A, of_T = 6 * A.nnz + 8 * (9 + 1), 6 * A.nnz + 8 * (1500 + 1)
+    read = of_A if once else of_A + of_T
+    assert 2 * Bidiagonalisation.bytes_per_product.fget(run) == read + 2 * 4 * (9 + 1500)
 
 
 def test_what_is_laid_out_goes_with_the_matrix(on_cpu):
