@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+import param
 from bokeh.document import Document
 
 from app.access import host_name
@@ -71,7 +72,8 @@ class AudienceMode:
         self.open = self.away = False
         self._base = ""  # what the room's code follows in its link, as the browser says
         self._windows = 0  # how often a window was asked for
-        self._held: Picture | None = None
+        self._held: Picture | None = None  # what viewers get while the pictures are frozen
+        page.bar.param.watch(self._hold, "frozen")
         self._ticking: Any = None
         self.card = AudienceCard(self._told)
         self.button = icon("qr_code_2", BUTTON_WORDS, self.toggle, color="default", align="center")
@@ -85,6 +87,7 @@ class AudienceMode:
 
     def begin(self) -> None:
         """Open a room, unless there is one."""
+        self._problem = ""
         try:
             self.code = self.code or rooms().open(self._feed)
         except RoomError as error:
@@ -159,14 +162,24 @@ class AudienceMode:
     # -- what viewers get; see app.audience.feed.Subject
 
     def picture(self) -> Picture | None:
-        """The main picture of the lab that is shown; the last one while the pictures are frozen."""
+        """The main picture of the lab that is shown; while the pictures are frozen, the one that was shown then."""
+        if not self._page.bar.frozen:
+            return self._now()
+        self._held = self._held or self._now()  # they may have been frozen before there was one
+        return self._held
+
+    def _hold(self, event: param.parameterized.Event) -> None:
+        """The pictures are frozen from now on, whether anybody views them or not, or no longer: as for another lab."""
+        self._held = self._now() if event.new else None
+
+    def _now(self) -> Picture | None:
+        """The main picture of the newest frame; None before there is one."""
         tab = self._page.current
         frame = tab.session.latest if tab is not None else None
-        if tab is None or frame is None or (self._page.bar.frozen and self._held is not None):
-            return self._held
+        if tab is None or frame is None:
+            return None
         part = next(iter(frame.rasters), "")
-        self._held = Picture(tab.session.lab, frame, part, tab.controls.style(part))
-        return self._held
+        return Picture(tab.session.lab, frame, part, tab.controls.style(part))
 
     def words(self) -> dict[str, Any]:
         """What the page says."""

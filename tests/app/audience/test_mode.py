@@ -10,6 +10,7 @@ from bokeh.document import Document
 from app.audience import mode as modes
 from app.audience.mode import AudienceMode, is_base, line, paragraphs
 from app.audience.rooms import MOST_ROOMS, Rooms
+from app.presenter import PRESENTING, PresenterBar
 from app.qr_code import qr
 from tests.app.audience.test_broadcast import Onlooker
 from tests.app.audience.test_rooms import Fed
@@ -28,7 +29,8 @@ def rooms(monkeypatch):
 def audience(rooms, monkeypatch):
     """Audience mode of a page that shows nothing; no loop runs, so nothing is fed."""
     teller = SimpleNamespace(open=False, story=None, number=0)
-    bar = SimpleNamespace(frozen=False, presenting=True, freeze=lambda: None, room="")
+    bar = PresenterBar(lambda key: None, lambda: None)
+    bar.mode = PRESENTING
     page = SimpleNamespace(document=Document(), current=None, stories=teller, bar=bar)
     audience = AudienceMode(page)
     monkeypatch.setattr(audience._feed, "wake", lambda: None)
@@ -111,21 +113,67 @@ def test_a_room_too_many_is_said(audience, rooms):
     assert f"{MOST_ROOMS} rooms" in audience.card.content["problem"]
 
 
-def test_frozen_pictures_stand_still_for_followers_too(audience):
-    def shows(frame):
-        controls = SimpleNamespace(style=lambda part: None)
-        session = SimpleNamespace(latest=frame, lab=object)
-        audience._page.current = SimpleNamespace(session=session, controls=controls)
+def test_a_room_that_was_opened_after_all_leaves_no_problem(audience, rooms):
+    """The code stood there beside the words of the try before."""
+    codes = [rooms.open(Fed()) for _ in range(MOST_ROOMS)]
+    audience.begin()
+    rooms.end(codes[0])
+    audience.begin()
+    assert audience.card.content["code"] == audience.code != ""
+    assert "problem" not in audience.card.content
 
-    first, later = SimpleNamespace(rasters={"u": 1}), SimpleNamespace(rasters={"u": 2})
+
+def frame(number):
+    return SimpleNamespace(rasters={"u": number})
+
+
+def show(audience, frame, lab=object):
+    """Let the page show a frame of a lab."""
+    controls = SimpleNamespace(style=lambda part: None, dials=list, acts=list)
+    session = SimpleNamespace(latest=frame, lab=lab)
+    audience._page.current = SimpleNamespace(session=session, controls=controls, readout=None)
+
+
+def test_frozen_pictures_stand_still_for_followers_too(audience):
+    first, later = frame(1), frame(2)
     assert audience.picture() is None
-    shows(first)
+    show(audience, first)
     assert audience.picture().frame is first
-    audience._page.bar.frozen = True
-    shows(later)
+    audience._page.bar.freeze()
+    show(audience, later)
     assert audience.picture().frame is first
-    audience._page.bar.frozen = False
+    audience._page.bar.freeze()
     assert audience.picture().frame is later
+
+
+def test_who_comes_to_frozen_pictures_sees_what_was_frozen(audience):
+    """Not what the last one to look on had seen, which may have been another lab's."""
+    diffusion, mandelbrot = frame("diffusion"), frame("mandelbrot")
+    show(audience, diffusion)
+    assert audience.picture().frame is diffusion
+    show(audience, mandelbrot, lab=str)
+    audience._page.bar.follow(audience._page.current)
+    audience._page.bar.freeze()  # nobody views
+    show(audience, frame("later"), lab=str)
+    picture = audience.picture()
+    assert (picture.frame, picture.lab) == (mandelbrot, str)
+
+
+def test_another_lab_s_picture_is_not_kept(audience):
+    """A tab that is opened shows nothing for a moment, frozen or not."""
+    show(audience, frame("diffusion"))
+    audience._page.bar.freeze()
+    assert audience.picture().frame.rasters == {"u": "diffusion"}
+    show(audience, None, lab=str)
+    audience._page.bar.follow(audience._page.current)
+    assert audience.picture() is None
+    audience._page.bar.freeze()
+    assert audience.picture() is None
+    first = frame("mandelbrot")
+    show(audience, first, lab=str)
+    assert audience.picture().frame is first
+    show(audience, frame("later"), lab=str)
+    assert audience.picture().frame is first
 
 
 def test_html_of_ours_leaves_as_text():
