@@ -16,8 +16,8 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
+from PIL.PngImagePlugin import PngInfo
 
-from compute.export.render import png_text
 from compute.export.scene import APART, Scene, SceneError, coloured
 from compute.frames import NOT_FINITE, Frame, Raster
 from compute.lab import Lab
@@ -160,6 +160,8 @@ def _hue(line: Line, number: int) -> dict[str, Any]:
 def _about(ending: str, plan: str) -> dict[str, Any]:
     """How to save with the plan in the file, and without a date: it would make each file another."""
     if ending == ".png":  # Matplotlib would write a tEXt, and a page reads the iTXt that every picture has
-        return {"pil_kwargs": {"pnginfo": png_text(plan)}}
+        text = PngInfo()
+        text.add_itxt("fieldlab", plan)
+        return {"pil_kwargs": {"pnginfo": text}}
     about = {"Description": plan, "Date": None} if ending == ".svg" else {"Subject": plan, "CreationDate": None}
     return {"metadata": about}

@@ -130,14 +130,9 @@ def read_png(file: bytes) -> Pixels:
 
 def png(picture: Pixels, text: str = "") -> bytes:
     """Return the bytes of a PNG file with `text` in it; the same for the same pixels and text."""
-    out = io.BytesIO()
-    Image.fromarray(picture).save(out, "PNG", compress_level=LEVEL, pnginfo=png_text(text))
-    return out.getvalue()
-
-
-def png_text(text: str) -> PngInfo:
-    """Return what a PNG file is saved with to have `text` in it, before its pixels; nothing for ""."""
     about = PngInfo()
     if text:
         about.add_itxt(TEXT, text)
-    return about
+    out = io.BytesIO()
+    Image.fromarray(picture).save(out, "PNG", compress_level=LEVEL, pnginfo=about)
+    return out.getvalue()
