@@ -120,12 +120,20 @@ def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
 
 
 def _roof(found: Mapping[str, Any], device: str, dtype: str) -> Roof:
-    """What the device of a way could do at most; inf where that was not measured."""
+    """What the device of a way could do at most; inf where that was not measured.
+
+    The upper quartile, as of every roof (measure/roofs.py): what disturbed it can only have lowered it.
+    """
     copies = found.get("copy_bandwidth") or {}
     computes = found.get("fma") or {}
-    bandwidth = _rate(copies.get(device) or {}, "bytes_per_second")
-    flops = FLOPS_OF_FMA * _rate(computes.get(f"{device} {dtype}") or {}, "instructions_per_second")
+    bandwidth = _most(copies.get(device) or {}, "bytes_per_second")
+    flops = FLOPS_OF_FMA * _most(computes.get(f"{device} {dtype}") or {}, "instructions_per_second")
     return Roof(device, dtype, bandwidth if isfinite(bandwidth) else inf, flops if isfinite(flops) else inf)
+
+
+def _most(entry: Mapping[str, Any], median: str) -> float:
+    """The roof of an entry: older records have it as its upper quartile alone, or nothing but the median."""
+    return next((rate for name in ("roof", "q3", median) if isfinite(rate := _rate(entry, name))), nan)
 
 
 def _rate(entry: Mapping[str, Any], name: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from itertools import product
 
@@ -20,6 +21,8 @@ from compute.labs.crossover.sweep import Sweep
 from compute.labs.crossover.workload import Case, Way
 from compute.measure import records, report
 from compute.measure.case import BenchPlan, Results
+from compute.measure.roofs import MeasuredRoof
+from compute.measure.statistics import Spread
 from tests.comparing import NoMeter
 from tests.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan, script, series
 
@@ -147,6 +150,33 @@ def test_a_shortcut_has_no_speed_up_over_a_full_product(scripted):
     assert rows["cpu_numpy_einsum"].over == "cpu_numpy"
     assert rows["cpu_numpy"].speed_up is None
     assert rows["cpu_numpy_shortcut"].speed_up is None
+
+
+@pytest.mark.parametrize(
+    ("copy", "fma", "bandwidth", "flops"),
+    [
+        ({"bytes_per_second": 2e9, "q1": 1e9, "q3": 3e9, "roof": 4e9},
+         {"instructions_per_second": 2e9, "q1": 1e9, "q3": 3e9, "roof": 5e9}, 4e9, 10e9),
+        ({"bytes_per_second": 2e9, "q1": 1e9, "q3": 3e9}, {"instructions_per_second": 2e9, "q3": 3e9}, 3e9, 6e9),
+        ({"bytes_per_second": 2e9}, {"instructions_per_second": 2e9}, 2e9, 4e9),
+        ({}, {}, math.inf, math.inf),
+    ],
+)  # fmt: skip
+def test_a_recorded_roof_is_the_upper_quartile_as_every_roof(copy, fma, bandwidth, flops):
+    """Records of today call it "roof"; a multiply-add is two operations."""
+    found = {"copy_bandwidth": {"host": copy}, "fma": {"host float64": fma}}
+    assert recorded._roof(found, "host", "float64") == Roof("host", "float64", bandwidth, flops)
+
+
+def test_the_roofs_of_a_record_come_back_as_they_were_measured():
+    """Of ten samples, seven disturbed ones of 10 and three of 20 GB/s, the upper quartile is 17.5."""
+    rate = Spread.of([10e9] * 7 + [20e9] * 3)
+    measured = Results(
+        bandwidths={"host": MeasuredRoof("host", "copy", "", rate, 8)},
+        fma={("host", "float64"): MeasuredRoof("host", "fma", "float64", rate)},
+    )
+    document = report.as_record(measured, BenchPlan("crossover", (), ()), "x", BENCHMARK)
+    assert recorded._roof(document, "host", "float64") == Roof("host", "float64", 17.5e9, 35e9)
 
 
 def test_a_row_has_what_exports_and_speed_ups_need(scripted):
