@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import ipaddress
 import json
 import logging
 import os
@@ -32,6 +33,8 @@ METRICS = "FIELDLAB_METRICS"  # see app/operations.py
 ADDRESS = "FIELDLAB_ADDRESS"  # in the environment: what the server prints once it answers
 COMMAND = (sys.executable, "-m", "app.first_screens")
 BROWSER = "FIELDLAB_BROWSER"  # in the environment: whether the user's browser opens it then
+ORIGINS = "BOKEH_ALLOW_WS_ORIGIN"  # in the environment: what Bokeh allows, in the place of what its options say
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # always allowed, as in app/access.py
 COOKIES = "PANEL_COOKIE_SECRET"  # in the environment: what signs who has logged in
 LOGIN = Path(__file__).with_name("static") / "login.html"
 MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page
@@ -67,10 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ[server_log.LOG_VARIABLE] = chosen.log
     if chosen.browser:
         os.environ[BROWSER] = "1"
-    # naming an origin replaces the server's default
-    origins = [*chosen.origin, f"localhost:{chosen.port}"] if chosen.origin else []
+    origins = allowed_origins(chosen.address, chosen.port, chosen.origin)
     own = ["--address", chosen.address, "--port", str(chosen.port)]
-    own += [part for origin in origins for part in ("--allow-websocket-origin", origin)]
+    if any(origin.startswith("[") for origin in origins):
+        os.environ.setdefault(ORIGINS, ",".join(origins))  # as an option Bokeh takes no address of IPv6
+    else:
+        own += [part for origin in origins for part in ("--allow-websocket-origin", origin)]
     own += ["--prefix", chosen.prefix] if chosen.prefix else []
     own += ["--use-xheaders"] if chosen.behind_proxy else []
     if chosen.auth:
@@ -92,8 +97,29 @@ def _parser() -> argparse.ArgumentParser:
 
 def address(listening: str, port: int, origins: Sequence[str], prefix: str = "") -> str:
     """The address to open in a browser: by the first origin, else by where the server listens."""
-    host = "localhost" if listening in {"0.0.0.0", "::"} else listening  # noqa: S104 - compared, not listened on
-    return f"http://{origins[0] if origins else f'{host}:{port}'}{prefix}/app"
+    return f"http://{origins[0] if origins else f'{_host(listening)}:{port}'}{prefix}/app"
+
+
+def allowed_origins(listening: str, port: int, origins: Sequence[str]) -> list[str]:
+    """Return the origins that the server is to allow; none: those that it allows by itself, this machine's own.
+
+    Those that were chosen; if none was, the address that it listens at, where that is one that others reach. To name
+    any replaces the server's default, so that comes along.
+    """
+    host = _host(listening)
+    found = list(origins) or ([] if host in LOOPBACK else [f"{host}:{port}"])
+    return [*found, f"localhost:{port}"] if found else []
+
+
+def _host(listening: str) -> str:
+    """Return what a browser calls the address at which the server listens."""
+    try:
+        parsed = ipaddress.ip_address(listening)
+    except ValueError:
+        return listening  # a name
+    if parsed.is_unspecified:  # which is all of this machine's
+        return "localhost"
+    return f"[{parsed}]" if parsed.version == 6 else str(parsed)
 
 
 def raise_descriptor_limit() -> None:

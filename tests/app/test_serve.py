@@ -9,12 +9,15 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from itertools import pairwise
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from bokeh.server.util import create_hosts_allowlist
 
-from app import serve
+from app import access, serve
 from compute import kernel_cache, settings
 
 SAY = "import json, sys\nfor line in {lines}: print(json.dumps(line), flush=True)\nsys.exit({code})"
@@ -189,10 +192,48 @@ def test_a_folder_of_stories_that_is_none_is_refused_before_anything_is_compiled
         ("0.0.0.0", 5006, [], "localhost:5006"),
         ("0.0.0.0", 5006, ["lecture:5006"], "lecture:5006"),
         ("10.0.0.7", 80, [], "10.0.0.7:80"),
+        ("::", 5006, [], "localhost:5006"),
+        ("::1", 5006, [], "[::1]:5006"),
+        ("FD00::0:7", 5006, [], "[fd00::7]:5006"),
     ],
 )
 def test_the_address_that_is_printed_can_be_opened(listening, port, origins, expected):
     assert serve.address(listening, port, origins) == f"http://{expected}/app"
+
+
+@pytest.mark.parametrize(
+    ("listening", "more", "allowed"),
+    [
+        ("localhost", [], []),
+        ("127.0.0.1", [], []),
+        ("::1", [], []),
+        ("0.0.0.0", [], []),
+        ("192.168.1.20", [], ["192.168.1.20:5006", "localhost:5006"]),
+        ("lab.example", [], ["lab.example:5006", "localhost:5006"]),
+        ("127.0.0.2", [], ["127.0.0.2:5006", "localhost:5006"]),
+        ("fd00::7", [], ["[fd00::7]:5006", "localhost:5006"]),
+        ("192.168.1.20", ["--origin", "uni.example"], ["uni.example", "localhost:5006"]),
+    ],
+)
+def test_the_address_that_is_printed_is_answered(became, monkeypatch, listening, more, allowed):
+    """One of this machine's own, without --origin, got 403."""
+    monkeypatch.setenv(serve.ORIGINS, "")
+    monkeypatch.delenv(serve.ORIGINS)
+    own, printed = became("--address", listening, *more)
+    given = [origin for option, origin in pairwise(own) if option == "--allow-websocket-origin"]
+    by_environment = [origin for origin in os.environ.get(serve.ORIGINS, "").split(",") if origin]
+    taken = create_hosts_allowlist(given, 5006)  # by Bokeh, which may refuse one
+    assert given + by_environment == allowed
+    host = urlsplit(printed).netloc
+    assert access.is_allowed(host, by_environment or taken)
+    assert not access.is_allowed("evil.example", by_environment or taken)
+    assert set(serve.LOOPBACK) == access.LOOPBACK
+
+
+def test_origins_of_the_environment_stay_as_they_are(became, monkeypatch):
+    monkeypatch.setenv(serve.ORIGINS, "lecture.example")
+    became("--address", "fd00::7")
+    assert os.environ[serve.ORIGINS] == "lecture.example"
 
 
 LIMITED = """
