@@ -483,8 +483,15 @@ class Session(param.Parameterized):
             return
         if isinstance(event, messages.FrameReady) and key == self._key:
             self.gate.offer(event.frame)
+        elif isinstance(event, messages.Busy):
+            self.later(partial(self._react_to_busy, key, event, self.gate.newest))
         else:
             self.later(partial(self._react, key, event))
+
+    def _react_to_busy(self, key: int, event: messages.Busy, newest: int) -> None:
+        """What took long is over if a frame has come since; newest: number of the last one before it."""
+        if key != self._key or self.gate.newest == newest:
+            self._react(key, event)
 
     def _react(self, key: int, event: messages.Event) -> None:
         if isinstance(self.state, Moving) and key == self.state.key:
@@ -625,7 +632,7 @@ class Session(param.Parameterized):
         frames = self.gate.permitted  # the old lab may still come to there, and no further
         try:
             move.key, move.handle = self._open(move.target, values | held | where, frames, checkpoint)
-        except (OSError, RuntimeError) as error:  # no descriptor is left for the state, or no thread for the engine
+        except (OSError, MemoryError, RuntimeError) as error:  # no descriptor or memory for the state, or no thread
             self._fail(move, str(error))
             return
         if rest:
@@ -689,6 +696,8 @@ class Session(param.Parameterized):
         self._resume(handle)
         for request in move.waiting:
             self._pass_on(request, handle)
+        if self.playing:  # a step among them has paused the lab, before it was to run
+            self._drive()
         if handle is move.handle:
             for _ in range(self._pending_snapshots):
                 handle.snapshot()

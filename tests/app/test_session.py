@@ -7,6 +7,7 @@ import errno
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,8 +18,9 @@ from tornado.ioloop import IOLoop
 
 from app import session as module
 from app.session import FellBack, Session, host_values
-from compute.engine import EngineBroken, Refused, SnapshotTaken, Supervisor
-from compute.engine.messages import TakeSnapshot
+from compute.engine import EngineBroken, FrameReady, Refused, SnapshotTaken, Supervisor
+from compute.engine.messages import Busy, TakeSnapshot
+from compute.engine.shared_memory import NoSharedMemory
 from compute.labs.diffusion import Diffusion
 from tests.app.test_tab_recording import Tab
 from tests.engine.faulty import running
@@ -121,22 +123,48 @@ def test_where_another_engine_cannot_open_the_lab_it_stays(tab):
     assert shown(tab) == 0.75
 
 
-def test_a_move_for_which_no_descriptor_is_left_is_taken_back(tab_on_two, two, monkeypatch):
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no descriptor is left"), NoSharedMemory("no memory is left")])
+def test_a_move_for_which_no_descriptor_or_memory_is_left_is_taken_back(tab_on_two, two, monkeypatch, error):
     tab = tab_on_two
     opened = Supervisor.open
 
     def refuse(engine, *about, **more):
         if engine is two["host:b"]:
-            raise OSError(errno.EMFILE, "no descriptor is left")
+            raise error
         return opened(engine, *about, **more)
 
     monkeypatch.setattr(Supervisor, "open", refuse)
     tab.session.change(text="b")
     tab.until(lambda: refusals(tab))
-    assert "the lab stays on host:a: [Errno 24] no descriptor is left" in refusals(tab)[0].text
+    assert f"the lab stays on host:a: {error}" in refusals(tab)[0].text
     assert tab.restored == [{"text": "a"}]
     assert (tab.session.phase, tab.session.values["text"]) == ("paused", "a")
     assert shown(tab) == 0.5
+
+
+def test_a_step_asked_for_during_a_move_does_not_end_the_run_asked_for_after_it(tab_on_two):
+    tab = tab_on_two
+    tab.session.change(text="b")
+    tab.session.step()
+    tab.session.play(True)
+    assert tab.session.phase == "moving"
+    tab.until(lambda: tab.session.phase == "running")
+    tab.until(lambda: tab.session.latest.facts["step"] > 20)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_took_long_is_over_once_a_frame_has_come(tab, before):
+    """Also where its words reach the page after that frame, which needs no lock of the document."""
+    session = tab.session
+    words, frame = Busy("compiling"), replace(session.latest, number=session.gate.newest + 1)
+    events = [words, FrameReady(frame)]
+    for event in events if before else reversed(events):
+        session._receive(session._key, event)
+    if before:
+        session.gate._flush()  # as in the fast way, before what waits for the lock
+    while tab.jobs:
+        tab.jobs.popleft()()
+    assert session.busy == ("" if before else "compiling")
 
 
 def snapshot(tab: Tab) -> dict[str, object]:
