@@ -78,13 +78,12 @@ class LabHost:
             case messages.Restore(snapshot=snapshot):
                 self.defer(request, partial(self._act, partial(self.lab.restore, dict(snapshot))))
             case messages.Run():
-                self._require_time()
-                self.pacer.running = True
+                self.pacer.running = self._has_time()
             case messages.Pause():
                 self.pacer.stop()
             case messages.Step(n=n):
-                self._require_time()
-                self.pacer.add_single_steps(n)
+                if self._has_time():
+                    self.pacer.add_single_steps(n)
             case messages.SetPace(steps=steps):
                 self.pacer.steps = steps
             case messages.SetView():
@@ -157,12 +156,17 @@ class LabHost:
         allowed = f"{self._most_seconds:,.0f} s of the device"
         return f"this page has used the {allowed} that a lab may compute on this server (its setting device_seconds)"
 
-    def _require_time(self) -> None:
-        if self._seconds >= self._most_seconds:
-            raise ValueError(self._out_of_time)
+    def _has_time(self) -> bool:
+        """Whether the lab may compute; the client of one that may not is told, who takes it for running."""
+        if self._seconds < self._most_seconds:
+            return True
+        self._sender.send_event(self.number, messages.Paused(self._out_of_time))
+        return False
 
     def _record(self, request: messages.Record) -> None:
-        self._require_time()
+        if self._seconds >= self._most_seconds:
+            self._sender.send_event(self.number, messages.RecordingProgress(0, 0, 0, self._out_of_time))
+            return
         self.recorder.begin(request)
         self.checkpointer.touch(by_hand=True)
         self._take_recorded_frame()

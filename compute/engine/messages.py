@@ -240,9 +240,10 @@ class CloseLab(Request):
 
 @dataclass(frozen=True)
 class Refuse(Request):
-    """Tell the lab's client `text`, in its turn: the server did not pass a request on."""
+    """Tell the lab's client `text`, in its turn: the server did not pass a request on. change: as in Refused."""
 
     text: str
+    change: int | None = None
 
 
 class Stop(Request):

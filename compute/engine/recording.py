@@ -163,6 +163,16 @@ class FrameRecorder:
         return RecordingProgress(self.frames, self.bytes, self.steps, ended)
 
 
+def on_disk(folder: str) -> tuple[int, int]:
+    """Return the frames and bytes of a recording that can be had of its folder, whatever became of it: 0 of none."""
+    store = RecordingStore(Path(folder))
+    try:
+        numbers = store.numbers()
+        return len(numbers), sum(store.path(number).stat().st_size for number in numbers)
+    except OSError:
+        return 0, 0
+
+
 class LabRecorder:
     """The recordings of lab number `number`, one after the other.
 
@@ -188,7 +198,8 @@ class LabRecorder:
             self._recorder = FrameRecorder(self._lab, request.folder, every, pixels, most, done)
             self._folder = request.folder
         except (ValueError, OSError) as error:
-            self._sender.send_event(self._number, RecordingProgress(0, 0, 0, error_text(error)))
+            frames, size = (0, 0) if done is None else on_disk(request.folder)
+            self._sender.send_event(self._number, RecordingProgress(frames, size, 0, error_text(error)))
             return
         if done == LOST:
             self.end(OLDER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -16,7 +17,10 @@ from compute.engine.process import WorkerExit
 from compute.engine.shared_memory import IN_MESSAGE, MAX_PIXELS, FrameRing, NoSharedMemory, duplicate, read_blob, unpack
 from compute.frames import View
 
+log = logging.getLogger(__name__)
+
 CRASH_WINDOW = 60.0  # seconds
+NO_DESCRIPTOR = "no file descriptor was left for it in this process (ulimit -n)"
 TRIES = 2  # restarts that unanswered values get before they are given up as the possible cause
 
 
@@ -30,9 +34,11 @@ class RecordingState:
 
     def reopening(self, offset: messages.RecordingOffset | None) -> messages.Record:
         """Return the request for a lab that goes on from a checkpoint with this recording offset."""
+        if offset and offset[0] == self.request.folder:  # also of one that moved and has not reported since
+            return replace(self.request, done=offset[1])
         if not self.begun and not self._on_disk():
             return self.request
-        return replace(self.request, done=offset[1] if offset and offset[0] == self.request.folder else messages.LOST)
+        return replace(self.request, done=messages.LOST)
 
     def _on_disk(self) -> bool:
         """Whether it had begun when its engine died, which may not have come to say so.
@@ -50,7 +56,8 @@ class LabState:
     values: last known good ones; unapplied: updates sent but not yet answered, by serial; tries: restarts that these
     were given; frames: number of the last frame that came; frames_through: of the last one permitted; questions: not
     yet answered; absent: why and since when the process is away; crash_times: when it died at work for this lab;
-    opened: whether this process has opened it; deaths: of processes that died while they opened it.
+    opened: whether this process has opened it; deaths: of processes that died while they opened it; lost_answer:
+    whether the answer to a question has come without its memory.
     """
 
     number: int
@@ -76,6 +83,7 @@ class LabState:
     absent: tuple[str, float] | None = None
     opened: bool = False
     deaths: int = 0
+    lost_answer: bool = False
 
     def opening_requests(self) -> list[QueuedRequest]:
         """Return the requests that make this lab in a fresh worker as it was. Raises NoSharedMemory."""
@@ -111,6 +119,11 @@ class LabState:
         self.frames = frame.number
         return messages.FrameReady(frame)
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether there is a value or a question that may be why the process dies."""
+        return bool(self.unapplied or self.questions)
+
     def parameters_applied(self, serial: int, values: Mapping[str, Any]) -> None:
         """Note that the worker has answered all updates up to `serial`."""
         self.values = values
@@ -122,6 +135,8 @@ class LabState:
         first = next((asked for asked in self.questions if isinstance(asked, question)), None)
         if first:
             self.questions.remove(first)
+        if not self.unanswered:
+            self.tries = 0
 
     def note_event(self, event: messages.Event) -> None:
         """Remember what an event of the worker changes."""
@@ -190,7 +205,8 @@ def reopening(lab: LabState) -> list[QueuedRequest]:
     try:
         return lab.opening_requests()
     except NoSharedMemory as error:
-        return [QueuedRequest(messages.Refuse(lab.number, str(error))), QueuedRequest(messages.CloseLab(lab.number))]
+        refusal = messages.Refuse(lab.number, str(error), messages.OPENING)
+        return [QueuedRequest(refusal), QueuedRequest(messages.CloseLab(lab.number))]
 
 
 class LabRegistry:
@@ -229,9 +245,13 @@ class LabRegistry:
         waiting = sorted(self._labs.values(), key=lambda lab: not lab.running)
         return [item for lab in waiting for item in reopening(lab)]
 
-    def questions(self) -> list[QueuedRequest]:
-        """Return everything that was asked and not answered."""
-        return [QueuedRequest(question) for lab in self.all() for question in lab.questions]
+    def after_waiting(self) -> list[QueuedRequest]:
+        """Return what comes after the requests that waited for the process.
+
+        All that was asked and not answered, and Run again for labs that run: a step among those requests pauses.
+        """
+        running: list[messages.Request] = [messages.Run(lab.number) for lab in self.all() if lab.running]
+        return [QueuedRequest(item) for item in (*running, *(asked for lab in self.all() for asked in lab.questions))]
 
     def drop(self, lab: LabState) -> None:
         """Forget a lab and give back what is held for it."""
@@ -253,6 +273,9 @@ class LabRegistry:
         match report:
             case messages.ParametersApplied():
                 lab.parameters_applied(report.serial, report.values)
+            case messages.BlobMessage() if not descriptors:
+                log.warning("a state of lab %d was lost: %s", lab.number, NO_DESCRIPTOR)
+                lab.lost_answer = not isinstance(report, messages.CheckpointMessage) or report.requested
             case messages.CheckpointMessage():
                 offset = report.recording_offset
                 checkpoint = messages.Checkpoint(report.payload, descriptors.pop(), report.values, offset)
@@ -264,6 +287,8 @@ class LabRegistry:
                 return answer
             case messages.Answered():
                 lab.answered(report.question)
+                lost, lab.lost_answer = lab.lost_answer, False
+                return messages.Refused(NO_DESCRIPTOR, request=report.question) if lost else None
             case messages.Opened():
                 absent, lab.absent = lab.absent, None
                 lab.opened, lab.deaths = True, 0
@@ -284,7 +309,7 @@ class LabRegistry:
         told: list[tuple[LabState, messages.Event]] = []
         for lab in self.all():
             lab.absent = lab.absent or (ended.reason, ended.since)
-            lab.tries += 1
+            lab.tries = lab.tries + 1 if lab.unanswered else 0
             told.append((lab, messages.EngineRestarting(ended.reason)))
             if lab.tries >= TRIES:
                 told += [(lab, event) for event in lab.give_up(ended.reason)]

@@ -280,7 +280,7 @@ class Supervisor:
         with self.lock:
             gone = self._registry.drop_closing()
             items = self._registry.reopening()
-            self._requests.connect(self._process.channel, items, self._registry.questions())  # type: ignore[union-attr]
+            self._requests.connect(self._process.channel, items, self._registry.after_waiting())  # type: ignore[union-attr]
             self._live = True
             if self._stopping:
                 self._put(QueuedRequest(messages.Stop(0)))

@@ -168,7 +168,7 @@ class Worker:
                 host = self._hosts[request.lab]
                 host.defer(request, partial(self._take_checkpoint, host))
             case messages.Refuse():
-                self._sender.send_event(request.lab, messages.Refused(request.text))
+                self._sender.send_event(request.lab, messages.Refused(request.text, change=request.change))
             case messages.Stop():
                 self._open = False
             case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import threading
 import time
 from multiprocessing import Pipe
@@ -153,6 +154,28 @@ class TestChannel:
         assert theirs.receive()[0] == 0
         monkeypatch.setattr(theirs, "_poll", None)
         assert [theirs.waiting(0.0) and theirs.receive()[0] for _ in range(2)] == [1, 2]
+        for end in (ours, theirs):
+            end.close()
+
+    def test_descriptors_for_which_there_was_no_room_are_missed_by_their_message_alone(self, monkeypatch):
+        ours, theirs = (Channel(end) for end in Pipe())
+        file, receive = memory_file(10), socket.recv_fds
+
+        def refuse(sock: socket.socket, size: int, most: int, flags: int) -> tuple[bytes, list[int], int, object]:
+            data, found, flags, address = receive(sock, size, most, flags)
+            for one in found:  # as the system does where a process may have no more
+                os.close(one)
+            return data, [], flags, address
+
+        ours.send("lost", [file])
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "recv_fds", refuse)
+            assert theirs.receive() == ("lost", [])
+        ours.send("next", [file])
+        message, (kept,) = theirs.receive()
+        assert (message, os.fstat(kept).st_size) == ("next", os.fstat(file).st_size)
+        for one in (file, kept):
+            os.close(one)
         for end in (ours, theirs):
             end.close()
 

@@ -24,6 +24,7 @@ from compute.engine import (
     HistoryTold,
     LabClosed,
     Paused,
+    RecordingProgress,
     Refused,
     Sampled,
     SnapshotTaken,
@@ -581,7 +582,15 @@ def test_the_room_starts_engines_when_asked_and_closes_them_all():
         room.get("host")
 
 
-def test_a_lab_pauses_when_it_has_had_what_the_server_allows_and_the_others_go_on(monkeypatch):
+def test_a_lab_that_was_to_run_runs_after_steps_that_waited_for_its_engine():
+    for engine in running():  # which takes most of a second to be there
+        client = Client(engine, eager=True)
+        client.handle.step(2)
+        client.handle.run()
+        client.wait_frame(lambda frame: frame.facts["step"] > 10)
+
+
+def test_a_lab_pauses_when_it_has_had_what_the_server_allows_and_the_others_go_on(monkeypatch, tmp_path):
     monkeypatch.setenv(settings.VARIABLE, "")
     settings.hand_on(settings.Settings(device_seconds=1))
     words = "used the 1 s of the device that a lab may compute on this server (its setting device_seconds)"
@@ -592,9 +601,13 @@ def test_a_lab_pauses_when_it_has_had_what_the_server_allows_and_the_others_go_o
         modest.handle.run()
         modest.wait_frame(lambda frame: frame.facts["step"] > 3)
         for again in (greedy.handle.run, greedy.handle.step):
-            n = len(greedy.of(Refused))
+            n = len(greedy.of(Paused))
             again()
-            assert words in greedy.wait(Refused, n + 1).text
+            assert words in greedy.wait(Paused, n + 1).reason
+        assert not greedy.handle._lab.running
+        greedy.handle.record(str(tmp_path / "film"), 1, (8, 8), 9)
+        assert words in greedy.wait(RecordingProgress).ended
+        assert not greedy.handle.recording
         stood = count_of(greedy)
         greedy.handle.update(level=0.25)
         greedy.wait_frame(lambda frame: frame.facts["level"] == 0.25)  # it still shows what it has

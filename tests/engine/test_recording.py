@@ -11,6 +11,7 @@ from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -408,6 +409,11 @@ def test_frames_lost_with_the_engine_end_the_recording(tmp_path):
     assert waiting.due(resting=False, running=True)
     with pytest.raises(ValueError, match="were lost with the engine"):
         FrameRecorder(lab, folder, 10, (8, 8), 100, done=25)
+    told: list[RecordingProgress] = []
+    sender = SimpleNamespace(send_event=lambda _lab, news: told.append(news))
+    LabRecorder(1, lab, sender, nullcontext).begin(Record(1, folder, 10, (8, 8), 100, done=25))
+    assert [news.frames for news in told] == [2]  # of which a film is made; none would be thrown away
+    assert told[0].bytes == sum(path.stat().st_size for path in Path(folder).iterdir() if path.suffix == ".frame")
 
 
 def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
