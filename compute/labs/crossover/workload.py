@@ -40,7 +40,6 @@ INCLUDED = {
 }  # by where a workload's arguments lie
 
 
-
 @dataclass(frozen=True)
 class Work:
     """What a workload asks of a machine.
