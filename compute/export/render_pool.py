@@ -44,6 +44,7 @@ AHEAD = 2  # frames handed out for each worker: the next is there when one is do
 TICK = 1.0  # s between looks at workers that say nothing
 
 LOCAL = "local"  # instead of a scheduler's address: a cluster made here
+ANY_PORT = "127.0.0.1:0"  # of its pages: None is 8787, of which a second cluster warns that it is taken
 PATIENCE = "20s"  # to find the scheduler
 LOSSES = 5  # workers that one part may take with it before a cluster gives it up
 PLAN, LOCK = "plan.json", ".lock"  # beside the parts that are kept
@@ -259,7 +260,7 @@ class Cluster:
         if self.address == LOCAL:
             with import_module("dask").config.set({"distributed.scheduler.allowed-failures": LOSSES}):
                 cluster = self._dask.LocalCluster(
-                    n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None,
+                    n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=ANY_PORT,
                     preload=[__name__],
                 )  # fmt: skip
             return _Owned(self._dask.Client(cluster), cluster)

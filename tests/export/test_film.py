@@ -24,7 +24,7 @@ from compute.__main__ import main
 from compute.export import benchmark, child_process, commands, render, render_pool
 from compute.export.film import Film, Key, frame
 from compute.export.film_renderer import Estimate, FilmRenderer
-from compute.export.render_pool import Cluster, LocalPool, WorkerLost
+from compute.export.render_pool import ANY_PORT, Cluster, LocalPool, WorkerLost
 from compute.export.scene import Scene, SceneError
 from compute.export.sweep import ParameterSweep, TableMaker
 from compute.labs.diffusion import Diffusion
@@ -372,7 +372,8 @@ def test_a_scheduler_elsewhere_that_gives_up_at_once_does_not_end_the_film(frame
     """What a scheduler allows is its own affair, and this one allows no worker to be lost."""
     dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-        here = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+        local = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ANY_PORT}
+        here = distributed.LocalCluster(**local)
     with here:
         made, killed = {}, 0
         for number, data in Cluster(here.scheduler_address).make(FILM, range(FILM.frames)):
