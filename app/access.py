@@ -39,9 +39,9 @@ from tornado.web import OutputTransform
 
 from app.message_bounds import bounded_zlib
 from app.server_log import log_request
+from compute.serve_options import LOOPBACK
 from compute.settings import current
 
-LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that nobody else can bind to this machine
 MOST_BODY = 2**16  # bytes of a request's body: nothing of ours is posted, a log-in form may be
 MOST_PAYLOAD = 2**20  # bytes of a session token once unpacked: it holds a request's head, which is 64 kB at most
 MOST_ID = 200  # characters of a session's id

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 import segno
 
-from app.access import LOOPBACK, host_name
+from app.access import host_name
 from app.theme import ASSETS
 from app.widgets import Card, card_script
+from compute.serve_options import LOOPBACK
 
 QUIET_ZONE = 4  # modules around a QR code, by its standard
 LEVELS = ("m", "l")  # of error correction, the better one first: 2331 bytes have room in m, 2953 in l

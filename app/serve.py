@@ -27,6 +27,7 @@ from typing import Any, TextIO
 
 from app import server_log
 from compute import kernel_cache, serve_options, settings, stories
+from compute.serve_options import LOOPBACK
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/admission.py
 METRICS = "FIELDLAB_METRICS"  # see app/operations.py
@@ -34,7 +35,6 @@ ADDRESS = "FIELDLAB_ADDRESS"  # in the environment: what the server prints once 
 COMMAND = (sys.executable, "-m", "app.first_screens")
 BROWSER = "FIELDLAB_BROWSER"  # in the environment: whether the user's browser opens it then
 ORIGINS = "BOKEH_ALLOW_WS_ORIGIN"  # in the environment: what Bokeh allows, in the place of what its options say
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # always allowed, as in app/access.py
 COOKIES = "PANEL_COOKIE_SECRET"  # in the environment: what signs who has logged in
 LOGIN = Path(__file__).with_name("static") / "login.html"
 MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page

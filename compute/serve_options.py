@@ -22,6 +22,7 @@ from compute.documents import short, typed
 from compute.settings import PRESETS, Settings, SettingsError
 
 MOST_PORT = 65535
+LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that nobody else can bind to this machine: always allowed
 NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 LARGEST_FILE = 2**16  # bytes
 SHORTEST_PASSWORD = 8  # characters

@@ -131,6 +131,7 @@ def _fitting_history(
     usual = {name: value for name, value in usual.items() if name in kind.param}
 
     def here(asked: dict[str, Any]) -> dict[str, Any]:
+        """What stands here for the backend and the kernel that were asked for."""
         return usual if asked["backend"] in absent else asked
 
     asked = {name: values.get(name, value) for name, value in usual.items()}

@@ -146,7 +146,7 @@ class LabHost:
     def count(self, seconds: float) -> None:
         """Count what a turn has taken of the device; pause a lab that has had what the server allows."""
         self._seconds += seconds
-        if self._seconds >= self._most_seconds and (self.pacer.running or self.pacer.single_steps):
+        if self._used_up and (self.pacer.running or self.pacer.single_steps):
             self.pacer.stop()
             self.recorder.end(self._out_of_time)
             self._sender.send_event(self.number, messages.Paused(self._out_of_time))
@@ -156,15 +156,20 @@ class LabHost:
         allowed = f"{self._most_seconds:,.0f} s of the device"
         return f"this page has used the {allowed} that a lab may compute on this server (its setting device_seconds)"
 
+    @property
+    def _used_up(self) -> bool:
+        """Whether the lab has had what the server allows."""
+        return self._seconds >= self._most_seconds
+
     def _has_time(self) -> bool:
         """Whether the lab may compute; the client of one that may not is told, who takes it for running."""
-        if self._seconds < self._most_seconds:
+        if not self._used_up:
             return True
         self._sender.send_event(self.number, messages.Paused(self._out_of_time))
         return False
 
     def _record(self, request: messages.Record) -> None:
-        if self._seconds >= self._most_seconds:
+        if self._used_up:
             self._sender.send_event(self.number, messages.RecordingProgress(0, 0, 0, self._out_of_time))
             return
         self.recorder.begin(request)

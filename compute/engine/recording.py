@@ -71,7 +71,7 @@ class FrameRecorder:
             self._store.cut(done)
         numbers = self._store.numbers()
         self.frames = self._reported = len(numbers)
-        self.bytes = sum(self._store.path(number).stat().st_size for number in numbers)
+        self.bytes = self._store.occupied()
         self._values = {}
         if numbers:
             self._since = self.steps - self._store.head(numbers[-1]).step
@@ -141,7 +141,7 @@ class FrameRecorder:
         wait(self._writing)
         if self._failed:
             self.frames = self._failed[0]
-            self.bytes = sum(self._store.path(number).stat().st_size for number in self._store.numbers())
+            self.bytes = self._store.occupied()
 
     def _short_of_disk(self, frame: Frame) -> str:
         disk = shutil.disk_usage(self._store.folder)
@@ -167,8 +167,7 @@ def on_disk(folder: str) -> tuple[int, int]:
     """Return the frames and bytes of a recording that can be had of its folder, whatever became of it: 0 of none."""
     store = RecordingStore(Path(folder))
     try:
-        numbers = store.numbers()
-        return len(numbers), sum(store.path(number).stat().st_size for number in numbers)
+        return len(store.numbers()), store.occupied()
     except OSError:
         return 0, 0
 

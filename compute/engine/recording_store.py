@@ -108,6 +108,10 @@ class RecordingStore:
         names = (path.stem for path in self.folder.glob(f"*{ENDING}"))
         return sorted(int(name) for name in names if name.isdigit())
 
+    def occupied(self) -> int:
+        """Return how many bytes the frames that are there have."""
+        return sum(self.path(number).stat().st_size for number in self.numbers())
+
     def put(self, number: int, data: bytes) -> None:
         """Write a frame as encode_frame made it. OSError if the disk does not take it: then there is no such file.
 

@@ -147,6 +147,16 @@ def test_a_flood_has_few_pages_built():
     assert told["headers"]["X-Content-Type-Options"] == "nosniff"
 
 
+# Of scripts with a `page`: the beginning of what they do on a server of it, and of how a page is asked for.
+SERVED = """async def main():
+    server = get_server({"/app": page}, address="127.0.0.1", websocket_origin=["localhost"],
+                        unused_session_lifetime_milliseconds=600_000)  # no page is given up while this lasts
+    server.start()
+    address, client = f"127.0.0.1:{server.port}/app", tornado.httpclient.AsyncHTTPClient()
+
+    async def opened():
+        answer = await client.fetch(f"http://{address}", raise_error=False, request_timeout=240)
+"""
 RETURNED = """
 import asyncio, json, time, tornado.httpclient, tornado.websocket
 import panel as pn
@@ -163,15 +173,7 @@ def page():
     pn.state.on_session_destroyed(lambda _context: limiter.remove(made))
     return "page"
 
-async def main():
-    server = get_server({"/app": page}, address="127.0.0.1", websocket_origin=["localhost"],
-                        unused_session_lifetime_milliseconds=600_000)  # no page is given up while this lasts
-    server.start()
-    address, client = f"127.0.0.1:{server.port}/app", tornado.httpclient.AsyncHTTPClient()
-
-    async def opened():
-        answer = await client.fetch(f"http://{address}", raise_error=False, request_timeout=240)
-        return answer, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
+""" + SERVED + """        return answer, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
 
     async def connected(token, query=""):
         socket = await tornado.websocket.websocket_connect(f"ws://{address}/ws{query}", subprotocols=["bokeh", token])
@@ -250,15 +252,7 @@ def page():
     pn.state.on_session_destroyed(lambda _context: ended.append(1))
     return "page"
 
-async def main():
-    server = get_server({"/app": page}, address="127.0.0.1", websocket_origin=["localhost"],
-                        unused_session_lifetime_milliseconds=600_000)  # no page is given up while this lasts
-    server.start()
-    address, client = f"127.0.0.1:{server.port}/app", tornado.httpclient.AsyncHTTPClient()
-
-    async def opened():
-        answer = await client.fetch(f"http://{address}", raise_error=False, request_timeout=240)
-        return answer.code, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
+""" + SERVED + """        return answer.code, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
 
     sockets = []
     for _ in range(1 + admission.WAITING // 2):
