@@ -310,6 +310,7 @@ class LabRegistry:
         for lab in self.all():
             lab.absent = lab.absent or (ended.reason, ended.since)
             lab.tries = lab.tries + 1 if lab.unanswered else 0
+            lab.lost_answer = False  # its question is asked again
             told.append((lab, messages.EngineRestarting(ended.reason)))
             if lab.tries >= TRIES:
                 told += [(lab, event) for event in lab.give_up(ended.reason)]

@@ -80,6 +80,13 @@ def test_an_answer_that_lost_its_memory_is_refused_and_harms_nothing_else(regist
     assert lab.checkpoint is None
 
 
+def test_an_answer_that_was_lost_with_its_engine_refuses_no_later_one(registry, lab):
+    lab.questions.append(TakeSnapshot(lab.number))
+    report(registry, lab, BlobMessage(lab.number, Payload(b"", ())))
+    assert refused(registry) == []  # it dies before it says that it has answered; the next one is asked again
+    assert report(registry, lab, Answered(lab.number, TakeSnapshot)) == [None]
+
+
 @pytest.mark.parametrize(
     ("done", "begun", "offset", "expected"),
     [
