@@ -29,6 +29,7 @@ from compute.labs.crossover.trap import Trap
 
 CHOOSER = {False: 40, True: 52}  # px of the line that chooses the view
 LEAST = 120  # px of height of the view that is shown, however low the window is
+READABLE = 200  # px of height that a chooser of several lines leaves the view
 SENTENCE = 600  # px of width for which the heights of the sentences are made
 REST = 0.2  # seconds after each frame: what draws does not measure
 # Panel's component keeps the size that it was drawn with first, after its lab was left and shown again.
@@ -169,13 +170,14 @@ class CrossoverView(LabView):
     def arrange(self) -> None:
         """Give the view that is shown what the chooser and the sentence leave.
 
-        A low window has no room for the sentence, a lower one none for the chooser: the view has at least LEAST.
+        A low window has no room for the sentence, a lower one none for the chooser: the view has at least LEAST, and
+        READABLE beside a chooser of several lines.
         """
         width, height = self.size
         self.panel.param.update(width=width, height=height)
         rows = -(-LINE * (1.4 if self.presenter else 1.0) // max(1, width))
         high = round(CHOOSER[self.presenter] * rows)
-        choosing = not self.alone and height - high - GRID >= LEAST
+        choosing = not self.alone and height - high - GRID >= (LEAST if rows == 1 else READABLE)
         self.chooser.param.update(width=width - 4 * GRID, height=high - 4, visible=choosing)
         height -= (high + GRID) * choosing
         said = round(self.shown.sentence.get(self.presenter, 0) * max(1.0, SENTENCE / max(1, width)) ** 1.6)
