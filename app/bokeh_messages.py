@@ -15,13 +15,11 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from bokeh import protocol
-from bokeh.core.property.descriptors import UnsetValueError
 from bokeh.core.serialization import Deserializer, Serializer, UnknownReferenceError
 from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent, ModelChangedEvent
 from bokeh.model import Model
 from bokeh.models import ColumnDataSource
-from bokeh.models.nodes import Coordinate
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 from bokeh.protocol.messages.pull_doc_reply import pull_doc_reply
@@ -31,17 +29,13 @@ from bokeh.server.views import ws
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
+from app.browser_changes import require_allowed
+
 log = logging.getLogger(__name__)
 
 MARK = "fieldlab_at_once"
 PING = 20.0  # seconds between two looks whether a silent browser is there, and until it must have answered
 Done = TypeVar("Done")
-CHANGING = {"ModelChanged": "new", "ColumnDataChanged": "data"}  # events that set a property -> where its value stands
-GROWING = {  # events that no component of ours sends, and that let a document grow or shrink -> whose affair that is
-    "RootRemoved": "the server says what is on the page",
-    "ColumnsStreamed": "the server says what a source holds",
-    "ColumnsPatched": "the server says what a source holds",
-}
 
 
 def send_at_once() -> None:
@@ -295,57 +289,12 @@ def remember_what_is_unsent() -> None:
                 raise
             log.debug("dropped a patch about a model that is gone: %s", error.id)
             return
-        keep_models(document, events)
+        require_allowed(document, events)
         for event in events:
             DocumentPatchedEvent.handle_event(document, event, setter)
         document.models.flush_synced(lambda model: model in unsent or not deserializer.has_ref(model))
 
     Document.apply_json_patch = apply  # type: ignore[method-assign]
-
-
-def keep_models(document: Document, events: Any) -> None:
-    """Require that none of these events of a browser's message, read and not yet applied, adds or replaces a model.
-
-    Which model a property holds is the page's structure, and the server's affair: what it next writes into a model that
-    has been put in the place of another's fails, or goes to nobody. No BokehJS of ours says anything of the kind.
-    ValueError names the property; a model that already is there may be said again.
-    """
-    for event in events:
-        _keep_size(document, event)
-        said = CHANGING.get(event["kind"])
-        if said is None or not isinstance(event["model"], Model):
-            continue  # Bokeh refuses what changes no model
-        model, name, new = event["model"], event["attr"], event[said]
-        held = _held(model, name)
-        planted = isinstance(new, Model) and new.document is not document
-        placed = isinstance(held, Coordinate) and isinstance(new, int | float)  # an edge of the box that zooms
-        if new is not held and (planted or (isinstance(held, Model) and not placed)):
-            raise ValueError(f"a browser may not replace the {name} of a {type(model).__name__}")
-
-
-def _keep_size(document: Document, event: Any) -> None:
-    """Require that an event of a browser's message lets the document have the roots, the title and the rows it has.
-
-    All of them the server would keep, each message's 4 MB on top of the last one's. A browser that comes back says once
-    more, in good faith, which roots it has been sent.
-    """
-    kind = event["kind"]
-    if kind in GROWING:
-        raise ValueError(f"a browser may send no {kind}: {GROWING[kind]}")
-    if kind == "RootAdded" and not any(event["model"] is root for root in document.roots):
-        raise ValueError("a browser may send a RootAdded of a root that is there already, and of no other model")
-    if kind == "TitleChanged" and event["title"] != document.title:
-        raise ValueError("a browser may send a TitleChanged with the title that the page has already, and no other")
-
-
-def _held(model: Model, name: Any) -> Any:
-    """What a property holds; None if there is none of that name, or if it has no value yet."""
-    if not isinstance(name, str) or name not in model.properties():
-        return None
-    try:
-        return getattr(model, name)
-    except UnsetValueError:  # as the inner_width of a plot until its browser says it
-        return None
 
 
 class Beside(Protocol):

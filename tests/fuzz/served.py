@@ -33,7 +33,7 @@ from compute.export.scene import Scene
 from compute.freed_memory import in_use
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PASSING = ("app/bokeh_messages.py", "app/message_bounds.py", "app/frame_channel.py")  # what a message goes through
+PASSING = tuple(f"app/{one}.py" for one in ("bokeh_messages", "browser_changes", "message_bounds", "frame_channel"))
 RAISED: Counter[str] = Counter()  # exceptions that were logged, by what was said and where in our code
 
 
