@@ -32,9 +32,8 @@ INCLUDED = (
 ROOFS = {"copy": "copy", "fma": "FMA"}
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # what a roof counts: its unit, and how large
 NEEDS = {
-    "bytes": "The least that the kernel moves: where a pass through memory makes several steps, they count once. An "
-    "entry of a matrix that serves two products counts twice. What fits in a cache can exceed 100 % of the copy "
-    "bandwidth.",
+    "bytes": "The least that the kernel moves: a pass through memory counts once where it makes several steps or "
+    "serves two products. What fits in a cache can exceed 100 % of the copy bandwidth.",
     "instructions": "Four instructions an iteration, three of them fused multiply-adds, against as many fused "
     "multiply-adds as the device does at most, measured now or within a week before; three where the kernel doubles by "
     "an integer addition. Only iterations that were done count.",
@@ -243,8 +242,9 @@ def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
 
 def _needed(standing: Standing, rate: Rate, dtype: str) -> float:
     """Which part of what a step needs at least this way's kernel really takes."""
-    variant, steps = standing.variant, standing.timings[-1].steps if standing.timings else 1
-    return rate.share(variant.backend, variant.name, dtype, steps)
+    variant, timings = standing.variant, standing.timings
+    steps, share = (timings[-1].steps, timings[-1].share) if timings else (1, 1.0)
+    return share * rate.share(variant.backend, variant.name, dtype, steps)
 
 
 def named(standing: Standing) -> str:

@@ -61,7 +61,8 @@ class Timing:
     launch: host time to enqueue the kernels; compute: device time of the kernels alone; levels: reducing to screen
     size and one byte a pixel; transfer: device to host; delivery: from the server's write to the browser's paint.
     steps: sub-steps the frame advanced; cells: grid cells updated by one of them; first_call: holds compilation;
-    devices: how many computed it together; spans: when the parts ran, as far as somebody listened.
+    devices: how many computed it together; share: the part of what a step of its lab needs at least, by the lab's Rate,
+    that this way took, below 1 where one reading serves twice; spans: when the parts ran, as far as somebody listened.
     """
 
     backend: str
@@ -75,6 +76,7 @@ class Timing:
     delivery: float = nan
     first_call: bool = False
     devices: int = 1
+    share: float = 1.0
     spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ import pytest
 from app import readout_html as html
 from app.readout_html import LONGEST, SHORTEST, chart, time_place
 from compute.labs.diffusion.benchmark import CITED, RATE
+from compute.labs.l_curve.comparison import RATE as CURVES
 from compute.measure import report
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Cache, Rate
@@ -120,6 +121,15 @@ def test_bytes_are_those_of_the_passes_through_memory():
     way = Standing(Variant("gpu_cupy", "T-step"), Measurement.of(timings), right, "", timings)
     text = html.ways([way], RATE, "float32", html.Roofs({"gpu": 20e9}))
     assert "10.0&nbsp;GB/s, 50&nbsp;% of copy" in re.sub("<[^>]+>", "", text)
+
+
+@pytest.mark.parametrize(("share", "said"), [(1.0, "20.0&nbsp;GB/s, 100"), (0.5, "10.0&nbsp;GB/s, 50")])
+def test_bytes_are_those_that_one_reading_for_two_products_takes(share, said):
+    """An L-curve's step of 10 000 non-zeros of 6 bytes in 3 µs."""
+    timings = tuple(Timing("gpu_cupy", "", 1, 10_000, compute=3e-6, share=share) for _ in range(9))
+    way = Standing(Variant("gpu_cupy"), Measurement.of(timings), Agreement(0, 1e-6, "equal", ""), "", timings)
+    text = html.ways([way], CURVES, "float32", html.Roofs({"gpu": 20e9}))
+    assert f"{said}&nbsp;% of copy" in re.sub("<[^>]+>", "", text)
 
 
 def test_first_calls_stand_apart():

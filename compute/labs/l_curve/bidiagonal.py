@@ -187,13 +187,18 @@ class Bidiagonalisation:
         return self.exhausted or self.k >= self.most
 
     @property
+    def share(self) -> float:
+        """The part of A and its transpose that the two products of a step read: 1/2 where one pass serves both."""
+        return 0.5 if self.kernels.one_pass(self.work.A) else 1.0
+
+    @property
     def bytes_per_product(self) -> float:
         """Bytes that a product moves at the least: the matrix, the vector it reads and the one it writes.
 
         Of a step that reads A once for both of its products, half of that matrix each.
         """
         A, T = self.work.A, self.work.T
-        matrices = A.nbytes if self.kernels.one_pass(A) else A.nbytes + T.nbytes
+        matrices = A.nbytes if self.share < 1.0 else A.nbytes + T.nbytes
         return matrices / 2 + sum(A.shape) * self.dtype.itemsize
 
     def start(self, b: NDArray[Any]) -> Spent:

@@ -30,9 +30,8 @@ from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
 
 RATE = Rate(
-    "Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize,
-    "not in a cache: an entry that is read once may serve both products of a step, or the roof was disturbed",
-)  # fmt: skip
+    "Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize
+)
 LARGEST = 3_000_000  # non-zeros of a problem that gets a twin beside the live one: making it takes some 0.2 s
 SMALL_N = 300  # n of the random matrix on which norms are compared
 CLOSER = 1e-3  # part of the live tolerance to which the right curve is solved
@@ -206,7 +205,7 @@ class CurveTarget:
                 launched += self._lab.bidiagonal.launched
             if done == steps or perf_counter() - start >= SLICE:
                 break
-        return Timing(self._lab.backend, "", done, cells, launched, seconds)
+        return Timing(self._lab.backend, "", done, cells, launched, seconds, share=self._lab.bidiagonal.share)
 
     def begin(self, seed: int) -> None:
         """Nothing: a curve starts from b, whatever the seed."""

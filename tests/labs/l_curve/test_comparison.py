@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -69,6 +70,15 @@ def test_a_step_is_a_whole_curve():
     lab.solve()
     assert timing.compute > 0
     assert timing.cells >= 2 * lab.system.A.nnz * (lab.bidiagonal.k - lab.chunk)
+    twin.close()
+
+
+@pytest.mark.parametrize(("once", "share"), [(False, 1.0), (True, 0.5)])
+def test_a_timing_says_how_much_of_the_matrices_its_steps_read(monkeypatch, once, share):
+    monkeypatch.setattr("compute.labs.l_curve.cpu_numba.one_pass", lambda matrix: once)
+    twin = CurveTarget(LCurve(**values(problem="heat", n=120, noise=1e-2)))
+    timing = pickle.loads(pickle.dumps(twin.advance(1)))  # as it comes from an engine
+    assert (timing.share, timing.then(timing).share) == (share, share)
     twin.close()
 
 
