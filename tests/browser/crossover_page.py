@@ -48,6 +48,18 @@ SMALLEST = """() => {
   return [least, where];
 }"""
 
+SIGNS = {  # of each view, what no other shows
+    "Crossover": ".says",
+    "Programs": ".program pre",
+    "Parts of the time": ".split",
+    "Lesson": ".lessons",
+    "Traps": ".program.wrong",
+    "What held": ".held article",
+}
+ROOFLINE = f"""() => {{ {MODEL}
+  const plot = Bokeh.index.find_one(model('roofline plot'))?.el;
+  return !!plot?.checkVisibility({{visibilityProperty: true}}) && plot.getBoundingClientRect().width > 50; }}"""
+
 
 def plant(folder: Path, way: str, seconds: Mapping[int, float], workload: str = "add_one") -> None:
     """Write a record of one way into `folder`; seconds: a call, by n."""
@@ -116,6 +128,13 @@ class CrossoverPage(SideBar):
     def turn(self, view: str) -> None:
         """Show a view."""
         self.page.get_by_role("button", name=view, exact=True).click()
+
+    def shows(self, view: str) -> None:
+        """Wait until that view is shown: the chooser says so before the server does."""
+        if view == "Roofline":
+            self.until(lambda: self.page.evaluate(ROOFLINE))
+        else:
+            self.page.locator(SIGNS[view]).filter(visible=True).first.wait_for()
 
     def smallest(self) -> tuple[float, str]:
         """The size in px of the smallest text on the page, and that text."""

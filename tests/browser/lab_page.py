@@ -11,6 +11,7 @@ from typing import Any
 from playwright.sync_api import Error, Page
 
 from compute.export.link import NAME, asked_in, unpacked
+from tests.browser.layout import plots
 from tests.browser.serving import Server
 
 OPENING = 240.0  # s until a lab shows something: the first time all its kernels are compiled, in every server
@@ -96,9 +97,19 @@ class SideBar:
             head.click()
         self.until(lambda: head.get_attribute("aria-expanded") == "true")
 
+    def show_lab(self, name: str) -> None:
+        """Show the lab of that name, and wait until the plots are its own: the tab says so before."""
+        self.page.get_by_role("tab", name=name).click()
+        self.page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
+        self.until(lambda: name in " ".join(self.page.locator(".plot-words").all_text_contents()), OPENING)
+
     def fits_the_window(self) -> None:
-        """Wait until nothing has to be scrolled: a window that was just resized is laid out in several steps."""
-        self.until(lambda: self.page.locator(".status").first.evaluate(OVERFLOW) == [0, 0, 0])
+        """Wait until nothing has to be scrolled: a window that was just resized is laid out in several steps.
+
+        A page that has not followed yet fits a window that grows.
+        """
+        bar = self.page.locator(".status").first
+        self.until(lambda: self.still(lambda: (bar.evaluate(OVERFLOW), plots(self.page)), 0.5)[0] == [0, 0, 0])
 
     def choose(self, label: str, option: str) -> None:
         """Pick an option of a drop-down."""

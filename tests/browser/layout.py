@@ -12,14 +12,22 @@ from playwright.sync_api import Page
 LAYOUT = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
 WRONG = ("small", "cut", "covered", "over")
 SETTLED = 1200  # ms after a change of size: the browser waits 150, then the server answers and plots are drawn
+FOLLOWED = 6.0  # s after which the plots are those that the window has room for, though they are as before
 PATIENCE = 120.0  # s that a machine that runs other tests beside may take for it
 
 
 def resize(page: Page, width: int, height: int) -> None:
-    """Give the window another size, and wait until the page has followed."""
-    page.set_viewport_size({"width": width, "height": height})
+    """Give the window another size, and wait until the page has followed: its plots have another size, and keep it."""
+    size = {"width": width, "height": height}
+    before = last = plots(page)
+    other = page.viewport_size != size
+    page.set_viewport_size(size)
     page.mouse.move(1, 1)  # where nothing has a tip
     page.wait_for_timeout(SETTLED)
+    end = time.monotonic() + FOLLOWED
+    while other and time.monotonic() < end and ((now := plots(page)) == before or now != last):
+        last = now
+        page.wait_for_timeout(SETTLED / 4)
 
 
 def faults(page: Page) -> list[str]:

@@ -28,10 +28,9 @@ def phone(opened: LabPage, lasting, allowed_errors):
 @pytest.mark.parametrize("name", LABS)
 def test_equations_fit_and_can_be_read(phone, name):
     page = phone.page
-    page.get_by_role("tab", name=name).click()
-    page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
+    phone.show_lab(name)
     page.get_by_role("button", name="About this lab").click()
-    paper = page.get_by_role("dialog")
+    paper = page.get_by_role("dialog").filter(has_text=f"About {name}")
     paper.get_by_text("In a nutshell").wait_for()
     equations = paper.get_by_role("math")
     found = equations.evaluate_all(SET)

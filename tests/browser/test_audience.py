@@ -120,7 +120,7 @@ def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page
     lab.key(" ")
     lab.until(lambda: "Paused" in lab.status())
     until(phone, lambda: "Paused" in (phone.locator("#picture").get_attribute("aria-label") or ""))
-    before = phone.evaluate(PICTURE)
+    before = lab.still(lambda: phone.evaluate(PICTURE))
     lab.key("t")
     lab.page.locator(".story button", has_text="The chequerboard").click()
     until(phone, lambda: "A bump with a chequerboard" in phone.locator("#story").inner_text())

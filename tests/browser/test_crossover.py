@@ -192,12 +192,13 @@ def test_parts_roofline_and_conclusions_have_their_views(lab):
 
 
 def test_a_change_ends_what_runs_and_begins_nothing(lab):
+    lab.watch()
     lab.key("r")
-    lab.until(lambda: "Running" in lab.status() or lab.dots(full=True))
+    lab.until(lab.grown)
     lab.choose("Number type", "float32")
     lab.until(lambda: "Not run yet" in lab.status() and "float32" in lab.status())
-    lab.page.wait_for_timeout(500)
-    lab.until(lambda: "done 0 %" in lab.status() and lab.dots() == [])
+    told = lab.still(lambda: ("Not run yet" in lab.status(), "done 0 %" in lab.status(), lab.dots()), 3)
+    assert told == (True, True, [])
     lab.until(lambda: "recorded curves are of float64" in lab.says())
     lab.choose("Number type", "float64")
     lab.until(lambda: len(lab.dots()) == len(RECORDED))
@@ -265,7 +266,7 @@ def test_nothing_overflows_and_no_text_is_small(lab, size):
     lab.page.set_viewport_size({"width": size[0], "height": size[1]})
     for view in VIEWS:
         lab.turn(view)
-        lab.page.wait_for_timeout(300)
+        lab.shows(view)
         lab.fits_the_window()
         lab.until(lambda: lab.smallest()[0] > 13.5)  # 14, but heights are rounded
     lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})

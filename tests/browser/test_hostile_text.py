@@ -202,11 +202,13 @@ def test_names_of_ways_workloads_and_machines(new_page, tmp_path):
         shown.page = page
         shown.shows()
         lab.page.get_by_role("combobox", name="Workload", exact=True).click()
+        page.get_by_role("menuitem").first.wait_for()
         shown.shows()
         page.keyboard.press("Escape")
         for view in ("Parts of the time", "Roofline", "Programs", "Traps", "What held", "Lesson"):
             if page.get_by_role("button", name=view, exact=True).count():
                 lab.turn(view)
+                lab.shows(view)
                 page.wait_for_timeout(500)
                 assert page.evaluate(FOREIGN) == []
         new_page.close()
@@ -233,6 +235,8 @@ def test_markup_that_got_in_runs_nothing(lab, allowed_errors):
         }""",
         MARKUP + OTHERS,
     )
-    page.wait_for_timeout(1500)
+    loaded = "(place) => [...place.querySelectorAll('img')].every((image) => image.complete)"
+    lab.until(lambda: place.evaluate(loaded))  # or not: that is what runs a script of theirs
+    page.wait_for_timeout(500)
     assert page.evaluate("window.ran") is None
     place.evaluate("(place) => place.remove()")

@@ -192,8 +192,9 @@ def test_the_julia_set_follows_the_pointer(lab):
     lab.page.mouse.move(*lab.at(0.42, 0.6))
     lab.until(lambda: lab.page.evaluate(JULIA) != before)
     number = lab.state()["number"]
+    before = lab.page.evaluate(JULIA)
     lab.page.mouse.move(*lab.at(0.5, 0.7))
-    lab.page.wait_for_timeout(400)
+    lab.until(lambda: lab.page.evaluate(JULIA) != before)
     assert lab.state()["number"] == number  # the large picture is the same: it is not sent again
     for shown in (False, True, False):  # each is one frame, the lab rests after it
         lab.key("j")

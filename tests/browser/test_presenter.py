@@ -74,8 +74,10 @@ def test_a_frozen_picture_stands_still_while_the_lab_goes_on(stage):
     copies = stage.page.locator(".ice canvas")
     stage.until(lambda: copies.count() >= 4)
     first = copies.first.evaluate("(canvas) => canvas.toDataURL()")
+    shown = stage.field()["number"]
     stage.key("s")
-    stage.until(lambda: stage.step() == 1)
+    stage.until(lambda: stage.step() == 1 and stage.field()["number"] > shown)
+    stage.page.wait_for_timeout(300)  # for it to be painted
     assert copies.first.evaluate("(canvas) => canvas.toDataURL()") == first
     stage.key("z")
     stage.until(lambda: copies.count() == 0)

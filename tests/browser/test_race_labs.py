@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.browser.lab_page import OPENING, LabPage
+from tests.browser.test_cards import FOCUSED
 
 SLOW = 2 * OPENING  # s: every lane times several pictures, NumPy's too, on processors that others use
 
@@ -22,14 +23,6 @@ def lab(opened, lasting, allowed_errors):
     lasting.complain(allowed_errors)
 
 
-def show(lab, name):
-    """Show that lab and wait until it has computed something."""
-    page = lab.page
-    page.get_by_role("tab", name=name).click()
-    page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
-    lab.until(lambda: name in " ".join(page.locator(".plot-words").all_text_contents()), OPENING)
-
-
 def finished(lab):
     """Wait for the replay's end; return the lanes' names."""
     page = lab.page
@@ -42,7 +35,7 @@ def finished(lab):
 @pytest.mark.parametrize(("name", "unit", "what"), [("Mandelbrot", "row ", "picture"), ("L-curve", "step ", "curve")])
 def test_lanes_race_for_a_whole_result(lab, name, unit, what):
     page = lab.page
-    show(lab, name)
+    lab.show_lab(name)
     page.get_by_role("button", name=re.compile("^Race:")).click()
     names = finished(lab)
     assert {"NumPy", "Numba"} <= set(names)
@@ -55,12 +48,12 @@ def test_lanes_race_for_a_whole_result(lab, name, unit, what):
     assert page.locator(".race img").first.evaluate("image => image.naturalWidth") > 0
     page.keyboard.press("Escape")
     page.locator(".race article").first.wait_for(state="detached")
-    assert page.evaluate("document.activeElement.shadowRoot !== undefined")
+    lab.until(lambda: (page.evaluate(FOCUSED) or {"name": ""})["name"].startswith("Race:"))  # where it came from
 
 
 def test_the_lessons_scene_brings_the_recorded_gpu(lab):
     page = lab.page
-    show(lab, "Mandelbrot")
+    lab.show_lab("Mandelbrot")
     page.get_by_role("button", name=re.compile("^Race:")).click()
     page.get_by_role("button", name="the lesson's scene").click()
     page.locator(".race article.recorded").wait_for(timeout=1000 * SLOW)

@@ -16,15 +16,15 @@ def test_a_page_asks_its_own_server_alone_and_for_its_components_once(page: Page
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda socket: asked.append(socket.url))
-    LabPage(page, server)
+    lab = LabPage(page, server)
     modules = [url for url in asked if "panel-material-ui.bundle.js" in url]
     assert len(modules) == 1
     first = next(index for index, url in enumerate(asked) if url.startswith("blob:"))  # Panel's own, once it draws
     assert asked.index(modules[0]) < first
     assert not [url for url in asked if "bokeh-gl" in url]
     for tab in page.get_by_role("tab").all()[1:]:
-        tab.click()
-        page.wait_for_timeout(1500)
+        lab.show_lab(tab.inner_text())
+        page.wait_for_timeout(1000)  # for what it asks for then
     own = f"localhost:{server.port}"
     places = {(parts.scheme, parts.netloc) for parts in map(urlsplit, asked) if parts.scheme not in {"data", "blob"}}
     assert places == {("http", own), ("ws", own)}
@@ -41,10 +41,10 @@ def test_a_page_asks_for_the_fonts_of_its_letters_and_no_component_for_its_style
     """What comes later has the page drawn and laid out anew: there were 256 links, and eighteen parts of a font."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
-    LabPage(page, server)
+    lab = LabPage(page, server)
     for tab in page.get_by_role("tab").all()[1:]:
-        tab.click()
-        page.wait_for_timeout(1500)
+        lab.show_lab(tab.inner_text())
+        page.wait_for_timeout(1000)  # for what it asks for then
     assert page.evaluate(LINKED) == []
     sheets = [path for path in asked if path.endswith(".css")]
     assert len(sheets) == len(set(sheets)) < 5

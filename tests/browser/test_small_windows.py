@@ -7,7 +7,7 @@ import pytest
 from compute.export.link import NAME, packed
 from compute.export.scene import Scene
 from tests.browser.lab_page import OPENING
-from tests.browser.layout import comes, faults, plots
+from tests.browser.layout import comes, faults, faults_now, plots
 
 PHONE, TINY = (390, 844), (320, 240)
 ZOOMED = (853, 480)  # a projector of 1280 x 720 at 150 %
@@ -77,10 +77,12 @@ def test_a_phone_that_is_turned_shows_every_lab_in_whole(lasting, server, allowe
         page.get_by_role("tab", name=title).click()
         page.locator(f"[role=tab][aria-selected=true]:has-text('{title}')").wait_for()
         assert comes(page, lambda title=title: page.locator(".plot-words").filter(has_text=title).count() > 0)
-        if (high := page.evaluate(SAY, SLOWER)) > ONE_LINE:
-            wrong[title, "bar"] = high
         if found := faults(page):
             wrong[title] = found
+        if (high := page.evaluate(SAY, SLOWER)) > ONE_LINE:
+            wrong[title, "bar"] = high
+        if found := faults_now(page):
+            wrong[title, "slower"] = found
         page.evaluate("document.activeElement?.blur?.()")
         page.keyboard.press("p")
         page.get_by_role("toolbar").get_by_role("button", name="Freeze").wait_for()

@@ -10,6 +10,7 @@ import pytest
 from tests.browser.lab_page import FRAMES, PATIENCE, LabPage
 
 NAMES = ("field", "laplacian")
+THEME = "document.documentElement.dataset.theme"
 VIEW = "(name) => Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(`picture ${name}`))"
 # Every pixel of the canvas with picture and axes, but the first row and column: Bokeh clears half of them, so that they
 # grow more opaque with each painting.
@@ -110,10 +111,12 @@ def test_another_palette_colours_the_frame_that_is_there(lab):
 
 
 def test_another_scheme_or_type_is_shown_around_the_picture_too(lab):
+    theme = lab.page.evaluate(THEME)
     lab.page.get_by_label("Toggle theme").click()
+    lab.until(lambda: lab.page.evaluate(THEME) != theme)
     lab.key("p")
+    lab.page.get_by_role("toolbar").get_by_role("button", name="Freeze").wait_for()
     shown = lab.field()["number"]
-    lab.page.wait_for_timeout(1500)
     lab.until(lambda: lab.field()["number"] > shown + 2)
     lab.key(" ")  # presenter mode hides what says that it stands still
     lab.page.wait_for_timeout(1000)
