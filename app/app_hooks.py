@@ -45,7 +45,7 @@ def bound_what_strangers_may_do() -> None:
 
 def change_panel_and_bokeh() -> None:
     """Have them do otherwise what panel_workarounds, bokeh_messages and lean_bookkeeping say, and why."""
-    from app import bokeh_messages, lean_bookkeeping, panel_workarounds
+    from app import bokeh_messages, browser_changes, lean_bookkeeping, panel_workarounds
     from app.builder import builder
 
     panel_workarounds.begin_housekeeping()
@@ -54,6 +54,7 @@ def change_panel_and_bokeh() -> None:
     bokeh_messages.name_few_models()
     bokeh_messages.one_message_a_turn()
     bokeh_messages.remember_what_is_unsent()
+    browser_changes.read_no_files()
     bokeh_messages.pull_beside(builder())
     panel_workarounds.shorten_import_maps()
     panel_workarounds.share_stylesheets()
@@ -66,6 +67,7 @@ def change_panel_and_bokeh() -> None:
     panel_workarounds.hold_documents_for_events()
     panel_workarounds.keep_current_documents_apart()
     panel_workarounds.refuse_what_is_no_option()
+    panel_workarounds.refuse_what_is_too_long()
     lean_bookkeeping.install()
 
 

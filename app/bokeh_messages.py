@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from bokeh import protocol
-from bokeh.core.serialization import Deserializer, Serializer, UnknownReferenceError
+from bokeh.core.serialization import Serialized, Serializer, UnknownReferenceError
 from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent, ModelChangedEvent
 from bokeh.model import Model
@@ -29,7 +29,7 @@ from bokeh.server.views import ws
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
-from app.browser_changes import require_allowed
+from app.browser_changes import KnownModels, new_events, require_allowed
 
 log = logging.getLogger(__name__)
 
@@ -279,11 +279,12 @@ def remember_what_is_unsent() -> None:
     """
 
     def apply(document: Document, patch_json: Any, *, setter: Any = None) -> None:
-        """Take the place of Bokeh's apply_json_patch, which this is but for the unsent models."""
+        """Take the place of Bokeh's apply_json_patch, which this is but for the unsent models, and what is refused."""
         unsent = frozenset(document.models._new_models)  # noqa: SLF001 bokeh tells it nowhere else
-        deserializer = Deserializer(list(document.models), setter=setter)
+        deserializer = KnownModels(list(document.models), setter=setter)
+        told = patch_json if isinstance(patch_json, Serialized) else Serialized(patch_json)
         try:
-            events = deserializer.deserialize(patch_json)["events"]
+            events = deserializer.decode(new_events(document, told.content), told.buffers)
         except UnknownReferenceError as error:
             if not document.models.seen(error.id):
                 raise

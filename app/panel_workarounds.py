@@ -149,6 +149,7 @@ def shorten_import_maps() -> None:
     MaterialComponent._get_properties = properties  # noqa: SLF001 as above
 
 
+MOST_TEXT = 5000  # characters of a text field: Panel's max_length, which a message may set, too
 SHORT = 250  # characters of CSS that are not worth a model
 
 
@@ -390,6 +391,31 @@ def refuse_what_is_no_option() -> None:
     """
     for kind, key in (SingleSelectBase, str), (pmui.DiscreteSlider, int):
         _refuse_others(kind, key)
+
+
+def refuse_what_is_too_long() -> None:
+    """Have a field for text refuse a message of more than MOST_TEXT characters, with one line in the log.
+
+    The browser's own field takes no more. Panel reads a number by Python's own parser, on the loop: 4 MB took half a
+    minute, and gigabytes.
+    """
+    for kind in pmui.TextInput, pmui.LiteralInput:
+        _refuse_longer(kind)
+
+
+def _refuse_longer(kind: type[Any]) -> None:
+    given = kind._process_property_change  # noqa: SLF001 Panel has no other place for it
+
+    def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
+        """Panel's own, of what is not refused."""
+        long = [name for name in ("value", "value_input") if len(str(message.get(name, ""))) > MOST_TEXT]
+        if long:
+            log.warning("a %s was sent more than %d characters", type(widget).__name__, MOST_TEXT)
+            message = {name: its for name, its in message.items() if name not in long}
+        done: dict[str, Any] = given(widget, message)
+        return done
+
+    kind._process_property_change = change  # noqa: SLF001 as above
 
 
 def _refuse_others(kind: type[Any], key: type) -> None:

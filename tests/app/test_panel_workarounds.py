@@ -33,6 +33,7 @@ from panel.widgets.select import SingleSelectBase
 
 from app import panel_workarounds
 from app.labs.l_curve.linked_view import draw_linked
+from app.panel_workarounds import MOST_TEXT
 from app.widgets import Card
 
 PULLED = """
@@ -438,6 +439,26 @@ def test_what_is_no_option_is_refused_in_words(monkeypatch, caplog, widget, host
         assert not record.exc_info
     widget._process_events({"value": good})
     assert widget.value == becomes
+
+
+@pytest.mark.parametrize("kind", [pmui.TextInput, pmui.LiteralInput])
+def test_a_text_that_no_field_takes_is_refused_in_words(monkeypatch, caplog, kind) -> None:
+    """Python's parser was given whatever came, on the loop: 4 MB took half a minute and 1.8 GB."""
+    for one in (pmui.TextInput, pmui.LiteralInput):
+        monkeypatch.setattr(one, "_process_property_change", one._process_property_change)
+    panel_workarounds.refuse_what_is_too_long()
+    widget = kind(value="7" if kind is pmui.TextInput else 7)
+    before = widget.value
+    widget._process_events({"max_length": 10**9})
+    for name in ("value", "value_input"):
+        for long in ("8" * (MOST_TEXT + 1), ["8" * MOST_TEXT]):
+            caplog.clear()
+            widget._process_events({name: long})
+            assert widget.value == before
+            (record,) = [one for one in caplog.records if one.levelno >= logging.WARNING]
+            assert kind.__name__ in record.getMessage()
+    widget._process_events({"value": "8"})
+    assert str(widget.value) == "8"
 
 
 class Foreign(JSComponent):
