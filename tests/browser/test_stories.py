@@ -9,7 +9,7 @@ import pytest
 
 from compute.stories import own_folder, stories_in
 from tests.browser.lab_page import LabPage
-from tests.browser.layout import comes, faults, resize
+from tests.browser.layout import comes, faults, plots, resize
 
 STORIES = stories_in((own_folder(),)).stories
 AREAS = {
@@ -242,6 +242,7 @@ def test_a_phone_shows_a_story_with_the_picture_that_it_speaks_of(teller, size):
             begin(lab, story.title)
             for number, step in enumerate(story.steps[:2]):
                 shows(lab, step)
+                lab.still(lambda: plots(page), 0.6)  # the step's view may come after its text
                 if not comes(page, lambda: not wrong_beside_the_picture(page, size)):
                     wrong[story.title, number] = wrong_beside_the_picture(page, size)
                 if found := faults(page):
