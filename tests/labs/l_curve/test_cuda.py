@@ -431,6 +431,8 @@ def test_the_bytes_of_a_step_in_one_pass_have_the_matrix_once(on_cpu, density, o
     A = random_matrix(9, 1500, density, "float32")
     work = begun(gpu_cupy, FakeGpu(), A, vector(9), 2)
     run = SimpleNamespace(work=work, kernels=gpu_cupy, dtype=A.dtype)
+    run.share = Bidiagonalisation.share.fget(run)
+    assert run.share == (0.5 if once else 1.0)
     of_A, of_T = 6 * A.nnz + 8 * (9 + 1), 6 * A.nnz + 8 * (1500 + 1)
     read = of_A if once else of_A + of_T
     assert 2 * Bidiagonalisation.bytes_per_product.fget(run) == read + 2 * 4 * (9 + 1500)
