@@ -129,8 +129,10 @@ def test_a_key_and_the_cross_close_it(lab):
 
 
 def saved(lab, label):
+    button = lab.page.get_by_text(label, exact=True)
+    button.evaluate("(node) => node.scrollIntoView({ block: 'center' })")  # from below the status bar, if it is there
     with lab.page.expect_download() as download:
-        lab.page.get_by_text(label, exact=True).click()
+        button.click()
     return download.value.suggested_filename, download.value.path().read_text()
 
 
