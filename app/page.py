@@ -87,6 +87,7 @@ HIDDEN = {"display": "none !important"}
 OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture, which keeps its place
     # what they hold can be scrolled to above the line at the bottom, which lies over them
     "& > nav .MuiDrawer-paper": {"boxSizing": "border-box", "paddingBottom": "max(48px, 8px + var(--bar-high, 0px))"},
+    "& > nav .bk-panel-models-layout-Column": {"maxHeight": "none"},  # else what is higher lies over that padding
     IN_NARROW: {
         "& > header .MuiToolbar-root": {"paddingLeft": "14px", "paddingRight": "14px"},
         "& > header .MuiIconButton-edgeStart": {"marginRight": "4px"},
