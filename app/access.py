@@ -38,6 +38,7 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest
 from tornado.web import OutputTransform
 
 from app.message_bounds import bounded_zlib
+from app.server.page_ids import names_session
 from app.server_log import log_request
 from compute.serve_options import LOOPBACK
 from compute.settings import current
@@ -148,21 +149,22 @@ def refusal(request: HTTPServerRequest, allowed: Iterable[str], prefix: str = ""
     length = request.headers.get("Content-Length", "0")
     if "Transfer-Encoding" in request.headers or not re.fullmatch(r"[0-9]{1,9}", length) or int(length) > MOST_BODY:
         return 413, f"A request's body must have at most {MOST_BODY} bytes, and say how many."
-    if not all(map(_token_is_sound, _tokens(request))) or not all(len(name) <= MOST_ID for name in _ids(request)):
+    return _session_refusal(request)
+
+
+def _session_refusal(request: HTTPServerRequest) -> tuple[int, str] | None:
+    """Return (status, why) for a request that names a session, or brings a token that Bokeh cannot read."""
+    if names_session(request):
+        return 400, "The server chooses the id of each page. Open the address without bokeh-session-id and bokeh-token."
+    if not all(map(_token_is_sound, _tokens(request))):
         return 400, "This session token cannot be read. Load the page again."
     return None
 
 
 def _tokens(request: HTTPServerRequest) -> list[str]:
-    """Session tokens that a request brings: of a page, and of a WebSocket as its second protocol."""
+    """Return the session token of a WebSocket, its second protocol, as a list; an empty one without a token."""
     offered = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
-    given = [value.decode("latin-1") for value in request.arguments.get("bokeh-token", [])]
-    return [*given, *(one.strip() for one in offered[1:2])]
-
-
-def _ids(request: HTTPServerRequest) -> list[str]:
-    given = [value.decode("latin-1") for value in request.arguments.get("bokeh-session-id", [])]
-    return [*given, request.headers.get("Bokeh-Session-Id", "")]
+    return [one.strip() for one in offered[1:2]]
 
 
 def _token_is_sound(token: str) -> bool:

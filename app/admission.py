@@ -33,15 +33,13 @@ from bokeh.protocol.exceptions import ProtocolError
 from bokeh.server.connection import ServerConnection
 from bokeh.server.contexts import ApplicationContext
 from bokeh.server.session import ServerSession
-from bokeh.server.tornado import BokehTornado
-from bokeh.server.views import ws
 from bokeh.server.views.autoload_js_handler import AutoloadJsHandler
 from bokeh.server.views.doc_handler import DocHandler
-from bokeh.util.token import get_session_id
 from tornado.web import HTTPError, RequestHandler
 
 from app.markup import filled
 from app.panel_workarounds import session_ids
+from app.server.page_ids import GONE
 from compute import settings
 from compute.backends import preferred
 from compute.engine import EnginePool, Supervisor
@@ -123,9 +121,6 @@ def session_limiter() -> SessionLimiter:
 WAITING = 24  # pages that are built and whose browser has not yet said that it is ready
 PATIENCE = 60.0  # s in which it must: 4 MB of scripts take 32 at 1 Mbit/s, and a slow phone as long again to draw
 BUSY_AGAIN, FULL_AGAIN = 4, 10  # s after which a browser tries again by itself, at least, and less than twice that
-LASTING = 7 * 24 * 3600  # s in which a page's browser may connect again
-RETURNS = "fieldlab_again"  # in the address of a connection by which a browser comes back
-GONE = 4410  # the code that ends such a connection if its page is no longer there
 MARK = "fieldlab_admission"
 log = logging.getLogger(__name__)
 REFUSED: Counter[str] = Counter()  # pages that were not built, by "full" or "busy", since the start
@@ -248,7 +243,6 @@ def install(ready: ReadyPages | None = None) -> None:
     ApplicationContext.create_session_if_needed = create_if_admitted
     for handler in (DocHandler, AutoloadJsHandler):
         handler.write_error = _explained(handler.write_error)
-    let_browsers_return()
     setattr(ApplicationContext, MARK, True)
 
 
@@ -286,27 +280,6 @@ async def _discard(context: ApplicationContext, session: ServerSession) -> None:
     """End a session, unless a browser has come to it meanwhile."""
     # Bokeh does this every 17 s, and offers it nowhere else
     await context._discard_session(session, lambda one: not one.connection_count)  # noqa: SLF001
-
-
-def let_browsers_return() -> None:
-    """Let a page's browser connect again however old the page is, and tell it if the page is no longer there.
-
-    A page's token, without which nobody connects, was good for 5 minutes: of an older page each try to come back was
-    refused, for ever, although the page was there. What comes back to a page that is gone, static/bokeh_patches.js
-    loads anew.
-    """
-    opened = ws.WSHandler._async_open  # noqa: SLF001 who comes is known only there
-
-    async def open_if_there(handler: ws.WSHandler, token: str) -> None:
-        """Bokeh's _async_open, which would make an absent page anew, as it was in the beginning."""
-        known = session_ids(handler.application_context)
-        if RETURNS in handler.request.arguments and get_session_id(token) not in known:
-            handler.close(GONE, "this page is no longer there")
-        else:
-            await opened(handler, token)
-
-    ws.WSHandler._async_open = open_if_there  # noqa: SLF001
-    BokehTornado.session_token_expiration = property(lambda _server: LASTING)
 
 
 def _explained(write_error: Any) -> Any:

@@ -29,6 +29,7 @@ def bound_what_strangers_may_do() -> None:
     from app import access, admission, frame_channel, free_loop, message_bounds, operations, serve, server_log
     from app.audience import handlers
     from app.ready_page import ready_page
+    from app.server import page_ids
     from compute import scratch
 
     scratch.settle()
@@ -36,6 +37,7 @@ def bound_what_strangers_may_do() -> None:
     handlers.install()
     access.install()  # after them: who may not ask gets none of their answers
     admission.install(ready_page())
+    page_ids.install()
     message_bounds.install()
     frame_channel.install()
     server_log.install()
@@ -45,7 +47,7 @@ def bound_what_strangers_may_do() -> None:
 
 def change_panel_and_bokeh() -> None:
     """Have them do otherwise what panel_workarounds, bokeh_messages and lean_bookkeeping say, and why."""
-    from app import bokeh_messages, browser_changes, lean_bookkeeping, panel_workarounds
+    from app import bokeh_messages, lean_bookkeeping, panel_workarounds
     from app.builder import builder
 
     panel_workarounds.begin_housekeeping()
@@ -54,7 +56,6 @@ def change_panel_and_bokeh() -> None:
     bokeh_messages.name_few_models()
     bokeh_messages.one_message_a_turn()
     bokeh_messages.remember_what_is_unsent()
-    browser_changes.read_no_files()
     bokeh_messages.pull_beside(builder())
     panel_workarounds.shorten_import_maps()
     panel_workarounds.share_stylesheets()

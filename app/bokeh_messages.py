@@ -29,7 +29,7 @@ from bokeh.server.views import ws
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
-from app.browser_changes import KnownModels, new_events, require_allowed
+from app.server.browser_changes import KnownModels, allowed_events, require_plain
 
 log = logging.getLogger(__name__)
 
@@ -284,13 +284,13 @@ def remember_what_is_unsent() -> None:
         deserializer = KnownModels(list(document.models), setter=setter)
         told = patch_json if isinstance(patch_json, Serialized) else Serialized(patch_json)
         try:
-            events = deserializer.decode(new_events(document, told.content), told.buffers)
+            events = deserializer.decode(allowed_events(document, told.content["events"]), told.buffers)
         except UnknownReferenceError as error:
             if not document.models.seen(error.id):
                 raise
             log.debug("dropped a patch about a model that is gone: %s", error.id)
             return
-        require_allowed(document, events)
+        require_plain(document, events)
         for event in events:
             DocumentPatchedEvent.handle_event(document, event, setter)
         document.models.flush_synced(lambda model: model in unsent or not deserializer.has_ref(model))

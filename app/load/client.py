@@ -46,7 +46,7 @@ class Client:
         self.arrivals: list[float] = []
         self.answers: list[float] = []
         self.received = 0  # bytes
-        self._token = ""
+        self._token = self._cookies = ""
         self._socket: WebSocketClientConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._sent = 0  # messages, which have a number each
@@ -64,6 +64,7 @@ class Client:
         if found is None:
             raise ClientError(f"the page at {self.address} names no session")
         self._token = found[1].decode()
+        self._cookies = "; ".join(cookie.partition(";")[0] for cookie in answer.headers.get_list("Set-Cookie"))
         await self.connect()
         self._send("PULL-DOC-REQ", {})
         await self._wait(self._pulled, "its document")
@@ -76,7 +77,10 @@ class Client:
         self._ready.clear()
         protocols = ["bokeh", self._token]
         self._socket = await self._asked(websocket_connect(
-            HTTPRequest(address, connect_timeout=self._patience, request_timeout=self._patience),
+            HTTPRequest(
+                address, connect_timeout=self._patience, request_timeout=self._patience,
+                headers={"Cookie": self._cookies} if self._cookies else {},
+            ),
             subprotocols=protocols, max_message_size=LONGEST_MESSAGE,
         ))  # fmt: skip
         protocol: Any = self._socket.protocol

@@ -70,13 +70,17 @@
   // at the same moments. Here it goes on for as long as it takes, a try every 4 to 12 s, each by itself, and at once when
   // the network is there again. A page that is no longer there (app/admission.py), or whose connection is refused
   // by a server that answers otherwise, is loaded anew: its address holds its state.
-  const GONE = 4410, MOST = 3, HALL = 3000;    // MOST: tries after which a pause grows no longer; HALL: ms, who loads when
+  // GONE, NO_COOKIE: close codes of app/server/page_ids.py. MOST: attempts after which the pauses stay the same. HALL: ms
+  // over which the reloads of many browsers are spread.
+  const GONE = 4410, NO_COOKIE = 4411, MOST = 3, HALL = 3000;
+  const COOKIES = 'Fieldlab cannot connect this page with its server, because this browser stores no cookies for this address. Allow cookies, then reload the page.';
   const { _try_reconnect, _reconnect_delay, _on_close } = ClientConnection.prototype;
   const comesBack = (connection) => connection.session?.document.config.reconnect_session;
+  const returning = new WeakSet();             // connections that reconnect when the network is available again
   const loadAnew = () => setTimeout(() => location.reload(), HALL * Math.random());
   ClientConnection.prototype._try_reconnect = function (force) {
-    if (comesBack(this) && !this.args_string?.includes('fieldlab_again')) {
-      this.args_string = [this.args_string, 'fieldlab_again=1'].filter(Boolean).join('&');
+    if (comesBack(this) && !returning.has(this)) {
+      returning.add(this);
       addEventListener('online', () => this._try_reconnect(true));
     }
     _try_reconnect.call(this, force);
@@ -89,6 +93,13 @@
     if (event.code == GONE) {
       reject(new Error('this page is no longer there'));
       loadAnew();
+      return;
+    }
+    if (event.code == NO_COOKIE) {
+      reject(new Error(COOKIES));
+      const notice = Object.assign(document.createElement('p'), { role: 'alert', textContent: COOKIES });
+      notice.style.cssText = 'position: fixed; inset: 0 0 auto; z-index: 10000; margin: 0; padding: 16px 24px; font: 18px/1.5 Roboto, sans-serif; color: #fff; background: #b3261e;';
+      document.body.append(notice);
       return;
     }
     _on_close.call(this, event, reject);

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from app import admission
-from app.admission import BUSY_AGAIN, FULL_AGAIN, GONE, PATIENCE, WAITING, Admission, NotAdmitted, SessionLimiter
+from app.admission import BUSY_AGAIN, FULL_AGAIN, PATIENCE, WAITING, Admission, NotAdmitted, SessionLimiter
+from app.server.page_ids import GONE
 
 HALF = WAITING // 2
 
@@ -164,8 +165,11 @@ from bokeh.util.token import get_token_payload
 from panel.io.server import get_server
 from app import access, admission
 from app.load.client import TOKEN
-access.install(); admission.install()
+from app.server import page_ids
+from tornado.httpclient import HTTPRequest
+access.install(); admission.install(); page_ids.install()
 limiter = admission.session_limiter()
+cookies = {}  # of each page, by its token
 
 def page():
     made = object()
@@ -173,10 +177,13 @@ def page():
     pn.state.on_session_destroyed(lambda _context: limiter.remove(made))
     return "page"
 
-""" + SERVED + """        return answer, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
+""" + SERVED + """        token = TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
+        cookies[token] = answer.headers.get("Set-Cookie", "").partition(";")[0]
+        return answer, token
 
-    async def connected(token, query=""):
-        socket = await tornado.websocket.websocket_connect(f"ws://{address}/ws{query}", subprotocols=["bokeh", token])
+    async def connected(token):
+        request = HTTPRequest(f"ws://{address}/ws", headers={"Cookie": cookies[token]})
+        socket = await tornado.websocket.websocket_connect(request, subprotocols=["bokeh", token])
         said = await asyncio.wait_for(socket.read_message(), 240)
         return socket, said and json.loads(said)["msgtype"], socket.close_code
 
@@ -191,7 +198,7 @@ def page():
         await asyncio.sleep(0.05)
     newcomer = await opened()
     sockets.append((await connected(newcomer[1]))[0])
-    kept, gone = [await connected(tokens[number], "?x=1&fieldlab_again=1") for number in (0, 2)]
+    kept, gone = [await connected(tokens[number]) for number in (0, 2)]
     last = await opened()
     print(json.dumps({
         "lasts": get_token_payload(tokens[0])["session_expiry"] - time.time(), "refused": refused[0].code,

@@ -27,13 +27,14 @@ from tornado.web import RequestHandler
 from app.admission import session_limiter
 from app.builder import builder
 from app.lab_tab import LabTab
+from app.server.browser_changes import kind_of
 from app.widgets import ValueWidgets
 from compute.export.link import unpacked
 from compute.export.scene import Scene
 from compute.freed_memory import in_use
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PASSING = tuple(f"app/{one}.py" for one in ("bokeh_messages", "browser_changes", "message_bounds", "frame_channel"))
+PASSING = ("app/bokeh_messages.py", "app/server/browser_changes.py", "app/message_bounds.py", "app/frame_channel.py")
 RAISED: Counter[str] = Counter()  # exceptions that were logged, by what was said and where in our code
 
 
@@ -89,7 +90,7 @@ class Truth(RequestHandler):
     async def get(self) -> None:
         """Tell it; with ?collect=1 once all garbage is collected, with ?page=ID of that page alone.
 
-        With ?held=1 tell what this process holds instead.
+        With ?held=1 tell what this process holds instead, with ?models=ID the properties of all models of that page.
         """
         if self.get_argument("collect", ""):
             gc.collect()
@@ -98,6 +99,9 @@ class Truth(RequestHandler):
             self.finish(plain(held()))
             return
         await nothing_is_built()
+        if page := self.get_argument("models", ""):
+            self.finish(plain({"models": list(properties_of(page))}))
+            return
         wanted = self.get_argument("page", "")
         pages = {
             name: {"shown": page.current and page.current.session.lab.LAB, "labs": {
@@ -105,6 +109,14 @@ class Truth(RequestHandler):
             for page, name in session_limiter().pages.items() if wanted in {"", name}
         }  # fmt: skip
         self.finish(plain({"pages": pages, "raised": RAISED, "threads": threading.active_count()}))
+
+
+def properties_of(page: str) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield the id, the kind and the properties, as text, of each model of the page with that session id."""
+    (document,) = (one.document for one, name in session_limiter().pages.items() if name == page)
+    for model in document.models:
+        values = model.properties_with_values(include_undefined=True)
+        yield model.id, kind_of(model), {name: repr(value) for name, value in values.items()}
 
 
 def held() -> dict[str, Any]:

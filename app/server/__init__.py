@@ -1,0 +1,1 @@
+"""The server: access, admission, sessions and the bounds on incoming messages."""

@@ -1,0 +1,51 @@
+"""The properties that a browser may change, and the events that it may send, by name.
+
+The tables hold what the pages really send, recorded while all browser tests ran (tests/browser/recorded.py repeats
+that and prints every difference). A server under test fails at its end if it discarded anything else. Properties that
+run or show what they hold (code, esm, text, html, stylesheets, tags, args …) are never among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CHOICE = frozenset({"value", "active"})
+SLIDER = frozenset({"value", "value_throttled"})
+TEXT = frozenset({"value", "value_input"})
+SIZES = frozenset({"inner_width", "inner_height", "outer_width", "outer_height"})
+
+ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or of the component whose data it is -> properties
+    "Accordion": frozenset({"active"}),
+    "CheckButtonGroup": CHOICE,
+    "Dialog": frozenset({"open"}),
+    "DiscreteSlider": SLIDER,
+    "Figure": SIZES,
+    "FloatSlider": SLIDER,
+    "FoldHead": frozenset({"unfolded"}),
+    "IntSlider": SLIDER,
+    "LiteralInput": TEXT,
+    "Page": frozenset({"dark_theme"}),
+    "RadioButtonGroup": CHOICE,
+    "Range1d": frozenset({"start", "end"}),
+    "Select": frozenset({"value"}),
+    "Span": frozenset({"location"}),
+    "Switch": frozenset({"value"}),
+    "TabMenu": frozenset({"active"}),
+    "TextInput": TEXT,
+    "app.stream.Acknowledgement": frozenset({"value", "transport"}),
+    "panel.models.browser.BrowserInfo": frozenset({"dark_mode", "device_pixel_ratio"}),
+}
+
+EVENTS = frozenset({"data_event", "document_ready", "dom_event", "pan", "panend", "panstart", "rangesupdate", "tap"})
+
+# Changes that the libraries of a page send as well and that the server has no use for; discarded without a log line.
+UNUSED: Mapping[str, frozenset[str]] = {
+    "Figure": frozenset({"background_fill_color", "border_fill_color", "outline_line_color", "outline_line_alpha"}),
+    "Select": frozenset({"dropdown_open"}),
+    "Toolbar": frozenset({"stylesheets"}),
+    "panel.models.browser.BrowserInfo": frozenset({"language", "timezone", "timezone_offset", "webdriver", "webgl"}),
+    "panel.models.esm.ReactComponent": frozenset({"tags"}),
+    "panel.models.layout.Column": frozenset({"scroll_position"}),
+    "panel.models.location.Location": frozenset({"href", "port"}),
+}
+UNUSED_OF_COMPONENTS = frozenset({"dark_theme"})
