@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent.parent
 PRIORITY = Path(__file__).with_name("priority")  # holds a sitecustomize.py
 START = 240.0  # s until the port must answer: imports take a few, on a machine that does nothing else
 STOP = 60.0  # s from SIGTERM until the last process must be gone: two, on a machine that does nothing else
+DISCARDED = "that is not on the allow-list"  # in the log of a server that ignored a change of a page
 SUM = 0.035  # s that such a machine needs for the sum in `slack`
 # On Linux the server gets SIGTERM when the test run dies, however it dies: PR_SET_PDEATHSIG is 1 and survives exec.
 BOUND = """
@@ -153,6 +154,8 @@ def serve(
         running.remove(server)
         left = stop(server)
     assert not left, f"processes that outlived the server: {left}\n{server.text()[-2000:]}"
+    discarded = [line for line in server.text().splitlines() if DISCARDED in line]
+    assert not discarded, f"pages sent what is not on the allow-list of app/server/allowed_changes.py: {discarded}"
 
 
 def wait_until_ready(server: Server) -> None:
