@@ -12,10 +12,12 @@ from collections.abc import Mapping
 CHOICE = frozenset({"value", "active"})
 SLIDER = frozenset({"value", "value_throttled"})
 TEXT = frozenset({"value", "value_input"})
+LOCATION = frozenset({"hash", "hash_", "hostname", "href", "pathname", "port", "protocol", "search"})
 SIZES = frozenset({"inner_width", "inner_height", "outer_width", "outer_height"})
 
 ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or of the component whose data it is -> properties
     "Accordion": frozenset({"active"}),
+    "Alert": frozenset({"closed"}),
     "CheckButtonGroup": CHOICE,
     "Dialog": frozenset({"open"}),
     "DiscreteSlider": SLIDER,
@@ -28,6 +30,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or of the compone
     "RadioButtonGroup": CHOICE,
     "Range1d": frozenset({"start", "end"}),
     "Select": frozenset({"value"}),
+    "Selection": frozenset({"indices"}),
     "Span": frozenset({"location"}),
     "Switch": frozenset({"value"}),
     "TabMenu": frozenset({"active"}),
@@ -37,16 +40,20 @@ ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or of the compone
     "panel.models.browser.BrowserInfo": frozenset({"dark_mode", "device_pixel_ratio"}),
 }
 
-EVENTS = frozenset({"data_event", "document_ready", "dom_event", "pan", "panend", "panstart", "rangesupdate", "tap"})
+EVENTS = frozenset({
+    "client_reconnected", "connection_lost", "data_event", "document_ready", "dom_event", "pan", "panend", "panstart",
+    "rangesupdate", "tap",
+})  # fmt: skip
 
 # Changes that the libraries of a page send as well and that the server has no use for; discarded without a log line.
 UNUSED: Mapping[str, frozenset[str]] = {
     "Figure": frozenset({"background_fill_color", "border_fill_color", "outline_line_color", "outline_line_alpha"}),
     "Select": frozenset({"dropdown_open"}),
+    "Selection": frozenset({"multiline_indices"}),
     "Toolbar": frozenset({"stylesheets"}),
     "panel.models.browser.BrowserInfo": frozenset({"language", "timezone", "timezone_offset", "webdriver", "webgl"}),
     "panel.models.esm.ReactComponent": frozenset({"tags"}),
     "panel.models.layout.Column": frozenset({"scroll_position"}),
-    "panel.models.location.Location": frozenset({"href", "port"}),
+    "panel.models.location.Location": LOCATION,
 }
 UNUSED_OF_COMPONENTS = frozenset({"dark_theme"})

@@ -8,7 +8,7 @@ unknown id is closed with GONE, so that its page reloads.
 The GET of a page sets a cookie with a random key unless the request brings one, and the page is bound to that key; the
 WebSocket must bring the same cookie. The cookie is SameSite=Strict: a request that a link of another site causes does
 not carry it. As the browser may then hold a key that the server cannot see, a new key gets a cookie of its own instead
-of replacing the old one, and cookies whose key no page uses are deleted when the browser next shows them.
+of replacing the old one, and cookies whose key no page uses are deleted with the next answer.
 
 A browser stores no such cookie for a page in a frame of another site. With the setting `embed`, a page that no browser
 with a cookie has joined may be joined without one.
@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,6 +30,7 @@ from bokeh.server.views import ws
 from bokeh.util.token import get_session_id
 from panel.io.server import DocHandler
 from tornado.httputil import HTTPServerRequest
+from tornado.web import RequestHandler
 
 from compute.settings import current
 
@@ -111,14 +112,24 @@ def install() -> None:
     """Bind the pages of this process to their browsers. Calling it twice has no further effect."""
     if getattr(DocHandler, MARK, False):
         return
-    owners, get_session, opened = PageOwners(), DocHandler.get_session, ws.WSHandler._async_open  # noqa: SLF001
+    owners, get_session = PageOwners(), DocHandler.get_session
+    prepare, opened = ws.WSHandler.prepare, ws.WSHandler._async_open  # noqa: SLF001 see below
 
     async def get_bound_session(handler: DocHandler) -> ServerSession:
         """Return the session of a GET, bound to its browser."""
         session: ServerSession = await get_session(handler)
         keys = keys_of(handler.request)
-        set_cookies(handler, keys, owners.bind(session, keys.values()), owners.keys())
+        own = owners.bind(session, keys.values())
+        if own not in keys.values():
+            name = f"{cookie_start(handler.request)}{secrets.token_hex(4)}"
+            handler.set_cookie(name, own, expires_days=None, **cookie_options(handler))
+        delete_unused(handler, keys, owners.keys())
         return session
+
+    async def prepare_websocket(handler: ws.WSHandler) -> None:
+        """Delete unused cookies with the answer to a WebSocket, too: a reload may repeat the request of a link."""
+        await prepare(handler)
+        delete_unused(handler, keys_of(handler.request), owners.keys())
 
     async def open_if_owned(handler: ws.WSHandler, token: str) -> None:
         """Open a WebSocket if its page exists and belongs to its browser; else close it."""
@@ -132,20 +143,20 @@ def install() -> None:
         else:
             await opened(handler, token)
 
-    DocHandler.get_session = get_bound_session
+    DocHandler.get_session, ws.WSHandler.prepare = get_bound_session, prepare_websocket
     ws.WSHandler._async_open = open_if_owned  # noqa: SLF001 the token is only passed on here
     BokehTornado.session_token_expiration = property(lambda _server: LASTING)
     setattr(DocHandler, MARK, True)
 
 
-def set_cookies(handler: DocHandler, keys: Mapping[str, str], own: str, used: set[str]) -> None:
-    """Set the cookie with the key `own` unless `keys` has it, and delete the cookies of keys that no page uses."""
-    path = handler.application.prefix or "/"
-    options: dict[str, Any] = {"path": path, "httponly": True, "samesite": "Strict"}
-    if handler.request.protocol == "https":
-        options["secure"] = True
-    if own not in keys.values():
-        handler.set_cookie(f"{cookie_start(handler.request)}{secrets.token_hex(4)}", own, expires_days=None, **options)
+def cookie_options(handler: RequestHandler) -> dict[str, Any]:
+    """Return the attributes of the cookies of a server, behind TLS with Secure."""
+    options: dict[str, Any] = {"path": handler.application.prefix or "/", "httponly": True, "samesite": "Strict"}
+    return options | ({"secure": True} if handler.request.protocol == "https" else {})
+
+
+def delete_unused(handler: RequestHandler, keys: Mapping[str, str], used: Collection[str]) -> None:
+    """Delete the cookies of a request whose key no page uses. keys: of the request, by the names of their cookies."""
     for name, key in keys.items():
         if key not in used:
-            handler.clear_cookie(name, **options)
+            handler.clear_cookie(name, **cookie_options(handler))

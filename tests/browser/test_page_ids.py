@@ -1,0 +1,152 @@
+"""A page belongs to the browser that requested it: links, other sites and other browsers cannot join it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.browser.lab_page import LabPage
+from tests.browser.serving import Server
+from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
+
+# Opens a WebSocket of the page with that token; returns the code with which the server closes it.
+JOIN = """([address, token]) => new Promise((done) => {
+  const socket = new WebSocket(address, ["bokeh", token]);
+  socket.addEventListener("message", () => done("joined"));
+  socket.addEventListener("close", ({code}) => done(code));
+})"""
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser with cookies of its own."""
+    context = browser.new_context(device_scale_factor=1)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def other_site(server: Server) -> Iterator[str]:
+    """The address of another site, with a link to the app."""
+
+    class Link(BaseHTTPRequestHandler):
+        """Answers every GET with the link."""
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(f'<link rel="icon" href="data:,"><a href="{server.url}">Fieldlab</a>'.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Link) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{site.server_port}/"
+        site.shutdown()
+
+
+def token(page: Page) -> str:
+    """Return the token in the source of a page."""
+    found = re.search(r'"token":"([^"]+)"', page.content())
+    assert found
+    return found[1]
+
+
+def socket_of(server: Server) -> str:
+    """Return the address of the app's WebSocket."""
+    return f"ws://localhost:{server.port}/app/ws"
+
+
+@pytest.mark.parametrize("query", ["bokeh-session-id=evil1", "bokeh-token=evil1", "bokeh%2Dsession-id=evil1"])
+def test_a_link_cannot_name_a_page(page, server, allowed_errors, query):
+    allowed_errors += ["status of 400"]
+    answer = page.goto(f"{server.url}?{query}")
+    assert answer.status == 400
+    assert "The server chooses the id of each page" in page.inner_text("body")
+
+
+def test_another_browser_and_another_site_cannot_join_a_page(new_page, server, browser, other_site):
+    lab = LabPage(new_page(), server)
+    stolen = token(lab.page)
+    stranger = browser.new_context()
+    try:
+        page = stranger.new_page()
+        page.goto(f"http://localhost:{server.port}/app/static/js/bokeh.min.js")  # same origin, without a cookie
+        assert page.evaluate(JOIN, [socket_of(server), stolen]) in (1006, 4411)
+        own = stranger.new_page()
+        own.goto(server.url)
+        assert own.evaluate(JOIN, [socket_of(server), stolen]) == 4410
+    finally:
+        stranger.close()
+    evil = new_page()
+    new_page.errors.texts.clear()
+    evil.goto(other_site)
+    assert evil.evaluate(JOIN, [socket_of(server), stolen]) == 1006  # refused by its Origin
+    new_page.errors.texts.clear()  # Chromium logs that
+    before = lab.step()
+    lab.until(lambda: lab.step() > before)  # the page itself is still connected
+
+
+def test_a_page_reconnects_after_a_link_of_another_site_was_opened(new_page, server, other_site, allowed_errors):
+    """The browser hides the cookie from a request that another site causes, so it gets a second one."""
+    allowed_errors += ["WebSocket is already in CLOSING", "Still in CONNECTING state", "not connected so cannot send"]
+    first = new_page()
+    first.add_init_script(SOCKETS)
+    lab = LabPage(first, server)
+    first.evaluate("() => { window.not_reloaded = true; }")
+    second = new_page()
+    second.goto(other_site)
+    second.get_by_role("link", name="Fieldlab").click()
+    second.wait_for_url(server.url)
+    second.locator("canvas").first.wait_for()
+    second.bring_to_front()
+    first.bring_to_front()
+    first.evaluate(BREAK)
+    lab.until(lambda: first.evaluate("window.sockets.length") > 1 and first.evaluate(OPEN) == 1)
+    before = lab.step()
+    lab.until(lambda: lab.step() > before)
+    assert first.evaluate("window.not_reloaded") is True
+    names = [one["name"] for one in first.context.cookies() if one["name"].startswith("fieldlab_browser")]
+    assert len(names) == 2
+    for _ in range(3):  # Chromium repeats a request of another site with each reload
+        second.reload()
+        second.locator("canvas").first.wait_for()
+
+    def only_used() -> bool:
+        """Reconnect, which brings all cookies; closed pages are kept for half a minute."""
+        count = first.evaluate("window.sockets.length")
+        first.evaluate(BREAK)
+        lab.until(lambda: first.evaluate("window.sockets.length") > count and first.evaluate(OPEN) == 1)
+        first.wait_for_timeout(2000)
+        return len(first.context.cookies()) <= 2
+
+    lab.until(only_used)
+    assert first.evaluate("window.not_reloaded") is True
+
+
+def test_a_browser_that_loses_its_cookies_is_told(new_page, server, allowed_errors):
+    allowed_errors += ["WebSocket is already in CLOSING", "Still in CONNECTING state", "not connected so cannot send",
+                       "stores no cookies"]  # fmt: skip
+    page = new_page()
+    page.add_init_script(SOCKETS)
+    lab = LabPage(page, server)
+    cookies = page.context.cookies()
+    assert [(one["httpOnly"], one["sameSite"], one["secure"], one["path"]) for one in cookies] == [
+        (True, "Strict", False, "/")
+    ]
+    assert page.evaluate("document.cookie") == ""
+    page.context.clear_cookies()
+    page.evaluate(BREAK)
+    notice = page.get_by_role("alert").filter(has_text="Allow cookies, then reload the page.")
+    notice.wait_for()
+    page.wait_for_timeout(4000)  # longer than the pause before a reload
+    assert notice.is_visible()
+    page.reload()
+    lab.until(lambda: page.locator("canvas").count() > 0)
