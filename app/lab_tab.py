@@ -24,6 +24,7 @@ from app.readout import Readout
 from app.session import Session
 from app.stream import Delivered, ignore
 from app.theme import html_pane
+from app.upstream.plot_pane import PlotPane
 from compute.frames import Frame
 from compute.lab import Lab
 
@@ -113,7 +114,7 @@ class LabTab:
         self.status = StatusBar(session, parts.facts)
         self.readout: ReadoutPanel = parts.readout(session, self.lab_view) if parts.readout else Readout(session)
         panels = self.lab_view.panel, self.readout.panel
-        plots = [pane.object for panel in panels for pane in panel.select(pn.pane.Bokeh)]
+        plots = [pane.object for panel in panels for pane in panel.select(PlotPane)]
         lighten(plots)
         name_plots(plots)
         self.words = PlotWords(session)

@@ -35,6 +35,7 @@ from app.first_sentence import Fastest, sentence
 from app.lean_plots import rewrite
 from app.stream import ignore
 from app.theme import ASSETS, LIGHT, colours, html_pane, keep_type, stylesheet
+from app.upstream.plot_pane import PlotPane
 from compute.backends import backend
 from compute.measure.comparison import Comparison
 from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
@@ -79,7 +80,7 @@ class Readout:
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         self._live = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
-        plot = pn.pane.Bokeh(self.history.figure, sizing_mode="stretch_width", margin=0)
+        plot = PlotPane(self.history.figure, sizing_mode="stretch_width", margin=0)
         self.live = Fold("The live picture", self._live, plot, unfolded=self._comparison is None)
         self.live.on_unfold = lambda: session.later(self._refresh)
         self.shown = Shown(name, {}, "")  # what the text says now, for those who save it

@@ -22,6 +22,7 @@ from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.labs.crossover.time_parts import STYLE, SizeChoice
 from app.stream import FirstDraw
 from app.theme import FAMILY, colours, stylesheet, type_size
+from app.upstream.plot_pane import PlotPane
 from compute.labs.crossover import picture
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.labs.crossover.roofline import Roof
@@ -189,7 +190,7 @@ class RooflineView:
         self._first_draw = FirstDraw()
         self._text = pn.pane.HTML("", stylesheets=[stylesheet(), STYLE], margin=0, sizing_mode="stretch_width")
         self._table = pn.Column(self._text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
-        self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
+        self._pane = PlotPane(self.plot.figure, margin=0)
         self.panel = pn.Column(self.size.panel, self._pane, self._table, margin=0, sizing_mode="stretch_width")
         self._first_draw.wait(self.plot.figure, self._fill)
         self._room = (600, 600)

@@ -22,6 +22,7 @@ from app.labs.crossover.time_parts import TimePartsView
 from app.labs.crossover.time_plot import TimePlot
 from app.session import Session
 from app.theme import GRID, stylesheet
+from app.upstream.plot_pane import PlotPane
 from compute.frames import Frame
 from compute.labs.crossover import picture
 from compute.labs.crossover.claims import conclusions
@@ -112,7 +113,7 @@ class CrossoverView(LabView):
             stylesheets=[FILLS],
         )  # fmt: skip
         self.chooser.param.watch(lambda event: self.show_view(event.new), "value")
-        self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
+        self._pane = PlotPane(self.plot.figure, margin=0)
         panels = [view.panel for view in self.views.values() if view.panel is not None]
         for panel in panels:
             panel.visible = False

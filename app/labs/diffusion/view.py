@@ -16,6 +16,7 @@ from app.lab_view import LabView, Size
 from app.plots import RasterPlots, around
 from app.session import Session
 from app.theme import GRID, heading, html_pane, set_type
+from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.frames import Frame
 
@@ -70,7 +71,7 @@ class DiffusionView(LabView):
         self._view_timer: Any = None
         self._ticked: Frame | None = None  # the frame that the curves show
         self._shown: Sequence[str] = tuple(TITLES)
-        self._panes = {name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
+        self._panes = {name: PlotPane(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
         self._columns = {
             name: pn.Column(
                 self._heading(name), pane, margin=(GRID, 0, 0, 0), sizing_mode="fixed", width=320, height=320
@@ -264,6 +265,6 @@ class DiffusionView(LabView):
             series.append(sample)
 
 
-def _fixed(plot: Any) -> pn.pane.Bokeh:
+def _fixed(plot: Any) -> PlotPane:
     plot.sizing_mode = "fixed"
-    return pn.pane.Bokeh(plot, margin=0, sizing_mode="fixed")
+    return PlotPane(plot, margin=0, sizing_mode="fixed")

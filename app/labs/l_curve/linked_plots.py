@@ -36,6 +36,7 @@ from app.markup import filled, plain
 from app.plots import ImagePlot, levels_mapper
 from app.stream import FirstDraw
 from app.theme import GRID, SHORT_NUMBER, heading, keep_type, set_type
+from app.upstream.plot_pane import PlotPane
 from compute.frames import NOT_FINITE, TOP_LEVEL, Curve, Frame, Raster
 
 COLOURS = "Viridis"
@@ -252,7 +253,7 @@ class LinkedPlots:
         self.chooser.param.watch(lambda event: self._chosen(list(event.new)), "value")
 
     def _add(self, name: str, title: str, figure: Any) -> None:
-        pane = pn.pane.Bokeh(figure, margin=0)
+        pane = PlotPane(figure, margin=0)
         self._captions[name] = heading(title)
         self._columns[name] = pn.Column(
             self._captions[name], pane, margin=0, sizing_mode="fixed", width=NARROWEST[False], height=240

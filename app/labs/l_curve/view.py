@@ -23,6 +23,7 @@ from app.labs.l_curve.rule_markers import RuleList
 from app.markup import filled
 from app.session import Session
 from app.theme import GRID, html_pane
+from app.upstream.plot_pane import PlotPane
 from compute.frames import Frame
 from compute.labs.l_curve.rules import RULES
 
@@ -67,7 +68,7 @@ class LCurveView(LabView):
     def _build(self) -> None:
         self._areas = AREAS
         self.title = html_pane("", TITLE, styles={"grid-area": "title"}, sizing_mode="fixed")
-        self._pane = pn.pane.Bokeh(self.plot.figure, margin=0, styles={"grid-area": "curve"})
+        self._pane = PlotPane(self.plot.figure, margin=0, styles={"grid-area": "curve"})
         self.veil = html_pane("", VEIL, visible=False, styles=OVER, sizing_mode=None)
         chooser, row = self.linked_plots.chooser, self.linked_plots.row
         chooser.styles, row.styles = {"grid-area": "chooser"}, {"grid-area": "row"}

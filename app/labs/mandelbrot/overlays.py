@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import isfinite
 
 import numpy as np
-import panel as pn
 from bokeh.models import ColumnDataSource, LinearColorMapper, Range1d, Title
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from app.labs.mandelbrot.pan_zoom_view import Anchor
 from app.theme import FAMILY, LIGHT, colours, type_size
+from app.upstream.plot_pane import PlotPane
 from compute.frames import NOT_FINITE, Curve, Frame, Raster
 
 SIZES = (11.0, 9.0, 8.0, 7.0)  # px of the first points; z_0 = 0 leads
@@ -117,7 +117,7 @@ class JuliaPlot:
         self.figure.add_layout(self.title, "below")
         self.orbit = OrbitOverlay(self.figure, "julia orbit")
         styles = {"position": "absolute", "top": "16px", "right": "24px", "z-index": "3"}
-        self.pane = pn.pane.Bokeh(self.figure, margin=0, styles=styles)
+        self.pane = PlotPane(self.figure, margin=0, styles=styles)
         self._height, self._presenter = 0, False
         self.resize(0)
         self._raster: Raster | None = None

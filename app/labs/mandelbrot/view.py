@@ -18,6 +18,7 @@ from app.labs.mandelbrot.places import PlaceText
 from app.plots import around
 from app.session import Session
 from app.theme import GRID, html_pane, letter, set_type
+from app.upstream.plot_pane import PlotPane
 from compute.frames import Frame
 from compute.measure.rates import spaced
 
@@ -84,9 +85,9 @@ class MandelbrotView(LabView):
         label_axes(plot.figure, source, self.picture.x_range, self.picture.y_range)
         plot.name_axes("Re c", "Im c")
         self.bar = plot.add_bar(self.colours.mapper, FixedTicker(ticks=[]), title=BAR_TITLES["histogram"])
-        self._below = pn.pane.Bokeh(self.histogram.figure, margin=0, sizing_mode="stretch_width")
+        self._below = PlotPane(self.histogram.figure, margin=0, sizing_mode="stretch_width")
         self.picture.resize(*self._size())
-        self._pane = pn.pane.Bokeh(plot.figure, margin=0)
+        self._pane = PlotPane(plot.figure, margin=0)
         self.hint = html_pane("", HINT, visible=False, styles=HINT_PLACE, sizing_mode=None)
         style: dict[str, Any] = {"margin": (GRID, 0, 0, 0), "align": "center", "styles": {"position": "relative"}}
         picture = pn.Column(self._pane, self.inset.pane, self.hint, **style)

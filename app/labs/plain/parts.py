@@ -22,6 +22,7 @@ from app.notices import Notices
 from app.plots import RasterPlots, around
 from app.session import Session
 from app.theme import GRID, heading, set_type
+from app.upstream.plot_pane import PlotPane
 from app.widgets import FULL, Widget
 from compute.frames import Frame
 
@@ -47,7 +48,7 @@ class PlainView(LabView):
         self.panel = pn.Column(margin=0, sizing_mode="stretch_both")
         self.pictures: RasterPlots | None = None
         self.curves: dict[str, CurvePlot] = {}
-        self._panes: list[pn.pane.Bokeh] = []
+        self._panes: list[PlotPane] = []
         self._built = False
         self._extent = (0.0, 0.0, 1.0, 1.0)  # of the rasters, in the lab's cells
         session.on_frame = self._show
@@ -91,10 +92,10 @@ class PlainView(LabView):
         pictures.y_range.update(start=y0, end=y1)
 
     def _lay_out(self) -> None:
-        self._panes = [pn.pane.Bokeh(plot.figure, margin=0) for plot in self._plots.values()]
+        self._panes = [PlotPane(plot.figure, margin=0) for plot in self._plots.values()]
         titled = zip(self._plots, self._panes, strict=True)
         row = [pn.Column(heading(name.capitalize()), pane, margin=(GRID, 0, 0, 0)) for name, pane in titled]
-        below = [pn.pane.Bokeh(c.figure, margin=0, sizing_mode="stretch_width") for c in self.curves.values()]
+        below = [PlotPane(c.figure, margin=0, sizing_mode="stretch_width") for c in self.curves.values()]
         self.panel.objects = [pn.Row(*row, margin=0), pn.Row(*below, margin=0, sizing_mode="stretch_width")]
 
     def arrange(self) -> None:

@@ -1,0 +1,42 @@
+"""A plot answers the pointer after its pane was removed from a page and added again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+import pytest
+from bokeh.document import Document
+from bokeh.events import Tap
+from bokeh.plotting import figure
+
+from app.upstream.plot_pane import PlotPane
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_callbacks_survive_a_change_of_tab(times):
+    plot, heard, document = figure(x_range=(0, 1)), [], Document()
+    plot.on_event(Tap, lambda event: heard.append(event.x))
+    plot.on_change("tags", lambda attr, old, new: heard.append(new))
+    pane = PlotPane(plot)
+    column = pn.Column(pane, pn.pane.Str("other"))
+    root: Any = column.server_doc(document).roots[0]
+    for _ in range(times):
+        column.objects = [pn.pane.Str("another")]
+        assert plot.document is None
+        column.objects = [pane]
+    assert plot.document is document
+    document.callbacks.trigger_event(Tap(plot, x=0.25))
+    plot.tags = ["changed"]
+    assert heard == [0.25, ["changed"]]
+    assert root.children[0] is plot
+
+
+def test_panel_still_empties_the_callbacks_of_its_own_pane():
+    """The reason for PlotPane; once this fails, pn.pane.Bokeh can be used again."""
+    plot, column = figure(), pn.Column()
+    plot.on_event(Tap, print)
+    column.append(pn.pane.Bokeh(plot))
+    column.server_doc(Document())
+    column.clear()
+    assert not plot._event_callbacks
