@@ -157,13 +157,17 @@ export function render({ model }) {
   const freeze = () => {
     ice.replaceChildren();
     if (!model.frozen) return;
-    const within = ice.getBoundingClientRect();
+    const within = ice.getBoundingClientRect(), opaque = new Set();
     for (const canvas of canvases()) {
       const box = canvas.getBoundingClientRect();
       if (canvas === paper || !box.width || !canvas.width || !canvas.height) continue;
       if (box.right < within.left || box.left > within.right || box.top > within.bottom) continue;
       const copy = make('canvas', { width: canvas.width, height: canvas.height });
       copy.getContext('2d').drawImage(canvas, 0, 0);
+      // A plot has several canvases, one over the other: the lowest hides the live plot, the others are transparent.
+      const place = [box.left, box.top, box.width, box.height].join();
+      copy.classList.toggle('opaque', !opaque.has(place));
+      opaque.add(place);
       Object.assign(copy.style, { left: `${box.left - within.left}px`, top: `${box.top - within.top}px`,
                                   width: `${box.width}px`, height: `${box.height}px` });
       ice.append(copy);

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import re
 import time
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tests.browser.lab_page import LabPage
 from tests.browser.layout import plots
@@ -66,6 +69,24 @@ def test_the_curves_and_the_headline_stay(stage):
     stage.until(lambda: len(plots(stage.page)) == 4)
     headline = stage.page.locator(".bar .headline")
     stage.until(lambda: any(word in headline.inner_text() for word in ("NumPy", "Measuring")))
+
+
+def seen(stage: LabPage) -> np.ndarray:
+    """Return the pixels of the first plot as the screen shows them, not those of its canvases."""
+    clip = stage.page.locator(".bk-Figure").first.bounding_box()
+    return np.asarray(Image.open(io.BytesIO(stage.page.screenshot(clip=clip))).convert("RGB"), float)
+
+
+def test_a_frozen_picture_looks_as_it_did(stage):
+    """The copy of a plot's transparent upper canvas had an opaque ground: all was white."""
+    before = stage.still(lambda: seen(stage).tobytes(), 1.0)
+    stage.key("z")
+    stage.until(lambda: pressed(stage, "Freeze") and stage.page.locator(".ice canvas").count() >= 4)
+    frozen = np.frombuffer(before, float).reshape(seen(stage).shape)
+    stage.until(lambda: np.abs(seen(stage) - frozen).mean() < 1.0)
+    assert frozen.std() > 10  # there is a picture
+    stage.key("z")
+    stage.until(lambda: not pressed(stage, "Freeze"))
 
 
 def test_a_frozen_picture_stands_still_while_the_lab_goes_on(stage):
