@@ -59,7 +59,9 @@ class Browser(JSComponent):
           tabbed && within(event, 'combobox', 'tab', 'tablist'));
       };
       const named = (event) => {
-        const plain = event.key.toLowerCase();
+        // On a layout of another alphabet, Cyrillic or Greek, a letter stands for the one at the same place in Latin.
+        const latin = event.key.length == 1 && event.key > '~' && event.code.match(/^Key([A-Z])$/)?.[1];
+        const plain = (latin || event.key).toLowerCase();
         if (event.ctrlKey || event.metaKey) {
           if (event.altKey || !['y', 'z'].includes(plain)) return '';
           return plain == 'y' || event.shiftKey ? 'ctrl+shift+z' : 'ctrl+z';

@@ -73,8 +73,7 @@ def table_html(table: NumberTable) -> str:
     head = "".join(filled("<th scope='col'>{it}</th>", it=column) for column in table.columns)
     first, cell = "<th scope='row'>{it}</th>", "<td>{it}</td>"
     rows = "".join(
-        f"<tr>{filled(first, it=row[0])}{''.join(filled(cell, it=it) for it in row[1:])}</tr>"
-        for row in table.rows
+        f"<tr>{filled(first, it=row[0])}{''.join(filled(cell, it=it) for it in row[1:])}</tr>" for row in table.rows
     )
     caption = filled("<caption><b>{title}</b> {note}</caption>", title=table.title, note=table.note)
     return f"<table class='numbers'>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from bokeh.events import Pan, PanEnd, PanStart, RangesUpdate, Tap
+from bokeh.events import DoubleTap, Pan, PanEnd, PanStart, RangesUpdate, Tap
 from bokeh.models import (
     BasicTicker,
     ColorBar,
@@ -268,7 +268,8 @@ class RasterPlots:
     """The pictures of a frame's rasters `names`, in that order, each with its palette.
 
     frames.painted is called after every paint. Callbacks, all on the document's loop: brushed(points, end) with points
-    in cells; tapped(x, y) in cells; viewed() after a pan or zoom; section_moved(location in cells).
+    in cells; tapped(x, y) in cells; viewed() after a pan or zoom; unzoomed() after a double click;
+    section_moved(location in cells).
     """
 
     def __init__(
@@ -291,6 +292,7 @@ class RasterPlots:
         self.brushed: Callable[[list[Position], bool], None] = ignore
         self.tapped: Callable[[float, float], None] = ignore
         self.viewed: Callable[[], None] = ignore
+        self.unzoomed: Callable[[], None] = ignore
         self.section_moved: Callable[[float], None] = ignore
         self.painting = False
         self._shape = (1, 1)
@@ -304,6 +306,7 @@ class RasterPlots:
             plot.figure.on_event(Pan, self._stroke)
             plot.figure.on_event(PanEnd, self._stroke_end)
             plot.figure.on_event(Tap, self._tap)
+            plot.figure.on_event(DoubleTap, self._double_tap)
             plot.figure.on_event(RangesUpdate, lambda event: self.viewed())
             plot.section.on_change("location", lambda attr, old, new: self.section_moved(new))
             for other in spans:
@@ -323,6 +326,10 @@ class RasterPlots:
             self.brushed([(event.x, event.y)], True)
         elif event.x is not None and event.y is not None:
             self.tapped(event.x, event.y)
+
+    def _double_tap(self, event: DoubleTap) -> None:
+        if not self.painting:
+            self.unzoomed()
 
     def show(self, number: int, rasters: Mapping[str, Raster]) -> None:
         """Write one frame: every picture and its number in a single message."""

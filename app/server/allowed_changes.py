@@ -41,8 +41,8 @@ ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or of the compone
 }
 
 EVENTS = frozenset({
-    "client_reconnected", "connection_lost", "data_event", "document_ready", "dom_event", "pan", "panend", "panstart",
-    "rangesupdate", "tap",
+    "client_reconnected", "connection_lost", "data_event", "document_ready", "dom_event", "doubletap", "pan", "panend",
+    "panstart", "rangesupdate", "tap",
 })  # fmt: skip
 
 # Changes that the libraries of a page send as well and that the server has no use for; discarded without a log line.

@@ -319,6 +319,35 @@ def zooming_asks_for_the_region_at_full_resolution(lab):
     assert "Running" in lab.status()
 
 
+RANGES = """() => { const {x_range, y_range} = Bokeh.documents[0].get_model_by_name("picture field");
+  return [x_range.start, x_range.end, y_range.start, y_range.end]; }"""
+
+
+def zoom_by_wheel(lab, amount, times):
+    """Turn the wheel over the middle of the field."""
+    lab.page.mouse.move(*middle(lab))
+    for _ in range(times):
+        lab.page.mouse.wheel(0, amount)
+        lab.page.wait_for_timeout(60)
+
+
+@pytest.mark.parametrize("way", ["0", "Home", "double click", "wheel"])
+def test_a_zoomed_field_is_shown_whole_again(lab, way):
+    """No key, click or button did; only a reload, or luck with the wheel, which overshot."""
+    whole = [0, 512, 0, 512]
+    assert lab.page.evaluate(RANGES) == whole
+    zoom_by_wheel(lab, -200, 4)
+    lab.until(lambda: lab.field()["right"] < 512)
+    if way == "double click":
+        lab.page.mouse.dblclick(*middle(lab))
+    elif way == "wheel":
+        zoom_by_wheel(lab, 200, 9)
+    else:
+        lab.key(way)
+    lab.until(lambda: lab.page.evaluate(RANGES) == whole)
+    lab.until(lambda: lab.field()["right"] == 512)
+
+
 def test_a_click_places_the_probe_the_line_can_be_dragged_and_the_wheel_zooms(lab):
     """Last of all in this tab, as none of it can be put back by hand."""
     find = "() => {{ const d = Bokeh.documents[0]; return d.get_model_by_name('{}').{}; }}"

@@ -163,6 +163,29 @@ REFUSED = [
 ]
 
 
+def test_copied_coordinates_can_be_pasted_where_they_are_typed(lab):
+    """Copy gave three lines, of which a field of one line makes one number."""
+    lab.pick("Seahorses 3e5")
+    lab.until(lambda: lab.fact("zoom") == "3.0e5")
+    lab.page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    lab.page.get_by_role("button", name="Copy", exact=True).click()
+    copied = lab.page.evaluate("window.copied")
+    *center, zoom, most = copied.split(", ")
+    assert [float(part) for part in center] == pytest.approx([float(part) for part in SEAHORSE.center], abs=1e-14)
+    assert (zoom, most) == (SEAHORSE.zoom, str(SEAHORSE.max_iterations))
+    lab.page.evaluate("window.copied = ''")
+    lab.pick("Whole set")
+    lab.until(lambda: lab.fact("zoom") == "1.5")
+    lab.page.get_by_role("button", name="Go to …").click()
+    zoom = lab.page.get_by_label("Zoom (the view is 4 / zoom high)")
+    zoom.fill(copied)
+    lab.until(lambda: zoom.input_value() == SEAHORSE.zoom)
+    zoom.press("Enter")
+    lab.until(lambda: lab.fact("zoom") == "3.0e5")
+    lab.page.get_by_role("button", name="Copy", exact=True).click()
+    assert lab.page.evaluate("window.copied") == copied
+
+
 def test_typed_coordinates_that_cannot_be_are_refused_beside_the_field(lab):
     before = lab.settled(), lab.zoom()
     for field, text, words in REFUSED:

@@ -29,6 +29,7 @@ SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
 BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows 1.08-fold a step
 FARTHEST = 0.3  # where the slider of r ends beyond the limit, unless r itself lies farther
 SEEDS = 1000
+WHOLE_KEYS = ("0", "home")  # show the whole field
 HELD, FOLLOWING, TYPED = LIMITS = ("of the field as it began", "of each frame", "as typed")
 SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
 
@@ -62,7 +63,7 @@ class DiffusionControls(Controls):
             "Compute": self._compute(),
             "Display": self.display.panel,
         }
-        self.keys = transport.keys | {"l": self.display.fit}
+        self.keys = transport.keys | {"l": self.display.fit} | dict.fromkeys(WHOLE_KEYS, lab_view.unzoom)
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
 
     def style(self, part: str) -> Style:

@@ -13,12 +13,13 @@ HELP = """
 | **Space** | run or pause, whatever has the focus; **Enter** presses a button |
 | **S** | one step |
 | **R** | reset to the initial field: the preset, or your image |
+| **0**, **Home** | show the whole field again after a zoom; a double click does the same |
 | **L** | fit the limits of the field's colours to what it spans now |
 | **Ctrl+Z**, **Ctrl+Shift+Z** | undo and redo strokes, resets, checkpoints, presets, images and files |
 """
 POINTER = """
-Drag on a picture to move it, scroll to zoom; choose *Paint* to draw heat with the pointer. Drag the dashed line to
-move the section, click to place the probe.
+Drag on a picture to move it, scroll to zoom, double-click to show the whole field; choose *Paint* to draw heat with
+the pointer. Drag the dashed line to move the section, click to place the probe.
 """
 
 

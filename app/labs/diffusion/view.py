@@ -97,6 +97,7 @@ class DiffusionView(LabView):
         pictures.frames.serve(self.session, alone=True)
         pictures.tapped = self._probe
         pictures.viewed = self._ask_soon
+        pictures.unzoomed = self.unzoom
         pictures.section_moved = self._move_section
         self.session.on_frame = lambda number, frame: pictures.show(number, frame.rasters)
 
@@ -142,6 +143,10 @@ class DiffusionView(LabView):
         """Show that part of the field, (x0, y0, x1, y1) in cells; None for all of it."""
         self.pictures.show_part(view)
         self._ask_soon()
+
+    def unzoom(self) -> None:
+        """Show the whole field."""
+        self.show_part(None)
 
     def arrange(self) -> None:
         """Give the pictures the largest room that the curves can leave, in the shape of the grid.
@@ -208,7 +213,10 @@ class DiffusionView(LabView):
         self._view_timer = document.add_timeout_callback(self._ask, VIEW_DELAY)
 
     def _ask(self) -> None:
+        """Request the region of the axes; zooming out ends at the whole field, which has no empty margin."""
         self._view_timer = None
+        if self.pictures.view is None:
+            self.pictures.whole()
         self.session.set_view(self.pictures.view, self.session.pixels)
 
     # -- section and probe

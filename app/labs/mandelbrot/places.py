@@ -6,6 +6,7 @@ is, because the axes of a deep picture cannot show it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -52,7 +53,8 @@ FIELDS = {  # what a message of the lab begins with -> the label of its field
     "zoom": "Zoom (the view is 4 / zoom high)",
     "max_iterations": "Iterations at most",
 }
-HINT = 'Decimal numbers of any length, such as "-0.75" or "5e113".'
+HINT = 'Decimal numbers of any length, such as "-0.75" or "5e113". Paste what Copy gives into any field.'
+NUMBER = re.compile(r"[-+\N{MINUS SIGN}]?[0-9.]+(e[-+]?[0-9]+)?", re.IGNORECASE | re.ASCII)
 TEXT_STYLE = """
 :host { min-width: 0; }
 .place { font-size: var(--small, 14px); color: var(--ink); height: 100%; display: flex; flex-direction: column;
@@ -211,6 +213,7 @@ class GoToDialog:
         self.fields = {name: pmui.TextInput(label=label, size="small", **FULL) for name, label in FIELDS.items()}
         for field in self.fields.values():
             field.param.watch(lambda event: self.go(), "enter_pressed")
+            field.param.watch(lambda event: self._paste(event.new), "value_input")
         button = pmui.Button(label="Go", icon="arrow_forward", margin=(12, 8))
         button.on_click(lambda event: self.go())
         hint = pmui.Typography(HINT, variant="body2", margin=(0, 8, 8, 8))
@@ -230,6 +233,13 @@ class GoToDialog:
         for field, text in zip(self.fields.values(), texts, strict=True):
             field.param.update(value=text, value_input=text, error_state=False, helper_text="")
         self.panel.open = True
+
+    def _paste(self, text: str) -> None:
+        """Fill all fields from the line that Copy gives, whichever field it was pasted into."""
+        parts = re.split(r"[\s,;]+", text.strip())
+        if 2 <= len(parts) <= len(self.fields) and all(map(NUMBER.fullmatch, parts)):
+            for field, part in zip(self.fields.values(), parts, strict=False):
+                field.param.update(value=part, value_input=part)
 
     def go(self) -> None:
         """Go there, or say what keeps it from doing so."""
@@ -275,6 +285,7 @@ class PlaceText(JSComponent):
     re = param.String(doc="Real part of the centre.")
     im = param.String(doc="Imaginary part of the centre.")
     zoom = param.String(doc="The zoom, to be copied with the centre.")
+    iterations = param.Integer(default=1000, doc="Iterations at most, to be copied with them.")
     words = param.String(doc="Zoom depth and pixel spacing, for people.")
 
     _esm = """
@@ -305,7 +316,7 @@ class PlaceText(JSComponent):
         area.remove();
       };
       button.addEventListener('click', async () => {
-        const text = `${model.re}\\n${model.im}\\n${model.zoom}\\n`;
+        const text = [model.re, model.im, model.zoom, model.iterations].join(', ');
         try { await navigator.clipboard.writeText(text); } catch { by_hand(text); }
         button.textContent = 'Copied';
         setTimeout(() => { button.textContent = 'Copy'; }, 1500);

@@ -231,7 +231,8 @@ class MandelbrotView(LabView):
         deep = shows_offsets(self.picture.anchor.exponent)
         more = "axes count from the centre" if deep else f"pixel {in_words(self.navigator.spacing)}"
         words = f"Zoom {in_words(shown.zoom)} · {more}"
-        self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=words)
+        most = self.session.values["max_iterations"]
+        self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=words, iterations=most)
 
 
 def inside(frame: Frame) -> str:

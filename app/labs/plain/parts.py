@@ -36,7 +36,7 @@ HELP = """
 | **S** | one step |
 | **R** | reset |
 """
-POINTER = "Drag on a picture to move it, scroll to zoom."
+POINTER = "Drag on a picture to move it, scroll to zoom, double-click to show all of it."
 MOST_FACTS = 6  # that fit beside those of the stream on a laptop
 
 
@@ -76,6 +76,7 @@ class PlainView(LabView):
         if names:
             self.pictures = pictures = RasterPlots(names, dict.fromkeys(names, PALETTE))
             pictures.frames.serve(self.session)
+            pictures.unzoomed = self._show_whole
             pictures.place("horizontal", nan, (nan, nan))
             self._fit_ranges(pictures, frame)
         for plot in self._plots.values():
@@ -85,6 +86,11 @@ class PlainView(LabView):
         lighten(plots)
         self.wait_for(*plots)
         self._lay_out()
+
+    def _show_whole(self) -> None:
+        """Show the whole raster of the newest frame."""
+        if self.pictures is not None and self.session.latest is not None:
+            self._fit_ranges(self.pictures, self.session.latest)
 
     def _fit_ranges(self, pictures: RasterPlots, frame: Frame) -> None:
         x0, y0, x1, y1 = self._extent = next(iter(frame.rasters.values())).extent
