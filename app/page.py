@@ -584,6 +584,8 @@ class Page:
         self.lab_tabs[tab.session.lab.LAB] = tab
         self._fit(tab)
         self._main.objects = list(tab.main)
+        for bar in self._bars:
+            bar.visible = whole  # until it shows the controls of this lab: those of another one would mislead
         fills = partial(self._fill, tab, 0, [tab.controls.panel]), partial(self._fill, tab, 1, list(tab.readout.panel))
         for fill in fills:
             if whole:
@@ -601,7 +603,7 @@ class Page:
     def _fill(self, tab: LabTab, bar: int, parts: list[Any]) -> None:
         """Show `parts` in a bar beside the view, unless another tab is shown by now."""
         if tab is self.current:
-            self._bars[bar].objects = parts
+            self._bars[bar].param.update(objects=parts, visible=True)
 
     def _write_address(self, tab: LabTab, query: str, push: bool) -> None:
         """The state of a tab's lab is this."""

@@ -59,6 +59,7 @@ class FilmSection(ExportSection):
         numbers, shape = row(self.frames.panel, self.rate.panel), row(self.height, self.form)
         lines = (numbers, shape, row(self.what.field, self.easing), row(self.estimate, self.make))
         self.panel = column(self.of, self._own, *lines, self._words)
+        self._follow(self.panel)
         self._offer()
 
     def tick(self) -> None:
@@ -77,8 +78,19 @@ class FilmSection(ExportSection):
         return self._kinds.setdefault(self.of.value, self._makers[self.of.value]())
 
     def _offer(self) -> None:
-        panel = self._kind.panel
+        new, panel = self.of.value not in self._kinds, self._kind.panel
         self._own.objects = [] if panel is None else [panel]
+        if new and panel is not None:
+            self._follow(panel)
+
+    def _follow(self, panel: Any) -> None:
+        """Drop the estimate whenever a field within `panel` is edited."""
+        for widget in panel.select(lambda part: "value" in part.param and "clicks" not in part.param):
+            widget.param.watch(self._edited, "value")
+
+    def _edited(self, event: Any) -> None:
+        self._forget()
+        self._say("")
 
     def _film(self, moment: Moment) -> Film:
         """What the fields ask for; SceneError says what is wrong. Values are checked by who makes it, off the page."""

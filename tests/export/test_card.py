@@ -231,6 +231,24 @@ def test_no_film_is_made_of_a_lab_that_cannot_be_made_again(far, exports, notes)
     assert f"not {MOST_STEPS + 1}: record it instead" in notes[-1][1]
 
 
+def test_an_estimate_is_dropped_once_a_field_is_edited(far, exports, notes):
+    """It stayed, and spoke of another film."""
+    session, _ = far
+    section = FilmSection(source_of(session), exports, {})
+    section.what.tick()
+    for edit in (
+        lambda: section.frames.panel.param.update(value="20"), lambda: section.height.param.update(value=1080),
+        lambda: section.easing.param.update(value=section.easing.options[-1]),
+        lambda: section.of.param.update(value=section.of.options[-1]),
+    ):  # fmt: skip
+        cancelled: list[bool] = []
+        section._guess = (None, SimpleNamespace(cancel=lambda said=cancelled: said.append(True)))
+        section._say("5 s of film: about 12 s and 1 MB")
+        edit()
+        assert "film" not in section._words.object
+        assert (cancelled, section._guess) == ([True], None)
+
+
 @pytest.mark.parametrize("view", [(0, 0, float("nan"), 5), (5, 5, 0, 0), (0, 0, 1e30, 5)])
 def test_a_view_that_no_picture_can_have_ends_what_was_asked_for(far, exports, notes, view):
     session, answer = far

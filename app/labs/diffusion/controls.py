@@ -124,6 +124,7 @@ class DiffusionControls(Controls):
 
     def _physics(self) -> pn.Column:
         self.r = self.slider("r", 0.005, format="0.000")
+        self._stable_r = self.session.values["r"]  # to return to when the blow-up is switched off
         self.unstable = pmui.Switch(label="See it blow up (r > ¼)", value=False, **FULL)
         self.unstable.param.watch(self._allow_unstable, "value")
         return column(self.r, self.unstable, self.choice("edges"))
@@ -132,11 +133,13 @@ class DiffusionControls(Controls):
         if self._following:
             return
         if event.new:
+            self._stable_r = self.session.values["r"]
             self.r.end = FARTHEST
             self.session.change(unstable=True, r=BLOW_UP)
             self.r.value = BLOW_UP
         else:
-            self.session.change(unstable=False, r=min(self.session.values["r"], self.parameter("r").bounds[1]))
+            limit = self.parameter("r").bounds[1]
+            self.session.change(unstable=False, r=min(self._stable_r, limit))
             self.r.param.update(value=self.session.values["r"], end=self.parameter("r").bounds[1])
 
     def _show_limit(self) -> None:

@@ -137,7 +137,7 @@ def pixel_distance(exponent: int) -> str:
 
 
 class Histogram:
-    """A figure whose bars are those of the newest frame; the tallest fills it."""
+    """A figure of the newest frame: bars of which the tallest is 1, and the cumulative curve, which the scale belongs to."""
 
     def __init__(self, mapper: LinearColorMapper, height: int) -> None:
         self._mapper = mapper
@@ -162,7 +162,7 @@ class Histogram:
         self.figure.yaxis.formatter = NumeralTickFormatter(format="0%")
         for axis in self.figure.axis:
             axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal", axis_label_standoff=2)
-        self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = "iterations", "pixels"
+        self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = "iterations", "cumulative"
         edges = {"left": "left", "right": "right", "top": "top", "bottom": 0}
         self.bars = self.figure.quad(**edges, source=self.source, line_color=None).glyph
         self.line = self.figure.line("x", "y", source=self.shares, line_width=2).glyph

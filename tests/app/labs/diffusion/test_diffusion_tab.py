@@ -396,7 +396,7 @@ def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
     unstable.value = True  # by hand
     assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (True, 0.26, 0.26, 0.3)
     unstable.value = False
-    assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.25, 0.25, 0.25)
+    assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.1, 0.1, 0.25)  # r as it was before
 
 
 @pytest.mark.parametrize(
