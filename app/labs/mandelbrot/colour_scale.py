@@ -137,7 +137,7 @@ def pixel_distance(exponent: int) -> str:
 
 
 class Histogram:
-    """A figure of the newest frame: bars of which the tallest is 1, and the cumulative curve, which the scale belongs to."""
+    """A figure of the newest frame: bars, the tallest of which is 1, and the cumulative curve, which has the scale."""
 
     def __init__(self, mapper: LinearColorMapper, height: int) -> None:
         self._mapper = mapper
