@@ -1,0 +1,1 @@
+"""The HTTP server's own rules: hosts, requests, tokens, log-in, connections."""
