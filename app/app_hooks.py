@@ -29,6 +29,7 @@ def bound_what_strangers_may_do() -> None:
     from app import access, admission, frame_channel, free_loop, message_bounds, operations, serve, server_log
     from app.audience import handlers
     from app.ready_page import ready_page
+    from app.server import login
     from compute import scratch
 
     scratch.settle()
@@ -36,6 +37,7 @@ def bound_what_strangers_may_do() -> None:
     handlers.install()
     access.install()  # after them: who may not ask gets none of their answers
     admission.install(ready_page())
+    login.install()
     message_bounds.install()
     frame_channel.install()
     server_log.install()
