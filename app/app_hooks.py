@@ -29,7 +29,7 @@ def bound_what_strangers_may_do() -> None:
     from app import access, admission, frame_channel, free_loop, message_bounds, operations, serve, server_log
     from app.audience import handlers
     from app.ready_page import ready_page
-    from app.server import login
+    from app.server import connections, login
     from compute import scratch
 
     scratch.settle()
@@ -42,6 +42,7 @@ def bound_what_strangers_may_do() -> None:
     frame_channel.install()
     server_log.install()
     serve.raise_descriptor_limit()
+    connections.install()  # after the limit of descriptors and the reader of frames' confirmations
     free_loop.install()
 
 
