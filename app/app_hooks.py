@@ -12,7 +12,17 @@ import threading
 import webbrowser
 from typing import Any
 
+from tornado import process
 from tornado.ioloop import IOLoop
+
+
+def refuse_several_processes(number: int | None, *_: object) -> None:
+    """Take the place of Tornado's fork_processes, which `panel serve --num-procs N` calls unless N is 1."""
+    why = "each process would start its own engines, and count its own pages"
+    sys.exit(f"Fieldlab serves all pages from one process: --num-procs must be 1, not {number} ({why})")
+
+
+process.fork_processes = refuse_several_processes  # type: ignore[assignment] # before the server is made
 
 
 def on_server_loaded(server_context: Any) -> None:

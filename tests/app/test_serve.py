@@ -172,6 +172,15 @@ def test_passwords_are_handed_on(became, tmp_path):
     assert own[own.index("--basic-auth") + 1] == str(names)
 
 
+@pytest.mark.parametrize("number", [0, 2])
+def test_panel_serve_refuses_several_processes(number):
+    """Without fieldlab serve, whose option refuses them, too."""
+    command = [sys.executable, "-m", "panel", "serve", "app", "--port", "0", "--num-procs", str(number)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert f"--num-procs must be 1, not {number}" in done.stderr
+
+
 def test_a_folder_of_stories_that_is_none_is_refused_before_anything_is_compiled(became, tmp_path, capsys):
     with pytest.raises(SystemExit):
         became("--stories", str(tmp_path / "absent"))
