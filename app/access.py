@@ -66,10 +66,13 @@ def headers(request: HTTPServerRequest) -> dict[str, str]:
         "Cross-Origin-Resource-Policy": "same-origin",
         "Content-Security-Policy": f"frame-ancestors {frames()}; object-src 'none'; base-uri 'self'",
     }
+    if current().embed:
+        return found  # a window that a sandboxed frame opens would be blocked by Cross-Origin-Opener-Policy
+    found["X-Frame-Options"] = "SAMEORIGIN"  # it has no syntax for a list
     if request.protocol == "https" or host_name(request.headers.get("Host", "")) in LOOPBACK:
         # Browsers ignore it for other origins, with an error on the console.
         found["Cross-Origin-Opener-Policy"] = "same-origin"
-    return found if current().embed else found | {"X-Frame-Options": "SAMEORIGIN"}  # it has no syntax for a list
+    return found
 
 
 def frames() -> str:

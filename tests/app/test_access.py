@@ -212,6 +212,7 @@ def test_who_may_show_a_page_in_a_frame_is_a_setting(monkeypatch: pytest.MonkeyP
         (rule,) = (one for one in headers["Content-Security-Policy"].split(";") if "frame-ancestors" in one)
         assert rule.split() == ["frame-ancestors", "'self'", "https://course.example", "https://*.uni.example:8443"]
         assert "X-Frame-Options" not in headers  # it would forbid them
+        assert "Cross-Origin-Opener-Policy" not in headers  # it would forbid windows that a sandboxed frame opens
 
 
 def test_only_the_servers_own_scripts_run_on_a_page(answers: Answers) -> None:
