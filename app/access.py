@@ -67,10 +67,10 @@ def headers(request: HTTPServerRequest) -> dict[str, str]:
         "Content-Security-Policy": f"frame-ancestors {frames()}; object-src 'none'; base-uri 'self'",
     }
     if current().embed:
-        return found  # a window that a sandboxed frame opens would be blocked by Cross-Origin-Opener-Policy
-    found["X-Frame-Options"] = "SAMEORIGIN"  # it has no syntax for a list
+        return found  # Cross-Origin-Opener-Policy would block windows opened by a sandboxed frame
+    found["X-Frame-Options"] = "SAMEORIGIN"
     if request.protocol == "https" or host_name(request.headers.get("Host", "")) in LOOPBACK:
-        # Browsers ignore it for other origins, with an error on the console.
+        # Browsers ignore the header on insecure origins and log an error.
         found["Cross-Origin-Opener-Policy"] = "same-origin"
     return found
 

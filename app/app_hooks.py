@@ -17,12 +17,12 @@ from tornado.ioloop import IOLoop
 
 
 def refuse_several_processes(number: int | None, *_: object) -> None:
-    """Take the place of Tornado's fork_processes, which `panel serve --num-procs N` calls unless N is 1."""
-    why = "each process would start its own engines, and count its own pages"
-    sys.exit(f"Fieldlab serves all pages from one process: --num-procs must be 1, not {number} ({why})")
+    """Replacement of Tornado's fork_processes, which `panel serve --num-procs N` calls unless N is 1."""
+    why = "each process would start its own engines and count its own pages"
+    sys.exit(f"Fieldlab runs in one process: --num-procs must be 1, not {number} ({why})")
 
 
-process.fork_processes = refuse_several_processes  # type: ignore[assignment] # before the server is made
+process.fork_processes = refuse_several_processes  # type: ignore[assignment] # this file runs before the server is created
 
 
 def on_server_loaded(server_context: Any) -> None:
@@ -52,7 +52,7 @@ def bound_what_strangers_may_do() -> None:
     frame_channel.install()
     server_log.install()
     serve.raise_descriptor_limit()
-    connections.install()  # after the limit of descriptors and the reader of frames' confirmations
+    connections.install()  # after raise_descriptor_limit and frame_channel
     free_loop.install()
 
 

@@ -3,8 +3,8 @@
 Libraries log what a client sent as it is, with a traceback for each message. A filter on every handler of the process
 cuts a record to MOST_CHARACTERS and a traceback to its last lines, indents every line but the first and escapes what is
 no printable character, so that nobody forges a record, and lets a warning or an error of one place in the code through
-BURST times, then once in PAUSE seconds, with the number of those that were left out. Records about a visitor's message
-(QUOTING) keep their own words and the places of the traceback, and say only the kind and the size of what they quote.
+BURST times, then once in PAUSE seconds, with the number of those that were left out. Of records that quote a visitor's
+message (QUOTING) it keeps the template, numbers and the traceback's lines, and replaces other values by type and size.
 
 FIELDLAB_LOG=json makes each record one JSON object a line, for programs that collect logs: {"time": when, in UTC;
 "level"; "logger"; "message"; "trace": the last lines of a traceback, if there is one}. Of a request that failed only
@@ -34,7 +34,7 @@ BURST, PAUSE = 10, 5.0  # records of one place at once; seconds between two of t
 VISITOR = re.compile(r"\b([A-Z]+ [^\s?]{1,200})(?:\?\S*)? \([0-9A-Fa-f.:]+\)")  # of its summary of a request
 MOST_PLACES = 500  # in the code that are remembered
 QUOTING = ("bokeh.server.views.ws", "bokeh.server.protocol_handler", "bokeh.server.views.session_handler")  # loggers
-MALFORMED = "Malformed HTTP message"  # how a record of Tornado's begins that quotes a request
+MALFORMED = "Malformed HTTP message"  # a record of Tornado with this prefix quotes a request
 
 
 class BoundedLog(logging.Filter):
@@ -90,7 +90,7 @@ class BoundedLog(logging.Filter):
 
 
 def _unquote(record: logging.LogRecord) -> None:
-    """Replace what a record quotes by its kind, and the text of its exceptions by their types."""
+    """Replace the values of a record by their types and sizes, and its exception's text by the type."""
     quoted = record.args if isinstance(record.args, tuple) else (record.args,) if record.args else ()
     record.args = tuple(_kind(one) for one in quoted)
     _, error, trace = record.exc_info or (None, None, None)
@@ -100,7 +100,7 @@ def _unquote(record: logging.LogRecord) -> None:
 
 
 def _kind(value: object) -> object:
-    """Return numbers as they are, and of other values the type, and the length if there is one."""
+    """Return numbers unchanged, and for other values the type and, if defined, the length."""
     if value is None or isinstance(value, int | float):
         return value
     size = f", {len(value)} long" if isinstance(value, str | bytes | list | dict) else ""
@@ -108,7 +108,7 @@ def _kind(value: object) -> object:
 
 
 class _Words(str):
-    """A text that %r writes without quotation marks."""
+    """A string that %r formats without quotation marks."""
 
     __slots__ = ()
 

@@ -1,10 +1,10 @@
-"""Requests from pages of other origins, refused by the headers with which browsers mark them.
+"""Cross-origin requests, refused by the Fetch Metadata headers of browsers.
 
-`Sec-Fetch-Site` says whether a request comes from a page of this server ("same-origin"), from the address bar ("none"),
-or from a page of another origin, which includes another port of the same host ("same-site"). Another origin may link to
-a page, that is, navigate to it with GET, and show it in a frame if the setting `embed` is set; it cannot load scripts,
-pictures or data, nor send a form. Browsers without that header, and programs, are answered as before, except for a form
-with a foreign `Origin`. WebSockets are not checked here: the allow-list applies to their origin (app/access.py).
+`Sec-Fetch-Site` is "same-origin" for requests of this server's pages, "none" for the address bar, "same-site" for other
+ports and subdomains, else "cross-site". Other origins may navigate to a page with GET, and frame it if the setting
+`embed` is not empty. Scripts, pictures, data and forms of other origins get 403. Browsers send the header only over TLS
+or to the same machine. Without it only forms are checked, by their `Origin` header; programs send neither.
+The allow-list of app/access.py applies to WebSockets, so this module ignores them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ READS = ("GET", "HEAD")
 
 
 def foreign(request: HTTPServerRequest, allowed: Iterable[str]) -> tuple[int, str] | None:
-    """Return status and reason for a request that a page of another origin may not make, else None.
+    """Return status and reason if a request of another origin is not allowed, else None.
 
-    allowed: origins as HOST:PORT, for browsers that send only `Origin`.
+    allowed: additional origins of this server as HOST:PORT, compared with the `Origin` header.
     """
     if "Upgrade" in request.headers:
         return None
@@ -34,11 +34,11 @@ def foreign(request: HTTPServerRequest, allowed: Iterable[str]) -> tuple[int, st
         own = request.method in READS or origin is None or _is_own(origin, request.headers.get("Host", ""), allowed)
     else:
         own = site in OWN or (request.method in READS and _navigates(request))
-    return None if own else (403, "Pages of other origins may link to this server, and nothing else.")
+    return None if own else (403, "Pages of other origins can only link to this server.")
 
 
 def _is_own(origin: str, host: str, allowed: Iterable[str]) -> bool:
-    """Return whether `origin` is that of this server: the host of the request, or one of the allow-list."""
+    """Return whether `origin` is the host of the request or in the allow-list."""
     try:
         place = urlsplit(origin).netloc.lower()
     except ValueError:
@@ -47,6 +47,6 @@ def _is_own(origin: str, host: str, allowed: Iterable[str]) -> bool:
 
 
 def _navigates(request: HTTPServerRequest) -> bool:
-    """Return whether the browser opens an address in a tab, or in a frame if pages may be embedded."""
+    """Return whether the browser navigates a tab, or a frame if pages may be embedded."""
     kinds = ("document", "iframe") if current().embed else ("document",)
     return request.headers.get("Sec-Fetch-Mode") == "navigate" and request.headers.get("Sec-Fetch-Dest") in kinds

@@ -1,9 +1,8 @@
-"""Host headers: their syntax, and two places that cannot handle an IPv6 address.
+"""Host headers: syntax check, and support for IPv6 addresses.
 
-A Host header is `NAME`, `NAME:PORT`, `[IPV6]` or `[IPV6]:PORT`. Tornado lets more through (`localhost:abc`), and Panel
-splits whatever arrives at every colon, so a request with another Host header gets 400 before anything is built for it.
-Panel's split fails for `[::1]:5006`, too; `install` replaces it. A Content-Security-Policy has no syntax for an IPv6
-address at all.
+A Host header is `NAME`, `NAME:PORT`, `[IPV6]` or `[IPV6]:PORT`. Tornado accepts more (`localhost:abc`), and Panel
+splits the header at every colon. A request with a malformed header gets 400 before a page is built. `install` replaces
+Panel's function, which fails for `[::1]:5006`, too. A Content-Security-Policy has no syntax for IPv6 addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MARK = "fieldlab_hosts"
 
 
 def malformed(request: HTTPServerRequest) -> tuple[int, str] | None:
-    """Return status and reason for a request whose Host header is malformed, else None; a missing one is not."""
+    """Return status and reason if the Host header of a request is malformed, else None. It may be missing."""
     host = request.headers.get("Host", "")
     return (400, "The Host header must be NAME or NAME:PORT.") if host and not is_host(host) else None
 
@@ -34,15 +33,15 @@ def is_host(text: str) -> bool:
 def socket_sources(host: str) -> str:
     """Return the WebSocket sources of a Content-Security-Policy for a page at `host`, each after a space.
 
-    Current browsers include them in 'self'; older ones do not. An IPv6 address cannot be named: browsers report it as
-    an invalid source, and 'self' has to do.
+    Older browsers do not include WebSockets in 'self'. Browsers report an IPv6 address as an invalid source, so there
+    are no sources for it, and 'self' applies.
     """
     return f" ws://{host} wss://{host}" if is_host(host) and not host.startswith("[") else ""
 
 
 def install() -> None:
-    """Replace the function by which Panel reads an address. Harmless if called twice."""
-    given = location._get_location_params  # noqa: SLF001 Panel has no other place for it
+    """Replace Panel's parser of request addresses. Harmless if called twice."""
+    given = location._get_location_params  # noqa: SLF001 Panel has no public hook
     if getattr(given, MARK, False):
         return
 

@@ -1,17 +1,16 @@
-"""Log-in and log-out for `--auth`, in place of Panel's.
+"""Login and logout for `--auth`, replacing Panel's handlers.
 
-`POST /login` with a right name and password starts a login: a random key, which the browser gets as a cookie and the
-server keeps with the user's name. A request belongs to the user whose login its cookie names. A login ends with
-`POST /logout`, with another log-in of the same browser, after `config.oauth_expiry` days (1), or with the server's
-process; then its cookie, and every copy of it, is worthless, and the connections of its pages are closed. Panel signs
-the user's name instead and cannot take that back.
+`POST /login` with a correct name and password creates a login: a random key, sent to the browser as a cookie and stored
+in memory with the user's name. A login ends by `POST /logout`, by another login of the same browser, after
+`config.oauth_expiry` days (1), or when the process ends. All copies of the cookie are then invalid, and the WebSockets
+of its pages are closed. Panel's cookie is a signed user name, which a server cannot revoke.
 
-The cookie is HttpOnly, Secure behind TLS, and limited to the server's prefix. It is SameSite=Lax, not Strict: a link on
-a course's page must find the user logged in. Lax sends it with such links only, and what they can do is to open a page.
-Forms of other sites are refused before they get here (app/server/fetch_metadata.py).
+The cookie is HttpOnly, Secure over TLS, and limited to the server's prefix. It is SameSite=Lax, not Strict: a link on a
+course page must find the user logged in. Browsers send a Lax cookie with links of other sites but not with their forms,
+frames and scripts; forms of other sites also get 403 (app/server/fetch_metadata.py).
 
-The address to open after the log-in comes with the form. Only paths below the prefix count, and the redirect is
-relative to the form's own address, so it cannot leave the server.
+The form contains the address to open after the login. Only paths below the prefix are accepted, and the redirect is
+relative to the form's address, so it cannot lead to another server.
 """
 
 from __future__ import annotations
@@ -23,11 +22,13 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlencode
 from weakref import WeakSet
 
 import jinja2
 import panel as pn
+from bokeh.server.tornado import BokehTornado
 from panel.auth import BasicAuthProvider, BasicLoginHandler, LogoutHandler
 from panel.io.resources import BASIC_LOGIN_TEMPLATE, CDN_DIST
 from tornado.web import RequestHandler
@@ -39,20 +40,20 @@ from compute import settings
 
 COOKIE = "fieldlab_login"
 DAY = 86_400  # s
-MOST_LOGINS = 10_000  # the oldest end first; only users with a password start one
+MOST_LOGINS = 10_000  # above that the oldest ends
 PAGE = Path(__file__).parent.parent / "static" / "login.html"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'self'; "
 PATH = re.compile(r"(?:[\w.~-]+/)*[\w.~-]*", re.ASCII)  # below the prefix
 QUERY = re.compile(r"[\w.~%=&+:;,@!/*()-]*", re.ASCII)
 EMBEDDED = (
-    "auth and embed: a page of another site cannot show Fieldlab in a frame, as browsers send no login cookie there. "
-    "Frames work on pages of the same site, by its registered name: course.uni.example shows lab.uni.example"
+    "--auth with --embed: frames work only on pages of the same site (course.uni.example embeds lab.uni.example); "
+    "browsers send no login cookie in frames of other sites"
 )
 log = logging.getLogger(__name__)
 
 
 class Login:
-    """One browser that has logged in as `user`; `ends` in s of the clock; `sockets`: its pages' connections."""
+    """The login of one browser. ends: in s of the clock; sockets: the connections of its pages."""
 
     def __init__(self, user: str, ends: float) -> None:
         self.user, self.ends = user, ends
@@ -60,14 +61,14 @@ class Login:
 
 
 class Logins:
-    """The logins of this process by their keys."""
+    """The live logins by key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._live: dict[str, Login] = {}  # the oldest first
 
     def begin(self, user: str, seconds: float) -> str:
-        """Start a login that lasts so many seconds, and return its key."""
+        """Create a login that expires after `seconds`, and return its key."""
         now = self._clock()
         for old in [key for key, login in self._live.items() if login.ends <= now]:
             self.end(old)
@@ -78,15 +79,15 @@ class Logins:
         return key
 
     def find(self, key: str) -> Login | None:
-        """Return the login of that key, None if there is none or it has expired."""
+        """Return the login of a key, None if the key is unknown or expired."""
         login = self._live.get(key)
         return login if login is not None and self._clock() < login.ends else None
 
     def end(self, key: str) -> None:
-        """End a login and close the connections of its pages; harmless if there is none."""
+        """Remove a login and close the connections of its pages. Unknown keys are ignored."""
         login = self._live.pop(key, None)
         for socket in list(login.sockets) if login is not None else ():
-            socket.close(GONE, "logged out")  # the page reloads, and asks for a password
+            socket.close(GONE, "logged out")  # the page reloads and shows the login form
 
 
 @cache
@@ -96,7 +97,7 @@ def logins() -> Logins:
 
 
 def user_of(handler: RequestHandler) -> str | None:
-    """Return the user whose login the cookie of a request names, or None; a WebSocket is closed with that login."""
+    """Return the user of a request's login cookie, or None; register a WebSocket with the login."""
     login = logins().find(handler.get_cookie(COOKIE, "") or "")
     if login is None:
         return None
@@ -106,7 +107,7 @@ def user_of(handler: RequestHandler) -> str | None:
 
 
 def own_path(text: str, prefix: str) -> str:
-    """Return what `text`, the path and query of an address of this server, has behind the prefix; "" for any other."""
+    """Return the part of `text`, a path and query, below the prefix; "" if it is not a path of this server."""
     path, _, query = text.partition("?")
     if not path.startswith(f"{prefix}/"):
         return ""
@@ -117,7 +118,7 @@ def own_path(text: str, prefix: str) -> str:
 
 
 def install() -> None:
-    """Replace Panel's log-in if the server asks for passwords. On the loop; harmless if called twice."""
+    """Replace Panel's handlers if basic authentication is enabled. Harmless if called twice."""
     if not pn.config.basic_auth or pn.config.oauth_provider:
         return
     if settings.current().embed:
@@ -134,10 +135,10 @@ def _show_form(handler: BasicLoginHandler) -> None:
 
 
 def _log_in(handler: BasicLoginHandler) -> None:
-    """Answer POST /login: start a login and open the page that was asked for, or show the form again."""
+    """Answer POST /login: create a login and redirect to the requested page, or back to the form."""
     prefix, user = handler.application.prefix, handler.get_argument("username", "")
     asked = own_path(f"{prefix}/{handler.get_argument('next', '')}", prefix)
-    if not user or not handler._validate(user, handler.get_argument("password", "")):  # noqa: SLF001 Panel's check
+    if not user or not handler._validate(user, handler.get_argument("password", "")):  # noqa: SLF001 Panel has no public hook
         again = urlencode({"error": "1", "next": f"{prefix}/{asked}"})
         handler.redirect(f"{_name(handler._login_endpoint)}?{again}", status=303)  # noqa: SLF001 of Panel's options
         return
@@ -150,40 +151,41 @@ def _log_in(handler: BasicLoginHandler) -> None:
 
 
 def _ask(handler: LogoutHandler) -> None:
-    """Answer GET /logout with a button: a link must not log anybody out."""
+    """Answer GET /logout with a button: a link must not end a login."""
     _write(handler, "logout")
 
 
 def _log_out(handler: LogoutHandler) -> None:
-    """Answer POST /logout: end the login, and show the form."""
+    """Answer POST /logout: end the login and redirect to the form."""
     logins().end(handler.get_cookie(COOKIE, "") or "")
     handler.clear_cookie(COOKIE, path=_cookie_path(handler))
     handler.redirect(_name(handler._login_endpoint), status=303)  # noqa: SLF001 of Panel's options
 
 
 def _cookie_path(handler: RequestHandler) -> str:
-    """Return the path of the cookie: Panel's option, else the server's prefix."""
+    """Return the path of the cookie: Panel's option `cookie_path`, else the server's prefix."""
     chosen: str = pn.config.cookie_path
-    return handler.application.prefix or "/" if chosen == "/" else chosen
+    prefix: str = cast(BokehTornado, handler.application).prefix
+    return prefix or "/" if chosen == "/" else chosen
 
 
 def _name(endpoint: str) -> str:
-    """Return the last part of an endpoint, by which the pages here refer to each other."""
+    """Return the last part of an endpoint, for relative links between these pages."""
     return endpoint.rpartition("/")[2]
 
 
 @cache
 def _page() -> jinja2.Template:
-    """Return the template of both pages; what is filled in is escaped."""
+    """Return the template of both pages, with autoescaping."""
     return jinja2.Environment(autoescape=True).from_string(PAGE.read_text(encoding="utf-8"))
 
 
 def _write(handler: RequestHandler, form: str, asked: str = "", error: bool = False) -> None:
-    """Write one of the pages; the log-in by the template of the server's options, if one was chosen."""
+    """Write the login or logout page; the login form by Panel's option `basic_login_template` if that is set."""
     handler.set_header("Cache-Control", "no-store")
     chosen = getattr(handler, "_login_template", BASIC_LOGIN_TEMPLATE)
     if chosen is not BASIC_LOGIN_TEMPLATE:
-        words = "This name and password do not go together." if error else ""
+        words = "Wrong name or password." if error else ""
         endpoint = _name(handler.request.path)
         handler.finish(chosen.render(login_endpoint=endpoint, errormessage=words, PANEL_CDN=CDN_DIST, next=asked))
         return

@@ -37,7 +37,7 @@ def test_a_page_behind_a_login_is_the_page_that_was_asked_for(browser: Browser, 
         page.get_by_label("Name").fill("course")
         page.get_by_label("Password").fill("a wrong sentence")
         page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("alert")).to_have_text("This name and password do not go together.", timeout=WAIT)
+        expect(page.get_by_role("alert")).to_have_text("Wrong name or password.", timeout=WAIT)
         page.get_by_label("Name").fill("course")
         page.get_by_label("Password").fill("a long sentence")
         page.get_by_role("button", name="Log in").click()

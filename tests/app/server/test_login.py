@@ -204,7 +204,7 @@ def test_embed_with_auth_is_warned_of(monkeypatch: pytest.MonkeyPatch, caplog: p
     assert not caplog.records
     monkeypatch.setattr(login.settings, "current", lambda: SimpleNamespace(embed=("https://course.example",)))
     login.install()
-    assert "browsers send no login cookie there" in caplog.text
+    assert "browsers send no login cookie" in caplog.text
 
 
 def test_the_page_is_ours() -> None:
