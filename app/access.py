@@ -33,11 +33,11 @@ from bokeh.server.tornado import BokehTornado
 from bokeh.server.util import match_host
 from bokeh.server.views.doc_handler import DocHandler
 from bokeh.settings import settings
-from panel.auth import BasicLoginHandler
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest, ResponseStartLine
 from tornado.web import OutputTransform
 
 from app.message_bounds import bounded_zlib
+from app.server import fetch_metadata, hosts, tokens
 from app.server.page_ids import names_session
 from app.server_log import log_request
 from compute.serve_options import LOOPBACK
@@ -59,14 +59,21 @@ PAGE_POLICY = (
 SCRIPT = re.compile(r"<script(?=[\s>])")
 
 
-def headers() -> dict[str, str]:
-    """What every answer carries. Who may show a page in a frame is the setting `embed`."""
+def headers(request: HTTPServerRequest) -> dict[str, str]:
+    """Return the headers of every answer. The setting `embed` lists the origins whose pages may frame ours."""
     found = {
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
         "Content-Security-Policy": f"frame-ancestors {frames()}; object-src 'none'; base-uri 'self'",
     }
-    return found if current().embed else found | {"X-Frame-Options": "SAMEORIGIN"}  # which can name nobody else
+    if current().embed:
+        return found  # Cross-Origin-Opener-Policy would block windows opened by a sandboxed frame
+    found["X-Frame-Options"] = "SAMEORIGIN"
+    if request.protocol == "https" or host_name(request.headers.get("Host", "")) in LOOPBACK:
+        # Browsers ignore the header on insecure origins and log an error.
+        found["Cross-Origin-Opener-Policy"] = "same-origin"
+    return found
 
 
 def frames() -> str:
@@ -107,11 +114,13 @@ class RefusedRequest(HTTPMessageDelegate):
     def finish(self) -> None:
         """Say no, and close the connection."""
         size = str(len(self._words))
-        given = HTTPHeaders({"Content-Type": "text/plain; charset=utf-8", "Content-Length": size, **headers()})
+        given = HTTPHeaders({"Content-Type": "text/plain; charset=utf-8", "Content-Length": size})
+        given.update(headers(self._request))
         given["Connection"] = "close"
         connection = self._request.connection
         if connection is not None:
-            connection.write_headers(ResponseStartLine("", self._status, responses[self._status]), given, self._words)
+            body = None if self._request.method == "HEAD" else self._words
+            connection.write_headers(ResponseStartLine("", self._status, responses[self._status]), given, body)
             connection.finish()
 
 
@@ -120,7 +129,7 @@ class SecurityHeaders(OutputTransform):
 
     def __init__(self, request: HTTPServerRequest) -> None:
         super().__init__(request)
-        self._headers = headers()
+        self._headers = headers(request)
 
     def transform_first_chunk(
         self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
@@ -128,6 +137,7 @@ class SecurityHeaders(OutputTransform):
         """Add the headers to an answer that begins; Tornado calls it with the status and the first bytes."""
         for name, value in self._headers.items():
             headers.setdefault(name, value)
+        headers.pop("Server", None)  # Tornado's name and version
         return status_code, headers, chunk
 
 
@@ -179,8 +189,7 @@ def _token_is_sound(token: str) -> bool:
 
 def policy(nonce: str, host: str = "") -> str:
     """The Content-Security-Policy of a page; host: as the browser names it, for browsers whose 'self' has no ws:."""
-    sockets = f" ws://{host} wss://{host}" if re.fullmatch(r"[\w.:\[\]-]+", host, re.ASCII) else ""
-    return PAGE_POLICY.format(nonce=nonce, sockets=sockets, frames=frames())
+    return PAGE_POLICY.format(nonce=nonce, sockets=hosts.socket_sources(host), frames=frames())
 
 
 def install() -> None:
@@ -194,9 +203,14 @@ def install() -> None:
         if SecurityHeaders not in server.transforms:
             server.add_transform(SecurityHeaders)
             server.settings["log_function"] = log_request  # Tornado's own names the visitor's address
-        refused = refusal(request, settings.allowed_ws_origin() or server.websocket_origins, server.prefix)
+        allowed = settings.allowed_ws_origin() or server.websocket_origins
+        refused = hosts.malformed(request) or refusal(request, allowed, server.prefix)
+        refused = refused or fetch_metadata.foreign(request, allowed)
         if refused is None:
-            return find(server, request, **options)
+            found = find(server, request, **options)
+            if not tokens.is_unused(found):
+                return found
+            refused = 404, "There is no such address."
         REFUSED[refused[0]] += 1
         log.warning("refused with %d: %s", *refused)
         return RefusedRequest(request, *refused)
@@ -212,25 +226,10 @@ def install() -> None:
     BokehTornado.find_handler = find_handler
     DocHandler.write = write_page
     DocHandler.prepare = _straight(DocHandler.prepare)
-    BasicLoginHandler.get = _remembering(BasicLoginHandler.get)
+    hosts.install()
+    tokens.install()
     bokeh_token.zlib = bounded_zlib(MOST_PAYLOAD)
     setattr(BokehTornado, MARK, True)
-
-
-def _remembering(get: Callable[[BasicLoginHandler], None]) -> Callable[[BasicLoginHandler], None]:
-    """`get` of the page for logging in; after a wrong password it still knows which page was asked for.
-
-    Panel keeps that in a cookie, and forgets it with its redirect to the page that says that the password was wrong.
-    """
-
-    def remembering(handler: BasicLoginHandler) -> None:
-        """Show the page."""
-        asked = handler.get_cookie("next_url") if handler.get_argument("error", "") else None
-        get(handler)
-        if asked:
-            handler.set_cookie("next_url", asked)  # Panel looks again whether it is an address of ours
-
-    return remembering
 
 
 def _straight(prepare: Callable[[DocHandler], Any]) -> Callable[[DocHandler], Any]:

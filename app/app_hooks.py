@@ -12,7 +12,17 @@ import threading
 import webbrowser
 from typing import Any
 
+from tornado import process
 from tornado.ioloop import IOLoop
+
+
+def refuse_several_processes(number: int | None, *_: object) -> None:
+    """Replacement of Tornado's fork_processes, which `panel serve --num-procs N` calls unless N is 1."""
+    why = "each process would start its own engines and count its own pages"
+    sys.exit(f"Fieldlab runs in one process: --num-procs must be 1, not {number} ({why})")
+
+
+process.fork_processes = refuse_several_processes  # type: ignore[assignment] # this file runs before the server is created
 
 
 def on_server_loaded(server_context: Any) -> None:
@@ -29,7 +39,7 @@ def bound_what_strangers_may_do() -> None:
     from app import access, admission, frame_channel, free_loop, message_bounds, operations, serve, server_log
     from app.audience import handlers
     from app.ready_page import ready_page
-    from app.server import page_ids
+    from app.server import connections, login, page_ids
     from compute import scratch
 
     scratch.settle()
@@ -38,10 +48,12 @@ def bound_what_strangers_may_do() -> None:
     access.install()  # after them: who may not ask gets none of their answers
     admission.install(ready_page())
     page_ids.install()
+    login.install()
     message_bounds.install()
     frame_channel.install()
     server_log.install()
     serve.raise_descriptor_limit()
+    connections.install()  # after raise_descriptor_limit and frame_channel
     free_loop.install()
 
 

@@ -281,11 +281,19 @@ class Page:
         name = html_pane(words, align="center", sizing_mode=None)
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
         cards = self.system.button, self.race.button, self.stories.button, self.code.button, self.export.button
-        buttons = *cards, self.audience.button, present, about, helping
+        buttons = *cards, self.audience.button, present, about, helping, *self._log_out()
         for button in buttons:
             button.sx = {**(button.sx or {}), **HEADER_ICONS}
         shown = name, self.tabs, gap, *buttons
         return pn.Row(*shown, sizing_mode="stretch_width", margin=0, stylesheets=[HEADER_ROW])
+
+    def _log_out(self) -> list[pmui.IconButton]:
+        """Return a link to the log-out, if the server asks for a password."""
+        endpoint = getattr(self.document.session_context, "logout_url", None)
+        if not endpoint:
+            return []
+        where = endpoint.rpartition("/")[2]  # relative to the page, whatever a proxy puts before it
+        return [icon("logout", "Log out", lambda: None, href=where, color="default", align="center")]
 
     def _resized(self, width: int, height: int) -> None:
         """The window has another size; bars are opened or closed where that makes or takes their room."""

@@ -14,7 +14,6 @@ import ipaddress
 import json
 import logging
 import os
-import secrets
 import subprocess
 import sys
 import threading
@@ -35,8 +34,6 @@ ADDRESS = "FIELDLAB_ADDRESS"  # in the environment: what the server prints once 
 COMMAND = (sys.executable, "-m", "app.first_screens")
 BROWSER = "FIELDLAB_BROWSER"  # in the environment: whether the user's browser opens it then
 ORIGINS = "BOKEH_ALLOW_WS_ORIGIN"  # in the environment: what Bokeh allows, in the place of what its options say
-COOKIES = "PANEL_COOKIE_SECRET"  # in the environment: what signs who has logged in
-LOGIN = Path(__file__).with_name("static") / "login.html"
 MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page
 LOOK = 0.25  # seconds between two looks at the clock while nothing is heard
 INTERRUPTED = 130
@@ -79,10 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     own += ["--prefix", chosen.prefix] if chosen.prefix else []
     own += ["--use-xheaders"] if chosen.behind_proxy else []
     if chosen.auth:
-        os.environ.setdefault(COOKIES, secrets.token_urlsafe(32))  # not among the arguments, which everybody sees
-        own += ["--basic-auth", str(chosen.auth), "--basic-login-template", str(LOGIN)]
-        # where a log-in leads that no page asked for; by itself Panel knows of no prefix there
-        own += ["--root-path", f"{chosen.prefix}/"] if chosen.prefix else []
+        own += ["--basic-auth", str(chosen.auth)]
     command = [sys.executable, "-m", "panel", "serve", str(Path(__file__).resolve().parent), *own]
     return os.execv(sys.executable, command)  # noqa: S606 - no shell is meant
 

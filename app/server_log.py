@@ -3,7 +3,8 @@
 Libraries log what a client sent as it is, with a traceback for each message. A filter on every handler of the process
 cuts a record to MOST_CHARACTERS and a traceback to its last lines, indents every line but the first and escapes what is
 no printable character, so that nobody forges a record, and lets a warning or an error of one place in the code through
-BURST times, then once in PAUSE seconds, with the number of those that were left out.
+BURST times, then once in PAUSE seconds, with the number of those that were left out. Of records that quote a visitor's
+message (QUOTING) it keeps the template, numbers and the traceback's lines, and replaces other values by type and size.
 
 FIELDLAB_LOG=json makes each record one JSON object a line, for programs that collect logs: {"time": when, in UTC;
 "level"; "logger"; "message"; "trace": the last lines of a traceback, if there is one}. Of a request that failed only
@@ -32,6 +33,8 @@ MOST_TRACEBACK = 3000  # characters, the last ones
 BURST, PAUSE = 10, 5.0  # records of one place at once; seconds between two of them afterwards
 VISITOR = re.compile(r"\b([A-Z]+ [^\s?]{1,200})(?:\?\S*)? \([0-9A-Fa-f.:]+\)")  # of its summary of a request
 MOST_PLACES = 500  # in the code that are remembered
+QUOTING = ("bokeh.server.views.ws", "bokeh.server.protocol_handler", "bokeh.server.views.session_handler")  # loggers
+MALFORMED = "Malformed HTTP message"  # a record of Tornado with this prefix quotes a request
 
 
 class BoundedLog(logging.Filter):
@@ -70,6 +73,8 @@ class BoundedLog(logging.Filter):
         return True
 
     def _cut(self, record: logging.LogRecord) -> None:
+        if record.name.startswith(QUOTING) or str(record.msg).startswith(MALFORMED):
+            _unquote(record)
         try:
             words = record.getMessage()
         except (TypeError, ValueError, KeyError):  # what it was given does not fit its template
@@ -82,6 +87,33 @@ class BoundedLog(logging.Filter):
         more = getattr(record, "left_out", 0)
         record.msg = _shown(words, MOST_CHARACTERS) + (f" [{more} more like this were left out]" if more else "")
         record.args = ()
+
+
+def _unquote(record: logging.LogRecord) -> None:
+    """Replace the values of a record by their types and sizes, and its exception's text by the type."""
+    quoted = record.args if isinstance(record.args, tuple) else (record.args,) if record.args else ()
+    record.args = tuple(_kind(one) for one in quoted)
+    _, error, trace = record.exc_info or (None, None, None)
+    if error is not None:
+        places = traceback.format_tb(trace, limit=-8)
+        record.exc_text, record.exc_info = _shown(f"{''.join(places)}{_kind(error)}", MOST_TRACEBACK, last=True), None
+
+
+def _kind(value: object) -> object:
+    """Return numbers unchanged, and for other values the type and, if defined, the length."""
+    if value is None or isinstance(value, int | float):
+        return value
+    size = f", {len(value)} long" if isinstance(value, str | bytes | list | dict) else ""
+    return _Words(f"<{type(value).__name__}{size}>")
+
+
+class _Words(str):
+    """A string that %r formats without quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _without_visitor(words: str) -> str:

@@ -26,6 +26,7 @@ from app.audience.feed import ACTS
 from app.audience.rooms import Feed, ViewerRefused, rooms
 from app.explain import LABELS, WORDS
 from app.frame_channel import unread
+from app.server.hosts import socket_sources
 from app.theme import DARK, LIGHT
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -64,8 +65,7 @@ class Shell(RequestHandler):
 
     def get(self) -> None:
         """Send the page, with a policy that lets it talk to this host alone."""
-        host = self.request.host
-        sockets = f" ws://{host} wss://{host}" if re.fullmatch(r"[\w.:\[\]-]+", host, re.ASCII) else ""
+        sockets = socket_sources(self.request.host)
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", POLICY.format(sockets=sockets))
         self.set_header("Referrer-Policy", "no-referrer")  # the address of a lecturer's window is a secret

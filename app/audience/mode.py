@@ -13,12 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
 
 import param
 from bokeh.document import Document
 
-from app.access import host_name
 from app.audience.feed import PageFeed, Picture
 from app.audience.rooms import RoomError, rooms
 from app.lab_tab import WORDS
@@ -26,6 +24,7 @@ from app.lab_view import SaysHeadline
 from app.markup import plain
 from app.presenter import PresenterBar
 from app.qr_code import is_local, qr
+from app.server.hosts import is_host
 from app.theme import ASSETS
 from app.widgets import Card, card_script, icon
 from compute.backends import backend
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 TICK = 500  # ms between two looks at how many follow
 BUTTON_WORDS = "Audience: phones follow this page; the lecturer's second window (Q)"
 LONGEST_ADDRESS = 300  # characters
+BASE = re.compile(r"https?://([^/?#]+)/(?:[\w.~%@+-]+/)*follow/", re.ASCII)  # no markup
 STYLE = (ASSETS / "audience.css").read_text(encoding="utf-8")
 
 
@@ -225,14 +225,9 @@ class AudienceMode:
 
 
 def is_base(text: str) -> bool:
-    """Whether `text` is an address under which rooms of this server lie."""
-    if len(text) > LONGEST_ADDRESS or not (text.isascii() and text.isprintable() and text.endswith("/follow/")):
-        return False
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    return parts.scheme in {"http", "https"} and bool(host_name(parts.netloc)) and not (parts.query or parts.fragment)
+    """Return whether `text`, which a browser sends, is an address under which rooms of this server can lie."""
+    found = BASE.fullmatch(text) if len(text) <= LONGEST_ADDRESS else None
+    return found is not None and is_host(found[1])
 
 
 # -- what the page says

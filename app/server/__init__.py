@@ -1,1 +1,1 @@
-"""The server: access, admission, sessions and the bounds on incoming messages."""
+"""The HTTP server's own rules: hosts, requests, page ids, tokens, log-in, connections, changes by browsers."""

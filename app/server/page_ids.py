@@ -21,7 +21,7 @@ import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from bokeh.server.session import ServerSession
@@ -151,7 +151,8 @@ def install() -> None:
 
 def cookie_options(handler: RequestHandler) -> dict[str, Any]:
     """Return the attributes of the cookies of a server, behind TLS with Secure."""
-    options: dict[str, Any] = {"path": handler.application.prefix or "/", "httponly": True, "samesite": "Strict"}
+    prefix: str = cast(BokehTornado, handler.application).prefix
+    options: dict[str, Any] = {"path": prefix or "/", "httponly": True, "samesite": "Strict"}
     return options | ({"secure": True} if handler.request.protocol == "https" else {})
 
 

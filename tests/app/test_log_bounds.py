@@ -89,6 +89,22 @@ def test_one_place_may_say_so_much_at_once_and_then_from_time_to_time(bounded, c
     assert [written(bounded, record("calm")) for _ in range(BURST + 1)].count(None) == 1
 
 
+def test_a_record_about_a_message_quotes_nothing_of_it(bounded):
+    """Its own words, numbers, and the places of the traceback stay."""
+    words = "error: %r of %s, %d", ValueError("secret"), "secret", 7
+    made = logging.LogRecord("bokeh.server.views.ws", logging.ERROR, "ws.py", 1, words[0], words[1:], raised("secret"))
+    text = written(bounded, made)
+    assert text.startswith("error: <ValueError> of <str, 6 long>, 7\n  File ")
+    assert text.endswith("\n  <ValueError>")
+    assert "secret" not in text
+
+
+def test_a_malformed_request_is_not_quoted(bounded):
+    made = logging.LogRecord("tornado.general", logging.INFO, "x.py", 1, "Malformed HTTP message from %s: %s",
+                             ("10.0.0.7", ValueError("secret")), None)  # fmt: skip
+    assert written(bounded, made) == "Malformed HTTP message from <str, 8 long>: <ValueError>"
+
+
 def test_what_is_no_warning_is_not_counted(bounded):
     assert all(written(bounded, record("200 GET /app", level=logging.INFO)) for _ in range(100))
 
@@ -155,5 +171,6 @@ def test_a_fuzzing_client_learns_nothing_and_fills_no_disk():
         assert str(Path(sys.prefix)) not in reply
         assert "stranger" not in reply
     assert "error handling message" in done.stderr  # who runs the server still hears of it
+    assert "stranger" not in done.stderr  # but not what it said
     assert len(done.stderr) < 200_000
     assert max(map(len, done.stderr.splitlines())) < MOST_TRACEBACK + 500

@@ -164,19 +164,21 @@ def test_behind_a_proxy_it_takes_a_path_and_the_visitors_addresses(became, monke
     assert (os.environ["FIELDLAB_MAX_SESSIONS"], os.environ["FIELDLAB_METRICS"]) == ("7", "1")
 
 
-def test_who_must_log_in_comes_back_under_the_path(became, monkeypatch, tmp_path):
-    """The secret of its cookies is no argument, which everybody on the machine could read."""
-    monkeypatch.setenv(serve.COOKIES, "")
-    monkeypatch.delenv(serve.COOKIES)
+def test_passwords_are_handed_on(became, tmp_path):
     names = tmp_path / "names.json"
     names.write_text('{"course": "a long sentence"}')
     names.chmod(0o600)
     own, _ = became("--auth", str(names), "--prefix", "/lab")
     assert own[own.index("--basic-auth") + 1] == str(names)
-    assert own[own.index("--root-path") + 1] == "/lab/"
-    assert os.environ[serve.COOKIES] not in own
-    own, _ = became("--auth", str(names))
-    assert "--root-path" not in own
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_panel_serve_refuses_several_processes(number):
+    """Without fieldlab serve, whose option refuses them, too."""
+    command = [sys.executable, "-m", "panel", "serve", "app", "--port", "0", "--num-procs", str(number)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert f"--num-procs must be 1, not {number}" in done.stderr
 
 
 def test_a_folder_of_stories_that_is_none_is_refused_before_anything_is_compiled(became, tmp_path, capsys):

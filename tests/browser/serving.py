@@ -41,6 +41,7 @@ class Server:
     port: int
     process: psutil.Popen
     log: Path
+    address: str = "localhost"  # where it listens
 
     @property
     def url(self) -> str:
@@ -98,10 +99,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def answers(port: int) -> bool:
+def answers(port: int, address: str = "localhost") -> bool:
     """Whether someone listens on the port. No request is sent: a GET would open a session."""
     try:
-        socket.create_connection(("localhost", port), timeout=1).close()
+        socket.create_connection((address, port), timeout=1).close()
     except OSError:
         return False
     return True
@@ -127,14 +128,18 @@ def environment() -> dict[str, str]:
 
 @contextmanager
 def serve(
-    folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str] | None = None, port: int = 0
+    folder: Path,
+    arguments: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    port: int = 0,
+    address: str = "localhost",
 ) -> Iterator[Server]:
     """Run the app on `port`, or a free one, logging into `folder`; then stop it and insist that no process survives.
 
     arguments: more options of `panel serve`; environ: added to this process's environment.
     """
     port, log = port or free_port(), folder / "server.log"
-    command = [sys.executable, "-m", "panel", "serve", "app", "--address", "localhost", "--port", str(port), *arguments]
+    command = [sys.executable, "-m", "panel", "serve", "app", "--address", address, "--port", str(port), *arguments]
     with log.open("wb") as output:
         process = psutil.Popen(
             bound(command),
@@ -145,7 +150,7 @@ def serve(
             env={**environment(), **(environ or {})},
             start_new_session=True,
         )
-    server = Server(port, process, log)
+    server = Server(port, process, log, address)
     running.append(server)
     try:
         wait_until_ready(server)
@@ -161,7 +166,7 @@ def serve(
 def wait_until_ready(server: Server) -> None:
     """Return when the port answers; fail with the log if the server ended or START seconds passed."""
     end = time.monotonic() + START
-    while not answers(server.port):
+    while not answers(server.port, server.address):
         assert server.process.poll() is None, f"the server ended with {server.process.returncode}:\n{server.text()}"
         assert time.monotonic() < end, f"the server did not answer in {START:g} s:\n{server.text()}"
         time.sleep(0.1)

@@ -1,18 +1,19 @@
-"""`--auth` under a path: whoever asks for a page logs in first, and gets the page that was asked for."""
+"""`--auth` under a path: a visitor logs in, gets the page that was asked for, uses it in two tabs, and logs out."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
-from app.serve import COOKIES, LOGIN
 from tests.browser.conftest import WAIT
+from tests.browser.console import ConsoleErrors
+from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import Server, serve
+from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +22,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("login")
     names = folder / "names.json"
     names.write_text(json.dumps({"course": "a long sentence"}))
-    own = ["--prefix", "/fieldlab", "--basic-auth", str(names), "--basic-login-template", str(LOGIN)]
-    own += ["--root-path", "/fieldlab/"]
-    with serve(folder, own, {COOKIES: "of this test alone"}) as server:
+    with serve(folder, ["--prefix", "/fieldlab", "--basic-auth", str(names)]) as server:
         yield server
 
 
@@ -38,7 +37,7 @@ def test_a_page_behind_a_login_is_the_page_that_was_asked_for(browser: Browser, 
         page.get_by_label("Name").fill("course")
         page.get_by_label("Password").fill("a wrong sentence")
         page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("alert")).to_have_text("This name and password do not go together.", timeout=WAIT)
+        expect(page.get_by_role("alert")).to_have_text("Wrong name or password.", timeout=WAIT)
         page.get_by_label("Name").fill("course")
         page.get_by_label("Password").fill("a long sentence")
         page.get_by_role("button", name="Log in").click()
@@ -65,14 +64,54 @@ def test_who_logs_in_without_having_asked_for_a_page_comes_to_the_path(browser: 
         given = {"username": "course", "password": "a long sentence"}
         address = f"http://localhost:{guarded.port}/fieldlab/login"
         answer = context.request.post(address, form=given, max_redirects=0, timeout=WAIT)
-        assert (answer.status, answer.headers["location"]) == (302, "/fieldlab/")
+        assert (answer.status, answer.headers["location"]) == (303, "./")
         assert context.request.get(f"http://localhost:{guarded.port}/fieldlab/", timeout=WAIT).ok
     finally:
         context.close()
 
 
-def test_the_login_s_page_is_ours() -> None:
-    """It asks for nothing of another server, and says what is wrong in words."""
-    text = Path(LOGIN).read_text()
-    assert "http" not in text
-    assert 'role="alert"' in text
+def test_two_tabs_are_used_and_end_with_the_log_out(browser: Browser, guarded: Server) -> None:
+    """A reload and a broken connection ask for nothing; after the log-out the other tab asks for a password."""
+    context = browser.new_context()
+    context.set_default_timeout(WAIT)
+    context.add_init_script(SOCKETS)
+    errors, labs = ConsoleErrors(), []
+    address = f"http://localhost:{guarded.port}/fieldlab/app"
+    try:
+        given = {"username": "course", "password": "a long sentence"}
+        context.request.post(f"http://localhost:{guarded.port}/fieldlab/login", form=given)
+        for _ in range(2):
+            lab = LabPage.__new__(LabPage)
+            lab.page = context.new_page()
+            errors.watch(lab.page)
+            lab.page.goto(address, wait_until="commit")
+            lab.until(lambda lab=lab: lab.step() > 0, OPENING)
+            labs.append(lab)
+        first, second = labs
+        first.page.reload(wait_until="commit")
+        first.until(lambda: first.step() > 0, OPENING)
+        before = second.step()
+        second.page.evaluate(BREAK)
+        second.until(lambda: second.page.evaluate("window.sockets.length") > 1 and second.page.evaluate(OPEN) == 1)
+        second.until(lambda: second.step() > before)
+        assert errors.unexpected(["CLOSING", "CONNECTING", "not connected so cannot send"]) == []
+
+        first.page.get_by_role("button", name="Log out").or_(first.page.get_by_role("link", name="Log out")).click()
+        expect(first.page).to_have_title("Fieldlab: log out", timeout=WAIT)
+        (cookie,) = context.cookies()
+        first.page.get_by_role("button", name="Log out").click()
+        expect(first.page).to_have_title("Fieldlab: log in", timeout=WAIT)
+        expect(second.page).to_have_title("Fieldlab: log in", timeout=WAIT)  # by itself
+        assert context.cookies() == []
+        context.add_cookies([cookie])  # type: ignore[list-item] # as it was read
+        second.page.goto(address)
+        expect(second.page).to_have_title("Fieldlab: log in", timeout=WAIT)
+    finally:
+        context.close()
+
+
+def test_a_page_without_a_log_in_has_no_log_out(page: Page, server: Server) -> None:
+    lab = LabPage(page, server)
+    assert page.get_by_label("Keys and pointer (H)").count()
+    assert not page.get_by_label("Log out").count()
+    lab.pause()

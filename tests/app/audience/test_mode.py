@@ -80,9 +80,20 @@ def test_the_link_is_the_page_s_own_address_and_localhost_has_no_qr_code(audienc
         assert "qr" not in audience.card.content
 
 
+@pytest.mark.parametrize("path", ["", "fieldlab/", "user/a%40b/proxy/5006/", "user/a@b.example/proxy/5006/"])
+def test_rooms_lie_under_any_path_of_a_proxy(path):
+    for host in ("lab.example", "192.168.1.7:5006", "[::1]:5006"):
+        assert is_base(f"https://{host}/{path}follow/")
+
+
 @pytest.mark.parametrize(
     "text", ["", "javascript:alert(1)//follow/", "http:///follow/", "http://a/b", "ftp://a/follow/", "http://[/follow/",
-             "http://a/?x=/follow/", "http://a\n/follow/", "http://" + "a" * 300 + "/follow/", 7, None]
+             "http://a/?x=/follow/", "http://a\n/follow/",
+             "http://a/<img src=x onerror=f()>/follow/",
+             'http://a/"x/follow/', "http://a/'x/follow/",
+             "http://a/&lt;b/follow/", "http://<b>/follow/", "http://a:b/follow/", "http://a:70000/follow/",
+             "http://user@a/follow/", "http://a//follow/", "HTTP://a/follow/",
+             "http://" + "a" * 300 + "/follow/", 7, None]
 )  # fmt: skip
 def test_what_is_no_address_of_rooms_is_not_linked(audience, text):
     audience.begin()

@@ -1,0 +1,175 @@
+"""Limits of connections: silent ones end, too many are answered at once, and a fast sender is slowed down."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+
+from app.server.connections import BURST, FULL, LINGER, RATE, Allowance
+
+SERVED = """
+import asyncio, resource, sys
+most, patience = int(sys.argv[1]), float(sys.argv[2])
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+from bokeh.server.server import Server
+from app import access
+from app.server import connections
+access.install()
+if patience:
+    connections.PATIENCE = patience
+    connections.install(); connections.install()
+
+async def main():
+    server = Server({"/app": lambda document: None}, port=0, address="127.0.0.1")
+    server.start()
+    print(server.port, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+ASKED = b"GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@contextmanager
+def served(most: int = 1024, patience: float = 1.0) -> Iterator[int]:
+    """Return the port of a server that may have `most` descriptors and waits `patience` seconds for a request."""
+    pytest.importorskip("resource")
+    command = [sys.executable, "-c", SERVED, str(most), str(patience)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=20)
+
+
+def answer(port: int) -> bytes:
+    """Return what a request is answered with, b"" if the connection was closed."""
+    with closing(connected(port)) as own:
+        own.sendall(ASKED)
+        try:
+            return own.recv(65536)
+        except ConnectionResetError:
+            return b""
+
+
+def is_closed(own: socket.socket) -> bool:
+    """Wait until the server has closed the connection; fails after its timeout."""
+    return own.recv(1) == b""
+
+
+def test_a_silent_connection_ends_and_so_does_a_slow_one() -> None:
+    """One that says nothing, one that sends a byte now and then, one that was answered, and one with half a body."""
+    with served() as port, ExitStack() as stack:
+        silent, slow, idle, half = [stack.enter_context(closing(connected(port))) for _ in range(4)]
+        idle.sendall(ASKED)
+        assert idle.recv(65536).startswith(b"HTTP/1.1 200")
+        half.sendall(b"POST /app HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf")
+        began = time.monotonic()
+        try:
+            for byte in ASKED[:-1] * 9:
+                slow.sendall(bytes([byte]))
+                time.sleep(0.05)
+            pytest.fail("the slow connection is still open")
+        except OSError:
+            pass
+        assert 0.5 < time.monotonic() - began < 15
+        for one in (silent, half):
+            assert is_closed(one)
+        while idle.recv(65536):
+            pass
+
+
+def test_a_connection_that_is_one_too_many_is_answered_at_once() -> None:
+    """And those that are there go on."""
+    with served(most=120, patience=300) as port, ExitStack() as stack:
+        first = stack.enter_context(closing(connected(port)))
+        crowd = [stack.enter_context(closing(connected(port))) for _ in range(110)]
+        began = time.monotonic()
+        assert all(one == b"" or one.startswith(b"HTTP/1.1 503") for one in [answer(port) for _ in range(20)])
+        assert time.monotonic() - began < 10
+        time.sleep(2 * LINGER)  # those that were refused and did not go
+        refused = answer(port)
+        assert refused.startswith(b"HTTP/1.1 503")
+        assert refused.endswith(FULL.encode())
+        first.sendall(ASKED)
+        assert first.recv(65536).startswith(b"HTTP/1.1 200")
+        for one in crowd[:60]:
+            one.close()
+        end = time.monotonic() + 20
+        while not answer(port).startswith(b"HTTP/1.1 200"):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_an_allowance_is_spent_and_comes_back() -> None:
+    now = [0.0]
+    allowance = Allowance(100, 10, lambda: now[0])
+    assert [allowance.spend(40) for _ in range(3)] == [0, 0, 2]
+    now[0] = 2
+    assert allowance.spend(10) == 1
+    now[0] = 1000
+    assert [allowance.spend(100), allowance.spend(10)] == [0, 1]
+
+
+def test_a_whole_file_is_uploaded_within_seconds() -> None:
+    now = [0.0]
+    allowance = Allowance(clock=lambda: now[0])
+    for _ in range(16):  # pieces of 1 MiB, as text
+        now[0] += allowance.spend(1.4 * 2**20)
+    assert now[0] < 4
+    assert now[0] + BURST / RATE == pytest.approx(16 * 1.4 / 4, rel=0.1)
+
+
+FLOODED = """
+import asyncio, json, time, tornado.websocket
+from bokeh.server.server import Server
+from bokeh.util.token import generate_jwt_token, generate_session_id
+from app import frame_channel, message_bounds
+from app.server import connections
+message_bounds.install(); frame_channel.install(); connections.install()
+PARTS = json.dumps({"msgid": "1", "msgtype": "PATCH-DOC"}), "{}", json.dumps({"events": "x" * (4 * 2**20 - 200)})
+
+async def main():
+    server = Server({"/": lambda document: None}, port=0, address="127.0.0.1")
+    server.start()
+    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
+    sent, began = 0, time.monotonic()
+
+    async def flood():
+        nonlocal sent
+        socket = await tornado.websocket.websocket_connect(f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
+        for _ in range(100):
+            for part in PARTS:
+                await socket.write_message(part)
+            sent += 1
+            if sent % 4 == 0:  # coming back gives no new allowance
+                socket.close()
+                socket = await tornado.websocket.websocket_connect(
+                    f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
+
+    task = asyncio.create_task(flood())
+    await asyncio.sleep(4)
+    print(sent)
+    task.cancel()
+
+asyncio.run(main())
+"""
+
+
+def test_messages_of_four_megabytes_are_read_slowly() -> None:
+    """In 4 s a page may send 24 MiB; without a limit it was some hundred."""
+    done = subprocess.run([sys.executable, "-c", FLOODED], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert 2 <= int(done.stdout) < 14

@@ -1,0 +1,110 @@
+"""Pages of other origins, in a real browser: a link works; scripts, data, frames and forms do not, but with `embed`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from compute import settings
+from tests.browser.conftest import WAIT
+from tests.browser.lab_page import OPENING, LabPage
+from tests.browser.serving import Server, serve
+
+THIEF = """<!DOCTYPE html><title>thief</title><a href="{app}">a link</a>
+<script>
+  window.found = {{}};
+  const note = (name) => ({{ onload: () => found[name] = true, onerror: () => found[name] = false }});
+  const autoload = '{app}/autoload.js?bokeh-autoload-element=x', library = '{base}/static/js/bokeh.min.js';
+  const sources = {{ autoload, library, page: '{app}' }};
+  for (const [name, src] of Object.entries(sources))
+    document.head.append(Object.assign(document.createElement('script'), {{ src }}, note(name)));
+  document.head.append(Object.assign(new Image(), {{ src: '{base}/favicon.ico' }}, note('picture')));
+  fetch('{app}', {{ credentials: 'include', mode: 'no-cors' }}).then(() => found.data = true, () => found.data = false);
+</script>"""
+FRAME = """<!DOCTYPE html><title>course</title><iframe src="{app}?ui=minimal" width="960" height="600"
+  sandbox="allow-scripts allow-same-origin allow-popups"></iframe>"""  # as learning platforms have them
+FORM = '<!DOCTYPE html><title>form</title><form action="{base}/logout" method="post"><button>Win</button></form>'
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files, and says nothing of it."""
+
+    def log_message(self, format: str, *given: object) -> None:  # noqa: A002 - the library's name
+        pass
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """A folder whose files another server of this machine serves, and its port."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    with ThreadingHTTPServer(("localhost", 0), partial(Quiet, directory=str(folder))) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        yield folder, other.server_address[1]
+        other.shutdown()
+
+
+def write(folder: Path, server: Server) -> None:
+    base = f"http://localhost:{server.port}"
+    for name, text in (("thief", THIEF), ("frame", FRAME), ("form", FORM)):
+        (folder / f"{name}.html").write_text(text.format(base=base, app=f"{base}/app"))
+
+
+@pytest.fixture
+def stranger(browser: Browser) -> Iterator[Page]:
+    """A tab whose console may say what it likes."""
+    context = browser.new_context()
+    context.set_default_timeout(WAIT)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("host", ["localhost", "elsewhere.localhost"])  # of the same site, and of another
+def test_another_origin_may_link_and_nothing_else(
+    stranger: Page, server: Server, elsewhere: tuple[Path, int], host: str
+) -> None:
+    folder, port = elsewhere
+    write(folder, server)
+    stranger.goto(f"http://{host}:{port}/thief.html")
+    stranger.wait_for_function("() => Object.keys(found).length == 5")
+    found = stranger.evaluate("found")
+    assert found == dict.fromkeys(("autoload", "page", "library", "picture", "data"), False)
+    assert stranger.evaluate("typeof Bokeh") == "undefined"
+    stranger.get_by_role("link", name="a link").click()
+    expect(stranger.get_by_role("tab", name="Diffusion")).to_be_visible(timeout=WAIT)
+
+    stranger.goto(f"http://{host}:{port}/frame.html")
+    frame = stranger.frames[1]
+    assert not frame.locator(".status").count()
+    with stranger.expect_response("**/logout") as answer:
+        stranger.goto(f"http://{host}:{port}/form.html")
+        stranger.get_by_role("button", name="Win").click()
+    assert answer.value.status == 403
+
+
+def test_a_listed_origin_shows_the_page_in_a_frame(stranger: Page, elsewhere: tuple[Path, int], tmp_path: Path) -> None:
+    """The lab runs in it, and opens the lecturer's window from there."""
+    folder, port = elsewhere
+    listed = settings.Settings(embed=(f"http://course.localhost:{port}",))
+    with serve(tmp_path, environ={settings.VARIABLE: msgspec.json.encode(listed).decode()}) as server:
+        write(folder, server)
+        stranger.goto(f"http://course.localhost:{port}/frame.html", wait_until="commit")
+        framed = LabPage.__new__(LabPage)
+        framed.page = stranger
+        framed.until(lambda: len(stranger.frames) > 1)
+        frame = stranger.frames[1]
+        expect(frame.locator(".status")).to_contain_text("step", timeout=1000 * OPENING)
+        frame.locator("body").click(position={"x": 5, "y": 5})
+        with stranger.context.expect_page() as opened:
+            stranger.keyboard.press("w")
+        expect(opened.value).to_have_title("Fieldlab: lecturer's window", timeout=WAIT)
+        framed.until(lambda: "Diffusion" in opened.value.locator("body").inner_text())
+        stranger.goto(f"http://other.localhost:{port}/frame.html")  # whose origin is not listed
+        assert not stranger.frames[1].locator(".status").count()
+        stranger.goto("about:blank")
