@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from compute.devices import Host
 from compute.history import MOST_CHARACTERS, Entry, StepHistory
-from compute.images import open_image
-from compute.labs.diffusion.initial import LoadedImage, require_stroke
+from compute.images import Picture, essential
+from compute.labs.diffusion.initial import require_stroke
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class FieldHistory(StepHistory):
     def _beginning(self) -> Sequence[str]:
         return PACE if self.entries else FREE
 
-    def loaded(self, image: LoadedImage, ny: int, nx: int) -> None:
-        """The field is that image."""
+    def loaded(self, image: Picture, ny: int, nx: int) -> None:
+        """Note that the field is that image."""
         data = image.small(ny, nx, MOST_CHARACTERS // 2)
         if data is None:
             self.lose(LARGE)
@@ -86,7 +86,7 @@ def _set(entry: Entry) -> Mapping[str, Any]:
 def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
     """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments the action takes.
 
-    Of an image only the head is read: this is asked in the server's own process.
+    Of an image only the structure is read, nothing is decoded: the server checks links and files in its own process.
     """
     wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}, "refit": set[str]()}[action]
     if set(arguments) != wanted:
@@ -95,7 +95,7 @@ def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
     if action == "paint":
         require_stroke(arguments["points"], arguments["value"], arguments["radius"])
     elif action == "load_image":
-        open_image(decoded(arguments["data"]))
+        essential(decoded(arguments["data"]))
 
 
 def decoded(text: object) -> bytes:
