@@ -259,6 +259,12 @@ class Diffusion(Lab):
     def _release(self) -> None:
         del self.u, self.spare, self.truth, self.camera
 
+    def close(self) -> None:
+        """Give back the grids, the earlier fields, the checkpoint and the picture."""
+        self.earlier.close()
+        self._saved = self._image = None
+        super().close()
+
     def reset(self) -> None:
         """Back to the initial field: the preset, or the image if one was loaded. The step count is 0 again."""
         options = initial.PresetOptions(self.seed, self.mode_p, self.mode_q, self.text, self.edges)

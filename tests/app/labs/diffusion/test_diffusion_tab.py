@@ -14,7 +14,7 @@ from app.controls import REDO, UNDO
 from app.labs.diffusion.controls import DiffusionControls, told_apart
 from app.labs.diffusion.view import DiffusionView
 from compute.labs.diffusion import Diffusion
-from tests.direct import DirectSession
+from tests.direct import DirectSession, read
 
 
 def png(width, height):
@@ -215,7 +215,9 @@ class Sided:
 
     def give(self, name, data):
         """A file as the browser sends it."""
-        self.controls.source.upload.field._update_file(name, "image/png", data)
+        upload = self.controls.source.upload
+        upload.field._update_file(name, "image/png", data)
+        read(upload)
 
     def shown(self):
         """What the list of initial fields shows, in words."""
