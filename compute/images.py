@@ -16,13 +16,13 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, isqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
@@ -123,7 +123,7 @@ def _png(data: bytes) -> Essential:
     return Essential(PngImageFile, width, height, _orientation(exif), tuple(parts))
 
 
-MARKER = re.compile(rb"\xff+([\x01-\xcf\xd8-\xfe])")  # but for FF 00 and restarts, which stand within a scan
+MARKER = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])")  # but for FF 00 and restarts, which stand within a scan
 ALONE = (0x01, 0xD8)  # markers without a segment: TEM, and a further start of image
 SCAN, END, COMMENT = 0xDA, 0xD9, 0xFE
 FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})  # of the picture's size, one for each way of coding
@@ -156,7 +156,7 @@ def _jpeg(data: bytes) -> Essential:
         elif kind in ABOUT:
             about += at - start
             _require_about(about)
-            exif = data[found.end() + 8 : at] if data[found.end() + 2 :][:6] == EXIF else exif
+            exif = data[found.end() + 8 : at] if data[found.end() + 2 : found.end() + 8] == EXIF else exif
             parts.append(whole[begun:start])
             begun = at
     else:
@@ -259,7 +259,7 @@ def _grey(picture: Image.Image) -> Levels:
     return ((grey * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
 
 
-def factor(height: int, width: int, most: int = KEPT_PIXELS) -> int:
+def factor(height: int, width: int, most: int) -> int:
     """Return the smallest k with which squares of k x k pixels are at most `most`."""
     k = max(1, isqrt(height * width // most))
     while ceil(height / k) * ceil(width / k) > most:
@@ -324,12 +324,12 @@ class Picture(LoadedFile):
     if it has more than KEPT_FILE bytes.
     """
 
-    levels: Levels
+    levels: Levels = field(repr=False)
     side: int
     width: int
     height: int
     fingerprint: str
-    file: bytes = b""
+    file: bytes = field(default=b"", repr=False)
 
     @classmethod
     def read(cls, data: bytes) -> Picture:
@@ -339,7 +339,7 @@ class Picture(LoadedFile):
         """
         levels = _decoded(essential(data))
         height, width = levels.shape
-        side = factor(height, width)
+        side = factor(height, width, KEPT_PIXELS)
         file = data if len(data) <= KEPT_FILE else b""
         return cls(reduced(levels, side), side, width, height, fingerprint(data), file)
 
@@ -367,9 +367,7 @@ class Picture(LoadedFile):
         """Return the part that an (ny, nx) field shows, in whole pixels."""
         x0, y0, x1, y1 = self.cropped(ny, nx)
         left, top = round(x0), round(y0)
-        return Kept(
-            self.width, self.height, left, top, left + max(1, round(x1 - x0)), top + max(1, round(y1 - y0))
-        )
+        return Kept(self.width, self.height, left, top, left + max(1, round(x1 - x0)), top + max(1, round(y1 - y0)))
 
     def fitted(self, ny: int, nx: int) -> Levels:
         """Return (ny, nx) levels, row 0 at the top: the part of `cropped`, resampled to a pixel a cell.

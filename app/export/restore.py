@@ -1,8 +1,8 @@
 """Scenes that come to the page, by its address or a dropped file, and the lab's way to them. All of it is untrusted.
 
-DropZone takes a file, `asked_for` and `scene_in` return a scene, and a Restorer brings the lab there: values, style and,
-where a lab has to compute that far, its state. A state that several pages request is computed once (STATES), in a child
-process, with a deadline that the server sets. Short work has a lane of its own: it never waits behind long work.
+DropZone takes a file, `asked_for` and `scene_in` return a scene, and a Restorer brings the lab there: values, style
+and, where a lab has to compute that far, its state. A state that several pages request is computed once (STATES), in a
+child process, with a deadline that the server sets. Short work has a lane of its own: it never waits behind long work.
 """
 
 from __future__ import annotations
@@ -102,12 +102,13 @@ def require_time(scene: Scene) -> None:
     """Raise SceneError if computing the state would take longer than this server allows, even on a quick machine."""
     most, guess = current().state_seconds, guessed_seconds(scene)
     if guess > most:
-        work = f"{scene.steps:,} steps and {len(scene.history):,} entries of its history would take about {guess:,.0f} s"
-        raise SceneError(f"{work}, and {most:,} s are allowed on this server (its setting state_seconds)")
+        work = f"{scene.steps:,} steps and {len(scene.history):,} entries of its history"
+        allowed = f"{most:,} s are allowed on this server (its setting state_seconds)"
+        raise SceneError(f"{work} would take about {guess:,.0f} s, and {allowed}")
 
 
 def snapshot_bytes(state: object) -> int:
-    """Return the bytes that the state of a scene keeps: values and snapshot, with all pictures and histories in them."""
+    """Return the bytes that the state of a scene keeps: values and snapshot, with all pictures and histories."""
     return kept_bytes([state])
 
 
@@ -129,7 +130,7 @@ def state_of(scene: Scene, asking: Restorer) -> SharedJob:
 
 
 def _begun(scene: Scene, client: int) -> Job:
-    """Start the job that computes the state. client: a number, since the first requester may leave before the others."""
+    """Start the job that computes the state. client: a number, since the first requester may leave early."""
     keeps = not on_gpu(scene.kind, [scene.values.get("backend")])  # a process would hold the GPU's memory
     lane = BRIEF if guessed_seconds(scene) <= SHORT else STATE
     task = tasks.check if scene.kind.ENDS else tasks.pose

@@ -66,14 +66,14 @@ class JobLane:
     background: bool = False
 
 
-DECODE = JobLane("decode", max(2, cpu_count() // 4), 5.0)  # a picture or a matrix that a user loads, for a page
+DECODE = JobLane("decode", max(2, cpu_count() // 4), 5.0)  # a picture or a matrix that a user loads
 QUICK = JobLane("quick", max(2, cpu_count() // 4), 120.0)  # estimates
 BRIEF = JobLane("brief state", max(2, cpu_count() // 4), 30.0)  # a link's or a file's state that takes a moment
 STATE = JobLane("state", max(2, cpu_count() // 4), 1800.0)  # one that takes longer; a server sets a shorter deadline
 RACE = JobLane("race", 1, 1800.0)  # one at a time: two would spoil each other's times
 FILE = JobLane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
 FILM = JobLane("film", max(1, cpu_count() // 4), background=True)  # films, tables: minutes to hours
-MOST_KEPT = max(lane.turns for lane in (DECODE, QUICK, BRIEF, STATE, RACE, FILE))  # processes that wait for the next job
+MOST_KEPT = max(lane.turns for lane in (DECODE, QUICK, BRIEF, STATE, RACE, FILE))  # idle processes
 
 
 class JobQueue:

@@ -133,7 +133,9 @@ class ProblemFiles:
                 self.fields[kind].taken()
         if frame.notes["problem"] == OWN:
             options = self.session.values["options"]
-            self._files = {kind: options[kind] for kind in ("matrix", "rhs") if isinstance(options.get(kind), ArrayFile)}
+            self._files = {
+                kind: options[kind] for kind in ("matrix", "rhs") if isinstance(options.get(kind), ArrayFile)
+            }
             if "rhs" not in self._files:
                 self.fields["rhs"].reset()
 

@@ -23,7 +23,6 @@ from weakref import WeakSet
 
 import numpy as np
 import param
-from numpy.typing import NDArray
 
 from compute.devices import Host
 from compute.history import MOST_CHARACTERS, Entry, StepHistory

@@ -22,7 +22,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
 from typing import IO, Any, NamedTuple
@@ -59,7 +59,7 @@ class ArrayFile(LoadedFile):
     Names of arrays that are not read map to None.
     """
 
-    arrays: Mapping[str, Any]
+    arrays: Mapping[str, Any] = field(repr=False)
     fingerprint: str
 
     @classmethod
