@@ -1,13 +1,13 @@
-"""One field for a file: it shows the state of the file, and why a file was refused.
+"""A field for one file, which shows the state of the file and the reason for a refusal.
 
-The browser's own label ends with the transfer: "Uploaded x.png" appears for a file that is refused afterwards, too. So
-the label is written here. A file arrives in pieces, and no more of it is kept than it may have bytes, since the browser
-may not run our code.
+The browser's own label ends with the transfer: "Uploaded x.png" appears for files that are refused afterwards, too. So
+the label is written here. A file arrives in pieces, whose total size is limited here, since the client may not be our
+own JavaScript.
 
     chosen ──► Reading … (a job of the lane DECODE) ──► given to the lab ──► taken | refused
                    └── refused, too late, or no memory        another file replaces one that is being read
 
-The file is decoded in a child process. Neither the page nor an engine handles its bytes; the lab gets the result.
+A child process decodes the file, and the lab receives the result: neither the page nor an engine parses its bytes.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Upload(Generic[Read]):
 
     @property
     def busy(self) -> bool:
-        """Whether a file is being read; `reset`, `ask` and `taken` of an older file change nothing then."""
+        """Whether a file is being read; until then `reset`, `ask` and `taken`, for an older file, do nothing."""
         return self._job is not None
 
     def reset(self) -> None:
@@ -131,7 +131,7 @@ class Upload(Generic[Read]):
             self._say("")
 
     def ask(self, words: str) -> None:
-        """Show that something is still missing; nothing is wrong with the file."""
+        """Ask for a further file; this one is fine."""
         if not self.busy:
             self._show(f"{self._what}: {self.name}" if self.name else self._label, IDLE)
             self._say(words, wrong=True)
@@ -143,12 +143,12 @@ class Upload(Generic[Read]):
             self._say(remark, more=picture)
 
     def refuse(self, reason: str) -> None:
-        """Show that the file is not used, and that nothing has changed."""
+        """Show the reason why the file was refused."""
         self._show(f"Not taken: {self.name}" if self.name else self._label, WRONG)
         self._say(reason, wrong=True)
 
     def tick(self) -> None:
-        """Pass a file on once it has been read, or show why it could not be."""
+        """Pass on a file once it is decoded, or show the error."""
         job = self._job
         if job is None or not job.over:
             return
@@ -161,14 +161,14 @@ class Upload(Generic[Read]):
             self._take(job.result, self.name)
 
     def stop(self) -> None:
-        """Read no further, for a field that is no longer needed."""
+        """Cancel the decoding, for a field that is hidden."""
         if self._job is not None:
             self._job.cancel()
             self._job = None
             self.reset()
 
     def close(self) -> None:
-        """End the job, with the page."""
+        """Cancel the decoding when the page closes."""
         if self._job is not None:
             self._job.cancel()
             self._job = None
@@ -180,7 +180,7 @@ class Upload(Generic[Read]):
         name = self.field.filename
         self.name = short_name(name if isinstance(name, str) else "")
         self.field.clear()
-        self.close()  # a file that is still being read is replaced
+        self.close()  # replaces a file that is still being decoded
         if not isinstance(data, bytes) or len(data) > self._most:
             self.refuse(f"It must be one file of at most {self._most // MIB} MiB.")
             return
@@ -203,11 +203,11 @@ class Upload(Generic[Read]):
 
 
 def _no_room() -> str:
-    """Return why no further file can be held, "" if the files that pages have loaded fit this server's bound."""
+    """Return an error text if the loaded files of all pages exceed the server's limit, else ""."""
     most = current().memory * MIB
     if loaded_bytes() <= most:
         return ""
-    gc.collect()  # files of closed pages may be left in cycles
+    gc.collect()  # reference cycles may keep files of closed pages
     held = loaded_bytes()
     if held <= most:
         return ""

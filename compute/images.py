@@ -1,12 +1,12 @@
-"""Pictures that users load, as fields. Files are untrusted: their structure is bounded before Pillow decodes them.
+"""Uploaded pictures as fields. Files are untrusted: their structure is checked before Pillow decodes them.
 
-`essential` reads the markers of a PNG or JPEG file without decoding anything. It refuses too many pixels, too long a
-side, too many scans, chunks or frames, and returns a file that holds nothing but the first picture: Pillow sees no
-text, colour profile, EXIF record or further frame. `Picture.read` decodes that file and reduces the picture to at most
-KEPT_PIXELS pixels by averaging squares of whole pixels in integer arithmetic, so that a notebook, an engine and a
-replay of a file compute with the same numbers on every machine.
+`essential` reads the markers of a PNG or JPEG file and decodes nothing. It refuses a picture with too many pixels, too
+long a side, or too many scans, chunks or frames, and returns a stripped file with the first picture only: Pillow never
+parses text, colour profiles, EXIF records or further frames. `LoadedPicture.read` decodes the stripped file and reduces
+it to at most KEPT_PIXELS pixels, as means of squares of pixels in integer arithmetic. So a notebook, an engine and a
+replay of a file get identical fields on every machine.
 
-On the page a picture is decoded in a child process (compute/export/decoding.py), which bounds time and memory as well.
+The page decodes pictures in a child process (compute/export/decoding.py), which limits time and memory as well.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from compute.loaded import LoadedFile, fingerprint
 MAX_BYTES = 16 * 2**20  # below the 20 MB at which the browser's socket is reset
 MAX_PIXELS = 50_000_000
 LONGEST_SIDE = 2**15  # pixels; one row at a time costs far more than its pixels
-MOST_SCANS = 64  # of a progressive JPEG, each of which goes over the whole picture; encoders write about ten
+MOST_SCANS = 64  # of a progressive JPEG; each passes over the whole picture, and encoders write about ten
 MOST_PARTS = 20_000  # chunks of a PNG, segments of a JPEG
 MOST_FRAMES = 1000  # of an animated PNG, of which the first is shown
 MOST_ABOUT = 4 * 2**20  # bytes of text, colour profiles and EXIF in one file
 KEPT_PIXELS = 2**22  # of a decoded picture: 4 MiB in 8 bits
-KEPT_FILE = MOST_CHARACTERS // 2  # bytes of a file that a history can hold; the rest of a larger one is forgotten
+KEPT_FILE = MOST_CHARACTERS // 2  # bytes of a file that fit in a history; a larger file is not kept
 WORTH_TRYING = 4  # cells for each byte allowed: a photograph in grey has about one byte for two cells
 STRIP = 2**20  # pixels that are converted to grey at a time
 
@@ -53,10 +53,10 @@ Levels = NDArray[Any]  # grey levels: uint8, or uint16 of a picture in 16 bits; 
 
 @dataclass(frozen=True)
 class Essential:
-    """What decoding a file needs, known before it is decoded.
+    """The structure of a file before it is decoded.
 
     kind: Pillow's class for the format; width, height: pixels as stored; orientation: EXIF's number from 1 to 8; parts:
-    of the file, which together are a file with the first picture alone.
+    slices of the file, which joined are a file with only the first picture.
     """
 
     kind: type[PngImageFile | JpegImageFile]
@@ -67,7 +67,7 @@ class Essential:
 
 
 def essential(data: bytes) -> Essential:
-    """Check the structure of a PNG or JPEG file, decoding nothing.
+    """Check the structure of a PNG or JPEG file without decoding it.
 
     Raises ValueError, which names the bound, for another type of file, for damage that the structure shows, and for
     more than MAX_BYTES, MAX_PIXELS, LONGEST_SIDE, MOST_SCANS, MOST_PARTS, MOST_FRAMES or MOST_ABOUT.
@@ -98,7 +98,7 @@ BESIDE = 12  # bytes of a chunk that are not its contents: length, type, checksu
 
 
 def _png(data: bytes) -> Essential:
-    """Keep the chunks of the first picture. A file that ends early is left for Pillow to refuse."""
+    """Keep the chunks of the first picture. Pillow refuses a truncated file later."""
     whole = memoryview(data)
     parts, about, exif = [whole[:8]], 0, b""
     at, chunks, frames = 8, 0, 0
@@ -123,20 +123,20 @@ def _png(data: bytes) -> Essential:
     return Essential(PngImageFile, width, height, _orientation(exif), tuple(parts))
 
 
-MARKER = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])")  # but for FF 00 and restarts, which stand within a scan
+MARKER = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])")  # except FF 00 and restarts, which occur within a scan
 ALONE = (0x01, 0xD8)  # markers without a segment: TEM, and a further start of image
 SCAN, END, COMMENT = 0xDA, 0xD9, 0xFE
-FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})  # of the picture's size, one for each way of coding
-ABOUT = frozenset({*range(0xE1, 0xF0), COMMENT} - {0xEE})  # APP1 to APP15 but Adobe's, which says what colours mean
+FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})  # SOF: the size, one marker for each coding process
+ABOUT = frozenset({*range(0xE1, 0xF0), COMMENT} - {0xEE})  # APP1 to APP15 except Adobe's, which names the colour model
 
 
 def _jpeg(data: bytes) -> Essential:
-    """Keep the segments of the first picture, and refuse what claims more than one size."""
+    """Keep the segments of the first picture, and refuse a file that states more than one size."""
     whole = memoryview(data)
     parts, about, exif = [whole[:2]], 0, b""
     sizes: list[tuple[int, int]] = []
     segments = scans = 0
-    begun, at = 2, 2  # what is kept begins there, what was not read yet
+    begun, at = 2, 2  # start of the slice to keep; position of the scanner
     while found := MARKER.search(data, at):
         kind, start, at = found[1][0], found.start(), found.end()
         if kind == END and scans:
@@ -160,7 +160,7 @@ def _jpeg(data: bytes) -> Essential:
             parts.append(whole[begun:start])
             begun = at
     else:
-        parts.append(whole[begun:])  # it ends early, which Pillow refuses
+        parts.append(whole[begun:])  # truncated: Pillow refuses it
     if len(set(sizes)) != 1:
         raise ValueError("image is damaged and cannot be read: it does not have one size")
     return Essential(JpegImageFile, *sizes[0], _orientation(exif), tuple(parts))
@@ -189,7 +189,7 @@ ORIENTATION, SHORT_NUMBER = 0x0112, 3  # EXIF's tag and type of number
 
 
 def _orientation(exif: bytes) -> int:
-    """Return the orientation in the first directory of an EXIF record; 1, upright, if it has none."""
+    """Return the orientation in the first directory of an EXIF record; 1 (upright) by default."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
     if order is None or len(exif) < 10:
         return 1
@@ -204,7 +204,7 @@ def _orientation(exif: bytes) -> int:
     return 1
 
 
-TURNS: dict[int, Callable[[Levels], Levels]] = {  # how the pixels of an orientation become upright
+TURNS: dict[int, Callable[[Levels], Levels]] = {  # turns the pixels of each orientation upright
     1: lambda levels: levels,
     2: lambda levels: levels[:, ::-1],
     3: lambda levels: levels[::-1, ::-1],
@@ -219,9 +219,9 @@ TURNS: dict[int, Callable[[Levels], Levels]] = {  # how the pixels of an orienta
 
 
 def _decoded(found: Essential) -> Levels:
-    """Decode a file that was checked: upright grey levels of its first picture, transparency over white.
+    """Decode a checked file: upright grey levels of its first picture, with transparency over white.
 
-    Raises ValueError for damage.
+    Raises ValueError if the file is damaged.
     """
     try:
         with found.kind(io.BytesIO(b"".join(found.parts))) as picture:
@@ -242,9 +242,9 @@ def _strips(picture: Image.Image) -> Iterator[Levels]:
 
 
 def _grey(picture: Image.Image) -> Levels:
-    """Return the grey levels of a picture: uint16 if it has 16 bits, else uint8. What is transparent is white.
+    """Return the grey levels of a picture, composed over white: uint16 if it has 16 bits, else uint8.
 
-    Pillow reads 16 bits a channel of a grey picture alone; others come in 8 bits.
+    Pillow reads 16 bits only of grey pictures without an alpha channel; it reduces all others to 8 bits.
     """
     clear = picture.info.get("transparency")
     if picture.mode == "I" or picture.mode.startswith("I;16"):
@@ -260,7 +260,7 @@ def _grey(picture: Image.Image) -> Levels:
 
 
 def factor(height: int, width: int, most: int) -> int:
-    """Return the smallest k with which squares of k x k pixels are at most `most`."""
+    """Return the smallest k for which the picture has at most `most` squares of k x k pixels."""
     k = max(1, isqrt(height * width // most))
     while ceil(height / k) * ceil(width / k) > most:
         k += 1
@@ -268,7 +268,7 @@ def factor(height: int, width: int, most: int) -> int:
 
 
 def reduced(levels: Levels, k: int) -> Levels:
-    """Average squares of k x k pixels. Means are rounded half up; squares cut off at the border average what they have.
+    """Return the means of squares of k x k pixels, rounded half up; squares at the border may be smaller.
 
     k = 1 returns the levels unchanged.
     """
@@ -286,7 +286,7 @@ def reduced(levels: Levels, k: int) -> Levels:
     return out
 
 
-# -- what the labs compute with
+# -- pictures for the labs
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ class Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class Picture(LoadedFile):
+class LoadedPicture(LoadedFile):
     """A decoded picture in grey.
 
     levels: (rows, columns), at most KEPT_PIXELS, uint8 or uint16, upright with row 0 at the top; each is the mean of
@@ -332,7 +332,7 @@ class Picture(LoadedFile):
     file: bytes = field(default=b"", repr=False)
 
     @classmethod
-    def read(cls, data: bytes) -> Picture:
+    def read(cls, data: bytes) -> LoadedPicture:
         """Decode a PNG or JPEG file: its first picture, turned upright by its EXIF orientation.
 
         Raises ValueError as `essential`, and for damage.
@@ -344,9 +344,9 @@ class Picture(LoadedFile):
         return cls(reduced(levels, side), side, width, height, fingerprint(data), file)
 
     @classmethod
-    def of(cls, given: object) -> Picture:
-        """Return `given`, a Picture, or decode it, the bytes of a file."""
-        if isinstance(given, Picture):
+    def of(cls, given: object) -> LoadedPicture:
+        """Return `given` if it is a LoadedPicture; decode it if it is the bytes of a file."""
+        if isinstance(given, LoadedPicture):
             return given
         if not isinstance(given, bytes | bytearray):
             raise TypeError(f"image must be the bytes of a PNG or JPEG file, not {type(given).__name__}")
@@ -358,13 +358,13 @@ class Picture(LoadedFile):
         return int(np.iinfo(self.levels.dtype).max)
 
     def cropped(self, ny: int, nx: int) -> tuple[float, float, float, float]:
-        """Return the largest part in the middle with the shape of ny x nx: (x0, y0, x1, y1) in pixels of the file."""
+        """Return the largest centred part with the aspect of ny x nx: (x0, y0, x1, y1) in pixels of the file."""
         across, down = min(self.width, self.height * nx / ny), min(self.height, self.width * ny / nx)
         x0, y0 = (self.width - across) / 2, (self.height - down) / 2
         return x0, y0, x0 + across, y0 + down
 
     def kept(self, ny: int, nx: int) -> Kept:
-        """Return the part that an (ny, nx) field shows, in whole pixels."""
+        """Return the part shown by an (ny, nx) field, in whole pixels."""
         x0, y0, x1, y1 = self.cropped(ny, nx)
         left, top = round(x0), round(y0)
         return Kept(self.width, self.height, left, top, left + max(1, round(x1 - x0)), top + max(1, round(y1 - y0)))
@@ -388,9 +388,9 @@ class Picture(LoadedFile):
         return self.fitted(ny, nx)[::-1] / np.float64(self.scale)
 
     def small(self, ny: int, nx: int, most: int) -> bytes | None:
-        """Return a file of at most `most` bytes that gives the same (ny, nx) field: this one, or a PNG of its size.
+        """Return a file of at most `most` bytes with the same (ny, nx) field: the original, or a PNG of that size.
 
-        None if there is none.
+        Returns None if neither is small enough.
         """
         if self.file and len(self.file) <= most:
             return self.file

@@ -1,10 +1,10 @@
-"""Data that a user loaded from a file: kept once, counted, and sent to another process once.
+"""Data from a user's file: stored once per process, counted, and sent to an engine once.
 
-A picture or a matrix of one's own may have megabytes. It is a LoadedFile: immutable, equal to any other with the same
-fingerprint, and sent whole from the server to an engine. What the engine reports back holds `references` to it instead,
-which the server resolves from the objects that it still has.
+A picture or a matrix may have megabytes. It is a LoadedFile: immutable, and equal to any other with the same
+fingerprint. The server sends its data to an engine; the engine's reports contain `references` to it, which the server
+resolves from its own objects.
 
-`kept_bytes` measures what a snapshot or an undo step holds, down to the last nested array or text.
+`kept_bytes` measures snapshots and undo steps, including every nested array and text.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ _LOCK = threading.Lock()  # around _LOADED: an engine's reader thread resolves r
 
 
 class LoadedFile:
-    """Base of what was read from a file; a subclass is a frozen dataclass with eq=False.
+    """Base class for the contents of a user's file. A subclass is a frozen dataclass with eq=False.
 
-    fingerprint: sixteen hexadecimal digits of the file's bytes; it identifies the object within its class.
+    fingerprint: sixteen hexadecimal digits of the file's bytes, which identify the object within its class.
+    references: dispatch table for a pickler that writes references instead of data.
     """
 
     fingerprint: str
-    references: ClassVar[dict[type, Any]] = dict(copyreg.dispatch_table)  # of a pickler that sends no loaded data
+    references: ClassVar[dict[type, Any]] = dict(copyreg.dispatch_table)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -52,7 +53,7 @@ class LoadedFile:
 
 
 class Forgotten:
-    """Stands for a loaded file that this process no longer has."""
+    """Placeholder for a loaded file that this process has released."""
 
 
 def _reference(loaded: LoadedFile) -> tuple[Any, ...]:
@@ -60,20 +61,20 @@ def _reference(loaded: LoadedFile) -> tuple[Any, ...]:
 
 
 def find(kind: type[LoadedFile], fingerprint: str) -> LoadedFile | Forgotten:
-    """Return the loaded file of this class and fingerprint, a Forgotten if this process no longer has it."""
+    """Return the loaded file with this class and fingerprint, or a Forgotten if this process has released it."""
     with _LOCK:
         return _LOADED.get((kind, fingerprint), Forgotten())
 
 
 def is_complete(value: object) -> bool:
-    """Return whether `value`, or what it contains as a mapping, still has all its loaded files."""
+    """Return False if `value`, or a value of it if it is a mapping, is a Forgotten."""
     if isinstance(value, Mapping):
         return all(map(is_complete, value.values()))
     return not isinstance(value, Forgotten)
 
 
 def loaded_bytes() -> int:
-    """Return the bytes of all loaded files that exist in this process."""
+    """Return the bytes of all loaded files in this process."""
     with _LOCK:
         alive = list(_LOADED.values())
     return kept_bytes(alive)
@@ -89,13 +90,13 @@ def fingerprint(*files: bytes) -> str:
 
 
 def kept_bytes(things: Iterable[object]) -> int:
-    """Return the bytes that `things` keep in memory, with everything nested in them; a shared object counts once.
+    """Return the bytes of `things` in memory, including all nested objects; a shared object counts once.
 
-    Mappings, sequences, sets, dataclasses and plain objects are followed; a view counts as the array that it views.
+    Mappings, sequences, sets, dataclasses and plain objects are followed; a view counts as its base array.
     """
     seen: set[int] = set()
     total, todo = 0, list(things)
-    while todo:  # not recursive: what is nested may come from a file
+    while todo:  # not recursive: a file may nest as deep as it likes
         thing = todo.pop()
         if isinstance(thing, np.ndarray):
             while isinstance(thing.base, np.ndarray):

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from compute.images import Picture
+from compute.images import LoadedPicture
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems.own import LONGEST_LINE, MOST_OTHER_LINES, MOST_SIDE, own
 from tests.hostile_files import archive, chunk, market, npy, png, stored
@@ -204,7 +204,7 @@ def test_a_hostile_picture_is_refused(made):
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="image"):
-            Picture.read(data)
+            LoadedPicture.read(data)
         assert tracemalloc.get_traced_memory()[1] < LEAST
     finally:
         tracemalloc.stop()
@@ -223,7 +223,7 @@ def test_a_damaged_picture_is_taken_or_refused_in_words(good, changes, data):
     for place, value in changes:
         changed[place % len(changed)] = value
     with suppress(ValueError):
-        assert Picture.read(bytes(changed)).levels.dtype == np.uint8
+        assert LoadedPicture.read(bytes(changed)).levels.dtype == np.uint8
 
 
 @pytest.mark.parametrize("given", ["x", 3, True, [], [[1, 2], [3]], {"a": 1}, [["a"]], None, 1e400, [None]])

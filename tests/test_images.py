@@ -14,7 +14,7 @@ from PIL import Image
 
 from compute import images
 from compute.export.decoding import limited_memory
-from compute.images import KEPT_PIXELS, LONGEST_SIDE, MOST_ABOUT, MOST_SCANS, Picture, essential
+from compute.images import KEPT_PIXELS, LONGEST_SIDE, MOST_ABOUT, MOST_SCANS, LoadedPicture, essential
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.loaded import kept_bytes
@@ -140,12 +140,12 @@ UPRIGHT = {
 def test_a_picture_is_turned_upright(orientation, order):
     data = png(3, 2, rows(CORNERS), chunk(b"eXIf", exif(orientation, order)))
     expected = np.array(UPRIGHT[orientation])
-    picture = Picture.read(data)
+    picture = LoadedPicture.read(data)
     np.testing.assert_array_equal(picture.levels, expected)
     assert (picture.height, picture.width) == expected.shape
     large = Image.fromarray(np.kron(CORNERS, np.ones((16, 16), np.uint8)))
     record = b"Exif\0\0" + exif(orientation, order)
-    turned = Picture.read(saved(large, "JPEG", quality=100, exif=record)).levels[8::16, 8::16]
+    turned = LoadedPicture.read(saved(large, "JPEG", quality=100, exif=record)).levels[8::16, 8::16]
     np.testing.assert_allclose(turned, expected, atol=2)
 
 
@@ -154,7 +154,7 @@ def test_a_picture_is_turned_upright(orientation, order):
     [b"", b"MM\0*", b"MM\0*" + b"\xff" * 4, exif(0), exif(9), exif(6)[:-7], b"MM\0*" + struct.pack(">IH", 8, 65535)],
 )
 def test_a_damaged_orientation_is_none(record):
-    levels = Picture.read(png(3, 2, rows(CORNERS), chunk(b"eXIf", record))).levels
+    levels = LoadedPicture.read(png(3, 2, rows(CORNERS), chunk(b"eXIf", record))).levels
     np.testing.assert_array_equal(levels, CORNERS)
 
 
@@ -162,9 +162,9 @@ def test_of_an_animation_the_first_picture_is_shown():
     frames = [Image.new("L", (8, 8), level) for level in (40, 200)]
     data = saved(frames[0], "PNG", save_all=True, append_images=frames[1:], duration=100)
     assert b"fdAT" in data
-    np.testing.assert_array_equal(Picture.read(data).levels, np.full((8, 8), 40))
+    np.testing.assert_array_equal(LoadedPicture.read(data).levels, np.full((8, 8), 40))
     both = saved(frames[0], "MPO", save_all=True, append_images=frames[1:])
-    np.testing.assert_allclose(Picture.read(both).levels, np.full((8, 8), 40), atol=1)
+    np.testing.assert_allclose(LoadedPicture.read(both).levels, np.full((8, 8), 40), atol=1)
 
 
 # -- reduction
@@ -184,7 +184,7 @@ def test_reduction_is_the_mean_of_squares(height, width, most, kind):
 
 
 def test_a_large_picture_is_kept_small_and_says_its_own_size():
-    picture = Picture.read(black())
+    picture = LoadedPicture.read(black())
     assert (picture.width, picture.height) == (7071, 7071)
     assert picture.levels.size <= KEPT_PIXELS
     assert not picture.levels.any()
@@ -196,9 +196,9 @@ def test_a_part_of_a_reduced_picture_lies_where_it_lies_in_the_file(monkeypatch)
     """Whichever k: the field of a linear ramp, cropped in the middle, is the same within a pixel."""
     ramp = np.tile(np.linspace(0, 65535, 301).round().astype(np.uint16), (101, 1))
     data = png(301, 101, rows(ramp), depth=16)
-    whole = Picture.read(data).field(20, 20)
+    whole = LoadedPicture.read(data).field(20, 20)
     monkeypatch.setattr(images, "KEPT_PIXELS", 301 * 101 // 12)
-    picture = Picture.read(data)
+    picture = LoadedPicture.read(data)
     assert picture.side == 4
     np.testing.assert_allclose(picture.field(20, 20), whole, atol=2 / 300)
 
@@ -250,17 +250,17 @@ def test_a_bound_is_named_before_anything_is_decoded(which, monkeypatch):
     data, words = BOUNDS[which][0](), BOUNDS[which][1]
     monkeypatch.setattr(images, "_decoded", lambda found: pytest.fail("it was decoded"))
     with pytest.raises(ValueError, match=words) as refused:
-        Picture.read(data)
+        LoadedPicture.read(data)
     assert str(refused.value).startswith("image ")
 
 
 def test_what_is_within_the_bounds_is_taken():
     flat = png(LONGEST_SIDE, 1, bytes(LONGEST_SIDE + 1))
-    assert Picture.read(flat).levels.shape == (1, LONGEST_SIDE)
-    assert Picture.read(scans(50, 64)).levels.shape == (64, 64)
+    assert LoadedPicture.read(flat).levels.shape == (1, LONGEST_SIDE)
+    assert LoadedPicture.read(scans(50, 64)).levels.shape == (64, 64)
     told = zlib.compress(bytes(10**6))  # a scene, as exports of our own have it
-    assert Picture.read(png(8, 8, bytes(72), chunk(b"zTXt", b"fieldlab\0\0" + told))).levels.shape == (8, 8)
-    assert Picture.read(photograph(200)).levels.shape == (200, 200)
+    assert LoadedPicture.read(png(8, 8, bytes(72), chunk(b"zTXt", b"fieldlab\0\0" + told))).levels.shape == (8, 8)
+    assert LoadedPicture.read(photograph(200)).levels.shape == (200, 200)
 
 
 def test_pillow_sees_nothing_but_the_picture():
@@ -285,21 +285,21 @@ def test_memory_is_limited_in_the_block_alone():
 
 
 def test_a_picture_is_passed_on_whole_and_equals_itself():
-    picture = Picture.read(photograph(64))
+    picture = LoadedPicture.read(photograph(64))
     there = pickle.loads(pickle.dumps(picture))
     assert there == picture
     assert hash(there) == hash(picture)
     np.testing.assert_array_equal(there.levels, picture.levels)
-    assert picture != Picture.read(photograph(65))
+    assert picture != LoadedPicture.read(photograph(65))
 
 
 def test_labs_take_a_picture_in_the_place_of_a_file_and_compute_the_same():
     data = photograph(64)
     labs = [Diffusion(ny=32, nx=32, backend="cpu_numpy") for _ in range(2)]
-    for lab, given in zip(labs, (data, Picture.read(data)), strict=True):
+    for lab, given in zip(labs, (data, LoadedPicture.read(data)), strict=True):
         lab.load_image(given)
     np.testing.assert_array_equal(*[lab.field() for lab in labs])
-    same = [LCurve(problem="blur", n=8, options={"image": given}) for given in (data, Picture.read(data))]
+    same = [LCurve(problem="blur", n=8, options={"image": given}) for given in (data, LoadedPicture.read(data))]
     np.testing.assert_array_equal(*[lab.system.x for lab in same])
     frames = [lab.frame() for lab in same]
     assert frames[0].notes["files"] == frames[1].notes["files"] != ""

@@ -1,8 +1,7 @@
-"""Tasks that read what a user has loaded: a picture, arrays. They run in the lane DECODE, each in a child process.
+"""Tasks that decode uploads: pictures and arrays. They run in the lane DECODE, each in a child process.
 
-The child limits its own memory while it decodes, and its job has a deadline of seconds: whatever a file does to a
-library, neither the server nor an engine waits for it. What comes back is decoded, bounded in size, and never decoded
-again.
+The child limits its own memory while it decodes, and its job has a deadline of a few seconds, so a hostile file costs
+neither the server nor an engine any time. The result has a bounded size and is never decoded again.
 """
 
 from __future__ import annotations
@@ -13,27 +12,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from compute.export.child_process import Tell
-from compute.images import Picture
+from compute.images import LoadedPicture
 from compute.labs.l_curve.problems.own import ArrayFile
 
 try:
     import resource
-except ImportError:  # Windows: the deadline alone bounds a task
+except ImportError:  # Windows: only the deadline bounds a task
     resource = None  # type: ignore[assignment]
 
-MEMORY = 2**30  # bytes beyond what the process has: 50 million pixels in colour take 250 MB, an array 256 MiB thrice
+MEMORY = 2**30  # bytes a task may allocate: 50 million pixels in colour take 250 MB, an array three times 256 MiB
 STATUS = Path("/proc/self/status")
 
 
-def picture(data: bytes, tell: Tell) -> Picture:
-    """Decode the picture that `data` holds; ValueError if it is refused."""
+def picture(data: bytes, tell: Tell) -> LoadedPicture:
+    """Decode a PNG or JPEG file. Raise ValueError if it is refused."""
     tell(0.0, "reading")
     with limited_memory("image"):
-        return Picture.read(data)
+        return LoadedPicture.read(data)
 
 
 def arrays(data: bytes, name: str, tell: Tell) -> ArrayFile:
-    """Read the arrays of a file for the option `name` of a problem; ValueError if it is refused."""
+    """Read the arrays of a file for the problem option `name`. Raise ValueError if it is refused."""
     tell(0.0, "reading")
     with limited_memory(name):
         return ArrayFile.read(data, name)
@@ -41,9 +40,9 @@ def arrays(data: bytes, name: str, tell: Tell) -> ArrayFile:
 
 @contextmanager
 def limited_memory(what: str, size: int = MEMORY) -> Iterator[None]:
-    """Let this process allocate at most `size` bytes more in the block; ValueError names `what` needs more than that.
+    """Limit the memory that the block may allocate to `size` bytes; beyond it, raise a ValueError that names `what`.
 
-    Where the system does not tell what a process has, as outside Linux, nothing is limited.
+    Without /proc, on systems other than Linux, there is no limit.
     """
     used = _data_bytes()
     if resource is None or used is None:
@@ -61,7 +60,7 @@ def limited_memory(what: str, size: int = MEMORY) -> Iterator[None]:
 
 
 def _data_bytes() -> int | None:
-    """Return what the system compares with the limit: private memory that can be written to; None if it is unknown."""
+    """Return the bytes that RLIMIT_DATA counts, the private writable memory of this process; None if unknown."""
     try:
         found = re.search(r"^VmData:\s+(\d+) kB", STATUS.read_text(encoding="ascii"), re.MULTILINE)
     except OSError:

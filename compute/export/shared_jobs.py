@@ -21,15 +21,15 @@ from compute.settings import MIB
 
 
 class NoRoom(ValueError):
-    """A job was not begun: its result would not fit beside the others; the text names the bytes and the bound."""
+    """A job was refused because its result would exceed the memory limit; the text names the bytes and the limit."""
 
 
 @dataclass(eq=False)
 class SharedJob:
-    """A job with those that wait for it or show its result.
+    """A job and its requesters.
 
-    expected: bytes of the result; size: the same, measured, once there is one; asked: all that ever asked, while they
-    exist.
+    expected: predicted bytes of the result; size: measured bytes of the result; asking: requesters that wait for the
+    job or show its result; asked: all requesters so far.
     """
 
     job: Job
@@ -54,9 +54,9 @@ class SharedJobs:
         self._jobs: dict[str, SharedJob] = {}  # the last that was asked for is the last
 
     def ask(self, key: str, begin: Callable[[], Job], asking: object, expected: int = 0) -> SharedJob:
-        """Return the job of that key: an existing one, if it serves `asking`, or the one that begin() starts.
+        """Return the job with that key: an existing one, if it serves `asking`, or the job started by begin().
 
-        expected: bytes that its result will have. NoRoom if that does not fit.
+        expected: predicted bytes of the result. Raises NoRoom if they exceed the limit.
         """
         shared = self._jobs.pop(key, None)
         if shared is None or not self._serves(shared, asking):
@@ -80,7 +80,7 @@ class SharedJobs:
                 del self._jobs[key]
 
     def _make_room(self, expected: int) -> None:
-        """Drop results that are no longer shown, the oldest first, until `expected` bytes fit."""
+        """Drop unused results, the oldest first, until `expected` bytes fit."""
         most = self._most()
         for key, one in list(self._jobs.items()):
             if self.held + expected <= most:
@@ -95,7 +95,7 @@ class SharedJobs:
 
     @property
     def held(self) -> int:
-        """Bytes of all results, and of those that jobs are expected to return."""
+        """Bytes of all results, including the predicted results of running jobs."""
         return sum(map(self._held, self._jobs.values()))
 
     def _serves(self, shared: SharedJob, asking: object) -> bool:

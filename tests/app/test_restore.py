@@ -20,7 +20,7 @@ from compute.export.jobs import JOBS, Job
 from compute.export.render import Replay
 from compute.export.scene import Scene, SceneError
 from compute.export.shared_jobs import SharedJobs
-from compute.images import Picture
+from compute.images import LoadedPicture
 from compute.labs.diffusion import Diffusion
 from tests.hostile_files import photograph
 
@@ -299,7 +299,7 @@ def test_a_state_that_is_kept_holds_no_page_that_is_gone(monkeypatch):
 
 def loaded(lab, number=0):
     """Its state with a picture of a million bytes that no history can hold."""
-    lab.load_image(Picture(np.full((1000, 1000), number, np.uint8), 1, 1000, 1000, f"{number:016x}"))
+    lab.load_image(LoadedPicture(np.full((1000, 1000), number, np.uint8), 1, 1000, 1000, f"{number:016x}"))
     return lab.snapshot()
 
 

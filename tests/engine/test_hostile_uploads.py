@@ -17,7 +17,7 @@ from app.labs.l_curve.problem_controls import ProblemFiles
 from compute import images
 from compute.engine import EngineRestarted, FrameReady, LabClosed, Refused, SnapshotTaken, Supervisor
 from compute.export.jobs import JOBS
-from compute.images import Picture
+from compute.images import LoadedPicture
 from compute.labs import lab_class
 from compute.labs.diffusion.history import MOST_BYTES
 from compute.labs.l_curve import LCurve
@@ -127,14 +127,14 @@ def memory(engine: Supervisor) -> int:
 
 def test_twenty_files_leave_an_engine_little_larger_and_closing_gives_it_back(engine):
     """Of 50 million pixels each: 20 of them took 1.1 GB."""
-    pictures = [Picture.read(photograph(2000 + n)) for n in range(3)]
+    pictures = [LoadedPicture.read(photograph(2000 + n)) for n in range(3)]
     client = Client(engine, "diffusion", eager=True, backend="cpu_numba", ny=256, nx=256)
     client.handle.act("load_image", data=pictures[0])
     client.wait_frame(lambda frame: frame.notes["image"] == pictures[0].fingerprint)
     before = memory(engine)
     for n in range(20):
         levels = np.full((7071 // 4, 7071 // 4), n, np.uint8)
-        client.handle.act("load_image", data=Picture(levels, 4, 7071, 7071, f"{n:016x}", bytes(250_000)))
+        client.handle.act("load_image", data=LoadedPicture(levels, 4, 7071, 7071, f"{n:016x}", bytes(250_000)))
         client.wait_frame(lambda frame, n=n: frame.notes["image"] == f"{n:016x}")
     client.barrier()
     grown = memory(engine) - before
@@ -175,7 +175,7 @@ def test_a_picture_that_was_loaded_is_never_decoded_again(decoded):
 
 
 def test_an_engine_that_restarts_has_the_picture_in_its_state(engine):
-    picture = Picture.read(photograph(64))
+    picture = LoadedPicture.read(photograph(64))
     client = Client(engine, "diffusion", eager=True, backend="cpu_numpy", ny=32, nx=32)
     client.handle.act("load_image", data=picture)
     client.wait_frame(lambda frame: frame.notes["image"] == picture.fingerprint)
@@ -217,7 +217,7 @@ def test_an_engine_sends_references_to_loaded_data(engine):
 def test_a_picture_of_a_problem_is_loaded_and_replaced(engine):
     client = Client(engine, "l_curve", eager=True, backend="cpu_numpy", problem="blur", n=12)
     for side in (20, 30):
-        picture = Picture.read(photograph(side))
+        picture = LoadedPicture.read(photograph(side))
         client.handle.update(options={"image": picture})
         client.wait_frame(lambda frame, side=side: frame.notes["kept"] == f"{side} {side} 0 0 {side} {side}")
         wait_until(lambda picture=picture: client.handle.confirmed["options"].get("image") is picture)

@@ -22,7 +22,7 @@ from app.widgets import FULL
 from compute.engine import messages
 from compute.export import decoding
 from compute.frames import Frame
-from compute.images import Kept, Picture
+from compute.images import Kept, LoadedPicture
 from compute.settings import current
 
 IMAGE = ""  # in the list of presets: none of them
@@ -50,7 +50,7 @@ class InitialField:
         self.upload = Upload(label, ".png,.jpg,.jpeg", "Image", decoding.picture, self._take)
         self._names: dict[str, str] = {}  # of files that were loaded, by their fingerprints
         self._image = ""  # the fingerprint of the one that is shown, "" for a preset
-        self._awaited: Picture | None = None  # the one that was sent last, until the lab has answered
+        self._awaited: LoadedPicture | None = None  # the one that was sent last, until the lab has answered
         self._lost = self._sent_again = False  # whether the engine died with it; whether it was sent again since
         self._kept = ""
         self._undone = ""  # names the last undo
@@ -67,7 +67,7 @@ class InitialField:
         elif self._image:
             self.session.act("forget_image")
 
-    def _take(self, picture: Picture, name: str) -> None:
+    def _take(self, picture: LoadedPicture, name: str) -> None:
         self._names[picture.fingerprint] = name
         for old in list(self._names)[:-MOST_NAMES]:
             del self._names[old]
@@ -93,7 +93,7 @@ class InitialField:
                 return text.startswith("image ")
         return False
 
-    def _send_again(self, picture: Picture) -> None:
+    def _send_again(self, picture: LoadedPicture) -> None:
         self._lost = False
         if self._sent_again:
             self._awaited = None

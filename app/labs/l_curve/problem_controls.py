@@ -18,7 +18,7 @@ from app.widgets import FULL, NumberField, ValueWidgets, icon
 from compute import settings
 from compute.export import decoding
 from compute.frames import Frame
-from compute.images import Kept, Picture
+from compute.images import Kept, LoadedPicture
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.system import OWN, files_of, settled, typical
@@ -43,7 +43,7 @@ class ProblemFiles:
         self,
         session: Session,
         load: Callable[[Mapping[str, ArrayFile]], object],
-        picture: Callable[[Picture | None], object],
+        picture: Callable[[LoadedPicture | None], object],
     ) -> None:
         self.session, self._load, self._picture = session, load, picture
         self._files: dict[str, ArrayFile] = {}
@@ -147,13 +147,13 @@ class ProblemFiles:
         self._load(dict(self._files))
         return True
 
-    def _send(self, kinds: tuple[str, ...], files: Mapping[str, ArrayFile | Picture]) -> None:
+    def _send(self, kinds: tuple[str, ...], files: Mapping[str, ArrayFile | LoadedPicture]) -> None:
         self._sent, self._awaited = kinds, files_of(files)
         self._names[self._awaited] = {kind: self.fields[kind].name for kind in kinds}
         for old in list(self._names)[:-MOST_NAMES]:
             del self._names[old]
 
-    def _picture_came(self, picture: Picture, name: str) -> None:
+    def _picture_came(self, picture: LoadedPicture, name: str) -> None:
         self._send(("image",), {"image": picture})
         self.phantom.visible = True
         self._picture(picture)
@@ -307,7 +307,7 @@ class ProblemControls(ValueWidgets):
         """Take one's own data as they are: only noise that was asked for is added."""
         self._renew(problem=OWN, options=dict(files), noise=self._noises[True])
 
-    def _picture(self, picture: Picture | None) -> None:
+    def _picture(self, picture: LoadedPicture | None) -> None:
         now = self.session.values["options"]
         options = {name: value for name, value in now.items() if name != "image"}
         if picture is not None:

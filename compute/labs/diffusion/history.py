@@ -26,7 +26,7 @@ import param
 
 from compute.devices import Host
 from compute.history import MOST_CHARACTERS, Entry, StepHistory
-from compute.images import Picture, essential
+from compute.images import LoadedPicture, essential
 from compute.labs.diffusion.initial import require_stroke
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 from compute.loaded import kept_bytes
@@ -69,7 +69,7 @@ class FieldHistory(StepHistory):
     def _beginning(self) -> Sequence[str]:
         return PACE if self.entries else FREE
 
-    def loaded(self, image: Picture, ny: int, nx: int) -> None:
+    def loaded(self, image: LoadedPicture, ny: int, nx: int) -> None:
         """Note that the field is that image."""
         data = image.small(ny, nx, MOST_CHARACTERS // 2)
         if data is None:
@@ -115,9 +115,9 @@ def decoded(text: object) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class EarlierField:
-    """A field that was changed. initial: the parameters of INITIAL that it began with; snapshot: the state.
+    """A field before a change. initial: its values of the parameters INITIAL; snapshot: its state.
 
-    sizes: bytes of each object in it that other fields may share, by its id.
+    sizes: bytes of the objects in it that other fields may share, by id.
     """
 
     initial: Mapping[str, Any]
@@ -145,7 +145,7 @@ def _sizes(state: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
 
 
 def _entry_bytes(entry: Entry) -> int:
-    """About the bytes of an entry of a history, without looking at each point of a stroke."""
+    """Estimate the bytes of a history entry from its number of points and its texts."""
     arguments = entry.get("with", {})
     texts = sum(len(value) for value in arguments.values() if isinstance(value, str))
     return ENTRY_BYTES + texts + POINT_BYTES * len(arguments.get("points", ()))
@@ -155,7 +155,7 @@ _HISTORIES: WeakSet[UndoHistory] = WeakSet()  # of all labs of this process
 
 
 def _fit_together() -> None:
-    """Have the histories of this process that keep most give up fields, until all of them fit the setting `memory`."""
+    """Drop fields of the largest histories in this process until all histories fit in the setting `memory`."""
     sizes = {each: each.held for each in _HISTORIES}
     most = current().memory * MIB
     while sizes and sum(sizes.values()) > most:
@@ -198,7 +198,7 @@ class UndoHistory:
         self.past, self.future, self._cause = [], [], ""
 
     def close(self) -> None:
-        """Drop all fields: the lab is closed."""
+        """Drop all fields."""
         self.past, self.future = [], []
 
     def begin(self) -> None:
@@ -290,14 +290,14 @@ class UndoHistory:
         return wanted
 
     def _trim(self) -> None:
-        """Give up the oldest beyond what this lab may keep, but for the newest; then what all labs may not keep."""
+        """Drop this lab's oldest fields beyond its limits, except the newest; then apply the limit of all labs."""
         while len(self.past) > 1 and (len(self.past) > MOST_KEPT or self.held > MOST_BYTES):
             del self.past[0]
             self.gone = f"older fields were given up: {MOST_KEPT} or {MOST_BYTES // MIB} MB are kept at most"
         _fit_together()
 
     def give_up_one(self) -> bool:
-        """Drop the field that is the most steps of undo or redo away; False if there is none."""
+        """Drop the field farthest from the present; return False if there is none."""
         if not (self.past or self.future):
             return False
         del (self.past if len(self.past) >= len(self.future) else self.future)[0]
@@ -307,7 +307,7 @@ class UndoHistory:
 
     @property
     def held(self) -> int:
-        """Bytes of all fields, an object that several of them share counted once."""
+        """Bytes of all fields; a shared object counts once."""
         known: dict[int, int] = {}
         for each in (*self.past, *self.future):
             known |= each.sizes

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from compute.arguments import named
-from compute.images import Picture
+from compute.images import LoadedPicture
 from compute.labs.diffusion.scheme import mode_profile
 
 Grid = NDArray[np.float64]
@@ -161,8 +161,8 @@ def _text(ny: int, nx: int, options: PresetOptions) -> FieldRows:
     return _drawn(picture)
 
 
-def picture_rows(picture: Picture, ny: int, nx: int) -> FieldRows:
-    """Return the rows of `Picture.field`: brightness, 0 … 1."""
+def picture_rows(picture: LoadedPicture, ny: int, nx: int) -> FieldRows:
+    """Return the rows of `LoadedPicture.field`: brightness, 0 … 1."""
     return _brightness(picture.fitted(ny, nx), picture.scale)
 
 

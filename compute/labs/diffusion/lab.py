@@ -27,7 +27,7 @@ from compute.display.camera import Camera, Survey
 from compute.frames import Frame, View
 from compute.gpu_devices import Cuda
 from compute.history import GIVEN, Entry
-from compute.images import Picture
+from compute.images import LoadedPicture
 from compute.lab import PICTURE_BYTES, Lab
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
@@ -157,7 +157,7 @@ class Diffusion(Lab):
     first_limits: tuple[float, float] | None  # of the colours of u while they are held: what it spanned as it began
 
     def __init__(self, **values: Any) -> None:
-        self._image: Picture | None = None
+        self._image: LoadedPicture | None = None
         self._saved: dict[str, Any] | None = None
         self.earlier = UndoHistory(self)
         ratio = values.pop("r", self.param["r"].default) if values.get("unstable") else None
@@ -319,12 +319,12 @@ class Diffusion(Lab):
             self.first_limits = self.camera.survey(self.u).limits()
         self.history.did(self.steps, "refit", {})
 
-    def load_image(self, data: bytes | Picture) -> None:
+    def load_image(self, data: bytes | LoadedPicture) -> None:
         """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape.
 
-        A server decodes files elsewhere, and passes a Picture. ValueError for a file that is refused.
+        A server decodes files elsewhere, and passes a LoadedPicture. ValueError for a file that is refused.
         """
-        self._image = Picture.of(data)
+        self._image = LoadedPicture.of(data)
         self.reset()
 
     def forget_image(self) -> None:

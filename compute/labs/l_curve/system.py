@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.images import Picture
+from compute.images import LoadedPicture
 from compute.labs.l_curve.bidiagonal import compressed
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
 from compute.labs.l_curve.problems.checks import ProblemOption, WholeNumber
@@ -104,8 +104,8 @@ class HeldProblem:
         name, dtype = values["problem"], values["dtype"]
         options = options_of(name, values)
         files, kept = files_of(options), ""
-        if isinstance(options.get("image"), Picture | bytes | bytearray):
-            picture, n = Picture.of(options["image"]), values["n"]
+        if isinstance(options.get("image"), LoadedPicture | bytes | bytearray):
+            picture, n = LoadedPicture.of(options["image"]), values["n"]
             options["image"], kept = picture.field(n, n), " ".join(map(str, astuple(picture.kept(n, n))))
         A, b, x = make(name, None if name == OWN else values["n"], **options)
         with np.errstate(over="ignore"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compute import settings
-from compute.images import Picture
+from compute.images import LoadedPicture
 from compute.labs.diffusion import Diffusion, history
 
 
@@ -157,7 +157,7 @@ def test_an_option_that_is_changed_again_later_is_a_change_of_its_own(lab):
 def picture(number, size=2**20):
     """A picture of so many bytes, and no file that a history could hold."""
     side = int(size**0.5)
-    return Picture(np.full((side, side), number, np.uint8), 1, side, side, f"{number:016x}")
+    return LoadedPicture(np.full((side, side), number, np.uint8), 1, side, side, f"{number:016x}")
 
 
 def test_pictures_count_for_what_is_kept_and_a_shared_one_once(lab, monkeypatch):

@@ -54,9 +54,9 @@ OwnProblem = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile(LoadedFile):
-    """The arrays of a file by name, sparse ones as CSR or CSC; an array without a name is called A.
+    """The arrays of a file by name, sparse matrices as CSR or CSC; an unnamed array is called A.
 
-    Names of arrays that are not read map to None.
+    Arrays that are not read have the value None.
     """
 
     arrays: Mapping[str, Any] = field(repr=False)
@@ -64,7 +64,7 @@ class ArrayFile(LoadedFile):
 
     @classmethod
     def read(cls, data: bytes, name: str) -> ArrayFile:
-        """Read the file of the option `name`, whose kind its first bytes tell. ValueError says why it is refused."""
+        """Read the file for the problem option `name`; its first bytes tell the format. Raise ValueError if refused."""
         return cls(_read(data, name), fingerprint(data))
 
 
