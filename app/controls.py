@@ -102,6 +102,9 @@ class Controls(ValueWidgets):
     def tick(self) -> None:
         """A few times a second: show what frames say."""
 
+    def close(self) -> None:
+        """End what runs for a control, with the page."""
+
     def on_event(self, event: Any) -> bool:
         """An engine event; True if a control says what it means, so that no note is needed."""
         return False

@@ -169,6 +169,7 @@ class LabTab:
         """Give everything back."""
         self._closed = True
         self.restorer.close()
+        self.controls.close()
         self.session.close()
         self.readout.close()
 

@@ -1,14 +1,21 @@
-"""One field for a file: it says what became of the file, and if it was not taken, why.
+"""A field for one file, which shows the state of the file and the reason for a refusal.
 
-The browser's own words end with the transfer: "Uploaded x.png" is true of a file that the lab then refuses, too. So
-the field's label is written here, from what the lab says. A file comes in pieces, and no more of it is kept than it may
-have bytes: its browser may not be ours.
+The browser's own label ends with the transfer: "Uploaded x.png" appears for files that are refused afterwards, too. So
+the label is written here. A file arrives in pieces, whose total size is limited here, since the client may not be our
+own JavaScript.
+
+    chosen ──► Reading … (a job of the lane DECODE) ──► given to the lab ──► taken | refused
+                   └── refused, too late, or no memory        another file replaces one that is being read
+
+A child process decodes the file, and the lab receives the result: neither the page nor an engine parses its bytes.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import panel as pn
 import panel_material_ui as pmui
@@ -16,7 +23,10 @@ import panel_material_ui as pmui
 from app.markup import filled, plain
 from app.theme import html_pane
 from app.widgets import FULL
+from compute.export.child_process import ChildTask
+from compute.export.jobs import DECODE, Job
 from compute.images import Kept
+from compute.loaded import LoadedFile, loaded_bytes
 from compute.settings import MIB, current
 
 PIECE = 2**20  # bytes of a file in one message, which app.message_bounds bounds
@@ -83,16 +93,23 @@ STYLE = """
 """
 
 
-class Upload:
-    """The field `panel`, at first with the words `label`; take(data, name) gets a file that is not too large.
+Read = TypeVar("Read", bound=LoadedFile)
 
-    Whoever takes it calls `taken` or `refuse` once the lab has answered; until then the field says that it is read.
-    accept: what a file may be called, as ".png,.jpg"; what: how a file that was taken is called, as in "A: shaw.npz".
+
+class Upload(Generic[Read]):
+    """The field `panel`, at first with the label `label`.
+
+    accept: file names, as ".png,.jpg"; what: the label of a file that was taken, as in "A: shaw.npz"; task: decodes the
+    bytes of a file, a function of compute.export.decoding; take(file, name) gets the result. The owner calls `tick` a
+    few times a second and `close` with its page; it calls `taken` or `refuse` once the lab has answered.
     """
 
-    def __init__(self, label: str, accept: str, what: str, take: Callable[[bytes, str], object]) -> None:
-        self._label, self._what, self._take = label, what, take
+    def __init__(
+        self, label: str, accept: str, what: str, task: Callable[..., Read], take: Callable[[Read, str], object]
+    ) -> None:
+        self._label, self._what, self._task, self._take = label, what, task, take
         self.name = ""  # of the newest file
+        self._job: Job | None = None
         self._most = current().upload * MIB  # bytes
         style = {"variant": "outlined", "size": "small", **FULL}
         self.field = FileField(
@@ -102,25 +119,59 @@ class Upload:
         self.words = html_pane("", STYLE, margin=(0, 8), visible=False)
         self.panel = pn.Column(self.field, self.words, margin=0, sizing_mode="stretch_width")
 
+    @property
+    def busy(self) -> bool:
+        """Whether a file is being read; until then `reset`, `ask` and `taken`, for an older file, do nothing."""
+        return self._job is not None
+
     def reset(self) -> None:
-        """Be as if no file had been chosen."""
-        self._show(self._label, IDLE)
-        self._say("")
+        """Show that no file is chosen."""
+        if not self.busy:
+            self._show(self._label, IDLE)
+            self._say("")
 
     def ask(self, words: str) -> None:
-        """Nothing is wrong with the file, but something is still needed."""
-        self._show(f"{self._what}: {self.name}" if self.name else self._label, IDLE)
-        self._say(words, wrong=True)
+        """Ask for a further file; this one is fine."""
+        if not self.busy:
+            self._show(f"{self._what}: {self.name}" if self.name else self._label, IDLE)
+            self._say(words, wrong=True)
 
     def taken(self, remark: str = "", picture: str = "") -> None:
-        """The lab shows the file; remark: which part of it. picture: HTML of ours that shows the same."""
-        self._show(f"{self._what}: {self.name}" if self.name else self._label, TAKEN)
-        self._say(remark, more=picture)
+        """Show that the lab uses the file; remark: which part of it. picture: HTML of ours that shows the same."""
+        if not self.busy:
+            self._show(f"{self._what}: {self.name}" if self.name else self._label, TAKEN)
+            self._say(remark, more=picture)
 
     def refuse(self, reason: str) -> None:
-        """The file is not used, and nothing has changed."""
+        """Show the reason why the file was refused."""
         self._show(f"Not taken: {self.name}" if self.name else self._label, WRONG)
         self._say(reason, wrong=True)
+
+    def tick(self) -> None:
+        """Pass on a file once it is decoded, or show the error."""
+        job = self._job
+        if job is None or not job.over:
+            return
+        self._job = None
+        if job.state != "done":
+            self.refuse(f"The file was not read: {job.text}" if job.late else job.text)
+        elif full := _no_room():
+            self.refuse(full)
+        else:
+            self._take(job.result, self.name)
+
+    def stop(self) -> None:
+        """Cancel the decoding, for a field that is hidden."""
+        if self._job is not None:
+            self._job.cancel()
+            self._job = None
+            self.reset()
+
+    def close(self) -> None:
+        """Cancel the decoding when the page closes."""
+        if self._job is not None:
+            self._job.cancel()
+            self._job = None
 
     def _arrived(self, event: Any) -> None:
         data = event.new
@@ -129,12 +180,15 @@ class Upload:
         name = self.field.filename
         self.name = short_name(name if isinstance(name, str) else "")
         self.field.clear()
+        self.close()  # replaces a file that is still being decoded
         if not isinstance(data, bytes) or len(data) > self._most:
             self.refuse(f"It must be one file of at most {self._most // MIB} MiB.")
             return
         self._show(f"Reading {self.name} …", READING)
         self._say("")
-        self._take(data, self.name)
+        task: ChildTask = partial(self._task, data)
+        self._job = Job(task, DECODE, client=id(self), keeps=True)
+        self._job.start()
 
     def _show(self, words: str, icon: str) -> None:
         """icon: by name, as the browser's own is a tick after each transfer; once set it cannot be taken away again."""
@@ -146,6 +200,19 @@ class Upload:
         text = filled("<div class='{kind}' role='{role}'>{words}</div>", kind=kind, role=role, words=words)
         html = text.replace(">", f">{more}", 1) if words else ""
         self.words.param.update(object=html, visible=bool(words))
+
+
+def _no_room() -> str:
+    """Return an error text if the loaded files of all pages exceed the server's limit, else ""."""
+    most = current().memory * MIB
+    if loaded_bytes() <= most:
+        return ""
+    gc.collect()  # reference cycles may keep files of closed pages
+    held = loaded_bytes()
+    if held <= most:
+        return ""
+    allowed = f"{most // MIB:,} MiB are allowed on this server (its setting memory)"
+    return f"The files that all pages have loaded would take {held // MIB:,} MiB; {allowed}."
 
 
 def short_name(name: str) -> str:

@@ -56,6 +56,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     call_seconds: Annotated[
         int, Meta(ge=1, le=60, description="seconds of a call of the crossover lab, in which its device's others wait")
     ] = 60
+    state_seconds: Annotated[
+        int, Meta(ge=5, le=10_000, description="seconds that computing the state of a link or a file may take")
+    ] = 600
+    memory: Annotated[
+        int,
+        Meta(
+            ge=64,
+            le=2**20,
+            description="MiB, of all pages: for loaded files, for states of links on their way, for undo; each",
+        ),
+    ] = 4096
     followers: Annotated[int, Meta(ge=0, le=10_000, description="who may follow one lecturer's page; 0: none")] = 300
     embed: Annotated[
         tuple[str, ...],
@@ -73,11 +84,11 @@ PRESETS: Mapping[str, Settings] = {
     "laptop": Settings(),
     "classroom": Settings(
         sessions=48, grid=4096**2, unknowns=2_000_000, iterations=10**7, upload=8, exports=6, disk=2048,
-        call_seconds=5,
+        call_seconds=5, state_seconds=60, memory=2048,
     ),
     "public": Settings(
         sessions=24, grid=2**23, unknowns=200_000, iterations=10**6, upload=2, exports=3, disk=256,
-        device_seconds=1800, call_seconds=1, followers=50,
+        device_seconds=1800, call_seconds=1, state_seconds=30, memory=512, followers=50,
     ),
 }  # fmt: skip
 WORDS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,15 @@ from bokeh.document import Document
 
 from compute.engine import messages
 from compute.lab import Lab
+
+
+def read(upload: Any, seconds: float = 120.0) -> None:
+    """Wait until a file field has read the file that it was given, and passes it on."""
+    end = time.monotonic() + seconds
+    while upload.busy:
+        assert time.monotonic() < end
+        upload.tick()
+        time.sleep(0.005)
 
 
 class DirectSession(param.Parameterized):

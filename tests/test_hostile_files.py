@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import struct
 import subprocess
@@ -21,35 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from compute.images import read_image
+from compute.images import LoadedPicture
 from compute.labs.l_curve import LCurve
-from compute.labs.l_curve.problems.own import MOST_SIDE, own
+from compute.labs.l_curve.problems.own import LONGEST_LINE, MOST_OTHER_LINES, MOST_SIDE, own
+from tests.hostile_files import archive, chunk, market, npy, png, stored
 
 LEAST = 64 * 2**20  # bytes: more than any refusal needs
 B = np.ones(3)
-
-
-def market(head, *entries, field="real", layout="coordinate", symmetry="general"):
-    return "\n".join([f"%%MatrixMarket matrix {layout} {field} {symmetry}", head, *entries, ""]).encode()
-
-
-def npy(shape, data=b"", dtype="<f8", version=1):
-    head = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY" + bytes((version, 0)) + struct.pack("<H" if version == 1 else "<I", len(head)) + head + data
-
-
-def archive(method=zipfile.ZIP_DEFLATED, **members):
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", method, compresslevel=1) as packed:  # quick: some hold 300 MB
-        for name, data in members.items():
-            packed.writestr(f"{name}.npy", data)
-    return held.getvalue()
-
-
-def stored(save, *args, **kwargs):
-    held = io.BytesIO()
-    save(held, *args, **kwargs)
-    return held.getvalue()
 
 
 def csr(shape, indptr=(0, 0)):
@@ -100,6 +77,15 @@ HOSTILE = {
     "a sparse one of truths": (lambda: sparse_truths(25_000_000), "256 MiB"),
     "another packing": (lambda: archive(zipfile.ZIP_LZMA, A=stored(np.save, np.eye(3))), "deflated"),
     "a long list": (lambda: archive(**{f"a{n}": b"" for n in range(5000)}), "64 arrays"),
+    "comments": (lambda: market("% c\n" * (MOST_OTHER_LINES + 1) + "1 1 1", "1 1 1"), f"{MOST_OTHER_LINES} lines"),
+    "comments behind": (lambda: market("1 1 1", "1 1 1", *["%"] * (MOST_OTHER_LINES + 1)), "other lines"),
+    "empty lines": (lambda: market("1 1 1", *[""] * (MOST_OTHER_LINES + 1), "1 1 1"), "other lines"),
+    "a long comment": (lambda: market("%" + "c" * LONGEST_LINE + "\n1 1 1", "1 1 1"), f"{LONGEST_LINE} characters"),
+    "a long number": (lambda: market("1 1 1", "1 1 " + "1" * LONGEST_LINE), f"{LONGEST_LINE} characters"),
+    "a long number across pieces": (
+        lambda: market("174001 174001 174001", *["1 1 1"] * 174_000, "1 1 " + "1" * LONGEST_LINE),
+        f"{LONGEST_LINE} characters",
+    ),
     "no matrix": (lambda: archive(**{"<img src=x onerror=alert()>" * 100: stored(np.save, B)}), "it holds <img"),
 }
 
@@ -165,6 +151,8 @@ def test_what_is_within_the_bounds_is_taken():
     tall = market(f"{MOST_SIDE} 3 3", f"{MOST_SIDE} 1 1", "2 2 1", "3 3 1")
     A, b, _ = own(None, tall, npy((MOST_SIDE,), bytes(8 * MOST_SIDE)))
     assert (A.shape, A.nnz, b.shape) == ((MOST_SIDE, 3), 3, (MOST_SIDE,))
+    lines = market("% " + "c" * (LONGEST_LINE - 2) + "\n% c" * 9000 + "\n2 2 2", "1 1 1", *[""] * 9000, "2 2 1")
+    np.testing.assert_array_equal(own(None, lines, np.ones(2))[0].toarray(), np.eye(2))
     lowest = market("3 3 3", "1 1", "2 2", "3 3", field="pattern", symmetry="symmetric")[:-1]
     np.testing.assert_array_equal(own(None, lowest, B)[0].toarray(), np.eye(3))
     for version in (1, 2):
@@ -198,15 +186,6 @@ def test_a_damaged_file_is_taken_or_refused_in_words(good, changes, data):
         own(None, bytes(changed), B)
 
 
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png(width, height, data=b"", *others):
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + b"".join(others) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
-
-
 @pytest.mark.parametrize(
     "made",
     [
@@ -225,7 +204,7 @@ def test_a_hostile_picture_is_refused(made):
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="image"):
-            read_image(data)
+            LoadedPicture.read(data)
         assert tracemalloc.get_traced_memory()[1] < LEAST
     finally:
         tracemalloc.stop()
@@ -244,7 +223,7 @@ def test_a_damaged_picture_is_taken_or_refused_in_words(good, changes, data):
     for place, value in changes:
         changed[place % len(changed)] = value
     with suppress(ValueError):
-        assert read_image(bytes(changed)).mode == "L"
+        assert LoadedPicture.read(bytes(changed)).levels.dtype == np.uint8
 
 
 @pytest.mark.parametrize("given", ["x", 3, True, [], [[1, 2], [3]], {"a": 1}, [["a"]], None, 1e400, [None]])

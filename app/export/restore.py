@@ -1,7 +1,8 @@
-"""What comes back to the page: the scene of its address, or of a file that is dropped; all of it is untrusted.
+"""Scenes that come to the page, by its address or a dropped file, and the lab's way to them. All of it is untrusted.
 
-DropZone takes a file, `asked_for` and `scene_in` find a scene, and a Restorer brings the lab there: values, style and,
-where a lab must first go that far, its state. What several pages ask for is computed once (STATES).
+DropZone takes a file, `asked_for` and `scene_in` return a scene, and a Restorer brings the lab there: values, style
+and, where a lab has to compute that far, its state. A state that several pages request is computed once (STATES), in a
+child process, with a deadline that the server sets. Short work has a lane of its own: it never waits behind long work.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from bokeh.document import Document
 from msgspec import structs
 from panel.custom import JSComponent
@@ -22,18 +22,24 @@ from panel.custom import JSComponent
 from compute.export import tasks
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import film_of
-from compute.export.jobs import QUICK, STATE, Job
+from compute.export.jobs import BRIEF, STATE, Job
 from compute.export.link import NAME, unpacked
 from compute.export.render_pool import on_gpu
 from compute.export.scene import Scene, SceneError, read, scene_of
-from compute.export.shared_jobs import SharedJob, SharedJobs
+from compute.export.shared_jobs import NoRoom, SharedJob, SharedJobs
 from compute.history import Entries, Entry
-from compute.lab import Lab
+from compute.lab import PICTURE_BYTES, Lab
+from compute.loaded import kept_bytes
+from compute.settings import MIB, current
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
-MOST_WORK = 10**12  # steps times cells that a link or a file may ask for: some minutes of one processor
+# How long a state takes, at a guess, on a quick machine: a slow one or a slow backend takes up to twenty times as long
+CELLS_PER_SECOND = 2e9  # steps times cells
+STEP_SECONDS, ENTRY_SECONDS = 1e-5, 0.02  # of a step on the smallest grid, and of an entry of a history
+SHORT = 0.5  # s at most of work that has the lane BRIEF, whose deadline is long enough for a slow machine
+CELL_BYTES = 8  # of a state, at most
 SIZE = ("ny", "nx")  # parameters on which the shape of a state depends
 KEPT = 2**26  # bytes of states that nobody waits for any more
 
@@ -84,40 +90,54 @@ def sides_of(scene: Scene) -> list[int]:
     return [side for name, default in usual.items() if isinstance(side := scene.values.get(name, default), int)]
 
 
-def snapshot_bytes(state: tuple[Mapping[str, Any], Mapping[str, Any] | None]) -> int:
-    """Return the bytes of the snapshot in what brings pages to a scene: values, and that of a lab that never ends."""
-    return _bytes_in(state[1])
+def guessed_seconds(scene: Scene) -> float:
+    """Return how long a quick machine takes to compute the state of `scene`, about."""
+    if scene.kind.ENDS:
+        return 0.0
+    of_step = max(STEP_SECONDS, prod(sides_of(scene)) / CELLS_PER_SECOND)
+    return scene.steps * of_step + len(scene.history) * ENTRY_SECONDS
 
 
-STATES = SharedJobs(snapshot_bytes, KEPT)  # to which pages are brought
+def require_time(scene: Scene) -> None:
+    """Raise SceneError if computing the state would take longer than this server allows, even on a quick machine."""
+    most, guess = current().state_seconds, guessed_seconds(scene)
+    if guess > most:
+        work = f"{scene.steps:,} steps and {len(scene.history):,} entries of its history"
+        allowed = f"{most:,} s are allowed on this server (its setting state_seconds)"
+        raise SceneError(f"{work} would take about {guess:,.0f} s, and {allowed}")
+
+
+def snapshot_bytes(state: object) -> int:
+    """Return the bytes that the state of a scene keeps: values and snapshot, with all pictures and histories."""
+    return kept_bytes([state])
+
+
+STATES = SharedJobs(snapshot_bytes, KEPT, most=lambda: current().memory * MIB)  # to which pages are brought
 
 
 def state_of(scene: Scene, asking: Restorer) -> SharedJob:
-    """Return the job that computes the state of `scene`, which others may have asked for.
+    """Return the job that computes the state of `scene`, shared with others that requested it. SceneError without room.
 
-    The processes that compute them go on to the next: of sixteen links of their own, opened at once on two busy cores,
-    the last ran after 17 s, and after 53 s where each began a process; of sixteen times the same link after 14 s.
+    The processes that compute states are reused: of sixteen different links, opened at once on two busy cores, the last
+    was shown after 17 s, and after 53 s where each started a process; of sixteen times the same link after 14 s.
     """
     key = sha256(json.dumps(scene.plain(), sort_keys=True).encode()).hexdigest()
-    return STATES.ask(key, partial(_begun, scene, id(asking)), asking)
+    expected = 0 if scene.kind.ENDS else CELL_BYTES * prod(sides_of(scene)) + PICTURE_BYTES
+    try:
+        return STATES.ask(key, partial(_begun, scene, id(asking)), asking, expected)
+    except NoRoom as error:
+        raise SceneError(f"its state cannot be computed now: {error}") from error
 
 
 def _begun(scene: Scene, client: int) -> Job:
-    """Start the job that computes the state. client: a number, as who asked first may go before the others."""
+    """Start the job that computes the state. client: a number, since the first requester may leave early."""
     keeps = not on_gpu(scene.kind, [scene.values.get("backend")])  # a process would hold the GPU's memory
-    if scene.kind.ENDS:
-        job = Job(partial(tasks.check, scene), QUICK, client, keeps=keeps)
-    else:
-        job = Job(partial(tasks.pose, scene), STATE, client, keeps=keeps)
+    lane = BRIEF if guessed_seconds(scene) <= SHORT else STATE
+    task = tasks.check if scene.kind.ENDS else tasks.pose
+    deadline = min(lane.deadline, float(current().state_seconds))
+    job = Job(partial(task, scene), lane, client, deadline, keeps=keeps)
     job.start()
     return job
-
-
-def _bytes_in(kept: object) -> int:
-    """Bytes of the arrays in a snapshot."""
-    if isinstance(kept, Mapping):
-        return sum(map(_bytes_in, kept.values()))
-    return kept.nbytes if isinstance(kept, np.ndarray) else 0
 
 
 def _fitting_history(
@@ -166,22 +186,19 @@ class Restorer:
     def restore(self, scene: Scene, plays: bool = False) -> None:
         """Show `scene`; SceneError if it cannot be shown here. plays: let it run from there.
 
-        Its values are checked in a process of its own, where its state is computed, too: not here, on the page's loop.
-        What is refused there is told, and nothing has changed.
+        A child process checks its values and computes its state, away from the page's loop. A refusal there is told,
+        and nothing has changed.
         """
         scene, wanted = self.fitting(scene)
-        work = scene.steps * prod(sides_of(scene))
-        if work > MOST_WORK:
-            text = f"it would take {work:.1e} steps times cells to get there"
-            raise SceneError(f"{text}, and {MOST_WORK:.0e} are allowed")
+        require_time(scene)
         self.close()
+        self._state = state_of(scene, self)
+        self._scene, self._plays = scene, plays
         if wanted:
             usual = scene.kind.param["backend"].default
             self._tell("info", f"Made with {wanted}, which this machine lacks: shown with {usual}.")
         if scene.missing:
             self._tell("warning", f"Not all of it is in the file: {scene.missing}.")
-        self._scene, self._plays = scene, plays
-        self._state = state_of(scene, self)
         self._tab.address.forget()
 
     def tick(self) -> None:

@@ -7,6 +7,7 @@ reports and signs of life, and puts errors into words.
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import pickle
@@ -46,6 +47,7 @@ from compute.engine.messages import (
     Update,
 )
 from compute.engine.shared_memory import BlobWriter
+from compute.loaded import LoadedFile
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +69,11 @@ class Channel:
 
     A message is its length in LENGTH bytes, its pickle and, if descriptors go with it, one byte that brings them.
     What has come is read at once, however many messages it holds: each call of the system lets other threads go first.
+    refers: send references to loaded files (compute/loaded.py) instead of their data, which the other end has sent.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, refers: bool = False) -> None:
+        self._connection, self._refers = connection, refers
         self._socket = socket.socket(fileno=os.dup(connection.fileno()))
         self._poll = select.poll()
         self._poll.register(connection.fileno(), select.POLLIN)
@@ -82,7 +85,8 @@ class Channel:
 
         Raises OSError when the other side is gone.
         """
-        pickled = pickle.dumps((message, len(descriptors)), protocol=5)
+        whole = message, len(descriptors)
+        pickled = _with_references(whole) if self._refers else pickle.dumps(whole, protocol=5)
         self._socket.sendall(len(pickled).to_bytes(LENGTH, "big") + pickled)
         if descriptors:
             socket.send_fds(self._socket, [MARK], list(descriptors))
@@ -136,6 +140,15 @@ class Channel:
         self._descriptors.clear()
         self._socket.close()
         self._connection.close()
+
+
+def _with_references(message: object) -> bytes:
+    """Pickle `message` with references to the loaded files in it."""
+    out = io.BytesIO()
+    pickler = pickle.Pickler(out, protocol=5)
+    pickler.dispatch_table = LoadedFile.references
+    pickler.dump(message)
+    return out.getvalue()
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from compute.engine.channel import QueuedRequest
 from compute.engine.process import WorkerExit
 from compute.engine.shared_memory import IN_MESSAGE, MAX_PIXELS, FrameRing, NoSharedMemory, duplicate, read_blob, unpack
 from compute.frames import View
+from compute.loaded import is_complete
 
 log = logging.getLogger(__name__)
 
@@ -126,9 +127,16 @@ class LabState:
 
     def parameters_applied(self, serial: int, values: Mapping[str, Any]) -> None:
         """Note that the worker has answered all updates up to `serial`."""
-        self.values = values
+        self.values = self.resolved(values)
         self.unapplied = [(other, update) for other, update in self.unapplied if other > serial]
         self.tries = 0
+
+    def resolved(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return `values` with the present value of each that refers to a loaded file which was replaced since."""
+        return {
+            name: value if is_complete(value) or name not in self.values else self.values[name]
+            for name, value in values.items()
+        }
 
     def answered(self, question: type[messages.AnsweredRequest]) -> None:
         """Note that the first open question of this class was answered or refused."""
@@ -150,7 +158,7 @@ class LabState:
                     self.recording = None
             case messages.Refused(change=int(change)) if change != messages.OPENING:
                 self.unapplied = [(serial, update) for serial, update in self.unapplied if serial != change]
-                self.values = {**self.values, **event.kept}
+                self.values = {**self.values, **self.resolved(event.kept)}
 
     def keep_checkpoint(self, checkpoint: messages.Checkpoint) -> None:
         """Replace the last good state."""
@@ -278,7 +286,8 @@ class LabRegistry:
                 lab.lost_answer = not isinstance(report, messages.CheckpointMessage) or report.requested
             case messages.CheckpointMessage():
                 offset = report.recording_offset
-                checkpoint = messages.Checkpoint(report.payload, descriptors.pop(), report.values, offset)
+                values = lab.resolved(report.values)
+                checkpoint = messages.Checkpoint(report.payload, descriptors.pop(), values, offset)
                 if report.requested:
                     return messages.CheckpointTaken(checkpoint)
                 lab.keep_checkpoint(checkpoint)

@@ -242,7 +242,7 @@ def main(descriptor: int, device: str) -> None:
     die_quickly()
     numba_extensions.put_off()
     status = 0
-    channel = Channel(Connection(descriptor))
+    channel = Channel(Connection(descriptor), refers=True)
     try:
         if not channel.waiting(0.0):  # a spare: nobody waits for it yet
             call_itself("spare")

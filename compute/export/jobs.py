@@ -66,12 +66,14 @@ class JobLane:
     background: bool = False
 
 
-QUICK = JobLane("quick", max(2, cpu_count() // 4), 120.0)  # estimates, checks of what a link or a file says
-STATE = JobLane("state", max(2, cpu_count() // 4), 1800.0)  # a link's or a file's state computed again, for the page
+DECODE = JobLane("decode", max(2, cpu_count() // 4), 5.0)  # a picture or a matrix that a user loads
+QUICK = JobLane("quick", max(2, cpu_count() // 4), 120.0)  # estimates
+BRIEF = JobLane("brief state", max(2, cpu_count() // 4), 30.0)  # a link's or a file's state that takes a moment
+STATE = JobLane("state", max(2, cpu_count() // 4), 1800.0)  # one that takes longer; a server sets a shorter deadline
 RACE = JobLane("race", 1, 1800.0)  # one at a time: two would spoil each other's times
 FILE = JobLane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
 FILM = JobLane("film", max(1, cpu_count() // 4), background=True)  # films, tables: minutes to hours
-MOST_KEPT = max(lane.turns for lane in (QUICK, STATE, RACE, FILE))  # processes that wait for the next job
+MOST_KEPT = max(lane.turns for lane in (DECODE, QUICK, BRIEF, STATE, RACE, FILE))  # idle processes
 
 
 class JobQueue:
@@ -224,7 +226,8 @@ class Job:
     """One task in a process of its own.
 
     state: see the module; part (0 to 1) and words: how far it is; seconds: for how long it has run; result: of one that
-    is done; text: why one has failed; ended: when it was either (time.monotonic). client: whoever asked, for fairness,
+    is done; text: why one has failed; late: whether that was its deadline; ended: when it was either (time.monotonic).
+    client: whoever asked, for fairness,
     until its process is gone: a closed page must not live on in a result that is kept; deadline: seconds, by default
     its lane's; keeps: whether its process, once it is done, goes on to another job that keeps its own.
     """
@@ -243,6 +246,7 @@ class Job:
         self.state, self.part, self.words, self.text, self.seconds = "waiting", 0.0, "", "", 0.0
         self.result: Any = None
         self.ended = 0.0
+        self.late = False
         self._task, self._queue = task, queue
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -412,6 +416,7 @@ class Job:
             return
         self.seconds += passed
         if self.seconds > self.deadline and self.seconds > self.deadline + self._waited(process, waits):
+            self.late = True
             self._end("failed", text=f"it took longer than {self.deadline:g} s, which is all that it may take")
         elif why := process.lost():
             self._end("failed", text=f"its process was given up: {why}")

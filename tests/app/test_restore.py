@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import gc
+import json
+import subprocess
+import sys
 import weakref
 from contextlib import closing
 from types import SimpleNamespace
@@ -11,11 +15,14 @@ import numpy as np
 import pytest
 
 from app.export import restore
-from compute import backends
-from compute.export.jobs import Job
+from compute import backends, images, settings
+from compute.export.jobs import JOBS, Job
 from compute.export.render import Replay
 from compute.export.scene import Scene, SceneError
 from compute.export.shared_jobs import SharedJobs
+from compute.images import LoadedPicture
+from compute.labs.diffusion import Diffusion
+from tests.hostile_files import photograph
 
 VALUES = {"ny": 20, "nx": 30}
 
@@ -23,7 +30,8 @@ VALUES = {"ny": 20, "nx": 30}
 @pytest.fixture(autouse=True)
 def states(monkeypatch):
     """No state that another test has asked for."""
-    monkeypatch.setattr(restore, "STATES", SharedJobs(restore.snapshot_bytes, restore.KEPT))
+    most = restore.STATES._most
+    monkeypatch.setattr(restore, "STATES", SharedJobs(restore.snapshot_bytes, restore.KEPT, most=most))
     return restore.STATES
 
 
@@ -120,7 +128,7 @@ def test_nothing_is_said_to_be_restored_before_the_engine_has_taken_its_size(mon
 def test_more_work_than_a_link_may_ask_for_is_refused_with_the_usual_grid_too(monkeypatch, values):
     monkeypatch.setattr(restore, "Job", lambda *given, **options: pytest.fail("it was begun"))
     restorer = restore.Restorer(tab(waits=False), lambda kind, words: None)
-    with pytest.raises(SceneError, match=r"it would take \d.\de\+12 steps times cells"):
+    with pytest.raises(SceneError, match=r"would take about [\d,]{5,6} s, and 600 s are allowed .* state_seconds"):
         restorer.restore(Scene("diffusion", values, steps=10**7))
 
 
@@ -256,14 +264,15 @@ def test_what_could_not_be_computed_is_tried_again(jobs):
 
 
 def test_states_that_nobody_waits_for_are_kept_up_to_a_bound(jobs, states):
-    states.kept = 20
+    jobs.size = 2**20  # beside which what holds the array is nothing
+    states.kept = 5 * 2**19
     (one,) = restorers(1)
-    for steps in (0, 1, 2, 3, 2, 3):  # each holds 8 bytes: the last two stay
+    for steps in (0, 1, 2, 3, 2, 3):  # each holds a megabyte: the last two stay
         one.restore(Scene("diffusion", VALUES, steps=steps))
         jobs.made[-1].over, jobs.made[-1].state = True, "done"
         one.tick()
         assert not one.busy
-        assert states.held <= 20
+        assert states.held <= states.kept
     assert len(jobs.made) == 4
     one.restore(Scene("diffusion", VALUES, steps=1))
     assert len(jobs.made) == 5
@@ -283,3 +292,166 @@ def test_a_state_that_is_kept_holds_no_page_that_is_gone(monkeypatch):
     (late,) = restorers(1)
     late.restore(Scene("diffusion", VALUES))
     assert late._state.job is job
+
+
+# -- what a state keeps
+
+
+def loaded(lab, number=0):
+    """Its state with a picture of a million bytes that no history can hold."""
+    lab.load_image(LoadedPicture(np.full((1000, 1000), number, np.uint8), 1, 1000, 1000, f"{number:016x}"))
+    return lab.snapshot()
+
+
+def test_every_byte_of_a_state_counts():
+    """Of a picture of 50 million pixels 16 kB were counted: the field that was made of it."""
+    lab = Diffusion(ny=20, nx=30, backend="cpu_numpy")
+    plain = restore.snapshot_bytes((lab.values(), lab.snapshot()))
+    pictured = restore.snapshot_bytes((lab.values(), loaded(lab)))
+    assert 10**6 < pictured - plain < 10**6 + 5000
+    lab.checkpoint()
+    assert restore.snapshot_bytes((lab.values(), lab.snapshot())) < pictured + 20_000  # the picture counts once
+    lab.close()
+
+
+def test_states_that_nobody_shows_keep_no_more_than_the_bound(jobs, states):
+    lab = Diffusion(ny=20, nx=30, backend="cpu_numpy")
+    states.kept = 3 * 10**6
+    (one,) = restorers(1)
+    for number in range(9):
+        one.restore(Scene("diffusion", VALUES, steps=number))
+        jobs.made[-1].result = (VALUES, loaded(lab, number))
+        jobs.made[-1].over, jobs.made[-1].state = True, "done"
+        one.tick()
+        assert states.held <= states.kept
+    assert len(states._jobs) == 2
+    lab.close()
+
+
+def test_states_on_their_way_have_a_bound_of_all_pages_and_room_comes_back(jobs, limited):
+    limited(memory=256)
+    pages = restorers(3)
+    grid = {"ny": 3300, "nx": 3300}  # 87 MB, if it has 8 bytes a cell, and what a picture needs
+    for number, page in enumerate(pages[:2]):
+        page.restore(Scene("diffusion", grid, steps=number))
+    words = r"its state cannot be computed now: .* 256 MiB are allowed on this server \(its setting memory\)"
+    with pytest.raises(SceneError, match=words):
+        pages[2].restore(Scene("diffusion", grid, steps=2))
+    assert not pages[2].busy
+    pages[2].restore(Scene("diffusion", grid, steps=1))  # one that is there
+    pages[0].close()
+    pages[2].restore(Scene("diffusion", grid, steps=2))
+    assert len(jobs.made) == 3
+
+
+def test_a_server_is_as_large_as_before_when_links_with_pictures_are_closed(tmp_path):
+    """Eight of them left 400 MB. In a process of its own, with real jobs."""
+    script = """
+import sys, time
+import psutil
+from app.export import restore
+from compute.export.jobs import JOBS
+from compute.export.scene import Scene
+from compute.freed_memory import give_back
+from tests.hostile_files import black
+import base64
+def memory():
+    give_back()
+    return psutil.Process().memory_info().rss
+def show(number):
+    data = black()[:-12] + b"\\0\\0\\0\\1tEXt" + bytes([number]) + b"\\0\\0\\0\\0" + black()[-12:]
+    load = {"step": 0, "do": "load_image", "with": {"data": base64.b64encode(data).decode()}}
+    shared = restore.state_of(Scene("diffusion", {"ny": 64, "nx": 64}, history=(load,)), asking)
+    while not shared.job.over:
+        time.sleep(0.01)
+    assert shared.job.state == "done", shared.job.text
+    assert shared.size is None
+    restore.STATES.leave(shared, asking)
+class Asking: pass
+asking = Asking()
+show(0)
+before = memory()
+for number in range(1, 9):
+    show(number)
+print(memory() - before)
+JOBS.end_kept()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) < restore.KEPT + 40 * 2**20
+
+
+# -- how long a state may take
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """Let this process be of a server with these settings."""
+    monkeypatch.setenv(settings.VARIABLE, "")
+    return lambda **values: settings.hand_on(settings.Settings(**values))
+
+
+class Asked:
+    """Notes the lane and the deadline of each job."""
+
+    def __init__(self):
+        self.lanes = []
+
+    def __call__(self, task, lane, client, deadline, **options):
+        self.lanes.append((lane.name, deadline))
+        return FakeJob(over=False, part=0.0, state="running")
+
+
+def test_short_work_has_a_lane_of_its_own_and_a_server_says_how_long_any_may_take(monkeypatch, limited):
+    asked = Asked()
+    monkeypatch.setattr(restore, "Job", asked)
+    (one,) = restorers(1)
+    curve = Scene("l_curve", {"problem": "shaw", "n": 20})
+    small = {"ny": 64, "nx": 64}
+    stroke = {"step": 0, "do": "paint", "with": {"points": [[3, 4]], "radius": 2, "value": 1}}
+    for seconds in (600, 20):
+        limited(state_seconds=seconds)
+        for scene in (curve, Scene("diffusion", {"ny": 512, "nx": 512}, steps=3000)):
+            one.restore(scene)
+        for scene in (Scene("diffusion", small, steps=900_000), Scene("diffusion", small, history=(stroke,) * 100)):
+            one.restore(scene)
+    assert asked.lanes == [
+        ("brief state", 30.0), ("brief state", 30.0), ("state", 600.0), ("state", 600.0),
+        ("brief state", 20.0), ("brief state", 20.0), ("state", 20.0), ("state", 20.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", ["laptop", "classroom", "public"])
+def test_nine_million_steps_are_too_many_for_strangers(preset, monkeypatch, jobs):
+    """Two such links held the lane of restored states for 101 s and more."""
+    monkeypatch.setenv(settings.VARIABLE, "")
+    settings.hand_on(settings.PRESETS[preset])
+    (one,) = restorers(1)
+    scene = Scene("diffusion", {"ny": 16, "nx": 16}, steps=9_000_000)
+    if preset == "laptop":
+        one.restore(scene)
+        assert len(jobs.made) == 1
+        return
+    with pytest.raises(SceneError, match=r"9,000,000 steps .* \(its setting state_seconds\)"):
+        one.restore(scene)
+    one.restore(Scene("diffusion", {"ny": 512, "nx": 512}, steps=68_017))  # of a story
+
+
+def test_nothing_of_a_link_is_decoded_in_this_process(monkeypatch):
+    """A child decodes the picture once, and the state that comes back has it decoded."""
+    monkeypatch.setattr(images, "_decoded", lambda found: pytest.fail("a picture was decoded here"))
+    load = {"step": 0, "do": "load_image", "with": {"data": base64.b64encode(photograph(64)).decode()}}
+    text = json.dumps(Scene("diffusion", VALUES, history=(load,), steps=3).plain())
+    (page,) = restorers(1)
+    page.restore(restore.scene_in(text))
+    job = page._state.job
+    assert job.join(300)
+    page.tick()
+    (snapshot,) = page._tab.session.done
+    lab = Diffusion(**VALUES, backend="cpu_numpy")
+    lab.restore(snapshot)
+    for act in ("reset", "undo"):
+        lab.act(act)
+    assert lab.frame().notes["kept"] == "64 64 0 11 64 54"
+    lab.close()
+    JOBS.end_kept()

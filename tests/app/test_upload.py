@@ -7,6 +7,9 @@ import pytest
 from app.message_bounds import MOST_BYTES
 from app.upload import PIECE, FileField, Upload
 from compute import settings
+from compute.export.jobs import JobLane
+from tests.app import upload_chores as chores
+from tests.direct import read
 
 MOST = 3 * PIECE
 
@@ -75,13 +78,132 @@ def test_what_is_no_next_piece_is_dropped(field, message):
     assert field.value == b"good"
 
 
-def test_a_server_may_take_less(monkeypatch):
+@pytest.fixture
+def limited(monkeypatch):
+    """Let this process be of a server with these settings."""
     monkeypatch.setenv(settings.VARIABLE, "")
-    settings.hand_on(settings.Settings(upload=1))
+    return lambda **values: settings.hand_on(settings.Settings(**values))
+
+
+def test_a_server_may_take_less(limited):
+    limited(upload=1)
+    upload = Upload("A", ".npz", "A", chores.measured, lambda file, name: taken.append(file.size))
     taken = []
-    upload = Upload("A", ".npz", "A", lambda data, name: taken.append(data))
     assert upload.field.max_file_size == settings.MIB
     upload.field.value = bytes(settings.MIB + 1)
     assert "at most 1 MiB." in upload.words.object
     upload.field.value = bytes(settings.MIB)
-    assert [len(data) for data in taken] == [settings.MIB]
+    read(upload)
+    assert taken == [settings.MIB]
+
+
+class Page:
+    """A file field and what it passes on."""
+
+    def __init__(self, task=chores.measured):
+        self.taken = []
+        self.upload = Upload("A", ".npz", "A", task, lambda file, name: self.taken.append((name, file.size)))
+
+    def give(self, name, data):
+        self.upload.field._update_file(name, "", data)
+        return self.upload._job
+
+    @property
+    def said(self):
+        return self.upload.field.uploaded_label, self.upload.words.object if self.upload.words.visible else ""
+
+
+def test_a_file_is_read_elsewhere_and_passed_on_once():
+    page = Page()
+    job = page.give("A.npz", bytes(30))
+    assert page.said == ("Reading A.npz …", "")
+    assert page.upload.busy
+    assert job.join(120)
+    assert page.taken == []  # the page has not looked, as while another tab is shown
+    for _ in range(3):
+        page.upload.tick()
+    assert page.taken == [("A.npz", 30)]
+    assert not page.upload.busy
+    assert job.client is None
+
+
+def test_what_frames_say_of_an_older_file_waits_while_another_is_read():
+    page = Page()
+    page.give("A.npz", bytes(30))
+    page.upload.reset()
+    page.upload.taken("Shown.")
+    page.upload.ask("Choose b.")
+    assert page.said == ("Reading A.npz …", "")
+    read(page.upload)
+    page.upload.taken("Shown.")
+    assert page.said[0] == "A: A.npz"
+    assert "Shown." in page.said[1]
+
+
+def test_a_second_file_replaces_one_that_is_being_read():
+    page = Page(chores.slow_if_long)
+    first = page.give("slow.npz", bytes(1000))
+    second = page.give("B.npz", bytes(5))
+    assert first.state == "cancelled"
+    assert second is not first
+    assert page.said == ("Reading B.npz …", "")
+    read(page.upload)
+    assert page.taken == [("B.npz", 5)]
+
+
+@pytest.mark.parametrize("end", ["close", "stop"])
+def test_a_page_that_is_closed_or_a_field_that_is_hidden_reads_no_further(end):
+    page = Page(chores.slow_if_long)
+    job = page.give("slow.npz", bytes(1000))
+    getattr(page.upload, end)()
+    assert job.join(120)
+    assert job.state == "cancelled"
+    page.upload.tick()
+    assert page.taken == []
+    if end == "stop":
+        assert page.said == ("A", "")
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (chores.refused, "matrix must be a matrix"),
+        (chores.hungry, "matrix must be readable in 64 MiB of memory"),
+        (chores.gone, "its process ended before it was done"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_words(task, words):
+    page = Page(task)
+    page.give("A.npz", bytes(10))
+    read(page.upload)
+    label, below = page.said
+    assert label == "Not taken: A.npz"
+    assert words in below
+    assert page.taken == []
+    page.upload._task = chores.measured  # another file is read as if nothing had been
+    page.give("B.npz", bytes(10))
+    read(page.upload)
+    assert page.taken == [("B.npz", 10)]
+
+
+def test_a_file_that_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr("app.upload.DECODE", JobLane("decode", 2, 1.0))
+    page = Page(chores.busy_if_long)
+    page.give("slow.npz", bytes(1000))
+    read(page.upload)
+    assert page.said[0] == "Not taken: slow.npz"
+    assert "The file was not read: it took longer than 1 s" in page.said[1]
+
+
+def test_files_beyond_the_bound_of_all_pages_are_refused_until_others_are_gone(limited):
+    limited(memory=64)
+    held = [chores.Measured(n, f"held {n}", bytes(20 * settings.MIB)) for n in range(4)]
+    page = Page()
+    page.give("A.npz", bytes(10))
+    read(page.upload)
+    assert page.taken == []
+    assert "64 MiB are allowed on this server (its setting memory)" in page.said[1]
+    held.clear()
+    page.give("A.npz", bytes(10))
+    read(page.upload)
+    assert page.taken == [("A.npz", 10)]

@@ -18,7 +18,7 @@ import pytest
 
 from compute.export import child_process, jobs
 from compute.export.child_process import ChildProcess, Liveness, Result, exchange
-from compute.export.jobs import FILE, FILM, QUICK, RACE, STATE, Job, JobLane, JobQueue
+from compute.export.jobs import BRIEF, DECODE, FILE, FILM, QUICK, RACE, STATE, Job, JobLane, JobQueue
 from tests.export.chores import babble, count, deaf, full, heavy, parent, refuse, stumble, unsendable, vanish
 
 # -- what tests use
@@ -420,13 +420,26 @@ ONE, OTHER = JobLane("one", 1), JobLane("other", 1)
 def test_what_is_quick_does_not_wait_behind_films(turns):
     films = [started(count, 10_000, 0.005, lane=FILM, queue=turns) for _ in range(FILM.turns + 2)]
     assert [film.state for film in films].count("waiting") == 2
-    for lane in (QUICK, STATE, RACE, FILE):
+    for lane in (DECODE, QUICK, BRIEF, STATE, RACE, FILE):
         quick = started(count, 1, 0.0, lane=lane, queue=turns)
         assert quick.join(240)
         assert quick.state == "done"
     for film in films:
         film.cancel()
     assert all(film.join(240) for film in films)
+
+
+@pytest.mark.parametrize("lane", [BRIEF, DECODE])
+def test_a_short_state_and_a_file_do_not_wait_behind_long_states(turns, lane):
+    long = [started(count, 10_000, 0.005, lane=STATE, queue=turns, client=n) for n in range(STATE.turns + 2)]
+    until(lambda: [job.state for job in long].count("running") == STATE.turns)
+    short = started(count, 1, 0.0, lane=lane, queue=turns, client="another")
+    assert short.join(240)
+    assert short.state == "done"
+    assert not any(job.over for job in long)
+    for job in long:
+        job.cancel()
+    assert all(job.join(240) for job in long)
 
 
 def test_a_paused_job_gives_its_turn_back_and_queues_to_go_on(turns):
@@ -513,7 +526,7 @@ def test_races_run_one_at_a_time():
 
 def test_each_lane_has_all_its_turns_whatever_the_others_do(turns):
     order = []
-    for lane in (FILM, FILE, STATE, RACE, QUICK, ONE, JobLane("other", ONE.turns, ONE.deadline)):
+    for lane in (FILM, FILE, STATE, BRIEF, DECODE, RACE, QUICK, ONE, JobLane("other", ONE.turns, ONE.deadline)):
         for number in range(lane.turns + 1):
             job = Still(number, order)
             job.lane = lane

@@ -30,7 +30,7 @@ from compute.engine.recording import FrameRecorder
 from compute.export.link import asked_in, packed, unpacked
 from compute.export.recordings import recorded
 from compute.export.scene import Scene
-from compute.images import read_image
+from compute.images import LoadedPicture
 from compute.labs.crossover.recorded import of_record
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve.problems.own import own
@@ -241,7 +241,7 @@ PARSERS = {
     "state as JSON, dropped or within a PNG": Parser(scenes, as_text(scene_in)),
     "link": Parser(links, as_text(unpacked)),
     "matrix: Matrix Market, NPY, NPZ": Parser(matrices, lambda data: own(None, data, np.ones(3))),
-    "picture: PNG, JPEG": Parser(pictures, read_image),
+    "picture: PNG, JPEG": Parser(pictures, LoadedPicture.read),
     "settings file, TOML": Parser(
         lambda: [b'preset = "classroom"\nsessions = 30\nembed = ["https://a.example"]\nmetrics = true\n'],
         as_file(settings_file),

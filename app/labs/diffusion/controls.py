@@ -106,7 +106,8 @@ class DiffusionControls(Controls):
         return frame.notes["image"] if frame is not None and frame.notes["image"] else self.session.values["preset"]
 
     def tick(self) -> None:
-        """A few times a second: what the newest frame began as, and what an undo would bring back."""
+        """A few times a second: show the source of the newest frame, what an undo would bring back, a file's state."""
+        self.source.upload.tick()
         frame = self.session.latest
         if frame is not None:
             initial = self.source.tick(frame)
@@ -115,6 +116,10 @@ class DiffusionControls(Controls):
                 self.show_values(initial)
             self.transport.undo.offer(frame.notes["undo"], frame.notes["gone"])
             self.transport.redo.offer(frame.notes["redo"])
+
+    def close(self) -> None:
+        """Read no file any further."""
+        self.source.upload.close()
 
     def on_event(self, event: Any) -> bool:
         """Take an engine event; return whether the image's field says what it means."""

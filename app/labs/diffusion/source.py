@@ -1,8 +1,8 @@
-"""What the field begins as, and what the pointer adds to it: a preset, an image that somebody brought, and the brush.
+"""Controls of the field's source: a preset, a picture that the user loads, and the brush.
 
-The list of initial fields names the one that is shown. Which it is, frames say: they tell an image by its fingerprint,
+The list of initial fields shows the source of the frame on the screen. Frames name it: a picture by its fingerprint,
 whose file name is remembered here. So the list is right after a reset, a checkpoint, an undo, a link and a restart of
-the engine alike.
+the engine.
 """
 
 from __future__ import annotations
@@ -16,22 +16,27 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.plots import Position, RasterPlots
-from app.session import Session
+from app.session import FellBack, Session
 from app.upload import Upload, sketch
 from app.widgets import FULL
 from compute.engine import messages
+from compute.export import decoding
 from compute.frames import Frame
-from compute.images import Kept, fingerprint
+from compute.images import Kept, LoadedPicture
 from compute.settings import current
 
 IMAGE = ""  # in the list of presets: none of them
-RESTARTED = "The engine was restarted before it had read the file. Choose it again."
+RESTARTED = "The engine was restarted twice before it showed the image. Choose it again."
+MOST_NAMES = 100  # of files, the newest: undo reaches no further
 MAX_POINTS = 1000  # of one stroke between two turns of the loop; the lab takes no more
 MODES = {"Move": "move", "Paint": "paint", "Erase": "erase"}
 
 
 class InitialField:
-    """The list `choice` and the file field `upload`. changed(preset) is called with what is shown, "" for an image."""
+    """The list `choice` and the file field `upload`. changed(preset) is called with the source shown, "" for an image.
+
+    An image that an engine has lost at a restart is sent again, once.
+    """
 
     def __init__(self, session: Session, changed: Callable[[str], object]) -> None:
         self.session, self._changed = session, changed
@@ -42,10 +47,11 @@ class InitialField:
         )
         self.choice.param.watch(lambda event: self._choose(event.new), "value")
         label = f"Image as field [≤ {current().upload} MiB]"
-        self.upload = Upload(label, ".png,.jpg,.jpeg", "Image", self._take)
-        self._names: dict[str, str] = {}  # of the files that were brought here, by their fingerprints
+        self.upload = Upload(label, ".png,.jpg,.jpeg", "Image", decoding.picture, self._take)
+        self._names: dict[str, str] = {}  # of files that were loaded, by their fingerprints
         self._image = ""  # the fingerprint of the one that is shown, "" for a preset
-        self._awaited = ""  # of the one that was sent last, until the lab has answered
+        self._awaited: LoadedPicture | None = None  # the one that was sent last, until the lab has answered
+        self._lost = self._sent_again = False  # whether the engine died with it; whether it was sent again since
         self._kept = ""
         self._undone = ""  # names the last undo
         self._following = False
@@ -61,34 +67,48 @@ class InitialField:
         elif self._image:
             self.session.act("forget_image")
 
-    def _take(self, data: bytes, name: str) -> None:
-        self._awaited = fingerprint(data)
-        self._names[self._awaited] = name
-        self.session.act("load_image", data=data)
+    def _take(self, picture: LoadedPicture, name: str) -> None:
+        self._names[picture.fingerprint] = name
+        for old in list(self._names)[:-MOST_NAMES]:
+            del self._names[old]
+        self._awaited, self._lost, self._sent_again = picture, False, False
+        self.session.act("load_image", data=picture)
 
     # -- what the lab says
 
     def on_event(self, event: messages.Event) -> bool:
-        """Take an engine event; return whether it is about the file, so that the file's field says it now."""
-        if not self._awaited or not isinstance(event, (messages.Refused, messages.EngineRestarted)):
+        """Handle an engine event; return True if it is about the file, whose field shows it now."""
+        if self._awaited is None:
             return False
-        if isinstance(event, messages.EngineRestarted):
-            self._awaited = ""
+        match event:
+            case messages.EngineRestarting():
+                self._lost = True
+            case messages.EngineRestarted() if self._lost:
+                self._send_again(self._awaited)
+            case FellBack():
+                self._send_again(self._awaited)
+            case messages.Refused(change=None, request=messages.Act | None, text=text):
+                self._awaited = None
+                self.upload.refuse(text)
+                return text.startswith("image ")
+        return False
+
+    def _send_again(self, picture: LoadedPicture) -> None:
+        self._lost = False
+        if self._sent_again:
+            self._awaited = None
             self.upload.refuse(RESTARTED)
-            return False  # the restart itself is told, too
-        if event.change is not None or not event.text.startswith("image "):
-            return False
-        self._awaited = ""
-        self.upload.refuse(event.text)
-        return True
+        else:
+            self._sent_again = True
+            self.session.act("load_image", data=picture)
 
     def tick(self, frame: Frame) -> dict[str, Any]:
-        """Show what a frame began as. Returns the parameters that an undo has set since the last frame, else {}."""
+        """Show the source of a frame. Return the parameters that an undo has set since the last frame, else {}."""
         notes = frame.notes
-        if (notes["image"], notes["kept"]) != (self._image, self._kept) or notes["image"] == self._awaited != "":
+        came = self._awaited is not None and notes["image"] == self._awaited.fingerprint
+        if (notes["image"], notes["kept"]) != (self._image, self._kept) or came:
             self._image, self._kept = notes["image"], notes["kept"]
-            if self._image == self._awaited:
-                self._awaited = ""
+            self._awaited = None if came else self._awaited
             self._show()
         if notes["undone"] == self._undone:
             return {}
@@ -104,14 +124,14 @@ class InitialField:
     def _show(self) -> None:
         if not self._image:
             self._put(self.session.values["preset"])
-            if not self._awaited:
+            if self._awaited is None:
                 self.upload.reset()
             return
         name = self._names.get(self._image, "")
         kept = Kept(*map(int, self._kept.split()))
         cells = f"{self.session.values['nx']} × {self.session.values['ny']} cells"
         self._put(IMAGE, f"Your image ({name})" if name else "Your image")
-        if not self._awaited:
+        if self._awaited is None and not self.upload.busy:
             self.upload.name = name
             self.upload.taken(f"Shown: {kept.words}, in grey, as {cells}.", "" if kept.whole else sketch(kept))
 

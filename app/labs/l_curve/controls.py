@@ -355,6 +355,7 @@ class LCurveControls(Controls):
 
     def tick(self) -> None:
         """Show, a few times a second, the newest frame's files and whether its curve is that of the chosen problem."""
+        self.problem.uploads.read()
         if self.session.latest is not None:
             self.problem.tick(self.session.latest)
             self.lambda_choice.tick(self.session.latest)
@@ -364,6 +365,10 @@ class LCurveControls(Controls):
     def _veil(self) -> None:
         frame = self.session.latest
         self.lab_view.cover(self.problem.veil(frame) if frame is not None else "")
+
+    def close(self) -> None:
+        """Read no file any further."""
+        self.problem.uploads.close()
 
     def on_event(self, event: Any) -> bool:
         """Show an engine event beside the field that it is about; False if it is about none here."""

@@ -16,9 +16,11 @@ from app.session import Session
 from app.upload import Upload, sketch
 from app.widgets import FULL, NumberField, ValueWidgets, icon
 from compute import settings
+from compute.export import decoding
 from compute.frames import Frame
-from compute.images import Kept
+from compute.images import Kept, LoadedPicture
 from compute.labs.l_curve.problems import PROBLEMS
+from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.system import OWN, files_of, settled, typical
 
 KINDS = {  # label, what a file may be called, what it is called once it was taken
@@ -26,25 +28,34 @@ KINDS = {  # label, what a file may be called, what it is called once it was tak
     "rhs": ("b [.npy, .mtx]", ".npy,.mtx", "b"),
     "image": ("Picture [.png, .jpg]", ".png,.jpg,.jpeg", "Picture"),
 }
+MOST_NAMES = 100  # of sets of files, the newest
 WITHOUT_B, ASK_FOR_B = "rhs must be given", "This A comes without a b: choose its b."
 
 
 class ProblemFiles:
     """The fields for a problem's files: an own A and b, or a picture. A file of A without b waits for its b.
 
-    load(files) makes one's own problem of them, picture(data) puts a picture in the place of the phantom, None for the
+    load(files) makes one's own problem of them, picture(it) puts a picture in the place of the phantom, None for the
     phantom again. What the lab says of it comes as `complain`, or with its next frame.
     """
 
     def __init__(
-        self, session: Session, load: Callable[[Mapping[str, bytes]], object], picture: Callable[[bytes | None], object]
+        self,
+        session: Session,
+        load: Callable[[Mapping[str, ArrayFile]], object],
+        picture: Callable[[LoadedPicture | None], object],
     ) -> None:
         self.session, self._load, self._picture = session, load, picture
-        self._files: dict[str, bytes] = {}
+        self._files: dict[str, ArrayFile] = {}
+        self._waits = False  # A for a b that is being read
         self._sent: tuple[str, ...] = ()
         self._awaited = self._shown = ""  # fingerprints: of what was sent last, of what the lab shows
         self._names: dict[str, dict[str, str]] = {}  # of the files with a fingerprint, by kind
-        self.fields = {kind: Upload(*words, partial(self._arrived, kind)) for kind, words in KINDS.items()}
+        self.fields: dict[str, Upload[Any]] = {
+            "matrix": Upload(*KINDS["matrix"], partial(decoding.arrays, name="matrix"), partial(self._came, "matrix")),
+            "rhs": Upload(*KINDS["rhs"], partial(decoding.arrays, name="rhs"), partial(self._came, "rhs")),
+            "image": Upload(*KINDS["image"], decoding.picture, self._picture_came),
+        }
         self.phantom = pmui.Button(
             label="Phantom again", icon="restart_alt", variant="outlined", size="small", visible=False, **FULL
         )
@@ -52,9 +63,14 @@ class ProblemFiles:
         self.panel = column(*(field.panel for field in self.fields.values()), self.phantom)
 
     def show(self, problem: str, pictured: bool) -> None:
-        """Show only the fields that `problem` needs; pictured: whether its solution is a picture."""
+        """Show only the fields that `problem` needs; pictured: whether its solution is a picture.
+
+        A field that is hidden reads its file no further.
+        """
         for kind, field in self.fields.items():
             field.panel.visible = pictured if kind == "image" else problem == OWN
+            if not field.panel.visible:
+                field.stop()
         self._offer_phantom()
 
     def _offer_phantom(self) -> None:
@@ -63,8 +79,22 @@ class ProblemFiles:
 
     @property
     def waiting(self) -> bool:
-        """Whether the engine has not yet said what it thinks of a file."""
-        return bool(self._sent)
+        """Whether a file is being read, or the engine has not answered it."""
+        return bool(self._sent) or any(field.busy for field in self.fields.values())
+
+    def read(self) -> None:
+        """Pass on files that have been read; b after its A, and A with a b that is still being read."""
+        self.fields["image"].tick()
+        self.fields["matrix"].tick()
+        if not self.fields["matrix"].busy:
+            self.fields["rhs"].tick()
+        if self._waits and not self.fields["rhs"].busy:  # that b was refused
+            self._offer()
+
+    def close(self) -> None:
+        """Read no file any further."""
+        for field in self.fields.values():
+            field.close()
 
     def complain(self, words: str) -> bool:
         """Show that the engine refused what was sent last; False if that was no file."""
@@ -93,6 +123,8 @@ class ProblemFiles:
         if "image" not in (*names, *self._sent):
             self.fields["image"].reset()
         for kind, name in names.items():
+            if self.fields[kind].busy:  # its label is about another file
+                continue
             self.fields[kind].name = name
             if kind == "image":
                 kept = Kept(*map(int, frame.notes["kept"].split()))
@@ -101,7 +133,9 @@ class ProblemFiles:
                 self.fields[kind].taken()
         if frame.notes["problem"] == OWN:
             options = self.session.values["options"]
-            self._files = {kind: options[kind] for kind in ("matrix", "rhs") if isinstance(options.get(kind), bytes)}
+            self._files = {
+                kind: options[kind] for kind in ("matrix", "rhs") if isinstance(options.get(kind), ArrayFile)
+            }
             if "rhs" not in self._files:
                 self.fields["rhs"].reset()
 
@@ -113,23 +147,32 @@ class ProblemFiles:
         self._load(dict(self._files))
         return True
 
-    def _send(self, kinds: tuple[str, ...], files: Mapping[str, bytes]) -> None:
+    def _send(self, kinds: tuple[str, ...], files: Mapping[str, ArrayFile | LoadedPicture]) -> None:
         self._sent, self._awaited = kinds, files_of(files)
         self._names[self._awaited] = {kind: self.fields[kind].name for kind in kinds}
+        for old in list(self._names)[:-MOST_NAMES]:
+            del self._names[old]
 
-    def _arrived(self, kind: str, data: bytes, name: str) -> None:
-        if kind == "image":
-            self._send(("image",), {"image": data})
-            self.phantom.visible = True
-            self._picture(data)
-            return
-        self._files[kind] = data
+    def _picture_came(self, picture: LoadedPicture, name: str) -> None:
+        self._send(("image",), {"image": picture})
+        self.phantom.visible = True
+        self._picture(picture)
+
+    def _came(self, kind: str, file: ArrayFile, name: str) -> None:
+        self._files[kind] = file
         if kind == "matrix":
             self._files.pop("rhs", None)
             self.fields["rhs"].reset()
         if "matrix" not in self._files:
             self.fields[kind].ask("Choose A first, then its b.")
-            return
+        elif kind == "matrix" and self.fields["rhs"].busy:
+            self._waits = True
+        else:
+            self._offer()
+
+    def _offer(self) -> None:
+        """Have the lab load the files that are here."""
+        self._waits = False
         self._send(tuple(self._files), self._files)
         self._load(dict(self._files))
 
@@ -207,7 +250,7 @@ class ProblemControls(ValueWidgets):
         """Return what stands in the place of the curve of `frame` while that is not the chosen problem; "" else."""
         if self.problem.value != OWN or frame.notes["problem"] == OWN:
             return ""
-        return NOTHING_YET if self.unloaded else READING
+        return NOTHING_YET if self.unloaded and not self.uploads.waiting else READING
 
     def tick(self, frame: Frame) -> None:
         """Show which files the newest frame was made of, a few times a second."""
@@ -260,15 +303,15 @@ class ProblemControls(ValueWidgets):
         for field in ("n", "rays"):
             self.fields[field].show(self.session.values[field])
 
-    def _load(self, files: Mapping[str, bytes]) -> None:
+    def _load(self, files: Mapping[str, ArrayFile]) -> None:
         """Take one's own data as they are: only noise that was asked for is added."""
         self._renew(problem=OWN, options=dict(files), noise=self._noises[True])
 
-    def _picture(self, data: bytes | None) -> None:
+    def _picture(self, picture: LoadedPicture | None) -> None:
         now = self.session.values["options"]
         options = {name: value for name, value in now.items() if name != "image"}
-        if data is not None:
-            options["image"] = data
+        if picture is not None:
+            options["image"] = picture
         if options != now:  # else there is nothing to bring back
             self._lost = self._made_of()
             self.session.change(options=options)

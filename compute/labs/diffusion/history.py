@@ -1,11 +1,12 @@
-"""What happened to a field since its reset, and the fields that were replaced or drawn into.
+"""How a field came about, and the fields before it that undo brings back.
 
 History: each event with its step; the field can be made again from that, bit for bit.
 
-Undo: a field is kept on the host before a stroke, an action of LOSING, another preset or a restored state changes it,
-so that it can be brought back, and what it takes the place of can come again (redo). A stroke of the brush and a
-dragged option of a preset are one change, however many requests they are. At most MOST_KEPT fields and MOST_BYTES are
-kept, the newest; that older ones were given up is said. What is kept outlasts neither another grid nor another engine.
+Undo: a field is copied to the host before a stroke, an action of LOSING, another preset or a restored state changes it.
+Redo brings back what an undo replaced. A stroke of the brush and a dragged option of a preset are one change, however
+many requests they are. A lab keeps at most MOST_KEPT fields and MOST_BYTES, the newest, and all labs of a process the
+server's setting `memory`; every byte counts, pictures and histories included, and shared ones once. The lab says that
+older fields were given up. Kept fields outlast neither another grid nor another engine.
 """
 
 from __future__ import annotations
@@ -15,19 +16,21 @@ import binascii
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+from weakref import WeakSet
 
 import numpy as np
 import param
-from numpy.typing import NDArray
 
 from compute.devices import Host
 from compute.history import MOST_CHARACTERS, Entry, StepHistory
-from compute.images import open_image
-from compute.labs.diffusion.initial import LoadedImage, require_stroke
+from compute.images import LoadedPicture, essential
+from compute.labs.diffusion.initial import require_stroke
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
+from compute.loaded import kept_bytes
+from compute.settings import MIB, current
 
 if TYPE_CHECKING:
     from compute.labs.diffusion.lab import Diffusion
@@ -44,7 +47,8 @@ LOSING = ("reset", "rollback", "load_image", "forget_image")
 PAUSE = 1.0  # s after which the same option, changed again, is another change and no longer the same drag
 KEPT_SHARE = 0.25  # of the free main memory, that a field may take which is kept
 MOST_KEPT = 30  # fields that can be brought back
-MOST_BYTES = 128 * 2**20  # of them together, but for one
+MOST_BYTES = 128 * MIB  # of them together, but for one
+ENTRY_BYTES, POINT_BYTES = 500, 160  # of an entry of a history, and of a point (x, y) in it, as Python keeps them
 
 
 @dataclass
@@ -65,8 +69,8 @@ class FieldHistory(StepHistory):
     def _beginning(self) -> Sequence[str]:
         return PACE if self.entries else FREE
 
-    def loaded(self, image: LoadedImage, ny: int, nx: int) -> None:
-        """The field is that image."""
+    def loaded(self, image: LoadedPicture, ny: int, nx: int) -> None:
+        """Note that the field is that image."""
         data = image.small(ny, nx, MOST_CHARACTERS // 2)
         if data is None:
             self.lose(LARGE)
@@ -86,7 +90,7 @@ def _set(entry: Entry) -> Mapping[str, Any]:
 def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
     """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments the action takes.
 
-    Of an image only the head is read: this is asked in the server's own process.
+    Of an image only the structure is read, nothing is decoded: the server checks links and files in its own process.
     """
     wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}, "refit": set[str]()}[action]
     if set(arguments) != wanted:
@@ -95,7 +99,7 @@ def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
     if action == "paint":
         require_stroke(arguments["points"], arguments["value"], arguments["radius"])
     elif action == "load_image":
-        open_image(decoded(arguments["data"]))
+        essential(decoded(arguments["data"]))
 
 
 def decoded(text: object) -> bytes:
@@ -109,12 +113,20 @@ def decoded(text: object) -> bytes:
 # -- the fields before
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EarlierField:
-    """A field that was changed. initial: the parameters of INITIAL that it began with; snapshot: the state."""
+    """A field before a change. initial: its values of the parameters INITIAL; snapshot: its state.
+
+    sizes: bytes of the objects in it that other fields may share, by id.
+    """
 
     initial: Mapping[str, Any]
     snapshot: dict[str, Any]
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for state in filter(None, (self.snapshot, self.snapshot["saved"])):
+            self.sizes.update(_sizes(state))
 
     @property
     def words(self) -> str:
@@ -122,12 +134,35 @@ class EarlierField:
         source = "your image" if self.snapshot["image"] else self.initial["preset"]
         return f"{source} at step {self.snapshot['steps']}"
 
-    @property
-    def arrays(self) -> Iterator[NDArray[Any]]:
-        """Its field and that of its checkpoint, which several fields may share."""
-        yield self.snapshot["field"]
-        if self.snapshot["saved"]:
-            yield self.snapshot["saved"]["field"]
+
+def _sizes(state: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    """Yield the id and the bytes of the large parts of a snapshot: its arrays, picture, and history."""
+    for name, part in state.items():
+        if name == "history":
+            yield from ((id(entry), _entry_bytes(entry)) for entry in part.entries)
+        elif name != "saved":
+            yield id(part), kept_bytes([part])
+
+
+def _entry_bytes(entry: Entry) -> int:
+    """Estimate the bytes of a history entry from its number of points and its texts."""
+    arguments = entry.get("with", {})
+    texts = sum(len(value) for value in arguments.values() if isinstance(value, str))
+    return ENTRY_BYTES + texts + POINT_BYTES * len(arguments.get("points", ()))
+
+
+_HISTORIES: WeakSet[UndoHistory] = WeakSet()  # of all labs of this process
+
+
+def _fit_together() -> None:
+    """Drop fields of the largest histories in this process until all histories fit in the setting `memory`."""
+    sizes = {each: each.held for each in _HISTORIES}
+    most = current().memory * MIB
+    while sizes and sum(sizes.values()) > most:
+        largest = max(sizes, key=sizes.__getitem__)
+        if not largest.give_up_one():
+            return
+        sizes[largest] = largest.held
 
 
 class UndoHistory:
@@ -145,6 +180,7 @@ class UndoHistory:
         self.clock: Callable[[], float] = time.monotonic
         self._changed = 0.0  # on the clock, when options of the initial field were changed last
         self._resting = False
+        _HISTORIES.add(self)
 
     @property
     def undo_words(self) -> str:
@@ -160,6 +196,10 @@ class UndoHistory:
         """Nothing of the past can come back."""
         self.gone = why if self.past or self.future else self.gone
         self.past, self.future, self._cause = [], [], ""
+
+    def close(self) -> None:
+        """Drop all fields."""
+        self.past, self.future = [], []
 
     def begin(self) -> None:
         """The lab has just been opened, or has another grid: nobody has chosen this field."""
@@ -240,21 +280,37 @@ class UndoHistory:
         if not here:
             raise ValueError(f"{needs}; none is kept" + f" ({self.gone})" * bool(self.gone))
         present = self._present({})
+        wanted = here.pop()
         if present:
             there.append(present)
+            _fit_together()
         else:
             there.clear()
         self._cause, self.name = "", uuid4().hex
-        return here.pop()
+        return wanted
 
     def _trim(self) -> None:
-        """Give up the oldest beyond what may be kept; the newest always stays."""
-        while len(self.past) > 1 and (len(self.past) > MOST_KEPT or self._bytes() > MOST_BYTES):
+        """Drop this lab's oldest fields beyond its limits, except the newest; then apply the limit of all labs."""
+        while len(self.past) > 1 and (len(self.past) > MOST_KEPT or self.held > MOST_BYTES):
             del self.past[0]
-            self.gone = f"older fields were given up: {MOST_KEPT} or {MOST_BYTES // 2**20} MB are kept at most"
+            self.gone = f"older fields were given up: {MOST_KEPT} or {MOST_BYTES // MIB} MB are kept at most"
+        _fit_together()
 
-    def _bytes(self) -> int:
-        known = {id(array): array.nbytes for field in (*self.past, *self.future) for array in field.arrays}
+    def give_up_one(self) -> bool:
+        """Drop the field farthest from the present; return False if there is none."""
+        if not (self.past or self.future):
+            return False
+        del (self.past if len(self.past) >= len(self.future) else self.future)[0]
+        allowed = f"{current().memory:,} MiB on this server (its setting memory)"
+        self.gone = f"older fields were given up: those of all pages may take {allowed}"
+        return True
+
+    @property
+    def held(self) -> int:
+        """Bytes of all fields; a shared object counts once."""
+        known: dict[int, int] = {}
+        for each in (*self.past, *self.future):
+            known |= each.sizes
         return sum(known.values())
 
     def _present(self, before: Mapping[str, Any]) -> EarlierField | None:

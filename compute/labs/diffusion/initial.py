@@ -1,4 +1,4 @@
-"""What a field begins as, and what is drawn into it: presets, a picture that somebody loads, strokes of the brush.
+"""Initial fields and strokes of the brush: presets, pictures, and what is drawn into a field.
 
 A field begins as FieldRows, which give its rows, row 0 at the bottom, in float64: `fill` asks for a block of them at a
 time, since whole grids of what is worked out on the way would take several times what the lab does.
@@ -6,11 +6,9 @@ time, since whole grids of what is worked out on the way would take several time
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -20,15 +18,13 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from compute.arguments import named
-from compute.images import Kept, as_field, fingerprint, fitted, read_image
+from compute.images import LoadedPicture
 from compute.labs.diffusion.scheme import mode_profile
 
 Grid = NDArray[np.float64]
 FieldRows = Callable[[int, int], NDArray[Any]]  # (first, last): rows first to last - 1, asked for in order, each once
 
 BLOCK = 2**16  # cells of a block of rows
-
-WORTH_TRYING = 4  # cells for each byte allowed: a photograph in grey has about one byte for two cells
 
 StrokePoints = Sequence[tuple[float, float]]
 
@@ -151,7 +147,7 @@ def _letters(ny: int, nx: int, options: PresetOptions) -> FieldRows:
         place = (int(rng.integers(0, nx)), int(rng.integers(0, ny)))
         letter = chr(int(rng.integers(ord("A"), ord("Z") + 1)))
         draw.text(place, letter, fill=int(rng.integers(96, 256)), font=ImageFont.load_default(size), anchor="mm")
-    return rows_of(picture, ny, nx)
+    return _drawn(picture)
 
 
 def _text(ny: int, nx: int, options: PresetOptions) -> FieldRows:
@@ -162,13 +158,23 @@ def _text(ny: int, nx: int, options: PresetOptions) -> FieldRows:
     picture = Image.new("L", (nx, ny))
     font = ImageFont.load_default(max(100 * scale, 1))
     ImageDraw.Draw(picture).text((nx / 2, ny / 2), options.text, fill=255, font=font, anchor="mm")
-    return rows_of(picture, ny, nx)
+    return _drawn(picture)
 
 
-def rows_of(picture: Image.Image, ny: int, nx: int) -> FieldRows:
-    """The brightness of a picture, 0 … 1, as `as_field` has it."""
-    grey = np.asarray(fitted(picture, ny, nx))[::-1]
-    return lambda first, last: grey[first:last].astype(np.float64) / 255
+def picture_rows(picture: LoadedPicture, ny: int, nx: int) -> FieldRows:
+    """Return the rows of `LoadedPicture.field`: brightness, 0 … 1."""
+    return _brightness(picture.fitted(ny, nx), picture.scale)
+
+
+def _drawn(picture: Image.Image) -> FieldRows:
+    """The rows of a picture of the grid's size that was drawn here, in 256 levels of grey."""
+    return _brightness(np.asarray(picture), 255)
+
+
+def _brightness(levels: NDArray[Any], white: int) -> FieldRows:
+    """The rows, 0 … 1, of levels whose row 0 is at the top."""
+    upright = levels[::-1]
+    return lambda first, last: upright[first:last].astype(np.float64) / white
 
 
 PRESETS: dict[str, Callable[[int, int, PresetOptions], FieldRows]] = {
@@ -191,49 +197,6 @@ PRESETS: dict[str, Callable[[int, int, PresetOptions], FieldRows]] = {
 def preset_rows(name: str, ny: int, nx: int, options: PresetOptions) -> FieldRows:
     """The preset `name` on an ny x nx grid; ValueError names the presets there are."""
     return named("preset", name, PRESETS)(ny, nx, options)
-
-
-# -- a picture that somebody loads
-
-
-@dataclass(frozen=True)
-class LoadedImage:
-    """data: the bytes of the file; picture: what it shows, in grey."""
-
-    data: bytes
-    picture: Image.Image
-
-    @classmethod
-    def read(cls, data: bytes) -> LoadedImage:
-        """A PNG or JPEG file; ValueError says why it is refused."""
-        return cls(data, read_image(data))
-
-    def field(self, ny: int, nx: int) -> NDArray[np.float64]:
-        """(ny, nx) brightness, 0 … 1."""
-        return as_field(self.picture, ny, nx)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Tells this file from others."""
-        return fingerprint(self.data)
-
-    def kept(self, ny: int, nx: int) -> Kept:
-        """The part of the picture that the (ny, nx) field shows."""
-        return Kept.of(self.picture, ny, nx)
-
-    def small(self, ny: int, nx: int, most: int) -> bytes | None:
-        """A file of at most `most` bytes that gives the same (ny, nx) field: this one, or a PNG of the field's size.
-
-        None if there is none.
-        """
-        if len(self.data) <= most:
-            return self.data
-        if ny * nx > WORTH_TRYING * most:
-            return None
-        grey = np.rint(255 * self.field(ny, nx)[::-1]).astype(np.uint8)
-        out = io.BytesIO()
-        Image.fromarray(grey).save(out, "PNG")
-        return out.getvalue() if out.tell() <= most else None
 
 
 # -- strokes of the brush

@@ -27,10 +27,10 @@ from compute.display.camera import Camera, Survey
 from compute.frames import Frame, View
 from compute.gpu_devices import Cuda
 from compute.history import GIVEN, Entry
+from compute.images import LoadedPicture
 from compute.lab import PICTURE_BYTES, Lab
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
-from compute.labs.diffusion.initial import LoadedImage
 from compute.labs.diffusion.picture import panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
@@ -157,7 +157,7 @@ class Diffusion(Lab):
     first_limits: tuple[float, float] | None  # of the colours of u while they are held: what it spanned as it began
 
     def __init__(self, **values: Any) -> None:
-        self._image: LoadedImage | None = None
+        self._image: LoadedPicture | None = None
         self._saved: dict[str, Any] | None = None
         self.earlier = UndoHistory(self)
         ratio = values.pop("r", self.param["r"].default) if values.get("unstable") else None
@@ -259,11 +259,17 @@ class Diffusion(Lab):
     def _release(self) -> None:
         del self.u, self.spare, self.truth, self.camera
 
+    def close(self) -> None:
+        """Give back the grids, the earlier fields, the checkpoint and the picture."""
+        self.earlier.close()
+        self._saved = self._image = None
+        super().close()
+
     def reset(self) -> None:
         """Back to the initial field: the preset, or the image if one was loaded. The step count is 0 again."""
         options = initial.PresetOptions(self.seed, self.mode_p, self.mode_q, self.text, self.edges)
         image, shape = self._image, (self.ny, self.nx)
-        rows = initial.rows_of(image.picture, *shape) if image else initial.preset_rows(self.preset, *shape, options)
+        rows = initial.picture_rows(image, *shape) if image else initial.preset_rows(self.preset, *shape, options)
         field = self.spare if isinstance(self.device, Host) else np.empty(shape, self.dtype)
         initial.fill(field, rows)
         self._put(field, 0)
@@ -313,9 +319,12 @@ class Diffusion(Lab):
             self.first_limits = self.camera.survey(self.u).limits()
         self.history.did(self.steps, "refit", {})
 
-    def load_image(self, data: bytes) -> None:
-        """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape."""
-        self._image = LoadedImage.read(data)
+    def load_image(self, data: bytes | LoadedPicture) -> None:
+        """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape.
+
+        A server decodes files elsewhere, and passes a LoadedPicture. ValueError for a file that is refused.
+        """
+        self._image = LoadedPicture.of(data)
         self.reset()
 
     def forget_image(self) -> None:

@@ -29,7 +29,7 @@ from compute.measure.timing import Timing
 from compute.panels import Line, Panel
 
 if TYPE_CHECKING:
-    from compute.labs.diffusion.initial import LoadedImage
+    from compute.images import LoadedPicture
     from compute.labs.diffusion.lab import Diffusion
 
 
@@ -51,7 +51,7 @@ def panels_of(frame: Frame) -> Mapping[str, Panel]:
     return {name: panel for name, panel in PANELS.items() if name in names}
 
 
-def show(lab: Diffusion, image: LoadedImage | None, view: View | None, pixels: tuple[int, int]) -> Frame:
+def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels: tuple[int, int]) -> Frame:
     """Build the frame; costs no step, and leaves the field as it is. image: what the field began as, if it was one."""
     camera, now, section, probe = lab.camera, lab.present, _section_cells(lab), _probe_cell(lab)
     cells = now["ny"] * now["nx"]
@@ -90,7 +90,7 @@ def show(lab: Diffusion, image: LoadedImage | None, view: View | None, pixels: t
     return Frame(parts, freeze(facts), timing, lab.number, freeze(_notes(lab, image)))
 
 
-def _notes(lab: Diffusion, image: LoadedImage | None) -> dict[str, str]:
+def _notes(lab: Diffusion, image: LoadedPicture | None) -> dict[str, str]:
     """Where the field comes from, and what can come back."""
     now = lab.present
     return {

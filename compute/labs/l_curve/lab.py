@@ -24,6 +24,7 @@ from compute.labs.l_curve.bidiagonal import SPARE, Bidiagonalisation, footprint,
 from compute.labs.l_curve.picture import panels_of, show
 from compute.labs.l_curve.problems import NAMES, PROBLEMS
 from compute.labs.l_curve.problems.checks import Angles, RealNumber
+from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.rules import RULES, RuleChoice, choose
 from compute.labs.l_curve.small_system import LARGEST, SMALLEST, Points, largest, points, scale, widened, widest
 from compute.labs.l_curve.survey import CurveSurvey, LCurveResult, TraceProbe
@@ -69,7 +70,7 @@ class LCurve(Lab):
     # the options of a problem are used by those that have one of that name
     problem = param.Selector(default="random_sparse", objects=list(NAMES), label="Problem")
     n = param.Integer(default=typical("random_sparse"), bounds=(1, 2**31 - 1), label="n", doc="Samples, or pixels.")
-    options = param.Dict(default={}, label="Further options", doc="By name; a file is given by its bytes.")
+    options = param.Dict(default={}, label="Further options", doc="By name; a file by its bytes, or read already.")
     density = _bounded("random_sparse", "density", "Share of entries that are not 0")
     seed = _bounded("random_sparse", "seed", "Seed of the problem")
     depth = _bounded("gravity", "depth", "Depth [lengths of the line]")
@@ -414,6 +415,8 @@ def _extent(given: Mapping[str, Any]) -> tuple[int, int]:
         matrix = given["options"].get("matrix", b"")
         if isinstance(matrix, (bytes, bytearray)):
             return given["n"], len(matrix) // np.dtype(given["dtype"]).itemsize
+        if isinstance(matrix, ArrayFile):
+            matrix = matrix.arrays.get("A", np.zeros((0, 0)))  # without A the file is refused once it is used
         if scipy.sparse.issparse(matrix):
             return matrix.shape[1], int(matrix.nnz)
         shape = np.asarray(matrix).shape

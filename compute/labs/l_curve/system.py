@@ -11,11 +11,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.images import Kept, as_field, fingerprint, read_image
+from compute.images import LoadedPicture
 from compute.labs.l_curve.bidiagonal import compressed
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
 from compute.labs.l_curve.problems.checks import ProblemOption, WholeNumber
 from compute.labs.l_curve.small_system import LARGEST, SMALLEST
+from compute.loaded import LoadedFile, fingerprint
 
 OWN = NAMES[-1]
 EXACT = 400  # rows and columns up to which singular values are worked out: a tenth of a second
@@ -57,9 +58,16 @@ def settled(values: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
 
 
 def files_of(options: Mapping[str, Any]) -> str:
-    """The fingerprint of the files among a problem's options; "" if there is none."""
-    files = [bytes(options[name]) for name in sorted(options) if isinstance(options[name], (bytes, bytearray))]
-    return fingerprint(*files) if files else ""
+    """Return the fingerprint of the files among a problem's options, read or not; "" if there is none."""
+    files = [_fingerprint_of(options[name]) for name in sorted(options)]
+    return fingerprint(*(each.encode() for each in files if each)) if any(files) else ""
+
+
+def _fingerprint_of(value: object) -> str:
+    """The fingerprint of one option; "" if it is no file."""
+    if isinstance(value, LoadedFile):
+        return value.fingerprint
+    return fingerprint(bytes(value)) if isinstance(value, bytes | bytearray) else ""
 
 
 @dataclass(frozen=True)
@@ -96,10 +104,9 @@ class HeldProblem:
         name, dtype = values["problem"], values["dtype"]
         options = options_of(name, values)
         files, kept = files_of(options), ""
-        if isinstance(options.get("image"), (bytes, bytearray)):
-            picture, n = read_image(bytes(options["image"])), values["n"]
-            part = astuple(Kept.of(picture, n, n))
-            options["image"], kept = as_field(picture, n, n), " ".join(map(str, part))
+        if isinstance(options.get("image"), LoadedPicture | bytes | bytearray):
+            picture, n = LoadedPicture.of(options["image"]), values["n"]
+            options["image"], kept = picture.field(n, n), " ".join(map(str, astuple(picture.kept(n, n))))
         A, b, x = make(name, None if name == OWN else values["n"], **options)
         with np.errstate(over="ignore"):
             packed = compressed(A, dtype)

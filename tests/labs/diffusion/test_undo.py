@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
+from compute import settings
+from compute.images import LoadedPicture
 from compute.labs.diffusion import Diffusion, history
 
 
@@ -92,9 +96,10 @@ def test_so_many_are_kept_and_no_more_and_it_is_said(lab, monkeypatch):
         lab.act("undo")
 
 
-def test_so_many_bytes_are_kept_of_which_a_shared_checkpoint_counts_once(lab, monkeypatch):
+def test_so_many_bytes_are_kept_of_which_a_shared_checkpoint_counts_once(monkeypatch):
+    lab = Diffusion(ny=100, nx=100, preset="gaussian", backend="cpu_numpy")
     lab.act("checkpoint")
-    monkeypatch.setattr(history, "MOST_BYTES", 4 * 24 * 24 * 4)
+    monkeypatch.setattr(history, "MOST_BYTES", int(4.5 * 100 * 100 * 4))  # a field more would not fit
     for x in range(9):
         stroke(lab, 4.0 + x)
     assert len(lab.earlier.past) == 3  # and the checkpoint that all of them have
@@ -144,3 +149,76 @@ def test_an_option_that_is_changed_again_later_is_a_change_of_its_own(lab):
     assert (lab.steps, lab.seed) == (500, 1)
     lab.act("undo")
     assert (lab.steps, lab.seed) == (100, 0)
+
+
+# -- every byte that is kept
+
+
+def picture(number, size=2**20):
+    """A picture of so many bytes, and no file that a history could hold."""
+    side = int(size**0.5)
+    return LoadedPicture(np.full((side, side), number, np.uint8), 1, side, side, f"{number:016x}")
+
+
+def test_pictures_count_for_what_is_kept_and_a_shared_one_once(lab, monkeypatch):
+    """The fields of this grid are small: their pictures were not counted, and 20 of them took a gigabyte."""
+    monkeypatch.setattr(history, "MOST_BYTES", 5 * 2**20)
+    for number in range(9):
+        lab.act("load_image", data=picture(number))
+    assert 3 <= len(lab.earlier.past) <= 5
+    assert lab.earlier.held <= history.MOST_BYTES
+    assert "older fields were given up" in lab.frame().notes["gone"]
+    before = lab.earlier.held
+    for x in range(3):
+        stroke(lab, 4.0 + x)  # on the same picture
+    assert len(lab.earlier.past) >= 5
+    assert lab.earlier.held < before + 2**20 + 2**16
+
+
+def test_histories_count_as_well(lab):
+    """Each entry once, whichever fields have it."""
+    long = [(x % 24 + 0.5, 3.0) for x in range(900)]
+    lab.act("paint", points=long, value=1.0, radius=1.0)
+    stroke(lab, 4.0)
+    once = lab.earlier.held
+    assert once > 900 * 2 * sys.getsizeof(1.0)
+    for x in range(5):
+        stroke(lab, 5.0 + x)
+    assert lab.earlier.held < once + 5 * (4 * 24 * 24 + 4000)
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """Let this process be of a server with this setting `memory`, in MiB."""
+    monkeypatch.setenv(settings.VARIABLE, "")
+    return lambda memory: settings.hand_on(settings.Settings(memory=memory))
+
+
+def test_the_fields_of_all_labs_have_a_bound_and_closing_a_lab_gives_back_its_part(limited):
+    limited(64)
+    labs = [Diffusion(ny=1024, nx=1024, preset="gaussian", backend="cpu_numpy") for _ in range(3)]  # 4 MiB a field
+    for x in range(10):
+        for each in labs:
+            each.act("paint", points=[(10.0 + x, 10.0)], value=1.0, radius=2.0)
+    held = [each.earlier.held for each in labs]
+    assert 50 * 2**20 < sum(held) <= 64 * 2**20
+    assert max(held) - min(held) <= 5 * 2**20  # whoever keeps most gives up first
+    gone = labs[0].frame().notes["gone"]
+    assert gone == "older fields were given up: those of all pages may take 64 MiB on this server (its setting memory)"
+    labs[0].close()
+    labs[1].close()
+    for x in range(14):
+        stroke(labs[2], 30.0 + x)
+    assert 55 * 2**20 < labs[2].earlier.held <= 64 * 2**20
+    assert [each.earlier.held for each in labs[:2]] == [0, 0]
+    labs[2].close()
+
+
+def test_one_field_that_is_larger_than_the_bound_is_not_kept(limited):
+    limited(64)
+    lab = Diffusion(ny=4096, nx=4200, preset="gaussian", backend="cpu_numpy")
+    lab.act("paint", points=[(10.0, 10.0)], value=1.0, radius=2.0)
+    assert lab.earlier.held == 0
+    with pytest.raises(ValueError, match="its setting memory"):
+        lab.act("undo")
+    lab.close()

@@ -1,13 +1,16 @@
-"""A user's own A and b. Files that people bring are untrusted: kind and size are checked before they are unpacked.
+"""A user's own A and b. Files are untrusted: their heads are checked against bounds before anything is unpacked.
 
-A file says in its head how large its arrays are, and whoever reads it makes room for that before the first entry. So
-the head is read here first: an array of NumPy must have as many bytes as it claims, a Matrix Market file at least the
-characters that its entries need, and a sparse matrix, whose empty rows need no bytes, at most MOST_SIDE rows and
-columns: an engine serves everybody, and each step of a run goes through vectors of that length.
+A file states in its head how large its arrays are, and a reader allocates them before it reads the first entry. So
+the head is read here first: a NumPy array must have as many bytes as it claims, a Matrix Market file at least the
+characters that its entries need, and at most a few lines that hold no entry; a sparse matrix, whose empty rows take no
+bytes, has at most MOST_SIDE rows and columns, since each step of a run goes through vectors of that length.
 
-Matrix Market files (https://math.nist.gov/MatrixMarket/formats.html) are read without a line of C++: scipy.io.mmread
-ends its process with a segmentation fault where a number of the file cannot be read, and the process is the engine
-that all pages share. Here the head is read by Python, and the numbers by NumPy's own reader of text.
+`ArrayFile.read` returns the arrays of a file. A page has that done in a child process (compute/export/decoding.py),
+and its engine receives arrays only; `own` takes the bytes of files as well, for notebooks and scripts.
+
+Matrix Market files (https://math.nist.gov/MatrixMarket/formats.html) are read without any C++: scipy.io.mmread ends
+its process with a segmentation fault at a number that it cannot read. Python reads the head, NumPy's text reader the
+numbers.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
 from typing import IO, Any, NamedTuple
@@ -27,9 +31,15 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-MAX_BYTES = 256 * 2**20  # of arrays once unpacked, as the float64 that they become: 5792 x 5792 numbers
+from compute.loaded import LoadedFile, fingerprint
+from compute.settings import MIB, current
+
+MAX_BYTES = 256 * MIB  # of arrays once unpacked, as the float64 that they become: 5792 x 5792 numbers
+UNPACKED = 16  # of these for each byte that a server lets an upload have
 ENTRY_BYTES, PLACED_BYTES = 8, 12  # of a number of float64, and with its column in a sparse matrix
 MOST_SIDE = 2_000_000  # rows, and columns, of a matrix in a file: a vector of 16 MB
+MOST_OTHER_LINES = 10_000  # of a Matrix Market file, that hold no entry: comments and empty ones
+LONGEST_LINE = 8192  # bytes: the format allows 1024, and some programs write more
 MOST_MEMBERS, MOST_ABOUT = 64, 512  # files in an archive; bytes that it says of each, its name among them
 END = b"PK\x05\x06"  # of an archive
 MAGIC = b"\x93NUMPY"
@@ -42,11 +52,28 @@ FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz) or a Matr
 OwnProblem = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
 
 
-def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> OwnProblem:
-    """(A, b, x) from `matrix` and `rhs`: arrays, or the bytes of files; n, if given, must be the columns of A.
+@dataclass(frozen=True, eq=False)
+class ArrayFile(LoadedFile):
+    """The arrays of a file by name, sparse matrices as CSR or CSC; an unnamed array is called A.
 
-    matrix: an array, a sparse matrix, the bytes of an .npz with A and b (and x, if known), of scipy.sparse.save_npz,
-    or of a Matrix Market file. rhs, truth: an array, or bytes of .npy or Matrix Market. Raises ValueError otherwise.
+    Arrays that are not read have the value None.
+    """
+
+    arrays: Mapping[str, Any] = field(repr=False)
+    fingerprint: str
+
+    @classmethod
+    def read(cls, data: bytes, name: str) -> ArrayFile:
+        """Read the file for the problem option `name`; its first bytes tell the format. Raise ValueError if refused."""
+        return cls(_read(data, name), fingerprint(data))
+
+
+def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> OwnProblem:
+    """(A, b, x) from `matrix` and `rhs`: arrays, or files; n, if given, must be the columns of A.
+
+    matrix: an array, a sparse matrix, or a file, read or not: an .npz with A and b (and x, if known), one of
+    scipy.sparse.save_npz, or a Matrix Market file. rhs, truth: an array, or a file, .npy or Matrix Market.
+    Raises ValueError otherwise.
     """
     if matrix is None:
         raise ValueError(f"matrix must be given for your own problem: an array, or {FILES}")
@@ -89,13 +116,20 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _open(given: Any, name: str) -> Mapping[str, Any]:
-    """What `given` holds, by name; an array by itself is called A."""
-    if not isinstance(given, (bytes, bytearray)):
-        return {"A": given if scipy.sparse.issparse(given) else np.asarray(given)}
-    data = bytes(given)
+    """The arrays of `given`, by name; an array by itself is called A."""
+    if isinstance(given, ArrayFile):
+        return given.arrays
+    if isinstance(given, (bytes, bytearray)):
+        return _read(bytes(given), name)
+    return {"A": given if scipy.sparse.issparse(given) else np.asarray(given)}
+
+
+def _read(data: bytes, name: str) -> Mapping[str, Any]:
+    """The arrays of a file."""
     try:
         if data.startswith(MARKET):
-            return {"A": _market(data)}
+            A = _market(data)
+            return {"A": scipy.sparse.csr_matrix(A) if scipy.sparse.issparse(A) else A}
         if data.startswith(MAGIC):
             return {"A": _array(io.BytesIO(data), len(data))}
         if zipfile.is_zipfile(io.BytesIO(data)):
@@ -107,8 +141,13 @@ def _open(given: Any, name: str) -> Mapping[str, Any]:
 
 
 def _market(data: bytes) -> Any:
-    """A matrix or array; its head is held against the bounds, and against the length of the file, before it is read."""
+    """A matrix or array. Its head is compared with the bounds, and with the length of the file, before it is read."""
     head = read_head(data)
+    lines = data.count(b"\n", head.begin)
+    if lines > head.entries + MOST_OTHER_LINES:
+        most = f"{head.entries} entries and at most {MOST_OTHER_LINES} other lines"
+        raise ValueError(f"it has {lines} lines where it says that it holds {most}")
+    _require_short_lines(data)
     _require_sides(head.rows, head.columns)
     full = head.layout == "array"
     least = 2 if full else 4 if head.field == "pattern" else 6  # characters of an entry, its end of line too
@@ -116,6 +155,20 @@ def _market(data: bytes) -> Any:
         raise ValueError(f"it says that it holds {head.entries} entries, and has {len(data)} bytes, too few for them")
     _require_bytes(8 * head.rows * head.columns if full else 24 * head.entries)
     return read_body(data, head)
+
+
+SEARCHED = 2**20  # bytes searched for ends of lines at a time
+
+
+def _require_short_lines(data: bytes) -> None:
+    """Raise ValueError for a line of more than LONGEST_LINE bytes; in pieces, since every byte may end a line."""
+    last = -1  # where the line before ended
+    for begin in range(0, len(data), SEARCHED):
+        piece = np.frombuffer(data, np.uint8, min(SEARCHED, len(data) - begin), begin)
+        ends = np.flatnonzero(piece == ord("\n")) + begin
+        if np.diff(ends, prepend=last, append=begin + piece.size).max() > LONGEST_LINE + 1:
+            raise ValueError(f"its lines must have at most {LONGEST_LINE} characters")
+        last = int(ends[-1]) if ends.size else last
 
 
 def _archive(data: bytes) -> Mapping[str, Any]:
@@ -179,8 +232,9 @@ def _require_sides(rows: int, columns: int) -> None:
 
 
 def _require_bytes(needed: int) -> None:
-    if needed > MAX_BYTES:
-        raise ValueError(f"it would need {needed / 2**20:,.0f} MiB; at most {MAX_BYTES / 2**20:.0f} MiB are taken")
+    most = min(MAX_BYTES, UNPACKED * current().upload * MIB)
+    if needed > most:
+        raise ValueError(f"it would need {needed / MIB:,.0f} MiB; at most {most / MIB:.0f} MiB are taken")
 
 
 # -- Matrix Market files
@@ -216,14 +270,18 @@ def read_head(data: bytes) -> MarketHead:
     if symmetry not in MARKET_SYMMETRIES:
         raise ValueError(f"its symmetry must be general, symmetric or skew-symmetric, not {symmetry[:40]}")
     begin = len(line) + 1
-    while True:
-        end = data.find(b"\n", begin)
+    for _ in range(MOST_OTHER_LINES):
+        end = data.find(b"\n", begin, begin + LONGEST_LINE + 1)
+        if end < 0 and len(data) > begin + LONGEST_LINE:
+            raise ValueError(f"its lines must have at most {LONGEST_LINE} characters")
         line = data[begin : end if end >= 0 else len(data)]
         if line.strip(SPACE) and not line.lstrip(SPACE).startswith(b"%"):
             break
         if end < 0:
             raise ValueError("it has no line of sizes")
         begin = end + 1
+    else:
+        raise ValueError(f"its line of sizes must come after at most {MOST_OTHER_LINES} lines")
     found = MARKET_SIZES.fullmatch(line)
     if found is None or (found[3] is None) != (layout == "array"):
         raise ValueError(f"its line of sizes must be rows, columns{', entries' * (layout != 'array')}")
@@ -239,9 +297,8 @@ def read_body(data: bytes, head: MarketHead) -> Any:
     """Return the matrix: dense, or sparse by coordinates. ValueError if there are other numbers than `head` says."""
     wide = 1 if head.layout == "array" else 2 if head.field == "pattern" else 3
     first = b"0 " * wide + b"\n"  # NumPy warns of a text without a number
-    numbers = np.loadtxt(io.BytesIO(first + data[head.begin :]), np.float64, comments="%", ndmin=2, encoding="latin-1")[
-        1:
-    ]
+    text = io.BytesIO(first + data[head.begin :])
+    numbers = np.loadtxt(text, np.float64, comments="%", ndmin=2, encoding="latin-1")[1:]
     if numbers.shape != (head.entries, wide):
         has = f"{len(numbers)} lines of {numbers.shape[1]}"
         raise ValueError(f"it must have {head.entries} lines of {wide} numbers each, and has {has}")

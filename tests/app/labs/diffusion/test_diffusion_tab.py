@@ -13,8 +13,10 @@ from PIL import Image
 from app.controls import REDO, UNDO
 from app.labs.diffusion.controls import DiffusionControls, told_apart
 from app.labs.diffusion.view import DiffusionView
+from app.session import FellBack
+from compute.engine import messages
 from compute.labs.diffusion import Diffusion
-from tests.direct import DirectSession
+from tests.direct import DirectSession, read
 
 
 def png(width, height):
@@ -215,7 +217,9 @@ class Sided:
 
     def give(self, name, data):
         """A file as the browser sends it."""
-        self.controls.source.upload.field._update_file(name, "image/png", data)
+        upload = self.controls.source.upload
+        upload.field._update_file(name, "image/png", data)
+        read(upload)
 
     def shown(self):
         """What the list of initial fields shows, in words."""
@@ -303,6 +307,26 @@ def test_a_file_s_name_is_text_of_bounded_length(name):
     assert "<img" not in below
     assert "\n" not in label
     assert "/etc" not in label
+
+
+def test_an_image_that_an_engine_lost_is_sent_again_once():
+    tab = Sided(preset="gaussian")
+    sent, source = [], tab.controls.source
+    tab.session.act = lambda name, **arguments: sent.append((name, arguments["data"]))
+    tab.give("holiday.png", png(64, 32))
+    for restart in range(2):
+        assert len(sent) == restart + 1
+        tab.controls.on_event(messages.EngineRestarting("killed"))
+        tab.controls.on_event(messages.EngineRestarted("killed", 0.5))
+    assert sent[0] == sent[1]
+    assert tab.field()[0] == "Not taken: holiday.png"
+    assert "restarted twice" in tab.field()[1]
+    tab.give("holiday.png", png(64, 32))
+    tab.controls.on_event(FellBack("the GPU is gone"))
+    assert len(sent) == 4
+    tab.controls.on_event(messages.EngineRestarted("another time, long ago", 0.5))  # the file is not lost by that
+    assert len(sent) == 4
+    assert source.upload.field.label == "Reading holiday.png …"
 
 
 def test_undo_brings_the_image_or_the_preset_back_in_every_widget():

@@ -16,7 +16,7 @@ from compute.engine import Refused
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import make
 from compute.labs.l_curve.system import OWN
-from tests.direct import DirectSession
+from tests.direct import DirectSession, read
 
 
 class Tab:
@@ -47,7 +47,10 @@ class Tab:
 
     def give(self, kind, name, data):
         """A file as the browser sends it."""
-        self.controls.problem.uploads.fields[kind].field._update_file(name, "application/octet-stream", data)
+        upload = self.controls.problem.uploads.fields[kind]
+        upload.field._update_file(name, "application/octet-stream", data)
+        assert upload.field.uploaded_label.startswith("Reading ")
+        read(upload)
 
     def noise(self):
         """What the slider says."""
@@ -235,9 +238,9 @@ def test_a_refusal_is_the_file_s_though_older_frames_come_before_it(shaw, monkey
     tab = Tab()
     tab.choose(OWN)
     monkeypatch.setattr(tab.session, "change", lambda **values: None)  # the engine takes its time
-    tab.give("matrix", "bad.npz", b"no matrix at all")
+    tab.give("matrix", "bad.npz", npz(A=np.full((3, 3), np.nan), b=np.ones(3)))
     tab.see()
-    assert tab.controls.on_event(Refused("matrix must be an .npz file"))
+    assert tab.controls.on_event(Refused("A must be finite; it holds NaN or inf"))
     assert tab.controls.problem.uploads.fields["matrix"].field.uploaded_label == "Not taken: bad.npz"
 
 

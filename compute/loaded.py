@@ -1,0 +1,119 @@
+"""Data from a user's file: stored once per process, counted, and sent to an engine once.
+
+A picture or a matrix may have megabytes. It is a LoadedFile: immutable, and equal to any other with the same
+fingerprint. The server sends its data to an engine; the engine's reports contain `references` to it, which the server
+resolves from its own objects.
+
+`kept_bytes` measures snapshots and undo steps, including every nested array and text.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from hashlib import blake2b
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+_LOADED: WeakValueDictionary[tuple[type, str], LoadedFile] = WeakValueDictionary()  # in this process
+_LOCK = threading.Lock()  # around _LOADED: an engine's reader thread resolves references
+
+
+class LoadedFile:
+    """Base class for the contents of a user's file. A subclass is a frozen dataclass with eq=False.
+
+    fingerprint: sixteen hexadecimal digits of the file's bytes, which identify the object within its class.
+    references: dispatch table for a pickler that writes references instead of data.
+    """
+
+    fingerprint: str
+    references: ClassVar[dict[type, Any]] = dict(copyreg.dispatch_table)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        LoadedFile.references[cls] = _reference
+
+    def __post_init__(self) -> None:
+        with _LOCK:
+            _LOADED[type(self), self.fingerprint] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.fingerprint == self.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+
+class Forgotten:
+    """Placeholder for a loaded file that this process has released."""
+
+
+def _reference(loaded: LoadedFile) -> tuple[Any, ...]:
+    return find, (type(loaded), loaded.fingerprint)
+
+
+def find(kind: type[LoadedFile], fingerprint: str) -> LoadedFile | Forgotten:
+    """Return the loaded file with this class and fingerprint, or a Forgotten if this process has released it."""
+    with _LOCK:
+        return _LOADED.get((kind, fingerprint), Forgotten())
+
+
+def is_complete(value: object) -> bool:
+    """Return False if `value`, or a value of it if it is a mapping, is a Forgotten."""
+    if isinstance(value, Mapping):
+        return all(map(is_complete, value.values()))
+    return not isinstance(value, Forgotten)
+
+
+def loaded_bytes() -> int:
+    """Return the bytes of all loaded files in this process."""
+    with _LOCK:
+        alive = list(_LOADED.values())
+    return kept_bytes(alive)
+
+
+def fingerprint(*files: bytes) -> str:
+    """Return sixteen hexadecimal digits that identify these files."""
+    digest = blake2b(digest_size=8)
+    for data in files:
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def kept_bytes(things: Iterable[object]) -> int:
+    """Return the bytes of `things` in memory, including all nested objects; a shared object counts once.
+
+    Mappings, sequences, sets, dataclasses and plain objects are followed; a view counts as its base array.
+    """
+    seen: set[int] = set()
+    total, todo = 0, list(things)
+    while todo:  # not recursive: a file may nest as deep as it likes
+        thing = todo.pop()
+        if isinstance(thing, np.ndarray):
+            while isinstance(thing.base, np.ndarray):
+                thing = thing.base
+        if id(thing) in seen or isinstance(thing, type):
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, np.ndarray):
+            total += thing.nbytes
+            continue
+        total += sys.getsizeof(thing)
+        if isinstance(thing, Mapping):
+            todo += [*thing.keys(), *thing.values()]
+        elif isinstance(thing, list | tuple | set | frozenset):
+            todo += thing
+        elif is_dataclass(thing):
+            todo += [getattr(thing, field.name) for field in fields(thing)]
+        elif not isinstance(thing, str | bytes | bytearray | int | float) and hasattr(thing, "__dict__"):
+            todo += vars(thing).values()
+    return total
