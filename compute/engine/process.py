@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 from pathlib import Path
 
 from compute.devices import longest_wait, processor_waits
@@ -298,10 +298,10 @@ def out_of_resources(error: OSError) -> bool:
     return error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 
 
-def oom_kills() -> int:
-    """Return how many processes the kernel's OOM killer has ended since boot; 0 where the system does not tell."""
+def oom_kills() -> float:
+    """Return how many processes the kernel's OOM killer has ended since boot; nan where the system does not tell."""
     try:
         lines = (PROC / "vmstat").read_text().splitlines()
     except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+        return nan
+    return next((float(line.split()[1]) for line in lines if line.startswith("oom_kill ")), nan)

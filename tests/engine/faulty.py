@@ -21,7 +21,7 @@ from compute.lab import Lab
 from compute.measure.timing import Timing
 
 LABS = {"faulty": "tests.engine.faulty:Faulty"}
-BROKEN_DEVICE = "FIELDLAB_TEST_BROKEN_DEVICE"  # names a file: while it exists, all work of every lab crashes the process
+BROKEN_DEVICE = "FIELDLAB_TEST_BROKEN_DEVICE"  # names a file: while it exists, all work of every lab crashes
 Some = TypeVar("Some", bound=Event)
 PATIENCE = 120.0  # s that a busy machine may take for what a quick one does at once
 
@@ -215,6 +215,14 @@ class Client:
             n = len(self.of(SnapshotTaken))
             self.handle.snapshot()
             self.wait(SnapshotTaken, n + 1)
+
+
+def until(good: Callable[[], object]) -> None:
+    """Wait for a condition; AssertionError if it does not come true."""
+    end = time.monotonic() + PATIENCE
+    while not good():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def has_extensions(engine: Supervisor) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
+from math import isnan
 
 import pytest
 
@@ -20,10 +20,18 @@ from compute.engine import (
     Supervisor,
     process,
 )
-from compute.engine.process import FIRST_PAUSE, MOST_PAUSE, MAX_RESTARTS, REMEMBERED, TOGETHER, CircuitBreaker, WorkerExit
+from compute.engine.process import (
+    FIRST_PAUSE,
+    MAX_RESTARTS,
+    MOST_PAUSE,
+    REMEMBERED,
+    TOGETHER,
+    CircuitBreaker,
+    WorkerExit,
+)
 from compute.engine.registry import CRASH_WINDOW, LabRegistry
 from compute.engine.supervisor import WAITING
-from tests.engine.faulty import BROKEN_DEVICE, PATIENCE, Client, running
+from tests.engine.faulty import BROKEN_DEVICE, Client, running, until
 
 HASTY = 3.0  # s of silence after which an engine counts as hung
 
@@ -34,13 +42,6 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
     monkeypatch.setattr(process, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(process, "MOST_PAUSE", 0.05)
     yield from running(deadline=60.0)
-
-
-def until(good: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not good():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def healthy(engine: Supervisor, count: int = 3) -> list[Client]:
@@ -76,7 +77,7 @@ def test_a_lab_that_crashes_the_engine_twice_is_closed_and_the_others_go_on(engi
     client.handle.run()
     until(lambda: client.handle.last_checkpoint)
     client.handle.update(trap="crash")
-    assert client.wait(LabFailed).reason.startswith("the engine failed twice while it worked for this lab (it was ended by")
+    assert "failed twice while it worked for this lab (it was ended by SIGABRT" in client.wait(LabFailed).reason
     client.wait(LabClosed)
     go_on(others, 2)
     assert client.handle.closed
@@ -307,6 +308,6 @@ class TestCharges:
 
 def test_the_kernel_tells_how_often_memory_ran_out(monkeypatch, tmp_path):
     monkeypatch.setattr(process, "PROC", tmp_path)
-    assert process.oom_kills() == 0
+    assert isnan(process.oom_kills())
     (tmp_path / "vmstat").write_text("oom_killer 9\nnr_free 3\noom_kill 17\n")
     assert process.oom_kills() == 17
