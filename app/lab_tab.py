@@ -36,6 +36,7 @@ WORDS = {
     "moving": "Moving",
     "restarting": "Engine restarting",
     "broken": "Engine stopped",
+    "failed": "Stopped",
     "closed": "Closed",
 }
 COMPLETE = "Complete"  # running, with nothing left to do until a value changes

@@ -74,6 +74,9 @@ class Notices:
             case FellBack(reason=reason):
                 words = "The lab goes on on the processor, from its last good state."
                 self.tell("error", f"The engine stopped: {reason}. {words}")
+            case messages.LabFailed(reason=reason):
+                advice = "Press Run to start it again from its initial state; other pages are not affected."
+                self.tell("error", f"This lab was stopped: {reason}. {advice}")
             case messages.EngineBroken(reason=reason):
                 advice = "Press Run to start it again, or choose another backend."
                 self.tell("error", f"The engine stopped: {reason}. {advice}")

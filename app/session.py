@@ -9,6 +9,7 @@ A session is a state machine; `playing` (whether the lab is to run) stands besid
              Restarting ◄── play ──┐     │ Restarting ── reopened ──► Live, or Opening       ▼  ▼
                  │                 │     └──────────────────────────────────────────────── Live
                  └─ gave up ──► Broken ── a GPU's: from the last checkpoint ──► Moving to the host
+                    (Failed if it closed this lab alone)
     close, from anywhere ──► Closed
 
 A move opens the lab on the other engine from a checkpoint of the old one, which rests meanwhile and is given up only
@@ -88,6 +89,14 @@ class Broken(State):
     """The engine has given up; `play` tries it again."""
 
     reason: str
+
+
+@dataclass(frozen=True)
+class Failed(Broken):
+    """The engine failed twice while it worked for this lab, and has closed it; the others go on.
+
+    `play` opens it again from its initial state, and with the default values if it has failed with these before.
+    """
 
 
 @dataclass(frozen=True)
@@ -202,6 +211,7 @@ class Session(param.Parameterized):
         self._key = self._keys = 0  # which lab's events are which: each that is opened has a number
         self._target = ""  # the engine of the lab that is shown
         self._shown, self._drawn = True, False  # whether somebody looks; whether the browser has drawn the plots
+        self._failures = 0  # of labs with the present values
         self._pending_snapshots = 0  # snapshots that were asked for and have not come
         self._checkpoints = 0  # checkpoints likewise, of the lab that is shown
         self._recording = TabRecording(lambda news: self.later(lambda: self.on_event(news)))
@@ -210,7 +220,7 @@ class Session(param.Parameterized):
 
     @property
     def phase(self) -> str:
-        """The state in a word: starting, running, paused, moving, restarting, broken or closed."""
+        """The state in a word: starting, running, paused, moving, restarting, broken, failed or closed."""
         match self.state:
             case Live():
                 return "running" if self.playing else "paused"
@@ -337,7 +347,7 @@ class Session(param.Parameterized):
         changed = {name: value for name, value in values.items() if now.get(name) != value}
         if not changed or isinstance(self.state, Closed):
             return
-        self.answered = False
+        self.answered, self._failures = False, 0
         if self._handle is None:
             self._first = self._first | changed
         elif isinstance(self.state, Moving):
@@ -368,10 +378,17 @@ class Session(param.Parameterized):
 
     def _try_again(self, reason: str) -> None:
         session_limiter().engines.get(self._target).retry()
-        if self._handle is not None and self._handle.closed:  # it could not even be opened
+        if self._handle is not None and self._handle.closed:  # it could not be opened, or has failed
+            values = dict(self.values)
+            if self._failures > 1:
+                values |= {n: self.lab.param[n].default for n in values if n not in self.WHERE}
+                self._failures = 0
+            changed = {name: value for name, value in values.items() if value != self.values[name]}
             self.state = Opening()
-            self._key, self._handle = self._open(self._target, self.values, self.gate.newest)
+            self._key, self._handle = self._open(self._target, values, self.gate.newest)
             self._resume(self._handle)
+            if changed:
+                self.on_values(changed)
         else:
             self.state = Restarting(reason)
 
@@ -515,7 +532,7 @@ class Session(param.Parameterized):
                 self._revert(kept)
             case messages.RecordingProgress() if not self._recording.on_recorded(event):
                 return
-            case messages.EngineBroken(reason=reason) if self._target != HOST:
+            case messages.EngineBroken(reason=reason) | messages.LabFailed(reason=reason) if self._target != HOST:
                 event = FellBack(reason)
         self.on_event(event)
 
@@ -534,6 +551,9 @@ class Session(param.Parameterized):
                 self._engine_restored(f"restarted: {reason}")
             case messages.EngineBroken(reason=reason) | messages.Refused(change=messages.OPENING, text=reason):
                 self._engine_gave_up(reason)
+            case messages.LabFailed(reason=reason):
+                self._failures += 1
+                self._engine_gave_up(reason, Failed)
 
     def _take_checkpoint(self, answer: messages.Event) -> None:
         """The state with which a move goes on; one of an earlier move, that was taken back, is too old."""
@@ -576,7 +596,7 @@ class Session(param.Parameterized):
         """The state of a lab to which nothing happens."""
         return Live(note) if self.latest is not None else Opening()
 
-    def _engine_gave_up(self, reason: str) -> None:
+    def _engine_gave_up(self, reason: str, state: type[Broken] = Broken) -> None:
         """The engine of the lab that is shown has given up: a GPU's lab goes on on the host, the host's waits."""
         self.busy = ""
         if self._handle is not None:
@@ -586,7 +606,7 @@ class Session(param.Parameterized):
             if self.state.handle is None:
                 self._open_new(self.state)
         else:
-            self.state = Broken(reason)
+            self.state = state(reason)
             if self._target == HOST:
                 self.playing = False
                 self._refuse_snapshots(reason)
@@ -646,7 +666,12 @@ class Session(param.Parameterized):
         match event:
             case messages.FrameReady(frame=frame):
                 self._take_over(move, frame)
-            case messages.Refused(text=text) | messages.Paused(reason=text) | messages.EngineBroken(reason=text):
+            case (
+                messages.Refused(text=text)
+                | messages.Paused(reason=text)
+                | messages.EngineBroken(reason=text)
+                | messages.LabFailed(reason=text)
+            ):
                 self._fail(move, text)
             case messages.LabClosed():
                 self._fail(move, "its lab was closed")

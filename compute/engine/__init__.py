@@ -16,7 +16,8 @@ into the lab's FrameRing (shared_memory.py) and sends a FrameMessage through the
 Who may say what: the server sends Requests, the worker sends Reports, and any report is a sign of life. Events are
 those reports that the app gets. What outlives a process, that is a lab's values, run state, view and last Checkpoint
 (checkpoints.py), is in its LabState; when the process dies, hangs or loses its device, the Supervisor starts the next
-one (process.py), which opens every lab again from that. Beside the live labs a lab may be recorded (recording.py,
+one (process.py), which opens every lab again from that. A death in a lab's turn is charged to that lab: at its second
+one it is closed with LabFailed, and the others go on. Beside the live labs a lab may be recorded (recording.py,
 recording_store.py) and measured (benchmark_target.py).
 """
 
@@ -32,6 +33,7 @@ from compute.engine.messages import (
     FrameReady,
     HistoryTold,
     LabClosed,
+    LabFailed,
     Paused,
     RecordingProgress,
     Refused,
@@ -53,6 +55,7 @@ __all__ = [
     "FrameReady",
     "HistoryTold",
     "LabClosed",
+    "LabFailed",
     "LabHandle",
     "Paused",
     "RecordingProgress",

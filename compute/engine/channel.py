@@ -240,6 +240,16 @@ class RequestQueue:
                     item.drop()
             self._items = deque(item for item in self._items if item.request.lab != lab)
 
+    def withdraw(self, lab: int) -> list[QueuedRequest]:
+        """Remove all requests to a lab; return those that its opening does not cover, to be sent or dropped."""
+        with self._change:
+            own = [item for item in self._items if item.request.lab == lab]
+            self._items = deque(item for item in self._items if item.request.lab != lab)
+        for item in own:
+            if isinstance(item.request, Reopened):
+                item.drop()
+        return [item for item in own if not isinstance(item.request, Reopened)]
+
     def close(self) -> None:
         """End the thread; unsent requests are dropped."""
         with self._change:

@@ -6,7 +6,7 @@ import pickle
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -98,6 +98,10 @@ class LabHost:
                 self.defer(request, partial(self._tell_history, number))
             case _:
                 assert_never(request)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Return a block for this lab: if the process dies in it, the death is charged to this lab."""
+        return self._ring.at_work()
 
     def tell_resting(self, resting: bool) -> None:
         """Say in the ring whether the worker waits for messages. It looks at the limits after that."""
@@ -358,6 +362,7 @@ class LabHost:
 
     def close(self) -> None:
         """Give everything back."""
-        self.checkpointer.close()
-        self.lab.close()
+        with self._ring.at_work():
+            self.checkpointer.close()
+            self.lab.close()
         self._ring.close()

@@ -103,7 +103,7 @@ class Busy(Event):
 
 @dataclass(frozen=True)
 class EngineRestarting(Event):
-    """The engine died of `reason` and is being started again; EngineRestarted or EngineBroken follows."""
+    """The engine died of `reason` and is being started again; EngineRestarted, EngineBroken or LabFailed follows."""
 
     reason: str
 
@@ -119,6 +119,17 @@ class EngineRestarted(Event):
 @dataclass(frozen=True)
 class EngineBroken(Event):
     """The engine died too often and has stopped. `Supervisor.retry()` starts it again with all its labs."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class LabFailed(Event):
+    """The engine died for the second time while it worked for this lab, which is not opened again; LabClosed follows.
+
+    The other labs go on. A new lab may be opened from the handle's values, or on another engine from its
+    `last_checkpoint`, which is None if the lab could not be opened.
+    """
 
     reason: str
 

@@ -5,14 +5,15 @@ at once when the first one dies: starting an interpreter, importing the labs and
 with that done in advance, a lab is back within tenths of a second. The spare has no lab, no device and no field: it
 costs some 100 MB and no time.
 
-The Watchdog says when a worker must next give a sign of life, the CircuitBreaker how often it may die. Their clocks are
-passed in, always monotonic. A worker that is stopped (SIGSTOP) is found by its state, long before the deadline. The
-deadline is one of seconds in which the worker could have run: what it waited for a processor, on a machine with more to
-do than cores, is added.
+The Watchdog decides when a silent worker counts as dead, the CircuitBreaker when the engine must no longer be
+restarted. Their clocks are passed in, always monotonic. A worker that is stopped (SIGSTOP) is found by its state, long
+before the deadline. The deadline is one of seconds in which the worker could have run: what it waited for a processor,
+on a machine with more to do than cores, is added.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import multiprocessing
 import os
@@ -20,10 +21,10 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 from pathlib import Path
 
 from compute.devices import longest_wait, processor_waits
@@ -43,14 +44,21 @@ SILENT = 0.5  # seconds after which a silent worker is looked at more closely
 MAX_WAITING = 4  # deadlines that are added for a worker that waits for a processor, at most
 MAX_RESTARTS = 3
 WITHIN = 60.0  # seconds in which restarts count
+TOGETHER = 120.0  # seconds within which deaths charged to different labs are evidence of a broken device
+REMEMBERED = 600.0  # seconds in which a charged death makes unproven labs wait
+FREE = 1  # charged deaths after which unproven labs do not wait yet
+FIRST_PAUSE, MOST_PAUSE = 2.0, 30.0  # seconds that they wait then, doubled by each further death
 BACK_OFF, MOST_BACK_OFF = 30.0, 600.0  # seconds until an engine that stays down is tried again: doubled each time
 CALM = 3600.0  # seconds of life after which it begins with the first of them
 
 
 @dataclass(frozen=True)
 class WorkerExit:
-    """The end of a process: why; since when it was not well; natural if nobody from outside ended it; lab: the number
-    of the lab that it named as the cause, or 0.
+    """The end of a process.
+
+    reason: in words; since: when the trouble began; natural: whether the process caused its end itself (a crash, a
+    hang, or the kernel's OOM killer), rather than a signal from outside; lab: number of the lab that caused it, if the
+    process or its supervisor could tell, else 0.
     """
 
     reason: str
@@ -70,6 +78,7 @@ class WorkerProcess:
     def __init__(self, device: str) -> None:
         ours, theirs = multiprocessing.Pipe()
         path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+        self._oom_kills = oom_kills()
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "compute.engine", str(theirs.fileno()), device],
@@ -78,7 +87,12 @@ class WorkerProcess:
                 env={**os.environ, "PYTHONPATH": path},
                 process_group=0,
             )
-            self.channel = Channel(ours)
+            try:
+                self.channel = Channel(ours)
+            except OSError:
+                self._process.kill()
+                self._process.wait()
+                raise
         except OSError:
             ours.close()
             raise
@@ -89,6 +103,7 @@ class WorkerProcess:
 
     def begin(self, setup: Setup) -> None:
         """Make it the worker of the engine that `setup` describes."""
+        self._oom_kills = oom_kills()
         with suppress(OSError):  # it has died: whoever listens to the channel finds its end
             self.channel.send(setup)
 
@@ -121,8 +136,10 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
-        self.ended_by_itself = code not in {-signal.SIGKILL, -signal.SIGTERM}
-        return f"it was ended by {signal.Signals(-code).name}" if code < 0 else f"it ended with exit code {code}"
+        out_of_memory = code == -signal.SIGKILL and oom_kills() > self._oom_kills
+        self.ended_by_itself = out_of_memory or code not in {-signal.SIGKILL, -signal.SIGTERM}
+        how = f"it was ended by {signal.Signals(-code).name}" if code < 0 else f"it ended with exit code {code}"
+        return f"{how}, for want of memory" if out_of_memory else how
 
     def close(self) -> None:
         """End it by force, whatever it does, and close the channel."""
@@ -221,18 +238,48 @@ class Watchdog:
 
 
 class CircuitBreaker:
-    """Counts deaths, and opens at one that follows MAX_RESTARTS restarts within WITHIN seconds."""
+    """Counts the deaths of an engine's process, and opens when it must not be restarted.
+
+    A death that no lab can be charged with counts as the engine's own: the breaker opens at one that follows
+    MAX_RESTARTS restarts within WITHIN seconds. A death charged to a lab counts as that lab's: the breaker opens only
+    if more than MAX_RESTARTS labs were charged within TOGETHER seconds and no other lab got any work done meanwhile,
+    which is how a broken device looks. Otherwise charged deaths make unproven labs wait (`unproven_from`).
+    """
 
     def __init__(self) -> None:
         self._deaths: deque[float] = deque()
+        self._charged: deque[tuple[float, int]] = deque()
         self._opened, self._opened_at = 0, -inf
 
     def died(self, now: float) -> bool:
-        """Count a death; True if there must be no further restart."""
+        """Count a death that no lab is charged with; return whether there must be no further restart."""
         self._deaths.append(now)
         while now - self._deaths[0] > WITHIN:
             self._deaths.popleft()
         return len(self._deaths) > MAX_RESTARTS
+
+    def charged(self, lab: int, now: float, others_worked: Callable[[Collection[int], float], bool]) -> bool:
+        """Count a death charged to lab number `lab`; return whether there must be no further restart.
+
+        others_worked(labs, since): whether a lab besides `labs` got work done after `since`.
+        """
+        self._charged.append((now, lab))
+        while now - self._charged[0][0] > REMEMBERED:
+            self._charged.popleft()
+        recent = [(moment, number) for moment, number in self._charged if now - moment <= TOGETHER]
+        labs = {number for _, number in recent}
+        return len(labs) > MAX_RESTARTS and not others_worked(labs, recent[0][0])
+
+    def unproven_from(self, now: float) -> float:
+        """Return when labs may be opened that got no work done yet, or none since they were charged.
+
+        Whoever opens labs only to kill the engine gets at most one death in each of these pauses. Proven labs never
+        wait. The engine cannot tell clients apart, so that honest newcomers wait as long.
+        """
+        deaths = [moment for moment, _ in self._charged if now - moment <= REMEMBERED]
+        if len(deaths) <= FREE:
+            return -inf
+        return deaths[-1] + min(FIRST_PAUSE * 2.0 ** (len(deaths) - FREE - 1), MOST_PAUSE)
 
     def back_off(self, now: float) -> float:
         """Return how many seconds to wait, now that it has opened; longer each time, until the engine lives on."""
@@ -243,3 +290,18 @@ class CircuitBreaker:
     def reset(self) -> None:
         """Forget all deaths."""
         self._deaths.clear()
+        self._charged.clear()
+
+
+def out_of_resources(error: OSError) -> bool:
+    """Return whether a process could not be started for want of descriptors, memory or processes, which may end."""
+    return error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+
+
+def oom_kills() -> float:
+    """Return how many processes the kernel's OOM killer has ended since boot; nan where the system does not tell."""
+    try:
+        lines = (PROC / "vmstat").read_text().splitlines()
+    except OSError:
+        return nan
+    return next((float(line.split()[1]) for line in lines if line.startswith("oom_kill ")), nan)

@@ -1,28 +1,46 @@
-"""What the server remembers of every lab on an engine, so that it survives the engine's process."""
+"""What the server remembers of every lab on an engine, so that it survives the engine's process.
+
+A process that dies or hangs is charged to the lab that it worked for: in a turn, in a request, or while it opened the
+lab. The mark in the lab's FrameRing says so. At the second charge within CRASH_WINDOW the lab is not opened again.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from compute.engine import messages
 from compute.engine.channel import QueuedRequest
 from compute.engine.process import WorkerExit
-from compute.engine.shared_memory import IN_MESSAGE, MAX_PIXELS, FrameRing, NoSharedMemory, duplicate, read_blob, unpack
+from compute.engine.shared_memory import (
+    IN_MESSAGE,
+    MAX_PIXELS,
+    NO_DESCRIPTOR,
+    FrameRing,
+    NoSharedMemory,
+    duplicate,
+    read_blob,
+    unpack,
+)
 from compute.frames import View
 from compute.loaded import is_complete
 
 log = logging.getLogger(__name__)
 
-CRASH_WINDOW = 60.0  # seconds
-NO_DESCRIPTOR = "no file descriptor was left for it in this process (ulimit -n)"
+CRASH_WINDOW = 600.0  # seconds in which deaths charged to a lab count
+CHARGES = 2  # of them, at which the lab is not opened again
 TRIES = 2  # restarts that unanswered values get before they are given up as the possible cause
+MOST_HELD = 64  # requests held for a lab that waits to be opened: as many as wait for the turn of one that is open
+FIRST_RETRY, MOST_RETRY = 0.2, 10.0  # seconds until memory for a lab's frames is requested again: doubled each time
+WORK = messages.FrameMessage | messages.ParametersApplied | messages.BlobMessage  # reports that follow from a turn
 
 
 @dataclass
@@ -56,9 +74,12 @@ class LabState:
 
     values: last known good ones; unapplied: updates sent but not yet answered, by serial; tries: restarts that these
     were given; frames: number of the last frame that came; frames_through: of the last one permitted; questions: not
-    yet answered; absent: why and since when the process is away; crash_times: when it died at work for this lab;
-    opened: whether this process has opened it; deaths: of processes that died while they opened it; lost_answer:
-    whether the answer to a question has come without its memory.
+    yet answered; absent: why and since when the process is away; lost_answer: whether the answer to a question has come
+    without its memory.
+    sent: whether this process was sent the requests that open it; opened: whether it has opened it; known: whether any
+    process has; held: requests that wait until `sent`; worked_at: time of the last report of work done for it;
+    charge_times: when a process died at work for it; retry_at, retry_after: when memory for its frames is requested
+    again, and the pause before that; told_waiting: whether its client knows that it waits.
     """
 
     number: int
@@ -75,16 +96,22 @@ class LabState:
     unapplied: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     tries: int = 0
     questions: list[messages.AnsweredRequest] = field(default_factory=list)
-    crash_times: list[float] = field(default_factory=list)
     recording: RecordingState | None = None
     ring: FrameRing | None = None
     checkpoint: messages.Checkpoint | None = None
     closing: bool = False
     told_broken: bool = False
     absent: tuple[str, float] | None = None
-    opened: bool = False
-    deaths: int = 0
     lost_answer: bool = False
+    sent: bool = False
+    opened: bool = False
+    known: bool = False
+    held: list[QueuedRequest] = field(default_factory=list)
+    worked_at: float = -inf
+    charge_times: list[float] = field(default_factory=list)
+    retry_at: float = -inf
+    retry_after: float = 0.0
+    told_waiting: bool = False
 
     def opening_requests(self) -> list[QueuedRequest]:
         """Return the requests that make this lab in a fresh worker as it was. Raises NoSharedMemory."""
@@ -175,26 +202,28 @@ class LabState:
         self.unapplied, self.questions = [], []
         return told
 
-    def record_crash(self, now: float) -> bool:
-        """Note that the process died at work for this lab; True if it has before, and is paused for it."""
-        self.crash_times = [moment for moment in self.crash_times if now - moment < CRASH_WINDOW] + [now]
-        again = self.running and len(self.crash_times) > 1
-        self.running = self.running and not again
-        return again
+    @property
+    def proven(self) -> bool:
+        """Whether a process got work done for it, since it was charged if it was."""
+        return self.worked_at > max(self.charge_times, default=-inf)
 
-    def died_while_opened(self, reason: str) -> list[messages.Event]:
-        """Note that the process died while it opened this lab; return what its client is told.
+    def charge(self, now: float) -> bool:
+        """Charge a death to this lab; return whether that was one too many."""
+        self.charge_times = [moment for moment in self.charge_times if now - moment < CRASH_WINDOW] + [now]
+        return len(self.charge_times) >= CHARGES
 
-        At the second death its state is given up, which may be why; at the next one, or without a state, the lab.
-        """
-        self.deaths += 1
-        if self.deaths < TRIES:
-            return []
-        words = f"the engine died again while it opened this lab ({reason})"
-        if self.checkpoint is not None:
-            self.checkpoint = None
-            return [messages.Refused(f"{words}: its state was given up, and it begins anew")]
-        return [messages.Refused(words, change=messages.OPENING), messages.LabClosed()]
+    def hold(self, item: QueuedRequest) -> bool:
+        """Keep a request until the lab is opened; return False, and drop it, if too many are kept."""
+        if len(self.held) >= MOST_HELD:
+            item.drop()
+            return False
+        self.held.append(item)
+        return True
+
+    def postpone(self, now: float) -> None:
+        """Have it wait for memory, longer each time in a row."""
+        self.retry_after = min(2 * self.retry_after or FIRST_RETRY, MOST_RETRY)
+        self.retry_at = now + self.retry_after
 
     def close_ring(self) -> None:
         """Unmap the frames' memory."""
@@ -205,16 +234,10 @@ class LabState:
     def release(self) -> None:
         """Give back everything held for this lab."""
         self.checkpoint = None
+        for item in self.held:
+            item.drop()
+        self.held = []
         self.close_ring()
-
-
-def reopening(lab: LabState) -> list[QueuedRequest]:
-    """Return requests that open a lab, or open it again; without memory for its frames, those that refuse it."""
-    try:
-        return lab.opening_requests()
-    except NoSharedMemory as error:
-        refusal = messages.Refuse(lab.number, str(error), messages.OPENING)
-        return [QueuedRequest(refusal), QueuedRequest(messages.CloseLab(lab.number))]
 
 
 class LabRegistry:
@@ -248,24 +271,56 @@ class LabRegistry:
         """Return every lab."""
         return list(self._labs.values())
 
-    def reopening(self) -> list[QueuedRequest]:
-        """Return the requests that open every lab, those that run first: somebody is looking at them."""
-        waiting = sorted(self._labs.values(), key=lambda lab: not lab.running)
-        return [item for lab in waiting for item in reopening(lab)]
+    def due(self, now: float, unproven_from: float) -> list[LabState]:
+        """Return the labs to be opened in this process now, those first that are most likely looked at and harmless.
 
-    def after_waiting(self) -> list[QueuedRequest]:
+        unproven_from: when labs that have not proved themselves may be opened (CircuitBreaker).
+        """
+        found = [lab for lab in self._labs.values() if not lab.sent and not lab.closing and now >= lab.retry_at]
+        found = [lab for lab in found if lab.proven or now >= unproven_from]
+        return sorted(found, key=lambda lab: (len(lab.charge_times), not lab.running, lab.number))
+
+    def waiting(self) -> list[LabState]:
+        """Return the labs that this process was not yet told to open."""
+        return [lab for lab in self._labs.values() if not lab.sent and not lab.closing]
+
+    def opening(self, lab: LabState, now: float) -> list[QueuedRequest]:
+        """Return the requests that open a lab, or open it again.
+
+        Without memory for its frames: a lab that no process has opened yet is refused, any other is tried again later.
+        """
+        try:
+            requests = lab.opening_requests()
+        except NoSharedMemory as error:
+            log.warning("lab %d cannot be opened: %s", lab.number, str(error))
+            if lab.known:
+                lab.postpone(now)
+                return []
+            lab.sent = True
+            refusal = messages.Refuse(lab.number, str(error), messages.OPENING)
+            return [QueuedRequest(refusal), QueuedRequest(messages.CloseLab(lab.number))]
+        lab.sent, lab.retry_after, lab.told_waiting = True, 0.0, False
+        return requests
+
+    @staticmethod
+    def after_waiting(labs: Collection[LabState]) -> list[QueuedRequest]:
         """Return what comes after the requests that waited for the process.
 
         All that was asked and not answered, and Run again for labs that run: a step among those requests pauses.
         """
-        running: list[messages.Request] = [messages.Run(lab.number) for lab in self.all() if lab.running]
-        return [QueuedRequest(item) for item in (*running, *(asked for lab in self.all() for asked in lab.questions))]
+        running: list[messages.Request] = [messages.Run(lab.number) for lab in labs if lab.running]
+        return [QueuedRequest(item) for item in (*running, *(asked for lab in labs for asked in lab.questions))]
 
-    def drop(self, lab: LabState) -> None:
-        """Forget a lab and give back what is held for it."""
+    def others_worked(self, labs: Collection[int], since: float) -> bool:
+        """Return whether a lab whose number is not in `labs` got work done after `since`."""
+        return any(lab.worked_at > since for lab in self._labs.values() if lab.number not in labs)
+
+    def drop(self, lab: LabState, keep: messages.Checkpoint | None = None) -> None:
+        """Forget a lab and give back what is held for it; keep: a state that its handle still offers."""
         self._labs.pop(lab.number, None)
         lab.closing = True
         lab.release()
+        lab.checkpoint = keep
 
     def drop_closing(self) -> list[LabState]:
         """Drop the labs that were to be closed when the process ended; returns them."""
@@ -282,8 +337,7 @@ class LabRegistry:
             case messages.ParametersApplied():
                 lab.parameters_applied(report.serial, report.values)
             case messages.BlobMessage() if not descriptors:
-                log.warning("a state of lab %d was lost: %s", lab.number, NO_DESCRIPTOR)
-                lab.lost_answer = not isinstance(report, messages.CheckpointMessage) or report.requested
+                self._lost(lab, report)
             case messages.CheckpointMessage():
                 offset = report.recording_offset
                 values = lab.resolved(report.values)
@@ -292,15 +346,14 @@ class LabRegistry:
                     return messages.CheckpointTaken(checkpoint)
                 lab.keep_checkpoint(checkpoint)
             case messages.BlobMessage():
-                answer: messages.Event = read_blob(report.payload, descriptors[0])
-                return answer
+                return self._answer(lab, report, descriptors[0])
             case messages.Answered():
                 lab.answered(report.question)
                 lost, lab.lost_answer = lab.lost_answer, False
                 return messages.Refused(NO_DESCRIPTOR, request=report.question) if lost else None
             case messages.Opened():
                 absent, lab.absent = lab.absent, None
-                lab.opened, lab.deaths = True, 0
+                lab.opened = lab.known = True
                 return messages.EngineRestarted(absent[0], now - absent[1]) if absent else None
             case messages.EventMessage():
                 lab.note_event(report.event)
@@ -309,33 +362,67 @@ class LabRegistry:
                 return report.event
         return None
 
-    def on_worker_exit(self, ended: WorkerExit) -> list[tuple[LabState, messages.Event]]:
-        """Note for each lab since when its process is away, and give up values that may be the cause.
+    def _answer(self, lab: LabState, report: messages.BlobMessage, descriptor: int) -> messages.Event | None:
+        try:
+            answer: messages.Event = read_blob(report.payload, descriptor)
+        except NoSharedMemory:
+            self._lost(lab, report)
+            return None
+        return answer
 
-        The lab it was at work for may be the cause, and is paused at its second crash within CRASH_WINDOW, so that one
-        lab does not take the others with it for ever; returns who is to be told.
+    @staticmethod
+    def _lost(lab: LabState, report: messages.BlobMessage) -> None:
+        log.warning("a state of lab %d was lost: %s", lab.number, NO_DESCRIPTOR)
+        lab.lost_answer = not isinstance(report, messages.CheckpointMessage) or report.requested
+
+    def culprit(self, ended: WorkerExit) -> LabState | None:
+        """Return the lab that a death is charged to.
+
+        None if the process did not work for a lab, or was ended from outside.
+        """
+        if not ended.natural:
+            return None
+        marked = (lab for lab in self.all() if lab.ring is not None and lab.ring.died_at_work)
+        return self.get(ended.lab) or next(marked, None)
+
+    def on_worker_exit(
+        self, ended: WorkerExit, culprit: LabState | None = None
+    ) -> list[tuple[LabState, messages.Event]]:
+        """Note for each lab since when its process is away; return whom to tell what.
+
+        The death is charged to `culprit`, which is dropped at its second charge. Values and questions that were not
+        answered are given up at the second death that they may have caused.
         """
         told: list[tuple[LabState, messages.Event]] = []
         for lab in self.all():
             lab.absent = lab.absent or (ended.reason, ended.since)
-            lab.tries = lab.tries + 1 if lab.unanswered else 0
             lab.lost_answer = False  # its question is asked again
-            told.append((lab, messages.EngineRestarting(ended.reason)))
-            if lab.tries >= TRIES:
-                told += [(lab, event) for event in lab.give_up(ended.reason)]
-            at_work = lab.ring is not None and lab.ring.died_at_work
-            if not ended.natural or not (at_work or lab.number == ended.lab):
-                continue
-            if not lab.opened:
-                events = lab.died_while_opened(ended.reason)
-                told += [(lab, event) for event in events]
-                if any(isinstance(event, messages.LabClosed) for event in events):
-                    self.drop(lab)
-            elif lab.record_crash(ended.since):
-                told.append(
-                    (lab, messages.Paused(f"the engine failed twice while it worked for this lab: {ended.reason}"))
-                )
+            failed = lab is culprit and lab.charge(time.monotonic())
+            if not failed:
+                told.append((lab, messages.EngineRestarting(ended.reason)))
+            if not lab.unanswered:
+                lab.tries = 0
+            elif culprit in (None, lab):
+                lab.tries += 1
+                if lab.tries >= TRIES:
+                    told += [(lab, event) for event in lab.give_up(ended.reason)]
+            if failed:
+                reason = f"the engine failed twice while it worked for this lab ({ended.reason})"
+                told += [(lab, messages.LabFailed(reason)), (lab, messages.LabClosed())]
+                self.drop(lab, keep=lab.checkpoint if lab.opened else None)
+            lab.sent = lab.opened = lab.told_waiting = False
         return told
+
+    def refuse_unknown(self, text: str) -> list[tuple[LabState, messages.Event]]:
+        """Drop the labs that no process has opened yet; return whom to tell what."""
+        refused = [lab for lab in self.all() if not lab.known]
+        for lab in refused:
+            self.drop(lab)
+        return [
+            (lab, event)
+            for lab in refused
+            for event in (messages.Refused(text, change=messages.OPENING), messages.LabClosed())
+        ]
 
     def on_broken(self, reason: str) -> list[tuple[LabState, messages.Event]]:
         """Return whom to tell that the engine stays down, each lab once. Labs to be closed are dropped."""

@@ -40,8 +40,17 @@ PICTURES = 4  # full-size pictures in a frame that the slot has room for; a larg
 IN_MESSAGE = -1  # slot number of a frame that did not fit: its arrays are in the payload's head
 
 
+NO_DESCRIPTOR = "no file descriptor was left for it in this process (ulimit -n)"
+
+
 class NoSharedMemory(MemoryError):
-    """The system refused memory to share; the text says how much was asked for."""
+    """The system refused memory to share, or a descriptor for it; the text says which, and how much was requested."""
+
+    @classmethod
+    def because(cls, what: str, error: OSError) -> NoSharedMemory:
+        """Return the error for `what`, which the system refused with `error`."""
+        scarce = error.errno in {errno.EMFILE, errno.ENFILE}
+        return cls(f"{what}: {NO_DESCRIPTOR if scarce else os.strerror(error.errno or 0)}")
 
 
 def memory_file(size: int) -> int:
@@ -56,12 +65,12 @@ def memory_file(size: int) -> int:
             with tempfile.TemporaryFile() as file:
                 descriptor = os.dup(file.fileno())
     except OSError as error:
-        raise NoSharedMemory(f"no shared memory of {size} bytes: {os.strerror(error.errno or 0)}") from error
+        raise NoSharedMemory.because(f"no shared memory of {size} bytes", error) from error
     try:
         os.truncate(descriptor, size)
     except OSError as error:
         os.close(descriptor)
-        raise NoSharedMemory(f"no shared memory of {size} bytes: {os.strerror(error.errno or 0)}") from error
+        raise NoSharedMemory.because(f"no shared memory of {size} bytes", error) from error
     return descriptor
 
 
@@ -70,7 +79,7 @@ def duplicate(descriptor: int) -> int:
     try:
         return os.dup(descriptor)
     except OSError as error:
-        raise NoSharedMemory(f"no further descriptor of shared memory: {os.strerror(error.errno or 0)}") from error
+        raise NoSharedMemory.because("no further descriptor of shared memory", error) from error
 
 
 def pack(thing: object) -> tuple[Payload, list[memoryview]]:
@@ -149,9 +158,15 @@ class BlobWriter:
 
 
 def read_blob(payload: Payload, descriptor: int) -> Any:
-    """Return the object that a BlobWriter wrote. Its arrays are private: changing them changes nothing in the file."""
+    """Return the object that a BlobWriter wrote. Its arrays are private: changing them changes nothing in the file.
+
+    Raises NoSharedMemory when descriptors or address space run out: a mapping keeps a descriptor of its own.
+    """
     starts, total = offsets(payload.sizes)
-    mapped = memoryview(mmap.mmap(descriptor, max(total, 1), access=mmap.ACCESS_COPY))
+    try:
+        mapped = memoryview(mmap.mmap(descriptor, max(total, 1), access=mmap.ACCESS_COPY))
+    except OSError as error:
+        raise NoSharedMemory.because("shared memory cannot be mapped", error) from error
     return unpack(payload, [mapped[start : start + size] for start, size in zip(starts, payload.sizes, strict=True)])
 
 
@@ -163,7 +178,7 @@ class FrameRing:
             size = os.fstat(descriptor).st_size
             self._map = mmap.mmap(descriptor, size)
         except OSError as error:
-            raise NoSharedMemory(f"shared memory cannot be mapped: {os.strerror(error.errno or 0)}") from error
+            raise NoSharedMemory.because("shared memory cannot be mapped", error) from error
         finally:
             os.close(descriptor)
         self._view = memoryview(self._map)

@@ -3,11 +3,16 @@
 One thread does all of that and calls every `on_event`; another sends requests (RequestQueue). Death is seen at once,
 by the end of the pipe; a hang by a missing sign of life. The next process opens every lab again from its last
 checkpoint with the last values, view, pace and run state, and each client is told once.
+
+A death is charged to the lab that the process worked for (registry.py): at its second one that lab is closed with
+LabFailed. Deaths that no lab is charged with, or that hit one lab after the other, open the CircuitBreaker
+(process.py). A process that cannot be started for want of descriptors or memory has not died: it is tried again.
 """
 
 from __future__ import annotations
 
 import atexit
+import errno
 import logging
 import os
 import threading
@@ -18,8 +23,17 @@ from typing import Any
 from compute.engine import messages
 from compute.engine.api import LabHandle
 from compute.engine.channel import QueuedRequest, RequestQueue
-from compute.engine.process import SPARE_AFTER, CircuitBreaker, Standby, Watchdog, WorkerExit, WorkerProcess
-from compute.engine.registry import LabRegistry, LabState, reopening
+from compute.engine.process import (
+    SPARE_AFTER,
+    CircuitBreaker,
+    Standby,
+    Watchdog,
+    WorkerExit,
+    WorkerProcess,
+    out_of_resources,
+)
+from compute.engine.registry import FIRST_RETRY, MOST_RETRY, WORK, LabRegistry, LabState
+from compute.engine.shared_memory import NO_DESCRIPTOR
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +42,8 @@ POLL = 0.1  # seconds between two looks at the watchdog
 SHORT = 0.3  # seconds: what takes no longer is not announced as Busy
 STOPPING = 2.0  # seconds a worker has for ending in order
 HEARTBEATS = 10  # signs of life in one deadline
+WAITING = "waiting, because the engine has failed several times"  # a lab that is not proven yet, in Busy
+SHORT_OF_MEMORY = "waiting for shared memory or a file descriptor"
 
 
 class Supervisor:
@@ -89,8 +105,7 @@ class Supervisor:
         with self.lock:
             lab = self._registry.add(kind, values, on_event, pixels, checkpoint, frames)
             if self._live:
-                for item in reopening(lab):
-                    self._put(item)
+                self._open_due()
             self._wake.notify_all()
         return LabHandle(self, lab)
 
@@ -142,6 +157,10 @@ class Supervisor:
                 return
             if self.state == "broken":
                 why = f"the engine {self.name!r} has stopped; nothing was done"
+            elif self._live and not lab.sent:
+                if isinstance(request, messages.Reopened) or lab.hold(QueuedRequest(request)):
+                    return
+                why = "too many requests wait until this lab is opened; nothing was done"
             elif self._put(QueuedRequest(request)):
                 return
             else:
@@ -164,6 +183,7 @@ class Supervisor:
         """Close a lab."""
         with self.lock:
             if lab.closing or self._registry.get(lab.number) is None:
+                lab.release()
                 return
             lab.closing = True
             if self._requests:
@@ -186,28 +206,64 @@ class Supervisor:
             ended = self._run_process()
             if self._stopping:
                 break
-            self._tell_of_exit(ended)
-            if self._breaker.died(time.monotonic()):
+            if self._charge(ended):
                 self._stay_broken(ended.reason)
             self.restarts += 1
         self._finish()
 
-    def _tell_of_exit(self, ended: WorkerExit) -> None:
-        """Tell every lab's client. Whom it tells, this thread must not know for as long as the next process lives."""
-        log.error("%s engine: %s", self.name, ended.reason)
+    def _charge(self, ended: WorkerExit) -> bool:
+        """Charge a death to a lab or to the engine, and tell every lab's client; return whether the breaker opens.
+
+        No lab may stay referenced here: this thread keeps its variables for as long as the next process lives.
+        """
         with self.lock:
             self.state = "restarting"
-            told = self._registry.on_worker_exit(ended)
+            culprit = self._registry.culprit(ended)
+            number = culprit.number if culprit else 0
+            told = self._registry.on_worker_exit(ended, culprit)
+        log.error("%s engine: %s%s", self.name, ended.reason, f" (at work for lab {number})" if number else "")
         self._emit_all(told)
+        now = time.monotonic()
+        if not number:
+            return self._breaker.died(now)
+        with self.lock:
+            return self._breaker.charged(number, now, self._registry.others_worked)
+
+    def _take_process(self) -> tuple[WorkerProcess, bool]:
+        """Return a process and whether it is the spare; for want of resources, try again with longer and longer pauses.
+
+        Labs that were open before wait meanwhile; new ones are refused. OSError if it cannot be started at all.
+        """
+        pause, again_at = FIRST_RETRY, 0.0
+        while True:
+            try:
+                return self._standby.take()
+            except OSError as error:
+                if not out_of_resources(error) or self._stopping:
+                    raise
+                text = f"the engine {self.name!r} cannot be started: {error.strerror}"
+                if error.errno in {errno.EMFILE, errno.ENFILE}:
+                    text = f"{text}; {NO_DESCRIPTOR}"
+            if time.monotonic() >= again_at:  # a new lab, which ends a pause early, makes no pause longer
+                log.warning("%s; tried again in %.1f s", text, pause)
+                again_at, pause = time.monotonic() + pause, min(2 * pause, MOST_RETRY)
+            with self.lock:
+                told = self._registry.refuse_unknown(text)
+                told += [(lab, messages.LabClosed()) for lab in self._registry.drop_closing()]
+            self._emit_all(told)
+            del told
+            with self.lock:
+                if not self._stopping and not any(not lab.known for lab in self._registry.all()):
+                    self._wake.wait(max(0.0, again_at - time.monotonic()))
 
     def _run_process(self) -> WorkerExit:
         """Take a process and listen until it ends. A spare that ends before it is ready has never lived."""
         try:
-            process, spare = self._standby.take()
+            process, spare = self._take_process()
         except OSError as error:
             time.sleep(POLL)
             return WorkerExit(f"it could not be started: {error}", time.monotonic())
-        self._process, self._lived = process, False
+        self._process, self._lived, self._reported = process, False, 0
         self._watchdog = Watchdog(self._deadline, time.monotonic())
         process.begin(self._setup)
         ended = self._listen_until_exit(process)
@@ -218,7 +274,7 @@ class Supervisor:
             return self._listen(process)
         except Exception as error:  # a fault of this package: start afresh, in the end the breaker opens
             log.exception("%s engine: a report could not be dealt with", self.name)
-            return WorkerExit(f"its report could not be dealt with: {error}", time.monotonic())
+            return WorkerExit(f"its report could not be dealt with: {error}", time.monotonic(), lab=self._reported)
         finally:
             with self.lock:
                 self._live, self._busy, self._process = False, None, None
@@ -231,6 +287,7 @@ class Supervisor:
         while True:
             if not self._busy:
                 self._standby.tend(time.monotonic())
+            self._open_waiting()
             if process.channel.waiting(POLL):
                 try:
                     report, descriptors = process.channel.receive()
@@ -260,10 +317,13 @@ class Supervisor:
             self._connect()
             self._standby.engine_ready(now)
         self.state = "busy" if self._busy else "ready"
+        self._reported = report.lab if isinstance(report, messages.LabReport) else 0
         lab: LabState | None = None
         event: messages.Event | None = None
         try:
             if isinstance(report, messages.LabReport) and (lab := self._registry.get(report.lab)):
+                if isinstance(report, WORK):
+                    lab.worked_at = now
                 if isinstance(report, messages.FrameMessage):  # copied without the lock, for which the page would wait
                     event = lab.frame(report)
                 else:
@@ -276,15 +336,48 @@ class Supervisor:
             self._emit(lab, event)
 
     def _connect(self) -> None:
-        """Open the labs there are, in a process that is ready."""
+        """Open the labs there are, in a process that is ready. Those that must wait keep their requests."""
         with self.lock:
             gone = self._registry.drop_closing()
-            items = self._registry.reopening()
-            self._requests.connect(self._process.channel, items, self._registry.after_waiting())  # type: ignore[union-attr]
+            now = time.monotonic()
+            due = self._registry.due(now, self._breaker.unproven_from(now))
+            first = [item for lab in due for item in self._registry.opening(lab, now)]
+            for lab in self._registry.waiting():
+                lab.held += self._requests.withdraw(lab.number)  # type: ignore[union-attr]
+            first += [item for lab in due if lab.sent for item in self._release(lab)]
+            last = self._registry.after_waiting([lab for lab in due if lab.sent])
+            self._requests.connect(self._process.channel, first, last)  # type: ignore[union-attr]
             self._live = True
             if self._stopping:
                 self._put(QueuedRequest(messages.Stop(0)))
         self._emit_all((lab, messages.LabClosed()) for lab in gone)
+
+    @staticmethod
+    def _release(lab: LabState) -> list[QueuedRequest]:
+        """Return the requests that were held for a lab; it holds none afterwards."""
+        held, lab.held = lab.held, []
+        return held
+
+    def _open_due(self) -> None:
+        """Open the labs that no longer have to wait. The lock is held, and the process is live."""
+        now = time.monotonic()
+        for lab in self._registry.due(now, self._breaker.unproven_from(now)):
+            for item in self._registry.opening(lab, now):
+                self._put(item)
+            if lab.sent:
+                for item in (*self._release(lab), *self._registry.after_waiting([lab])):
+                    self._put(item)
+
+    def _open_waiting(self) -> None:
+        """Open the labs that no longer have to wait, and tell the clients of the others once that they do."""
+        with self.lock:
+            if not self._live or not self._registry.waiting():
+                return
+            self._open_due()
+            news = [lab for lab in self._registry.waiting() if not lab.told_waiting]
+            for lab in news:
+                lab.told_waiting = True
+        self._emit_all((lab, messages.Busy(SHORT_OF_MEMORY if lab.retry_after else WAITING)) for lab in news)
 
     def _announce(self, now: float) -> None:
         """Tell a client that something long is under way, once it is."""

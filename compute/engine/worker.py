@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,7 +30,7 @@ from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.channel import COMPILING, Channel, EventSender
 from compute.engine.lab_host import LabHost, check_device
 from compute.engine.pacing import Turns
-from compute.engine.shared_memory import FrameRing, read_blob
+from compute.engine.shared_memory import NO_DESCRIPTOR, FrameRing, NoSharedMemory, read_blob
 from compute.freed_memory import FreedMemory
 from compute.lab import Lab
 from compute.labs import lab_class
@@ -88,12 +88,18 @@ class Worker:
         self._served = who.number
         self._leave_a_core(turn.crowded and who is not self._benchmarks)
         self._benchmarks.beside_live = turn.labs > 0
-        who.turn(now, turn.seconds)
+        with self._at_work(who.number):
+            who.turn(now, turn.seconds)
         seconds = time.monotonic() - now if builds.count == built else 0.0
         self._turns.done(turn, seconds)
         if isinstance(who, LabHost):
             who.count(seconds)
         return True
+
+    def _at_work(self, number: int) -> AbstractContextManager[None]:
+        """Return a block whose death is charged to lab `number`; one that is not open is charged with nothing."""
+        host = self._hosts.get(number)
+        return host.at_work() if host else nullcontext()
 
     def _leave_a_core(self, leave: bool) -> None:
         """On the host, leave a core to the server, or no longer: it has more to do the more labs are looked at.
@@ -145,7 +151,8 @@ class Worker:
         try:
             if isinstance(request, messages.HostRequest):
                 if host := self._hosts.get(request.lab):  # else it was refused or closed meanwhile
-                    host.handle(request)
+                    with host.at_work():
+                        host.handle(request)
             else:
                 self._dispatch(request, descriptors)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
@@ -155,6 +162,10 @@ class Worker:
         """Do what makes, ends or measures a lab, or what is asked of the process."""
         match request:
             case messages.OpenLab():
+                if len(descriptors) < 1 + (request.payload is not None):
+                    for descriptor in descriptors:
+                        os.close(descriptor)
+                    raise NoSharedMemory(NO_DESCRIPTOR)
                 self._open_lab(request, *descriptors)
             case messages.CloseLab():
                 self._close_lab(request.lab)
@@ -228,7 +239,8 @@ class Worker:
         if host := self._hosts.pop(number, None):
             self._share_checkpoints()
             self._turns.leave(host)
-            self._benchmarks.drop(number)
+            with host.at_work():
+                self._benchmarks.drop(number)
             host.close()
             self._memory.freed(time.monotonic())
         self._sender.forget(number)

@@ -22,7 +22,16 @@ from typing import Any, Literal, Protocol
 
 from compute.backends import backend
 from compute.engine.benchmark_target import SAMPLE_SLICE
-from compute.engine.messages import Busy, EngineBroken, LabClosed, MeasurementQueued, Refused, Sampled, Solved
+from compute.engine.messages import (
+    Busy,
+    EngineBroken,
+    LabClosed,
+    LabFailed,
+    MeasurementQueued,
+    Refused,
+    Sampled,
+    Solved,
+)
 from compute.measure.rates import RoofKind
 from compute.measure.rules import ComparisonRules
 from compute.measure.sampling import steps_for
@@ -449,7 +458,7 @@ class Comparison:
                 before = self._results.get(job.key) or TakenTimings()
                 self._results.put(job.key, before.with_more(timings, self._clock()))
                 self._end()
-            case Refused(text=text) | EngineBroken(reason=text):
+            case Refused(text=text) | EngineBroken(reason=text) | LabFailed(reason=text):
                 self._fail(job, text)
             case LabClosed():
                 self._fail(job, "the engine closed it")

@@ -10,7 +10,7 @@ from bokeh.document import Document
 
 from app.admission import session_limiter
 from app.lab_tab import LabTab, StatusBar
-from app.session import Broken, Closed, Live, Moving, Opening, Restarting, Session
+from app.session import Broken, Closed, Failed, Live, Moving, Opening, Restarting, Session
 from app.theme import DARK, LIGHT
 from compute.labs import LABS
 from compute.labs.diffusion import Diffusion
@@ -25,6 +25,7 @@ from compute.measure.verdict import ResultCache
         (Moving("cuda:0", {}), "Moving"),
         (Restarting("killed"), "Engine restarting"),
         (Broken("killed <b>often</b>"), "Engine stopped"),
+        (Failed("killed <b>twice</b>"), "Stopped"),
         (Closed(), "Closed"),
     ],
 )
@@ -34,6 +35,7 @@ def test_every_state_has_its_word(state, words):
     session.state = state
     assert f">{words}<" in bar.panel.object
     assert "<b>often" not in bar.panel.object
+    assert "<b>twice" not in bar.panel.object
 
 
 def ink(tab: LabTab) -> str:

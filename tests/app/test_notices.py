@@ -5,6 +5,7 @@ from __future__ import annotations
 from bokeh.document import Document
 
 from app.notices import LIFE, Notices
+from compute.engine import LabFailed
 
 
 def test_a_note_counts_from_when_its_page_is_drawn():
@@ -27,3 +28,12 @@ def test_what_is_told_again_is_shown_once_and_as_the_latest():
     assert [note.title for note in notices.panel.objects] == ["saved", "b cannot be shown"]
     notices.tell("warning", "saved")  # another kind of note
     assert [note.severity for note in notices.panel.objects] == ["info", "error", "warning"]
+
+
+def test_a_lab_that_failed_says_how_to_go_on():
+    notices = Notices(Document())
+    notices.announce(LabFailed("the engine failed twice while it worked for this lab (planted)"))
+    (note,) = notices.panel.objects
+    assert "failed twice" in note.title
+    assert "Press Run" in note.title
+    assert note.severity == "error"

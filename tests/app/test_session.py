@@ -18,7 +18,16 @@ from tornado.ioloop import IOLoop
 
 from app import session as module
 from app.session import FellBack, Session, host_values
-from compute.engine import EngineBroken, FrameReady, Refused, SnapshotTaken, Supervisor
+from compute.engine import (
+    EngineBroken,
+    EngineRestarted,
+    FrameReady,
+    LabFailed,
+    Refused,
+    SnapshotTaken,
+    Supervisor,
+    process,
+)
 from compute.engine.messages import Busy, TakeSnapshot
 from compute.engine.shared_memory import NoSharedMemory
 from compute.labs.diffusion import Diffusion
@@ -219,6 +228,64 @@ def test_who_has_asked_the_host_s_engine_for_a_state_hears_that_it_has_given_up(
     assert [(event.request, event.text) for event in refusals(tab)] == [
         (TakeSnapshot, "the engine stopped: it died four times")
     ]
+
+
+@pytest.fixture
+def hardly_waiting(engine, monkeypatch):
+    """Labs that are opened after a failure hardly wait, and the tab's engine is the host's."""
+    engine._breaker.reset()
+    monkeypatch.setattr(process, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(process, "MOST_PAUSE", 0.05)
+    monkeypatch.setattr(module, "HOST", "host:a")
+
+
+@pytest.mark.usefixtures("hardly_waiting")
+def test_a_lab_that_failed_is_opened_again_by_run_at_last_with_the_default_values(tab):
+    """It kills its engine with the present values, so the third Run must begin without them."""
+    session = tab.session
+    session.change(level=0.75, trap="crash")
+    for failures in (1, 2):
+        session.play(True)
+        tab.until(lambda failures=failures: len([e for e in tab.heard if isinstance(e, LabFailed)]) == failures)
+        assert session.phase == "failed"
+        assert not session.playing
+        assert "failed twice while it worked for this lab" in session.detail
+        assert session.values["trap"] == "crash"
+        session.act("spoil")
+        assert "there is no lab that could do it" in refusals(tab)[-1].text
+    session.play(True)
+    assert tab.restored[-1].items() >= {"level": 0.5, "trap": ""}.items()
+    tab.until(lambda: session.phase == "running" and session.latest.facts["step"] > 3)
+    assert (session.values["trap"], session.latest.facts["level"]) == ("", 0.5)
+    assert not [event for event in tab.heard if isinstance(event, EngineBroken)]
+
+
+@pytest.mark.usefixtures("hardly_waiting")
+def test_a_lab_that_failed_runs_with_the_value_that_was_changed_since(tab):
+    session = tab.session
+    session.change(level=0.75, trap="crash")
+    session.play(True)
+    tab.until(lambda: session.phase == "failed")
+    session.change(trap="")
+    session.play(True)
+    tab.until(lambda: session.phase == "running" and session.latest.facts["level"] == 0.75)
+
+
+def test_a_lab_that_failed_on_another_engine_goes_on_on_the_host_from_its_last_state(two, tab_on_two, monkeypatch):
+    """One more crash is not in the values, so that it goes on there."""
+    tab, session = tab_on_two, tab_on_two.session
+    monkeypatch.setattr(module, "HOST", "host:b")
+    monkeypatch.setattr(module, "host_values", lambda lab, values: {"text": "b"})
+    session.step()
+    tab.until(lambda: session._handle.last_checkpoint is not None and session.latest.facts["step"] == 1)
+    session.act("crash")
+    tab.until(lambda: [event for event in tab.heard if isinstance(event, EngineRestarted)])
+    session.act("crash")
+    tab.until(lambda: [event for event in tab.heard if isinstance(event, FellBack)])
+    tab.until(lambda: session.phase == "paused" and session._target == "host:b")
+    assert snapshot(tab)["count"] == 1
+    (told,) = [event.reason for event in tab.heard if isinstance(event, FellBack)]
+    assert "failed twice while it worked for this lab" in told
 
 
 def test_values_that_the_host_takes():

@@ -84,7 +84,7 @@ class Tab:
 
 
 def act(tab: Tab, rng: random.Random) -> None:
-    """One thing that a user does or an engine suffers."""
+    """One thing that a user does or an engine suffers. A second crash would be charged to the lab, which is closed."""
     session, chosen = tab.session, rng.randrange(11)
     if chosen <= 1:
         tab.change(level=rng.choice([0.1, 0.25, 0.75, 9.0]))
@@ -104,6 +104,8 @@ def act(tab: Tab, rng: random.Random) -> None:
     elif rng.random() < 0.4:
         engine = tab.engines[rng.choice(["host", "host:a"])]
         number = rng.choice([signal.SIGKILL, signal.SIGSEGV])
+        if session._handle is not None and session._handle._lab.charge_times:
+            number = signal.SIGKILL
         if engine.pid:
             os.kill(engine.pid, number)
     tab.turn(rng.choice([0.0, 0.0, 0.002, 0.02, 0.1]))

@@ -21,6 +21,7 @@ from compute.lab import Lab
 from compute.measure.timing import Timing
 
 LABS = {"faulty": "tests.engine.faulty:Faulty"}
+BROKEN_DEVICE = "FIELDLAB_TEST_BROKEN_DEVICE"  # names a file: while it exists, all work of every lab crashes
 Some = TypeVar("Some", bound=Event)
 PATIENCE = 120.0  # s that a busy machine may take for what a quick one does at once
 
@@ -60,11 +61,19 @@ class Faulty(Lab):
     def actions(cls) -> dict[str, Callable[..., Any]]:
         return {
             **super().actions(), "hang": cls.hang, "fail": cls.fail, "spoil": cls.spoil, "poison": cls.poison,
-            "illegal_access": cls.illegal_access, "dawdle": cls.dawdle, "plant": cls.plant,
+            "illegal_access": cls.illegal_access, "dawdle": cls.dawdle, "plant": cls.plant, "crash": cls.crash,
         }  # fmt: skip
 
     def hang(self) -> None:
         time.sleep(1000)
+
+    def crash(self) -> None:
+        os.kill(os.getpid(), signal.SIGABRT)
+
+    def use_device(self) -> None:
+        """Crash if the device is broken."""
+        if (path := os.environ.get(BROKEN_DEVICE)) and Path(path).exists():
+            self.crash()
 
     def plant(self) -> None:
         """A state that no process can go on from."""
@@ -99,6 +108,7 @@ class Faulty(Lab):
         return self.u.copy()
 
     def advance(self, steps: int = 1) -> Timing:
+        self.use_device()
         if self.trap == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.trap == "crash":
@@ -116,6 +126,7 @@ class Faulty(Lab):
         return Timing("cpu_numpy", "", steps, self.u.size, 0.0, time.perf_counter() - start)
 
     def frame(self, view: Any = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
+        self.use_device()
         if self.trap == "fail in frame":
             raise ZeroDivisionError("planted")
         if self.trap == "build":
@@ -204,6 +215,14 @@ class Client:
             n = len(self.of(SnapshotTaken))
             self.handle.snapshot()
             self.wait(SnapshotTaken, n + 1)
+
+
+def until(good: Callable[[], object]) -> None:
+    """Wait for a condition; AssertionError if it does not come true."""
+    end = time.monotonic() + PATIENCE
+    while not good():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def has_extensions(engine: Supervisor) -> bool:

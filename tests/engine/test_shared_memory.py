@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from compute.engine.messages import OPENING, Checkpoint, CloseLab, Payload, Refuse
-from compute.engine.registry import LabState, reopening
+from compute.engine.registry import LabRegistry, LabState
 from compute.engine.shared_memory import (
     SLOTS,
     BlobWriter,
@@ -27,6 +27,10 @@ from compute.engine.shared_memory import (
     unpack,
 )
 from compute.measure.timing import Span, Timing
+
+
+def refuse_descriptor(*_: object) -> int:
+    raise OSError(errno.EMFILE, "too many")
 
 
 def descriptors() -> int:
@@ -127,11 +131,15 @@ class TestMemory:
         lab.keep_checkpoint(Checkpoint(Payload(b"", ()), memory_file(1), {}))
         before = descriptors()
         monkeypatch.setattr(os, "dup", dup)
-        refusal, closing = [item.request for item in reopening(lab)]
+        refusal, closing = [item.request for item in LabRegistry().opening(lab, 0.0)]
         assert isinstance(refusal, Refuse)
         assert refusal.change == OPENING  # else its page would wait for a first frame
         assert isinstance(closing, CloseLab)
         assert descriptors() <= before
+        lab.known, lab.sent = True, False  # a lab that was open before is not refused, it is tried again
+        monkeypatch.setattr(os, "dup", refuse_descriptor)
+        assert LabRegistry().opening(lab, 0.0) == []
+        assert (lab.sent, lab.retry_at > 0.0) == (False, True)
         lab.release()
         assert descriptors() <= before - 1
 
