@@ -116,9 +116,8 @@ async def main():
     server.start()
     client = tornado.httpclient.AsyncHTTPClient()
     found = []
-    for number in range(200):
-        path = ["app", "app/autoload.js?bokeh-autoload-element=1"][number % 2]
-        address = f"http://127.0.0.1:{server.port}/{path}"
+    for _ in range(200):
+        address = f"http://127.0.0.1:{server.port}/app"
         found.append(await client.fetch(address, raise_error=False, request_timeout=240))
     for _ in range(20):
         protocols = ["bokeh", generate_jwt_token(generate_session_id())]
@@ -134,7 +133,7 @@ asyncio.run(main())
 
 
 def test_a_flood_has_few_pages_built():
-    """By GETs, by the script for other pages, and by WebSockets that nobody gave a page."""
+    """By GETs, and by WebSockets that nobody gave a page."""
     done = subprocess.run([sys.executable, "-c", FLOOD], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout)
