@@ -10,6 +10,7 @@ story's step) is taken apart here, and none leaves.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Protocol
@@ -157,7 +158,7 @@ class AudienceMode:
         """Return the room's link, and its QR code: none for a link that no phone could open."""
         link = f"{self._base}{self.code}"
         local = is_local(link)
-        return {"link": link, "local": local} | ({} if local else {"qr": qr(link)})
+        return {"link": link, "local": local} | ({"network": network_address()} if local else {"qr": qr(link)})
 
     # -- what viewers get; see app.audience.feed.Subject
 
@@ -222,6 +223,17 @@ class AudienceMode:
             "previous": soon(lambda: turn(-1)),
             "freeze": soon(bar.freeze),
         }
+
+
+def network_address() -> str:
+    """Return the address of this computer in its network, "" if it has none. Sends nothing: UDP has no handshake."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))  # an address for documentation (RFC 5737); only the route is looked up
+            found = str(probe.getsockname()[0])
+    except OSError:
+        return ""
+    return "" if found.startswith("127.") or found == "0.0.0.0" else found  # noqa: S104 compared, not bound to
 
 
 def is_base(text: str) -> bool:

@@ -14,15 +14,16 @@ export function render({ model }) {
   counter.setAttribute('role', 'status');
   const follows = (count) => (count == 1 ? '1 follows' : `${count} follow`);
 
-  const room = ({ code, link, local, qr, followers }) => {
-    const found = [];
+  const room = ({ code, link, local, network, qr, followers }) => {
+    const found = [], port = location.port || (location.protocol == 'https:' ? 443 : 80);
     if (qr) found.push(qrCode(qr, `QR code of ${link}`));
     const words = make('div', { className: 'words' });
     if (local) {
       words.append(
         make('p', { className: 'warn', textContent: 'This page was opened as localhost, an address that no phone can reach.' }),
         make('p', { textContent: "Start Fieldlab for the hall's network, and open the page by this computer's address there:" }),
-        make('code', { textContent: 'fieldlab serve --address 0.0.0.0 --origin ADDRESS:5006' }),
+        make('code', { textContent: `fieldlab serve --address 0.0.0.0 --port ${port} --origin ${network || 'ADDRESS'}:${port}` }),
+        ...(network ? [] : [make('p', { textContent: "ADDRESS stands for this computer's address in that network." })]),
         make('p', { textContent: 'On this computer alone the room can be tried:' }));
     } else {
       words.append(make('p', { className: 'how', textContent: 'Follow on your phone: scan, or open' }));

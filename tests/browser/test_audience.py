@@ -82,6 +82,7 @@ def test_a_page_that_was_opened_as_localhost_says_that_no_phone_reaches_it(room)
     card = lab.page.locator(".audience")
     lab.until(lambda: "localhost, an address that no phone can reach" in card.inner_text())
     assert card.locator("svg").count() == 0
+    assert f"fieldlab serve --address 0.0.0.0 --port {lab.server.port} --origin" in card.inner_text()
     assert card.locator("a.link").get_attribute("href").endswith(f"/follow/{code}")
 
 

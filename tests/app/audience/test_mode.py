@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from types import SimpleNamespace
 
 import pytest
 from bokeh.document import Document
 
 from app.audience import mode as modes
-from app.audience.mode import AudienceMode, is_base, line, paragraphs
+from app.audience.mode import AudienceMode, is_base, line, network_address, paragraphs
 from app.audience.rooms import MOST_ROOMS, Rooms
 from app.presenter import PRESENTING, PresenterBar
 from app.qr_code import qr
@@ -78,6 +79,34 @@ def test_the_link_is_the_page_s_own_address_and_localhost_has_no_qr_code(audienc
         audience._told({"base": f"http://{host}:5006/follow/"})
         assert audience.card.content["local"]
         assert "qr" not in audience.card.content
+        assert audience.card.content["network"] == network_address()
+
+
+@pytest.mark.parametrize(
+    ("route", "said"), [("192.168.7.9", "192.168.7.9"), ("127.0.1.1", ""), ("0.0.0.0", ""), (OSError("no route"), "")]
+)
+def test_the_address_that_phones_need_is_that_of_this_computer(monkeypatch, route, said):
+    class Probe:
+        """A socket whose route is planted."""
+
+        def __init__(self, *kind):
+            assert kind == (socket.AF_INET, socket.SOCK_DGRAM)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            return None
+
+        def connect(self, address):
+            if isinstance(route, OSError):
+                raise route
+
+        def getsockname(self):
+            return route, 40_000
+
+    monkeypatch.setattr(modes.socket, "socket", Probe)
+    assert network_address() == said
 
 
 @pytest.mark.parametrize("path", ["", "fieldlab/", "user/a%40b/proxy/5006/", "user/a@b.example/proxy/5006/"])
