@@ -2,15 +2,19 @@
 
 It speaks Bokeh's protocol as a page does: GET, WebSocket, the whole document, "ready", the size of each plot once it is
 there, and the number of each frame that came. It draws nothing, so what it measures is the server and its engines.
+Like a browser it keeps the cookies of its GET and sends them with the WebSocket, and it uploads files in pieces.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import gzip
 import json
 import re
 import time
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping, MutableMapping
+from http.cookies import CookieError, SimpleCookie
 from typing import Any, TypeVar
 
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
@@ -26,6 +30,9 @@ PATIENCE = 60.0  # seconds, by itself
 PLOT = 400  # px: the inside of every plot, as far as the server is told
 LOOK = 0.1  # seconds between two looks whether the lab runs
 STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # what the status bar says, with its marks escaped
+AT_WORK = ("running", "complete")  # states of a lab that runs, or has nothing left to compute
+PIECE = 2**20  # bytes of a file in one message
+READING = "Reading"  # how the label of a file's field begins until the lab has answered
 KEY = "h"  # opens and closes the list of keys: the server answers with a change of the dialog
 Reply = TypeVar("Reply")
 
@@ -37,34 +44,40 @@ class ClientError(RuntimeError):
 class Client:
     """One tab. `open` returns once its first frame has come; `run` is to go on until the tab is closed.
 
-    patience: seconds for a page to be built and for its first frame.
+    patience: seconds for a page to be built and for its first frame; cookies: of the browser that the tab belongs to,
+    by name, to which those of its answers are added.
     arrivals: when frames came; answers: seconds from a key to the change that it makes; both by time.perf_counter.
     """
 
-    def __init__(self, address: str, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, address: str, patience: float = PATIENCE, cookies: MutableMapping[str, str] | None = None
+    ) -> None:
         self.address, self._patience = address, patience
+        self.cookies = {} if cookies is None else cookies
         self.arrivals: list[float] = []
         self.answers: list[float] = []
         self.received = 0  # bytes
-        self._token = self._cookies = ""
+        self._token = ""
         self._socket: WebSocketClientConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._sent = 0  # messages, which have a number each
         self._document: dict[str, str] = {}  # ids of the models that are spoken to, by what they are
+        self._fields: dict[str, tuple[str, str]] = {}  # ids of a file's field and of its data, by what it accepts
+        self._labels: dict[str, str] = {}  # of these fields, by the ids of their data
+        self._answers: dict[str, str] = {}  # ids of the models that confirm frames, by those of what brings the frames
         self._pressed = 0.0
         self.state = ""  # of the lab: "running", "paused" …
         self._ready, self._pulled, self._first = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def open(self) -> None:
         """Open the page and wait for its first frame; ClientError if none comes in time."""
-        answer = await self._asked(
-            AsyncHTTPClient().fetch(self.address, connect_timeout=self._patience, request_timeout=self._patience)
-        )
+        answer = await self._asked(AsyncHTTPClient().fetch(self._request(self.address)))
+        for line in answer.headers.get_list("Set-Cookie"):
+            keep_cookies(self.cookies, line)
         found = TOKEN.search(answer.body)
         if found is None:
             raise ClientError(f"the page at {self.address} names no session")
         self._token = found[1].decode()
-        self._cookies = "; ".join(cookie.partition(";")[0] for cookie in answer.headers.get_list("Set-Cookie"))
         await self.connect()
         self._send("PULL-DOC-REQ", {})
         await self._wait(self._pulled, "its document")
@@ -76,17 +89,23 @@ class Client:
         address = re.sub(r"^http", "ws", self.address.partition("?")[0]) + "/ws"
         self._ready.clear()
         protocols = ["bokeh", self._token]
-        self._socket = await self._asked(websocket_connect(
-            HTTPRequest(
-                address, connect_timeout=self._patience, request_timeout=self._patience,
-                headers={"Cookie": self._cookies} if self._cookies else {},
-            ),
-            subprotocols=protocols, max_message_size=LONGEST_MESSAGE,
-        ))  # fmt: skip
+        self._socket = await self._asked(
+            websocket_connect(self._request(address), subprotocols=protocols, max_message_size=LONGEST_MESSAGE)
+        )
         protocol: Any = self._socket.protocol
         protocol.stream.set_nodelay(True)  # as browsers do; tornado's clients wait for each answer
         self._reader = asyncio.create_task(self._read())
         await self._wait(self._ready, "that it is ready")
+
+    def _request(self, address: str) -> HTTPRequest:
+        """Return a request with this browser's cookies."""
+        headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        return HTTPRequest(
+            address,
+            headers=headers if self.cookies else None,
+            connect_timeout=self._patience,
+            request_timeout=self._patience,
+        )
 
     async def _asked(self, answer: Awaitable[Reply]) -> Reply:
         """Return the answer to a request; ClientError if none comes in time, which Tornado says in a way of its own."""
@@ -98,7 +117,7 @@ class Client:
     async def run(self) -> None:
         """Wait until the lab runs, which begins once a link's scene is there; ClientError if it does not."""
         end = time.perf_counter() + self._patience
-        while self.state != "running":
+        while self.state not in AT_WORK:
             if time.perf_counter() > end:
                 waited = f"after {self._patience:.0f} s"
                 raise ClientError(f"the lab at {self.address} is {self.state!r} {waited}, not running")
@@ -106,8 +125,12 @@ class Client:
 
     def press(self, key: str) -> None:
         """Press a key of the page's."""
-        data = {"type": "map", "entries": [["key", key]]}
-        self._event("data_event", ["model", {"id": self._document["browser"]}], ["data", data])
+        self._message(self._document["browser"], [["key", key]])
+
+    def _message(self, model: str, entries: list[list[Any]]) -> None:
+        """Send a message of a component's own."""
+        data = {"type": "map", "entries": entries}
+        self._event("data_event", ["model", {"id": model}], ["data", data])
 
     async def _wait(self, what: asyncio.Event, words: str) -> None:
         """Wait for it as long as the server is there."""
@@ -136,6 +159,34 @@ class Client:
         if not self._pressed:
             self._pressed = time.perf_counter()
             self.press(KEY)
+
+    async def upload(self, accept: str, name: str, data: bytes) -> str:
+        """Send a file to the newest field that accepts `accept`; return its label once the lab has answered.
+
+        ClientError without such a field, or without an answer, in time.
+        """
+        end = time.perf_counter() + self._patience
+        while accept not in self._fields:  # a page's side bar comes after its first frame
+            if time.perf_counter() > end:
+                raise ClientError(f"no field accepts {accept} within {self._patience:.0f} s")
+            await asyncio.sleep(LOOK)
+        model, label = self._fields[accept]
+        before = self._labels[label]
+        self._message(model, [["status", "initializing"]])
+        pieces = [data[start : start + PIECE] for start in range(0, len(data), PIECE)]
+        for number, piece in enumerate(pieces, 1):
+            packed = {"type": "bytes", "data": base64.b64encode(gzip.compress(piece, 1)).decode()}
+            self._message(model, [
+                ["status", "upload_event"], ["chunk", number], ["total_chunks", len(pieces)], ["name", name],
+                ["mime_type", ""], ["data", packed],
+            ])  # fmt: skip
+        self._message(model, [["status", "finished"]])
+        end = time.perf_counter() + self._patience
+        while (said := self._labels[label]) == before or said.startswith(READING):
+            if time.perf_counter() > end:
+                raise ClientError(f"{name} was not answered within {self._patience:.0f} s: {said}")
+            await asyncio.sleep(LOOK)
+        return said
 
     async def close(self) -> None:
         """Close the tab."""
@@ -181,21 +232,23 @@ class Client:
     def _change(self, event: Mapping[str, Any]) -> None:
         """One change of the document."""
         match event:
-            case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if model == self._document.get(
-                "frames"
-            ):
-                self.set(self._document["answer"], "transport", FAST)
-                self._confirm(number_of(data))
+            case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if model in self._answers:
+                self.set(self._answers[model], "transport", FAST)
+                self._confirm(self._answers[model], number_of(data))
             case {"kind": "ModelChanged", "model": {"id": model}, "attr": "value", "new": [number, _]} if (
-                model == self._document.get("ticket")
+                model in self._answers
             ):
-                self._confirm(number)
+                self._confirm(self._answers[model], number)
             case {"kind": "ModelChanged", "model": {"id": model}, "attr": "open"} if model == self._document.get(
                 "dialog"
             ):
                 if self._pressed:
                     self.answers.append(time.perf_counter() - self._pressed)
                     self._pressed = 0.0
+            case {"kind": "ModelChanged", "model": {"id": model}, "attr": "label", "new": str(text)} if (
+                model in self._labels
+            ):
+                self._labels[model] = text
             case {"kind": "ModelChanged", "attr": "text", "new": str(text)} if found := STATE.search(text):
                 self.state = found[1]
             case _:
@@ -208,22 +261,22 @@ class Client:
             if name == "Figure":
                 self.set(own, "inner_width", PLOT)
                 self.set(own, "inner_height", PLOT)
-            elif name == "ColumnDataSource" and attributes.get("name") == "frames":
-                self._document["frames"] = own
-            elif name == "app.stream.Acknowledgement":
-                self._document["answer"] = own
-            elif name == "app.stream.Ticket":
-                self._document["ticket"] = own
+            elif name == "CustomJS" and (args := arguments_of(attributes)).keys() >= {"source", "answer", "ticket"}:
+                self._answers |= {args["source"]: args["answer"], args["ticket"]: args["answer"]}
             elif attributes.get("class_name") == "Browser":
                 self._document["browser"] = own
             elif attributes.get("class_name") == "Dialog":
                 self._document.setdefault("dialog", attributes["data"]["id"])
+            elif attributes.get("class_name") == "FileInput":
+                data = attributes["data"]
+                self._fields[data["attributes"]["accept"]] = own, data["id"]
+                self._labels[data["id"]] = data["attributes"].get("label", "")
             elif attributes.get("class_name") == "TabMenu":
                 self._document["tabs"] = attributes["data"]["id"]
 
-    def _confirm(self, number: int) -> None:
+    def _confirm(self, answer: str, number: int) -> None:
         self.arrivals.append(time.perf_counter())
-        self.set(self._document["answer"], "value", [number, 0.001])
+        self.set(answer, "value", [number, 0.001])
         self._first.set()
 
     def _confirm_directly(self, message: bytes) -> None:
@@ -252,6 +305,26 @@ class Client:
         if self._socket is not None:
             for part in (header, {}, content):
                 self._socket.write_message(json.dumps(part))
+
+
+def keep_cookies(cookies: MutableMapping[str, str], line: str) -> None:
+    """Keep the cookies of one Set-Cookie header, and drop those that it ends; domain, path and age are not kept."""
+    try:
+        found = SimpleCookie(line)
+    except CookieError:
+        return
+    for name, cookie in found.items():
+        if cookie["max-age"] == "0" or not cookie.value:
+            cookies.pop(name, None)
+        else:
+            cookies[name] = cookie.coded_value
+
+
+def arguments_of(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """Return the ids of the models that a CustomJS, with these attributes, gets as arguments, by name."""
+    args = attributes.get("args")
+    entries = args.get("entries", []) if isinstance(args, Mapping) else []
+    return {name: model["id"] for name, model in entries if isinstance(model, Mapping) and "id" in model}
 
 
 def number_of(data: Mapping[str, Any]) -> int:

@@ -7,6 +7,8 @@ libraries fill their tables, and memory that was freed is used again. A line goe
 judged with its interval: "flat" where the slope is surely below what is allowed, "grows" where it is surely above,
 "undecided" where the soak was too short to say. The record is written after each round, so that a soak that is ended
 early keeps its curves.
+
+`--visits` opens and closes pages one after another instead (app/load/visits.py).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import json
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite, sqrt
@@ -30,6 +33,7 @@ from rich.table import Table
 from scipy.special import stdtrit
 from tornado.httpclient import AsyncHTTPClient
 
+from app.load import visits
 from app.load.client import Client, ClientError
 from app.load.server import Server, Use, serving
 from app.serve import METRICS
@@ -37,7 +41,7 @@ from compute.files import whole
 from compute.measure.conditions import provenance
 
 SCHEMA = "fieldlab-soak/2"
-RECORD = Path("build/soak.json")
+RECORD, VISITS_RECORD = Path("build/soak.json"), Path("build/soak_visits.json")
 KEYS = (" ", "s", "r", "h", "e", "u", "p", "l")
 USED, REST = 10.0, 2.0  # seconds of a round in which tabs are used, and after which it is looked what the server holds
 ROUNDS = 3  # after which all tabs are closed
@@ -231,7 +235,14 @@ def record_of(found: Sequence[Held], tabs: int) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Soak, show what came of it, and return 0 if the server is flat."""
-    chosen = _options().parse_args(arguments)
+    parser = _options()
+    chosen = parser.parse_args(arguments)
+    if chosen.visits:
+        if chosen.tabs or chosen.minutes:
+            parser.error("--visits takes neither --tabs nor --minutes")
+        return _visit(chosen.visits, chosen.out or VISITS_RECORD)
+    chosen.tabs, chosen.minutes = chosen.tabs or 20, chosen.minutes or 30.0
+    chosen.out = chosen.out or RECORD
 
     def told(found: Sequence[Held]) -> None:
         """Say and write down what the server holds after one round more."""
@@ -250,19 +261,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if verdict(found) == FLAT else 1
 
 
+def _visit(count: int, out: Path) -> int:
+    """Open and close so many pages, and return 0 if the server is flat."""
+    command = f"python -m app.load.soak --visits {count}"
+    found: list[visits.Reading] = []
+
+    def told(reading: visits.Reading, counts: Counter[str]) -> None:
+        """Say and write down what the server holds after some more visits."""
+        found.append(reading)
+        sys.stderr.write(f"{visits.words(reading, counts)}\n")
+        with whole(out) as file:
+            json.dump(visits.record_of(found, counts, command), file, indent=1, ensure_ascii=False)
+
+    try:
+        with serving({METRICS: "1"}) as server:
+            _, counts = asyncio.run(visits.visit_all(server, count, told))
+    except (ClientError, OSError) as error:
+        sys.stderr.write(f"fieldlab: {error}\n")
+        return 2
+    table = Table(title=f"{count} pages opened and closed", title_justify="left")
+    for column in ("", "first", "last", "a visit", "interval", "allowed", ""):
+        table.add_column(column, justify="right")
+    for name, one in visits.judged(found).items():
+        unit = visits.UNITS[name]
+        first, last = (getattr(reading, name) / unit for reading in (found[0], found[-1]))
+        low, high = one.low / unit, one.high / unit
+        numbers = f"{one.slope / unit:.4f}", f"{low:.4f} to {high:.4f}", f"{one.allowed / unit:.4f}"
+        table.add_row(visits.WORDS[name], f"{first:.1f}", f"{last:.1f}", *numbers, one.verdict)
+    Console().print(table)
+    Console().print(f"{visits.verdict(found)}; visits: {dict(counts)}; the readings are in {out}")
+    return 0 if visits.verdict(found) == visits.FLAT else 1
+
+
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="make soak",
         description="Open, use and close tabs of a server that is begun for it, at random, and judge whether it holds "
         "more and more. Exit code 0: flat; 1: it grows, or the soak was too short to say; 2: it failed.",
     )
-    parser.add_argument("--tabs", type=_tabs, default=20, help="at the end of each round (default 20)")
-    parser.add_argument("--minutes", type=_minutes, default=30.0, help="in all (default 30)")
+    parser.add_argument("--tabs", type=_tabs, help="at the end of each round (default 20)")
+    parser.add_argument("--minutes", type=_minutes, help="in all (default 30)")
     parser.add_argument(
-        "--out", "--save", type=Path, default=RECORD, metavar="FILE",
-        help=f"the record, JSON: machine, versions, every round, the trends and the verdict (default {RECORD})",
+        "--visits", type=_visits, metavar="N",
+        help="instead: open and close N pages, some with a link or an upload, 4 at a time; the server's memory is read "
+        "after 100 of them and ten times after that",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", "--save", type=Path, metavar="FILE",
+        help="the record, JSON: machine, versions, every reading, the trends and the verdict "
+        f"(default {RECORD}; with --visits {VISITS_RECORD})",
     )  # fmt: skip
     return parser
+
+
+def _visits(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= visits.MOST:
+        raise argparse.ArgumentTypeError(f"visits must be a whole number from 1 to {visits.MOST}, not {text!r}")
+    return int(text)
 
 
 def _tabs(text: str) -> int:

@@ -83,8 +83,17 @@ class Tab:
         self.session.change(**values)
 
 
+def strike(tab: Tab, rng: random.Random) -> None:
+    """Kill or crash an engine. A second crash would be charged to the lab, which would then be closed."""
+    engine = tab.engines[rng.choice(["host", "host:a"])]
+    number = rng.choice([signal.SIGKILL, signal.SIGSEGV])
+    charged = tab.session._handle is not None and tab.session._handle._lab.charge_times
+    if engine.pid:
+        os.kill(engine.pid, signal.SIGKILL if charged else number)
+
+
 def act(tab: Tab, rng: random.Random) -> None:
-    """One thing that a user does or an engine suffers. A second crash would be charged to the lab, which is closed."""
+    """One thing that a user does or an engine suffers."""
     session, chosen = tab.session, rng.randrange(11)
     if chosen <= 1:
         tab.change(level=rng.choice([0.1, 0.25, 0.75, 9.0]))
@@ -102,12 +111,7 @@ def act(tab: Tab, rng: random.Random) -> None:
     elif chosen == 8:
         session.ask_snapshot()
     elif rng.random() < 0.4:
-        engine = tab.engines[rng.choice(["host", "host:a"])]
-        number = rng.choice([signal.SIGKILL, signal.SIGSEGV])
-        if session._handle is not None and session._handle._lab.charge_times:
-            number = signal.SIGKILL
-        if engine.pid:
-            os.kill(engine.pid, number)
+        strike(tab, rng)
     tab.turn(rng.choice([0.0, 0.0, 0.002, 0.02, 0.1]))
 
 
