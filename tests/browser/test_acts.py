@@ -1,0 +1,142 @@
+"""Every act of every lab in every situation: it has its effect, in the page's state and in its pixels.
+
+`make test` tries two situations; FIELDLAB_ALL_ACTS=1 tries all of them, and each test prints its table.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from compute.labs import LABS
+from tests.browser.acts import ACTS, perform
+from tests.browser.lab_page import OPENING, SideBar
+from tests.browser.serving import Server, serve, with_spare
+from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
+
+NOISE = ["WebSocket is already in CLOSING", "Still in CONNECTING state", "not connected so cannot send"]
+WANTED = """() => Array.from(Bokeh.documents[0]._all_models.values())
+  .map((model) => model.data?.attributes?.wanted).find((keys) => keys)"""
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose engine may be killed."""
+    with serve(tmp_path_factory.mktemp("acts")) as server:
+        yield server
+
+
+class Tab(SideBar):
+    """A page that shows one lab."""
+
+    def __init__(self, new_page: Callable[[], Any], server: Server, title: str) -> None:
+        self.new_page, self.server, self.title = new_page, server, title
+        self.page = self.opened()
+
+    def opened(self) -> Any:
+        """Return another page that shows the lab."""
+        self.page = self.new_page()
+        self.page.add_init_script(SOCKETS)
+        self.page.goto(self.server.url)
+        self.page.locator("[role=tab]").first.wait_for()
+        self.show()
+        return self.page
+
+    def show(self, title: str = "") -> None:
+        """Show a lab, and wait until it is drawn."""
+        self.show_lab(title or self.title)
+        self.page.wait_for_function("Bokeh.documents[0].is_idle", timeout=1000 * OPENING)
+
+
+def first_visit(tab: Tab) -> None:
+    """Nothing has happened yet."""
+
+
+def change_of_tab(tab: Tab) -> None:
+    """Show another lab, then this one again."""
+    tab.show("Diffusion" if tab.title != "Diffusion" else "Mandelbrot")
+    tab.show()
+
+
+def reload(tab: Tab) -> None:
+    """Reload the page, whose address holds its state."""
+    tab.page.reload()
+    tab.page.locator("[role=tab]").first.wait_for()
+    tab.show()
+
+
+def reconnect(tab: Tab) -> None:
+    """Break the connection, and wait for the next."""
+    count = tab.page.evaluate("window.sockets.length")
+    tab.page.evaluate(BREAK)
+    tab.until(lambda: tab.page.evaluate("window.sockets.length") > count and tab.page.evaluate(OPEN) == 1)
+
+
+def restart_of_the_engine(tab: Tab) -> None:
+    """Kill the engine; the next one goes on."""
+    worker = with_spare(tab.server)
+    worker.send_signal(signal.SIGKILL)
+    tab.until(lambda: with_spare(tab.server).pid != worker.pid)
+
+
+def presenter_mode(tab: Tab) -> None:
+    """Present; the side bars are hidden."""
+    tab.key("p")
+    tab.page.get_by_role("toolbar").wait_for()
+    tab.page.wait_for_timeout(1500)
+
+
+def open_card(tab: Tab) -> None:
+    """Leave the card of the system open."""
+    tab.key("u")
+    tab.page.locator(".system-card").filter(visible=True).first.wait_for()
+
+
+def second_page(tab: Tab) -> None:
+    """Use another page of the same browser."""
+    tab.opened()
+
+
+FAST = (change_of_tab, reload)
+ALL = (first_visit, change_of_tab, reload, reconnect, restart_of_the_engine, presenter_mode, open_card, second_page)
+SITUATIONS = ALL if os.environ.get("FIELDLAB_ALL_ACTS") == "1" else FAST
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("lab", ACTS)
+def test_every_act_has_its_effect(lab, situation, new_page, own_server, allowed_errors):
+    allowed_errors += NOISE
+    known = ACTS[lab]
+    tab = Tab(new_page, own_server, known.title)
+    situation(tab)
+    stage = known.stage(tab.page, own_server)
+    failed, done = [], []
+    for act in known.acts:
+        if act.sidebar and situation is presenter_mode:
+            continue
+        try:
+            stage.ready()
+            perform(stage, act)
+            done.append(act.name)
+        except AssertionError as error:
+            failed.append(f"{act.name}: {str(error)[:200]}")
+    print(f"{lab}, {situation.__name__}: {len(done)} acts: {', '.join(done)}")
+    assert not failed, f"{lab}, after {situation.__name__}:\n" + "\n".join(failed)
+
+
+def test_every_lab_has_its_acts_and_every_key_one(new_page, own_server):
+    """A new lab, or a new key, is in the table of acts, or this fails."""
+    assert set(ACTS) == {lab.LAB for lab in LABS}
+    tab = Tab(new_page, own_server, "Diffusion")
+    wanted = {}
+    for lab, known in ACTS.items():
+        tab.show(known.title)
+        wanted[lab] = tab.still(lambda: set(tab.page.evaluate(WANTED)))
+    page_keys = set.intersection(*wanted.values()) - {" "}
+    for lab, known in ACTS.items():
+        own = wanted[lab] - page_keys
+        assert own == {act.key for act in known.acts if act.key} | known.elsewhere, lab
