@@ -439,7 +439,7 @@ class Session(param.Parameterized):
 
     def _pass_on(self, request: LabRequest, handle: LabHandle) -> None:
         if handle.closed and not isinstance(request, UpdateRequest):
-            self.on_event(messages.Refused("there is no lab that could do it: it could not be opened"))
+            self.on_event(messages.Refused("there is no lab that could do it: it could not be opened, or was stopped"))
         else:
             request(handle)
 

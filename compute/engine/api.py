@@ -131,7 +131,7 @@ class LabHandle:
 
     @property
     def closed(self) -> bool:
-        """Whether the lab is gone, because it was closed or could not be opened."""
+        """Whether the lab is gone, because it was closed, could not be opened or has failed."""
         return self._lab.closing
 
     @property

@@ -182,8 +182,10 @@ class Supervisor:
     def close_lab(self, lab: LabState) -> None:
         """Close a lab."""
         with self.lock:
-            if lab.closing or self._registry.get(lab.number) is None:
-                lab.release()
+            if self._registry.get(lab.number) is None:
+                lab.release()  # a lab that failed has kept its last state
+                return
+            if lab.closing:
                 return
             lab.closing = True
             if self._requests:
@@ -284,10 +286,14 @@ class Supervisor:
             process.channel.close()
 
     def _listen(self, process: WorkerProcess) -> WorkerExit:
+        look_at = 0.0
         while True:
+            now = time.monotonic()
             if not self._busy:
-                self._standby.tend(time.monotonic())
-            self._open_waiting()
+                self._standby.tend(now)
+            if now >= look_at:
+                look_at = now + POLL
+                self._open_waiting()
             if process.channel.waiting(POLL):
                 try:
                     report, descriptors = process.channel.receive()

@@ -1,0 +1,174 @@
+"""`python -m app.load.soak --visits`: what its pages send, and what counts as a leak."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from math import nan
+
+import numpy as np
+import pytest
+from bokeh.core.serialization import Deserializer
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+from tornado.websocket import WebSocketHandler
+
+from app.load import soak, visits
+from app.load.client import Client, ClientError, arguments_of, keep_cookies
+from app.load.server import Server, serving
+from app.load.visits import Reading, judged, noise_image, scene_of, verdict
+from app.serve import METRICS
+from compute.export.link import packed, unpacked
+from compute.images import open_image
+
+VISITS = 18  # of the short soak: three of each kind of upload, one of each kind of link
+
+
+def test_a_short_soak_visits_links_and_uploads(monkeypatch):
+    """Every kind of page works; whether memory grows, so few visits cannot tell."""
+    monkeypatch.setattr(visits, "COLLECTED", 1.0)
+    monkeypatch.setattr(visits, "PATIENCE", 300.0)  # s: on a busy machine that compiles the kernels for the first time
+    told: list[Reading] = []
+    with serving({METRICS: "1"}) as server:
+        readings, counts = asyncio.run(
+            visits.visit_all(server, VISITS, lambda reading, counts: told.append(reading), warm=9, readings=1)
+        )
+    assert counts == {"plain": VISITS // 3, "link": VISITS // 3, "upload": VISITS // 3}
+    assert told == readings
+    assert [one.visits for one in readings] == [9, 18]
+    assert all(min(one.server, one.engines, one.malloc) > 2**20 and one.blocks > 1000 for one in readings)
+    assert readings[-1].restarts == 0
+    assert verdict(readings) == "undecided"
+    record = json.loads(json.dumps(visits.record_of(readings, counts, "test"), allow_nan=False))
+    assert set(record["slopes_a_visit"]) == {"server", "engines", "blocks", "malloc"}
+
+
+def reading(at: int, **held: float) -> Reading:
+    usual = {"server": 300 * 2**20, "engines": 200 * 2**20, "others": 0.0, "blocks": 1.5e6, "malloc": 70 * 2**20}
+    return Reading(at, at / 60, **{**usual, **held}, restarts=0.0)
+
+
+def series(name: str, values: list[float]) -> list[Reading]:
+    return [reading(100 * at, **{name: value}) for at, value in enumerate(values, 1)]
+
+
+@pytest.mark.parametrize("name", ["server", "engines", "blocks", "malloc"])
+def test_steady_growth_is_a_leak_and_one_step_is_not(name):
+    usual, allowed = getattr(reading(0), name), visits.ALLOWED[name]
+    noise = np.random.default_rng(3).normal(0, 20 * allowed, 10)
+    flat = series(name, list(usual + noise))
+    step = series(name, [usual] * 3 + [usual + 2000 * allowed] * 7)
+    leak = series(name, [usual + 300 * allowed * at for at in range(10)])
+    noisy_leak = series(name, [usual + 300 * allowed * at + noise[at] for at in range(10)])
+    assert [verdict(each) for each in (flat, step, leak, noisy_leak)] == ["flat", "flat", "leaks", "leaks"]
+
+
+def test_too_few_readings_are_undecided_and_what_is_not_reported_is_not_judged():
+    assert verdict(series("malloc", [1e8, 2e8, 3e8])) == verdict(series("malloc", [1e8])) == "undecided"
+    assert "blocks" not in judged([reading(100 * at, blocks=nan) for at in range(9)])
+
+
+def test_no_two_links_or_files_are_equal():
+    links = [packed(scene_of(number)) for number in range(1, 60, 3)]
+    assert {unpacked(link).lab for link in links} == {"diffusion", "mandelbrot", "l_curve", "crossover"}
+    own = [link for link in links if unpacked(link).lab != "crossover"]  # which has nothing of a link's own
+    assert len(set(own)) == len(own)
+    assert noise_image(2) != noise_image(4)
+    assert open_image(visits.grey_image(7)).size == (visits.SIDE, visits.SIDE)
+
+
+def test_too_many_failed_visits_end_a_soak(monkeypatch):
+    async def refuse(address: str, number: int) -> None:
+        raise ClientError(f"the page at http://localhost:1/app?scene={number} is broken")
+
+    monkeypatch.setattr(visits, "visit_of", lambda number: ("plain", refuse))
+    with pytest.raises(ClientError, match="12 of 12 visits failed") as told:
+        asyncio.run(visits.visit_all(Server("http://localhost:1/app"), 12, print))
+    assert "plain: the page at … is broken" in str(told.value)
+
+
+def test_numbers_of_visits_are_bounded(capsys):
+    for arguments in (["--visits", "0"], ["--visits", "100001"], ["--visits", "9", "--tabs", "3"]):
+        with pytest.raises(SystemExit):
+            soak.main(arguments)
+        assert "visits" in capsys.readouterr().err
+
+
+class Page(RequestHandler):
+    def get(self) -> None:
+        self.set_cookie("fieldlab_browser", "a.b")
+        self.set_cookie("other", "1")
+        self.finish('{"token": "abc"}')
+
+
+class Socket(WebSocketHandler):
+    cookies: str | None = None
+
+    def select_subprotocol(self, subprotocols: list[str]) -> str:
+        return subprotocols[0]
+
+    def open(self) -> None:
+        type(self).cookies = self.request.headers.get("Cookie")
+        self.close()
+
+    def on_message(self, message: str | bytes) -> None:
+        """Nothing is expected."""
+
+
+def test_cookies_of_the_page_come_back_with_the_websocket():
+    async def visit() -> Client:
+        sockets = bind_sockets(0, "localhost")
+        server = HTTPServer(Application([("/app", Page), ("/app/ws", Socket)]))
+        server.add_sockets(sockets)
+        tab = Client(f"http://localhost:{sockets[0].getsockname()[1]}/app", patience=10.0)
+        with pytest.raises(ClientError, match="closed the page"):
+            await tab.open()
+        await tab.close()
+        server.stop()
+        return tab
+
+    tab = asyncio.run(visit())
+    assert Socket.cookies == "; ".join(f"{name}={value}" for name, value in tab.cookies.items())
+    assert set(tab.cookies) == {"fieldlab_browser", "other"}
+
+
+def test_a_cookie_that_ends_is_dropped_and_a_damaged_line_is_ignored():
+    cookies: dict[str, str] = {}
+    for line in ('a="x y"; Path=/; HttpOnly', "b=2; SameSite=Strict", "b=; Max-Age=0", "a b c\x00"):
+        keep_cookies(cookies, line)
+    assert cookies == {"a": '"x y"'}
+
+
+def test_a_file_is_sent_in_pieces_that_bokeh_reads(monkeypatch):
+    monkeypatch.setattr("app.load.client.PIECE", 3)
+    tab, sent = Client("http://localhost:1/app"), []
+    tab._fields, tab._labels = {".png": ("p1", "p2")}, {"p2": "Image"}
+    tab._send = lambda kind, content: sent.append(content)  # type: ignore[method-assign]
+
+    async def answered() -> str:
+        asyncio.get_running_loop().call_later(0.05, tab._labels.update, {"p2": "Reading x.png …"})
+        asyncio.get_running_loop().call_later(0.3, tab._labels.update, {"p2": "Image: x.png"})
+        return await tab.upload(".png", "x.png", b"abcdefgh")
+
+    assert asyncio.run(answered()) == "Image: x.png"
+    entries = [event["msg_data"]["values"]["entries"][1][1] for one in sent for event in one["events"]]
+    messages = [Deserializer().deserialize(one) for one in entries]
+    assert [one["status"] for one in messages] == ["initializing", *["upload_event"] * 3, "finished"]
+    assert b"".join(one["data"] for one in messages[1:4]) == b"abcdefgh"
+    assert [(one["chunk"], one["total_chunks"]) for one in messages[1:4]] == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_page_without_the_field_is_told_in_words():
+    tab = Client("http://localhost:1/app", patience=0.2)
+    start = time.monotonic()
+    with pytest.raises(ClientError, match=r"no field accepts \.png"):
+        asyncio.run(tab.upload(".png", "x.png", b"x"))
+    assert time.monotonic() - start < 60
+
+
+def test_arguments_of_a_callback_are_found_by_name():
+    args = {"type": "map", "entries": [["source", {"id": "p1"}], ["n", 3], ["ticket", {"type": "object", "id": "p2"}]]}
+    assert arguments_of({"args": args}) == {"source": "p1", "ticket": "p2"}
+    assert arguments_of({"args": None}) == arguments_of({}) == {}
