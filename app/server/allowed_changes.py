@@ -35,7 +35,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or of the compone
     "Switch": frozenset({"value"}),
     "TabMenu": frozenset({"active"}),
     "TextInput": TEXT,
-    "app.labs.mandelbrot.pan_zoom_view.PointerState": frozenset({"pointer"}),
+    "app.labs.mandelbrot.pan_zoom_view.PointerState": frozenset({"pointer", "seen"}),
     "app.stream.Acknowledgement": frozenset({"value", "transport"}),
     "panel.models.browser.BrowserInfo": frozenset({"dark_mode", "device_pixel_ratio"}),
 }

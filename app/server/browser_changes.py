@@ -79,8 +79,8 @@ def _may_change(model: Model, name: object) -> bool:
     kind = kind_of(model)
     if isinstance(name, str) and name in ALLOWED.get(kind, ()):
         return True
-    unused = UNUSED_OF_COMPONENTS if isinstance(model, DataModel) else frozenset()
-    if name not in UNUSED.get(kind, unused):
+    unused = isinstance(model, DataModel) and name in UNUSED_OF_COMPONENTS
+    if not unused and name not in UNUSED.get(kind, ()):
         log.warning("discarded a change that is not on the allow-list: %s.%.60s", kind, name)
     return False
 
