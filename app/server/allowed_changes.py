@@ -47,6 +47,7 @@ EVENTS = frozenset({
 
 # Changes that the libraries of a page send as well and that the server has no use for; discarded without a log line.
 UNUSED: Mapping[str, frozenset[str]] = {
+    "BoxAnnotation": frozenset({"left", "right", "bottom", "top", "visible"}),  # of the tool that zooms to a box
     "Figure": frozenset({"background_fill_color", "border_fill_color", "outline_line_color", "outline_line_alpha"}),
     "Select": frozenset({"dropdown_open"}),
     "Selection": frozenset({"multiline_indices"}),

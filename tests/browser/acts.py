@@ -264,7 +264,7 @@ MANDELBROT = (
         moved(stage), stage.key("Backspace"), stage.until(lambda: stage.complete() and stage.at_home()))),
     by_key("key 0", "0", MandelbrotStage.seen, before=moved),
     *(by_key(f"key {key}", key, MandelbrotStage.seen) for key in ("arrowleft", "arrowright", "arrowup", "arrowdown")),
-    *(by_key(f"key {key}", key, MandelbrotStage.seen) for key in ("+", "-")),
+    *(by_key(f"key {key}", key, MandelbrotStage.seen) for key in ("+", "=", "-")),
 )  # fmt: skip
 MANDELBROT_ELSEWHERE = frozenset({" ", "o", "j", "a", "c", "l", "g", "m"})  # tests/browser/test_mandelbrot*.py
 
