@@ -264,9 +264,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _visit(count: int, out: Path) -> int:
     """Open and close `count` pages; return 0 if the server does not leak."""
     command = f"python -m app.load.soak --visits {count}"
-    found: list[visits.Reading] = []
+    found: list[visits.MemoryReading] = []
 
-    def told(reading: visits.Reading, counts: Counter[str]) -> None:
+    def told(reading: visits.MemoryReading, counts: Counter[str]) -> None:
         """Print a reading, and update the record."""
         found.append(reading)
         sys.stderr.write(f"{visits.words(reading, counts)}\n")

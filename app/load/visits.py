@@ -72,7 +72,7 @@ FLAT, LEAKS, UNDECIDED = "flat", "leaks", "undecided"
 
 
 @dataclass(frozen=True)
-class Reading:
+class MemoryReading:
     """Memory of the server without open pages, after `visits` visits and `minutes` minutes.
 
     server, engines, others: RSS in bytes of the server process, its engines, and its other child processes; blocks,
@@ -107,7 +107,7 @@ class Slope:
         return LEAKS if self.slope > self.allowed and self.low > 0 else FLAT
 
 
-def judged(readings: Sequence[Reading]) -> dict[str, Slope]:
+def judged(readings: Sequence[MemoryReading]) -> dict[str, Slope]:
     """Return the slope of each reported quantity by name."""
     found = {}
     visits = [float(one.visits) for one in readings]
@@ -123,7 +123,7 @@ def judged(readings: Sequence[Reading]) -> dict[str, Slope]:
     return found
 
 
-def verdict(readings: Sequence[Reading]) -> str:
+def verdict(readings: Sequence[MemoryReading]) -> str:
     """Return "leaks" if any quantity leaks, "flat" if all are flat, else "undecided"."""
     verdicts = {one.verdict for one in judged(readings).values()}
     return LEAKS if LEAKS in verdicts else FLAT if verdicts == {FLAT} else UNDECIDED
@@ -132,10 +132,10 @@ def verdict(readings: Sequence[Reading]) -> str:
 async def visit_all(
     server: Server,
     visits: int,
-    told: Callable[[Reading, Counter[str]], object],
+    told: Callable[[MemoryReading, Counter[str]], object],
     warm: int = WARM,
     readings: int = READINGS,
-) -> tuple[list[Reading], Counter[str]]:
+) -> tuple[list[MemoryReading], Counter[str]]:
     """Open and close `visits` pages; return the readings and the number of visits of each kind.
 
     told(reading, counts) is called after each reading. warm: visits before the first reading; readings: number of
@@ -144,7 +144,7 @@ async def visit_all(
     """
     warm = min(warm, visits)
     stops = sorted({round(warm + (visits - warm) * part / readings) for part in range(readings + 1)} - {0})
-    found: list[Reading] = []
+    found: list[MemoryReading] = []
     counts: Counter[str] = Counter()
     start, done = time.monotonic(), 0
     for stop in stops:
@@ -306,10 +306,10 @@ async def _emptied(server: Server) -> None:
     await asyncio.sleep(COLLECTED)
 
 
-async def _read(server: Server, visits: int, seconds: float) -> Reading:
+async def _read(server: Server, visits: int, seconds: float) -> MemoryReading:
     lines = [line for line in (await _fetch(server, "metrics")).splitlines() if line.startswith("fieldlab_")]
     values = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
-    return Reading(
+    return MemoryReading(
         visits,
         seconds / 60,
         **resident(server),
@@ -333,7 +333,7 @@ def resident(server: Server) -> dict[str, float]:
     return held
 
 
-def words(reading: Reading, counts: Counter[str]) -> str:
+def words(reading: MemoryReading, counts: Counter[str]) -> str:
     """Return a reading as one line of text."""
     failed = sum(count for kind, count in counts.items() if kind.endswith("failed"))
     return (
@@ -344,7 +344,7 @@ def words(reading: Reading, counts: Counter[str]) -> str:
     )
 
 
-def record_of(readings: Sequence[Reading], counts: Counter[str], command: str) -> dict[str, Any]:
+def record_of(readings: Sequence[MemoryReading], counts: Counter[str], command: str) -> dict[str, Any]:
     """Return the record of a soak: the readings, the slopes and the verdict."""
     slopes = {
         name: {key: value if isfinite(value) else None for key, value in asdict(one).items()} | {"verdict": one.verdict}
