@@ -237,6 +237,8 @@ class Session(param.Parameterized):
                 return f"{self.busy} …"
             case Moving(target=target):
                 return f"moving to {target}"
+            case Failed(reason=text):
+                return f"{text}. Press Run to start it again from its initial state"
             case Restarting(reason=text) | Broken(reason=text) | Live(note=text):
                 return text
         return ""
