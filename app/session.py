@@ -93,9 +93,9 @@ class Broken(State):
 
 @dataclass(frozen=True)
 class Failed(Broken):
-    """The engine failed twice while it worked for this lab, and has closed it; the others go on.
+    """The engine failed twice while it worked for this lab, and closed it. Other labs are not affected.
 
-    `play` opens it again from its initial state, and with the default values if it has failed with these before.
+    `play` opens the lab again from its initial state; after a second failure with the same values it uses the defaults.
     """
 
 
@@ -211,7 +211,7 @@ class Session(param.Parameterized):
         self._key = self._keys = 0  # which lab's events are which: each that is opened has a number
         self._target = ""  # the engine of the lab that is shown
         self._shown, self._drawn = True, False  # whether somebody looks; whether the browser has drawn the plots
-        self._failures = 0  # of labs with the present values
+        self._failures = 0  # number of LabFailed events with the current values
         self._pending_snapshots = 0  # snapshots that were asked for and have not come
         self._checkpoints = 0  # checkpoints likewise, of the lab that is shown
         self._recording = TabRecording(lambda news: self.later(lambda: self.on_event(news)))
@@ -237,6 +237,8 @@ class Session(param.Parameterized):
                 return f"{self.busy} …"
             case Moving(target=target):
                 return f"moving to {target}"
+            case Failed(reason=text):
+                return f"{text}. Press Run to start it again from its initial state"
             case Restarting(reason=text) | Broken(reason=text) | Live(note=text):
                 return text
         return ""

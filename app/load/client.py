@@ -30,9 +30,9 @@ PATIENCE = 60.0  # seconds, by itself
 PLOT = 400  # px: the inside of every plot, as far as the server is told
 LOOK = 0.1  # seconds between two looks whether the lab runs
 STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # what the status bar says, with its marks escaped
-AT_WORK = ("running", "complete")  # states of a lab that runs, or has nothing left to compute
+AT_WORK = ("running", "complete")  # states in which a lab has started
 PIECE = 2**20  # bytes of a file in one message
-READING = "Reading"  # how the label of a file's field begins until the lab has answered
+READING = "Reading"  # first word of a file field's label until the lab has answered
 KEY = "h"  # opens and closes the list of keys: the server answers with a change of the dialog
 Reply = TypeVar("Reply")
 
@@ -45,7 +45,7 @@ class Client:
     """One tab. `open` returns once its first frame has come; `run` is to go on until the tab is closed.
 
     patience: seconds for a page to be built and for its first frame; cookies: of the browser that the tab belongs to,
-    by name, to which those of its answers are added.
+    by name; the page's own are added.
     arrivals: when frames came; answers: seconds from a key to the change that it makes; both by time.perf_counter.
     """
 
@@ -62,9 +62,9 @@ class Client:
         self._reader: asyncio.Task[None] | None = None
         self._sent = 0  # messages, which have a number each
         self._document: dict[str, str] = {}  # ids of the models that are spoken to, by what they are
-        self._fields: dict[str, tuple[str, str]] = {}  # ids of a file's field and of its data, by what it accepts
-        self._labels: dict[str, str] = {}  # of these fields, by the ids of their data
-        self._answers: dict[str, str] = {}  # ids of the models that confirm frames, by those of what brings the frames
+        self._fields: dict[str, tuple[str, str]] = {}  # ids of each file field and its data, by accepted types
+        self._labels: dict[str, str] = {}  # of the file fields, by the ids of their data
+        self._answers: dict[str, str] = {}  # ids of Acknowledgement models, by source and ticket
         self._pressed = 0.0
         self.state = ""  # of the lab: "running", "paused" …
         self._ready, self._pulled, self._first = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -128,7 +128,7 @@ class Client:
         self._message(self._document["browser"], [["key", key]])
 
     def _message(self, model: str, entries: list[list[Any]]) -> None:
-        """Send a message of a component's own."""
+        """Send a custom message to a component."""
         data = {"type": "map", "entries": entries}
         self._event("data_event", ["model", {"id": model}], ["data", data])
 
@@ -161,9 +161,9 @@ class Client:
             self.press(KEY)
 
     async def upload(self, accept: str, name: str, data: bytes) -> str:
-        """Send a file to the newest field that accepts `accept`; return its label once the lab has answered.
+        """Send a file to the newest field that accepts `accept`; return the field's label after the lab's answer.
 
-        ClientError without such a field, or without an answer, in time.
+        Raises ClientError if the field or the answer does not come in time.
         """
         end = time.perf_counter() + self._patience
         while accept not in self._fields:  # a page's side bar comes after its first frame
@@ -308,7 +308,7 @@ class Client:
 
 
 def keep_cookies(cookies: MutableMapping[str, str], line: str) -> None:
-    """Keep the cookies of one Set-Cookie header, and drop those that it ends; domain, path and age are not kept."""
+    """Store the cookies of one Set-Cookie header, and remove expired ones. Domain, path and age are ignored."""
     try:
         found = SimpleCookie(line)
     except CookieError:
@@ -321,7 +321,7 @@ def keep_cookies(cookies: MutableMapping[str, str], line: str) -> None:
 
 
 def arguments_of(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Return the ids of the models that a CustomJS, with these attributes, gets as arguments, by name."""
+    """Return the ids of the models among a CustomJS's arguments, by name."""
     args = attributes.get("args")
     entries = args.get("entries", []) if isinstance(args, Mapping) else []
     return {name: model["id"] for name, model in entries if isinstance(model, Mapping) and "id" in model}

@@ -262,12 +262,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _visit(count: int, out: Path) -> int:
-    """Open and close so many pages, and return 0 if the server is flat."""
+    """Open and close `count` pages; return 0 if the server does not leak."""
     command = f"python -m app.load.soak --visits {count}"
-    found: list[visits.Reading] = []
+    found: list[visits.MemoryReading] = []
 
-    def told(reading: visits.Reading, counts: Counter[str]) -> None:
-        """Say and write down what the server holds after some more visits."""
+    def told(reading: visits.MemoryReading, counts: Counter[str]) -> None:
+        """Print a reading, and update the record."""
         found.append(reading)
         sys.stderr.write(f"{visits.words(reading, counts)}\n")
         with whole(out) as file:
@@ -303,8 +303,8 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=_minutes, help="in all (default 30)")
     parser.add_argument(
         "--visits", type=_visits, metavar="N",
-        help="instead: open and close N pages, some with a link or an upload, 4 at a time; the server's memory is read "
-        "after 100 of them and ten times after that",
+        help="instead: open and close N pages, with links and uploads among them, 4 at a time; the memory is read "
+        "after 100 pages and ten times after that",
     )  # fmt: skip
     parser.add_argument(
         "--out", "--save", type=Path, metavar="FILE",

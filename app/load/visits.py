@@ -1,14 +1,15 @@
 """`python -m app.load.soak --visits 1000`: pages opened and closed one after another; whether the server leaks memory.
 
-A third of the pages are plain, a third come by a link (every lab, a drawn field, and an image in the history), and a
-third upload a file (an image into the diffusion lab, A and b into the L-curve lab). No two links or files are equal, so
-that no cache hides what is kept. A few pages are open at a time, each in a browser with cookies of its own.
+A third of the pages are plain, a third use a link (every lab, a painted field, an image in the history), and a third
+upload a file (an image to the diffusion lab, A and b to the L-curve lab). Links and files differ from visit to visit,
+so that caches cannot hide a leak. TOGETHER pages are open at a time, each with its own cookies.
 
-After a warm-up, and then at regular intervals, all pages are closed; once the server has no page left, its memory is
-read: the resident memory (RSS) of its process and of its engines, the blocks that Python has allocated and the bytes
-that the C library has (GET /metrics). The slope of each against the number of visits is the Theil-Sen estimate, the
-median of the slopes of all pairs, which single steps of an allocator hardly change. A quantity leaks if its slope is
-above ALLOWED and the 95 % interval of that slope is above zero; with fewer than LEAST readings nothing is judged.
+After a warm-up, and then at regular intervals, the soak closes all pages, waits until the server has discarded them,
+and reads four quantities: the resident memory (RSS) of the server process and of its engines, the number of Python's
+allocated blocks, and the bytes allocated by the C library (GET /metrics). The growth per visit is the Theil-Sen slope,
+the median of the slopes of all pairs of readings, which is insensitive to single steps of an allocator. A quantity
+leaks if its slope exceeds ALLOWED and the slope's 95 % interval lies above zero. With fewer than LEAST readings the
+verdict is "undecided".
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ READINGS = 10  # after the warm-up
 LEAST = 5  # readings for a verdict
 TOGETHER = 4  # pages that are open at a time
 MOST = 100_000  # visits
-LOOKED_AT = 0.5  # seconds for which a page stays open after its first frame, or after what it waited for
+LOOKED_AT = 0.5  # seconds for which a page stays open after its first frame, its link's scene or its upload
 PATIENCE = 120.0  # seconds for a page, its link or its upload
-TRIES = 30  # of a page for which the server has no room at first
+TRIES = 30  # attempts to open a page while the server is full (503)
 AGAIN = 2.0  # seconds between them
-EMPTY = 300.0  # seconds in which the server must have no page left
-COLLECTED = 15.0  # seconds after that, in which it gives everything back
-SHARE = 0.02  # of the visits may fail
-SECONDS_A_VISIT = 60.0  # at most on average: a soak that takes longer is ended
+EMPTY = 300.0  # seconds within which the server must discard all closed pages
+COLLECTED = 15.0  # seconds after that for the server's garbage collection
+SHARE = 0.02  # of the visits that may fail
+SECONDS_A_VISIT = 60.0  # time limit of a soak, divided by its visits
 PLAIN, LINK, UPLOAD = "plain", "link", "upload"
-IMAGES, MATRICES = ".png,.jpg,.jpeg", ".npz,.mtx"  # what the fields for files accept
-SIDE = 2000  # pixels of a side of the image in a link's history: one grey value, a few hundred bytes in the link
-ALLOWED = {  # growth a visit
+IMAGES, MATRICES = ".png,.jpg,.jpeg", ".npz,.mtx"  # accepted types of the file fields
+SIDE = 2000  # pixels; width and height of the image in a link's history, which is of one grey value
+ALLOWED = {  # growth per visit
     "server": 16 * 1024,  # bytes of RSS
     "engines": 16 * 1024,
     "blocks": 100,  # of Python
@@ -71,11 +72,11 @@ FLAT, LEAKS, UNDECIDED = "flat", "leaks", "undecided"
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What the server held without a page, after `visits` of them, `minutes` after the start.
+class MemoryReading:
+    """Memory of the server without open pages, after `visits` visits and `minutes` minutes.
 
-    server, engines, others: bytes of RSS of its process, of its engines, and of all its other processes; blocks,
-    malloc: what its process has allocated, nan where it does not say; restarts: of the engines.
+    server, engines, others: RSS in bytes of the server process, its engines, and its other child processes; blocks,
+    malloc: allocated blocks of Python and bytes of the C library, nan if not reported; restarts: of the engines.
     """
 
     visits: int
@@ -90,7 +91,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Slope:
-    """The growth of one quantity a visit, with its 95 % interval, and how much is allowed."""
+    """The growth per visit of one quantity, its 95 % interval, and the allowed growth."""
 
     slope: float
     low: float
@@ -100,14 +101,14 @@ class Slope:
 
     @property
     def verdict(self) -> str:
-        """Return whether it leaks, is flat, or was read too seldom to say."""
+        """Return "leaks", "flat", or "undecided" with fewer than LEAST readings."""
         if self.readings < LEAST:
             return UNDECIDED
         return LEAKS if self.slope > self.allowed and self.low > 0 else FLAT
 
 
-def judged(readings: Sequence[Reading]) -> dict[str, Slope]:
-    """Return the slope of each quantity by name, without those that the server does not report."""
+def judged(readings: Sequence[MemoryReading]) -> dict[str, Slope]:
+    """Return the slope of each reported quantity by name."""
     found = {}
     visits = [float(one.visits) for one in readings]
     for name, allowed in ALLOWED.items():
@@ -122,8 +123,8 @@ def judged(readings: Sequence[Reading]) -> dict[str, Slope]:
     return found
 
 
-def verdict(readings: Sequence[Reading]) -> str:
-    """Return "leaks" if one quantity does, "flat" if none does, or "undecided"."""
+def verdict(readings: Sequence[MemoryReading]) -> str:
+    """Return "leaks" if any quantity leaks, "flat" if all are flat, else "undecided"."""
     verdicts = {one.verdict for one in judged(readings).values()}
     return LEAKS if LEAKS in verdicts else FLAT if verdicts == {FLAT} else UNDECIDED
 
@@ -131,18 +132,19 @@ def verdict(readings: Sequence[Reading]) -> str:
 async def visit_all(
     server: Server,
     visits: int,
-    told: Callable[[Reading, Counter[str]], object],
+    told: Callable[[MemoryReading, Counter[str]], object],
     warm: int = WARM,
     readings: int = READINGS,
-) -> tuple[list[Reading], Counter[str]]:
-    """Open and close `visits` pages; return the readings, and how many visits of each kind there were, or failed.
+) -> tuple[list[MemoryReading], Counter[str]]:
+    """Open and close `visits` pages; return the readings and the number of visits of each kind.
 
-    told(reading, counts) is called at each reading. ClientError if the server keeps pages, if too many visits fail, or
-    if all takes too long.
+    told(reading, counts) is called after each reading. warm: visits before the first reading; readings: number of
+    readings after it. Raises ClientError if the server keeps closed pages, if too many visits fail, or at the time
+    limit.
     """
     warm = min(warm, visits)
     stops = sorted({round(warm + (visits - warm) * part / readings) for part in range(readings + 1)} - {0})
-    found: list[Reading] = []
+    found: list[MemoryReading] = []
     counts: Counter[str] = Counter()
     start, done = time.monotonic(), 0
     for stop in stops:
@@ -161,7 +163,7 @@ async def visit_all(
 
 
 async def _browse(server: Server, numbers: Any, counts: Counter[str]) -> None:
-    """Visit the pages of these numbers, one after another."""
+    """Make the visits with these numbers one after another."""
     for number in numbers:
         kind, visit = visit_of(number)
         try:
@@ -174,13 +176,13 @@ async def _browse(server: Server, numbers: Any, counts: Counter[str]) -> None:
 
 
 def visit_of(number: int) -> tuple[str, Callable[[str, int], Any]]:
-    """Return the kind of visit `number`, and what does it."""
+    """Return the kind of visit `number`, and the function for it."""
     kinds = ((PLAIN, _plain), (LINK, _link), (UPLOAD, _upload))
     return kinds[number % len(kinds)]
 
 
 async def _opened(address: str) -> Client:
-    """Open a page in a browser of its own; a server without room for it is asked again for a while."""
+    """Open a page with its own cookies; retry while the server is full."""
     for attempt in range(TRIES):
         tab = Client(address, PATIENCE)
         try:
@@ -207,11 +209,11 @@ async def _plain(server: str, _number: int) -> None:
 
 
 async def _link(server: str, number: int) -> None:
-    """Open a link and wait until its lab runs, which it does once all that the link holds is there."""
+    """Open a link and wait until the lab runs: the server starts it after restoring the link's scene."""
     scene = scene_of(number)
     tab = await _opened(f"{server}?{NAME}={packed(scene)}&{RUN}=1")
     try:
-        if scene.lab != "crossover":  # which computes nothing before Run is pressed
+        if scene.lab != "crossover":  # starts only at Run
             await tab.run()
         await asyncio.sleep(LOOKED_AT)
     finally:
@@ -219,7 +221,7 @@ async def _link(server: str, number: int) -> None:
 
 
 async def _upload(server: str, number: int) -> None:
-    """Upload a file of this number's own, and wait until the lab has taken it."""
+    """Upload a file and wait until the lab has loaded it."""
     image = number % 2 == 0
     scene = Scene("diffusion", {"ny": 128, "nx": 128}) if image else Scene("l_curve", {"problem": "shaw", "n": 32})
     tab = await _opened(f"{server}?{NAME}={packed(scene)}&{RUN}=1")
@@ -237,8 +239,8 @@ async def _upload(server: str, number: int) -> None:
 
 
 def scene_of(number: int) -> Scene:
-    """Return what the link of this number shows: one of six kinds, in turn."""
-    turn, own = (number // 3) % 6, (number + 1) / (MOST + 2)  # a number in (0, 1) of this link's own
+    """Return the scene of link `number`: six kinds in turn."""
+    turn, own = (number // 3) % 6, (number + 1) / (MOST + 2)  # own: unique to this link, between 0 and 1
     match turn:
         case 0:
             return Scene("diffusion", {"ny": 128, "nx": 128, "r": 0.05 + 0.2 * own}, steps=200)
@@ -259,14 +261,14 @@ def scene_of(number: int) -> Scene:
 
 
 def grey_image(number: int) -> bytes:
-    """Return a PNG of SIDE x SIDE pixels of one grey value, and one pixel of this number's own."""
+    """Return a PNG of SIDE x SIDE pixels, all equal but one, so that the link stays short."""
     pixels = np.full((SIDE, SIDE), number % 200, np.uint8)
     pixels[0, 0] = 200 + number % 50
     return _png(pixels)
 
 
 def noise_image(number: int) -> bytes:
-    """Return a PNG of 512 x 512 random grey values, which hardly packs."""
+    """Return a PNG of 512 x 512 random grey values, which is hardly compressed."""
     return _png(np.random.default_rng(number).integers(0, 256, (512, 512), np.uint8))
 
 
@@ -285,7 +287,7 @@ def own_problem(number: int) -> bytes:
     return file.getvalue()
 
 
-# -- what the server holds
+# -- the server's memory
 
 
 async def _fetch(server: Server, path: str) -> str:
@@ -295,7 +297,7 @@ async def _fetch(server: Server, path: str) -> str:
 
 
 async def _emptied(server: Server) -> None:
-    """Wait until the server has no page left, and has given back what they held."""
+    """Wait until the server has discarded all pages and released their memory."""
     end = time.monotonic() + EMPTY
     while kept := json.loads(await _fetch(server, "health"))["pages"]["open"]:
         if time.monotonic() > end:
@@ -304,10 +306,10 @@ async def _emptied(server: Server) -> None:
     await asyncio.sleep(COLLECTED)
 
 
-async def _read(server: Server, visits: int, seconds: float) -> Reading:
+async def _read(server: Server, visits: int, seconds: float) -> MemoryReading:
     lines = [line for line in (await _fetch(server, "metrics")).splitlines() if line.startswith("fieldlab_")]
     values = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
-    return Reading(
+    return MemoryReading(
         visits,
         seconds / 60,
         **resident(server),
@@ -318,7 +320,7 @@ async def _read(server: Server, visits: int, seconds: float) -> Reading:
 
 
 def resident(server: Server) -> dict[str, float]:
-    """Return the bytes of RSS of a server's process, of its engines and of its other processes; nan where unknown."""
+    """Return the RSS in bytes of a server process, its engines and its other child processes; nan if unknown."""
     if server.process is None:
         return {"server": nan, "engines": nan, "others": nan}
     held = {"server": float(server.process.memory_info().rss), "engines": 0.0, "others": 0.0}
@@ -326,13 +328,13 @@ def resident(server: Server) -> dict[str, float]:
         try:
             kind = "engines" if child.name().startswith(("fieldlab host", "fieldlab cuda")) else "others"
             held[kind] += child.memory_info().rss
-        except psutil.Error:  # it has just ended
+        except psutil.Error:  # the process has just ended
             continue
     return held
 
 
-def words(reading: Reading, counts: Counter[str]) -> str:
-    """Return a line that says what a server holds."""
+def words(reading: MemoryReading, counts: Counter[str]) -> str:
+    """Return a reading as one line of text."""
     failed = sum(count for kind, count in counts.items() if kind.endswith("failed"))
     return (
         f"{reading.minutes:5.1f} min  {reading.visits:6} visits ({failed} failed)"
@@ -342,8 +344,8 @@ def words(reading: Reading, counts: Counter[str]) -> str:
     )
 
 
-def record_of(readings: Sequence[Reading], counts: Counter[str], command: str) -> dict[str, Any]:
-    """Return the record of a soak: every reading, the slopes, and the verdict."""
+def record_of(readings: Sequence[MemoryReading], counts: Counter[str], command: str) -> dict[str, Any]:
+    """Return the record of a soak: the readings, the slopes and the verdict."""
     slopes = {
         name: {key: value if isfinite(value) else None for key, value in asdict(one).items()} | {"verdict": one.verdict}
         for name, one in judged(readings).items()

@@ -131,7 +131,7 @@ class LabHandle:
 
     @property
     def closed(self) -> bool:
-        """Whether the lab is gone, because it was closed, could not be opened or has failed."""
+        """Whether the lab was closed, could not be opened, or failed."""
         return self._lab.closing
 
     @property

@@ -241,7 +241,7 @@ class RequestQueue:
             self._items = deque(item for item in self._items if item.request.lab != lab)
 
     def withdraw(self, lab: int) -> list[QueuedRequest]:
-        """Remove all requests to a lab; return those that its opening does not cover, to be sent or dropped."""
+        """Remove all requests to a lab, and return those that its opening requests do not replace."""
         with self._change:
             own = [item for item in self._items if item.request.lab == lab]
             self._items = deque(item for item in self._items if item.request.lab != lab)

@@ -100,7 +100,7 @@ class LabHost:
                 assert_never(request)
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Return a block for this lab: if the process dies in it, the death is charged to this lab."""
+        """Return a context manager: if the process dies inside it, the death is charged to this lab."""
         return self._ring.at_work()
 
     def tell_resting(self, resting: bool) -> None:

@@ -103,7 +103,7 @@ class Busy(Event):
 
 @dataclass(frozen=True)
 class EngineRestarting(Event):
-    """The engine died of `reason` and is being started again; EngineRestarted, EngineBroken or LabFailed follows."""
+    """The engine died of `reason` and is restarting; EngineRestarted, EngineBroken or LabFailed follows."""
 
     reason: str
 
@@ -125,10 +125,10 @@ class EngineBroken(Event):
 
 @dataclass(frozen=True)
 class LabFailed(Event):
-    """The engine died for the second time while it worked for this lab, which is not opened again; LabClosed follows.
+    """The engine died for the second time while it worked for this lab, and does not reopen it. LabClosed follows.
 
-    The other labs go on. A new lab may be opened from the handle's values, or on another engine from its
-    `last_checkpoint`, which is None if the lab could not be opened.
+    Other labs are not affected. The client may open a new lab with the handle's `values`, or another engine's lab from
+    its `last_checkpoint`, which is None if the engine died while it opened the lab.
     """
 
     reason: str

@@ -44,10 +44,10 @@ SILENT = 0.5  # seconds after which a silent worker is looked at more closely
 MAX_WAITING = 4  # deadlines that are added for a worker that waits for a processor, at most
 MAX_RESTARTS = 3
 WITHIN = 60.0  # seconds in which restarts count
-TOGETHER = 120.0  # seconds within which deaths charged to different labs are evidence of a broken device
-REMEMBERED = 600.0  # seconds in which a charged death makes unproven labs wait
-FREE = 1  # charged deaths after which unproven labs do not wait yet
-FIRST_PAUSE, MOST_PAUSE = 2.0, 30.0  # seconds that they wait then, doubled by each further death
+TOGETHER = 120.0  # seconds within which deaths charged to several labs suggest a broken device
+REMEMBERED = 600.0  # seconds for which a charged death delays unproven labs
+FREE = 1  # charged deaths without a delay
+FIRST_PAUSE, MOST_PAUSE = 2.0, 30.0  # seconds of delay after the next one, doubled by each further death
 BACK_OFF, MOST_BACK_OFF = 30.0, 600.0  # seconds until an engine that stays down is tried again: doubled each time
 CALM = 3600.0  # seconds of life after which it begins with the first of them
 
@@ -56,9 +56,9 @@ CALM = 3600.0  # seconds of life after which it begins with the first of them
 class WorkerExit:
     """The end of a process.
 
-    reason: in words; since: when the trouble began; natural: whether the process caused its end itself (a crash, a
-    hang, or the kernel's OOM killer), rather than a signal from outside; lab: number of the lab that caused it, if the
-    process or its supervisor could tell, else 0.
+    reason: in words; since: time of the last sign of life, or of the end; natural: True for a crash, a hang or a kill
+    by the kernel's OOM killer, False for any other signal from outside; lab: number of the lab that caused it, 0 if
+    the process did not report one.
     """
 
     reason: str
@@ -238,12 +238,12 @@ class Watchdog:
 
 
 class CircuitBreaker:
-    """Counts the deaths of an engine's process, and opens when it must not be restarted.
+    """Counts the deaths of an engine's process, and opens when the process must not be restarted.
 
-    A death that no lab can be charged with counts as the engine's own: the breaker opens at one that follows
-    MAX_RESTARTS restarts within WITHIN seconds. A death charged to a lab counts as that lab's: the breaker opens only
-    if more than MAX_RESTARTS labs were charged within TOGETHER seconds and no other lab got any work done meanwhile,
-    which is how a broken device looks. Otherwise charged deaths make unproven labs wait (`unproven_from`).
+    Uncharged deaths: the breaker opens at the death after MAX_RESTARTS restarts within WITHIN seconds. Deaths charged
+    to labs: the breaker opens if more than MAX_RESTARTS labs were charged within TOGETHER seconds and no other lab
+    completed any work since the first of these deaths, which indicates a broken device. Otherwise they only delay the
+    opening of unproven labs (`unproven_from`).
     """
 
     def __init__(self) -> None:
@@ -252,16 +252,16 @@ class CircuitBreaker:
         self._opened, self._opened_at = 0, -inf
 
     def died(self, now: float) -> bool:
-        """Count a death that no lab is charged with; return whether there must be no further restart."""
+        """Count an uncharged death; return True if the breaker opens."""
         self._deaths.append(now)
         while now - self._deaths[0] > WITHIN:
             self._deaths.popleft()
         return len(self._deaths) > MAX_RESTARTS
 
     def charged(self, lab: int, now: float, others_worked: Callable[[Collection[int], float], bool]) -> bool:
-        """Count a death charged to lab number `lab`; return whether there must be no further restart.
+        """Count a death charged to lab number `lab`; return True if the breaker opens.
 
-        others_worked(labs, since): whether a lab besides `labs` got work done after `since`.
+        others_worked(labs, since): whether any lab not in `labs` completed work after `since`.
         """
         self._charged.append((now, lab))
         while now - self._charged[0][0] > REMEMBERED:
@@ -271,10 +271,10 @@ class CircuitBreaker:
         return len(labs) > MAX_RESTARTS and not others_worked(labs, recent[0][0])
 
     def unproven_from(self, now: float) -> float:
-        """Return when labs may be opened that got no work done yet, or none since they were charged.
+        """Return the time from which unproven labs may be opened; see LabState.proven.
 
-        Whoever opens labs only to kill the engine gets at most one death in each of these pauses. Proven labs never
-        wait. The engine cannot tell clients apart, so that honest newcomers wait as long.
+        Labs that are opened only to kill the engine cause at most one death per delay. Proven labs are never delayed.
+        The engine does not know which client a lab belongs to, so the delay applies to every new lab.
         """
         deaths = [moment for moment, _ in self._charged if now - moment <= REMEMBERED]
         if len(deaths) <= FREE:
@@ -294,12 +294,12 @@ class CircuitBreaker:
 
 
 def out_of_resources(error: OSError) -> bool:
-    """Return whether a process could not be started for want of descriptors, memory or processes, which may end."""
+    """Return whether a process failed to start for lack of descriptors, memory or process slots."""
     return error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 
 
 def oom_kills() -> float:
-    """Return how many processes the kernel's OOM killer has ended since boot; nan where the system does not tell."""
+    """Return the number of processes killed by the kernel's OOM killer since boot; nan if unknown."""
     try:
         lines = (PROC / "vmstat").read_text().splitlines()
     except OSError:

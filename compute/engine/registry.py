@@ -1,7 +1,8 @@
-"""What the server remembers of every lab on an engine, so that it survives the engine's process.
+"""The state of every lab of an engine that survives the engine's process.
 
-A process that dies or hangs is charged to the lab that it worked for: in a turn, in a request, or while it opened the
-lab. The mark in the lab's FrameRing says so. At the second charge within CRASH_WINDOW the lab is not opened again.
+If a process crashes or hangs while it works for a lab (in its turn, in a request, in a measurement, or while opening
+it), the death is charged to that lab. The worker marks its work in the lab's FrameRing (FrameRing.at_work). At the
+second charge within CRASH_WINDOW the lab is not reopened.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from compute.loaded import is_complete
 log = logging.getLogger(__name__)
 
 CRASH_WINDOW = 600.0  # seconds in which deaths charged to a lab count
-CHARGES = 2  # of them, at which the lab is not opened again
+CHARGES = 2  # after which the lab is not reopened
 TRIES = 2  # restarts that unanswered values get before they are given up as the possible cause
-MOST_HELD = 64  # requests held for a lab that waits to be opened: as many as wait for the turn of one that is open
-FIRST_RETRY, MOST_RETRY = 0.2, 10.0  # seconds until memory for a lab's frames is requested again: doubled each time
-WORK = messages.FrameMessage | messages.ParametersApplied | messages.BlobMessage  # reports that follow from a turn
+MOST_HELD = 64  # requests stored for a lab that is not open yet, as lab_host.MOST_WAITING for an open one
+FIRST_RETRY, MOST_RETRY = 0.2, 10.0  # seconds between attempts to allocate a lab's FrameRing, doubled each time
+WORK = messages.FrameMessage | messages.ParametersApplied | messages.BlobMessage  # reports of completed work
 
 
 @dataclass
@@ -76,10 +77,10 @@ class LabState:
     were given; frames: number of the last frame that came; frames_through: of the last one permitted; questions: not
     yet answered; absent: why and since when the process is away; lost_answer: whether the answer to a question has come
     without its memory.
-    sent: whether this process was sent the requests that open it; opened: whether it has opened it; known: whether any
-    process has; held: requests that wait until `sent`; worked_at: time of the last report of work done for it;
-    charge_times: when a process died at work for it; retry_at, retry_after: when memory for its frames is requested
-    again, and the pause before that; told_waiting: whether its client knows that it waits.
+    sent: the opening requests were sent to the current process; opened: the current process has opened the lab; known:
+    any process has opened it; held: requests stored until `sent`; worked_at: time of the last report of completed work;
+    charge_times: times of the deaths charged to it; retry_at, retry_after: time of the next attempt to allocate its
+    FrameRing, and the pause before that attempt; told_waiting: the client was told of the delay.
     """
 
     number: int
@@ -204,16 +205,16 @@ class LabState:
 
     @property
     def proven(self) -> bool:
-        """Whether a process got work done for it, since it was charged if it was."""
+        """Whether a process completed work for this lab since the last charge."""
         return self.worked_at > max(self.charge_times, default=-inf)
 
     def charge(self, now: float) -> bool:
-        """Charge a death to this lab; return whether that was one too many."""
+        """Charge a death to this lab; return True if the lab must not be reopened."""
         self.charge_times = [moment for moment in self.charge_times if now - moment < CRASH_WINDOW] + [now]
         return len(self.charge_times) >= CHARGES
 
     def hold(self, item: QueuedRequest) -> bool:
-        """Keep a request until the lab is opened; return False, and drop it, if too many are kept."""
+        """Store a request until the lab is opened; return False and drop it if MOST_HELD are stored."""
         if len(self.held) >= MOST_HELD:
             item.drop()
             return False
@@ -221,7 +222,7 @@ class LabState:
         return True
 
     def postpone(self, now: float) -> None:
-        """Have it wait for memory, longer each time in a row."""
+        """Schedule the next attempt to allocate memory, with a longer pause each time."""
         self.retry_after = min(2 * self.retry_after or FIRST_RETRY, MOST_RETRY)
         self.retry_at = now + self.retry_after
 
@@ -272,22 +273,22 @@ class LabRegistry:
         return list(self._labs.values())
 
     def due(self, now: float, unproven_from: float) -> list[LabState]:
-        """Return the labs to be opened in this process now, those first that are most likely looked at and harmless.
+        """Return the labs to open now: uncharged and running labs first.
 
-        unproven_from: when labs that have not proved themselves may be opened (CircuitBreaker).
+        unproven_from: time from which unproven labs may be opened (CircuitBreaker.unproven_from).
         """
         found = [lab for lab in self._labs.values() if not lab.sent and not lab.closing and now >= lab.retry_at]
         found = [lab for lab in found if lab.proven or now >= unproven_from]
         return sorted(found, key=lambda lab: (len(lab.charge_times), not lab.running, lab.number))
 
     def waiting(self) -> list[LabState]:
-        """Return the labs that this process was not yet told to open."""
+        """Return the labs whose opening is delayed."""
         return [lab for lab in self._labs.values() if not lab.sent and not lab.closing]
 
     def opening(self, lab: LabState, now: float) -> list[QueuedRequest]:
-        """Return the requests that open a lab, or open it again.
+        """Return the requests that open or reopen a lab.
 
-        Without memory for its frames: a lab that no process has opened yet is refused, any other is tried again later.
+        If its FrameRing cannot be allocated, a new lab is refused; a lab that was open before is retried later.
         """
         try:
             requests = lab.opening_requests()
@@ -312,11 +313,11 @@ class LabRegistry:
         return [QueuedRequest(item) for item in (*running, *(asked for lab in labs for asked in lab.questions))]
 
     def others_worked(self, labs: Collection[int], since: float) -> bool:
-        """Return whether a lab whose number is not in `labs` got work done after `since`."""
+        """Return whether any lab whose number is not in `labs` completed work after `since`."""
         return any(lab.worked_at > since for lab in self._labs.values() if lab.number not in labs)
 
     def drop(self, lab: LabState, keep: messages.Checkpoint | None = None) -> None:
-        """Forget a lab and give back what is held for it; keep: a state that its handle still offers."""
+        """Remove a lab and release its memory. keep: a checkpoint that the handle still returns."""
         self._labs.pop(lab.number, None)
         lab.closing = True
         lab.release()
@@ -376,10 +377,7 @@ class LabRegistry:
         lab.lost_answer = not isinstance(report, messages.CheckpointMessage) or report.requested
 
     def culprit(self, ended: WorkerExit) -> LabState | None:
-        """Return the lab that a death is charged to.
-
-        None if the process did not work for a lab, or was ended from outside.
-        """
+        """Return the lab to charge with a death; None if the process was idle or was killed from outside."""
         if not ended.natural:
             return None
         marked = (lab for lab in self.all() if lab.ring is not None and lab.ring.died_at_work)
@@ -388,10 +386,10 @@ class LabRegistry:
     def on_worker_exit(
         self, ended: WorkerExit, culprit: LabState | None = None
     ) -> list[tuple[LabState, messages.Event]]:
-        """Note for each lab since when its process is away; return whom to tell what.
+        """Record a death in every lab, and charge it to `culprit`; return the events for each lab.
 
-        The death is charged to `culprit`, which is dropped at its second charge. Values and questions that were not
-        answered are given up at the second death that they may have caused.
+        At its second charge the culprit is removed. Unanswered values and questions are dropped at the second death
+        that they may have caused.
         """
         told: list[tuple[LabState, messages.Event]] = []
         for lab in self.all():
@@ -414,7 +412,7 @@ class LabRegistry:
         return told
 
     def refuse_unknown(self, text: str) -> list[tuple[LabState, messages.Event]]:
-        """Drop the labs that no process has opened yet; return whom to tell what."""
+        """Remove the labs that no process has opened yet; return the events for each."""
         refused = [lab for lab in self.all() if not lab.known]
         for lab in refused:
             self.drop(lab)

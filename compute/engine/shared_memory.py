@@ -44,11 +44,11 @@ NO_DESCRIPTOR = "no file descriptor was left for it in this process (ulimit -n)"
 
 
 class NoSharedMemory(MemoryError):
-    """The system refused memory to share, or a descriptor for it; the text says which, and how much was requested."""
+    """The system refused shared memory or a descriptor for it; the message says which, and the size."""
 
     @classmethod
     def because(cls, what: str, error: OSError) -> NoSharedMemory:
-        """Return the error for `what`, which the system refused with `error`."""
+        """Return the exception for an OSError; `what` begins its message."""
         scarce = error.errno in {errno.EMFILE, errno.ENFILE}
         return cls(f"{what}: {NO_DESCRIPTOR if scarce else os.strerror(error.errno or 0)}")
 

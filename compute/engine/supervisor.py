@@ -4,9 +4,9 @@ One thread does all of that and calls every `on_event`; another sends requests (
 by the end of the pipe; a hang by a missing sign of life. The next process opens every lab again from its last
 checkpoint with the last values, view, pace and run state, and each client is told once.
 
-A death is charged to the lab that the process worked for (registry.py): at its second one that lab is closed with
-LabFailed. Deaths that no lab is charged with, or that hit one lab after the other, open the CircuitBreaker
-(process.py). A process that cannot be started for want of descriptors or memory has not died: it is tried again.
+A death is charged to the lab that the process worked for (registry.py); at the second charge that lab is closed with
+LabFailed. Uncharged deaths, or deaths charged to one lab after another, open the CircuitBreaker (process.py). Failing
+to start a process for lack of descriptors or memory is not a death: the supervisor retries with growing pauses.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ POLL = 0.1  # seconds between two looks at the watchdog
 SHORT = 0.3  # seconds: what takes no longer is not announced as Busy
 STOPPING = 2.0  # seconds a worker has for ending in order
 HEARTBEATS = 10  # signs of life in one deadline
-WAITING = "waiting, because the engine has failed several times"  # a lab that is not proven yet, in Busy
+WAITING = "waiting, because the engine has failed several times"  # Busy.what of an unproven lab
 SHORT_OF_MEMORY = "waiting for shared memory or a file descriptor"
 
 
@@ -183,7 +183,7 @@ class Supervisor:
         """Close a lab."""
         with self.lock:
             if self._registry.get(lab.number) is None:
-                lab.release()  # a lab that failed has kept its last state
+                lab.release()  # the checkpoint of a failed lab
                 return
             if lab.closing:
                 return
@@ -214,9 +214,9 @@ class Supervisor:
         self._finish()
 
     def _charge(self, ended: WorkerExit) -> bool:
-        """Charge a death to a lab or to the engine, and tell every lab's client; return whether the breaker opens.
+        """Charge a death to a lab or to the engine, and notify every client; return True if the breaker opens.
 
-        No lab may stay referenced here: this thread keeps its variables for as long as the next process lives.
+        A function of its own, so that the supervising thread keeps no reference to a lab.
         """
         with self.lock:
             self.state = "restarting"
@@ -232,9 +232,9 @@ class Supervisor:
             return self._breaker.charged(number, now, self._registry.others_worked)
 
     def _take_process(self) -> tuple[WorkerProcess, bool]:
-        """Return a process and whether it is the spare; for want of resources, try again with longer and longer pauses.
+        """Return a process, and whether it is the spare. Without resources, retry with growing pauses.
 
-        Labs that were open before wait meanwhile; new ones are refused. OSError if it cannot be started at all.
+        Meanwhile labs that were open before wait, and new labs are refused. Raises OSError for any other failure.
         """
         pause, again_at = FIRST_RETRY, 0.0
         while True:
@@ -246,7 +246,7 @@ class Supervisor:
                 text = f"the engine {self.name!r} cannot be started: {error.strerror}"
                 if error.errno in {errno.EMFILE, errno.ENFILE}:
                     text = f"{text}; {NO_DESCRIPTOR}"
-            if time.monotonic() >= again_at:  # a new lab, which ends a pause early, makes no pause longer
+            if time.monotonic() >= again_at:  # opening a lab ends the pause early, but does not double it
                 log.warning("%s; tried again in %.1f s", text, pause)
                 again_at, pause = time.monotonic() + pause, min(2 * pause, MOST_RETRY)
             with self.lock:
@@ -342,7 +342,7 @@ class Supervisor:
             self._emit(lab, event)
 
     def _connect(self) -> None:
-        """Open the labs there are, in a process that is ready. Those that must wait keep their requests."""
+        """Open the labs in a process that is ready. The requests of delayed labs are stored."""
         with self.lock:
             gone = self._registry.drop_closing()
             now = time.monotonic()
@@ -360,12 +360,12 @@ class Supervisor:
 
     @staticmethod
     def _release(lab: LabState) -> list[QueuedRequest]:
-        """Return the requests that were held for a lab; it holds none afterwards."""
+        """Remove and return the stored requests of a lab."""
         held, lab.held = lab.held, []
         return held
 
     def _open_due(self) -> None:
-        """Open the labs that no longer have to wait. The lock is held, and the process is live."""
+        """Open the labs whose delay is over. The caller holds the lock, and the process is live."""
         now = time.monotonic()
         for lab in self._registry.due(now, self._breaker.unproven_from(now)):
             for item in self._registry.opening(lab, now):
@@ -375,7 +375,7 @@ class Supervisor:
                     self._put(item)
 
     def _open_waiting(self) -> None:
-        """Open the labs that no longer have to wait, and tell the clients of the others once that they do."""
+        """Open the labs whose delay is over, and tell the clients of the others once."""
         with self.lock:
             if not self._live or not self._registry.waiting():
                 return

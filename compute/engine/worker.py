@@ -97,7 +97,7 @@ class Worker:
         return True
 
     def _at_work(self, number: int) -> AbstractContextManager[None]:
-        """Return a block whose death is charged to lab `number`; one that is not open is charged with nothing."""
+        """Return a context manager: if the process dies inside it, the death is charged to lab `number`, if open."""
         host = self._hosts.get(number)
         return host.at_work() if host else nullcontext()
 

@@ -18,7 +18,7 @@ from tornado.websocket import WebSocketHandler
 from app.load import soak, visits
 from app.load.client import Client, ClientError, arguments_of, keep_cookies
 from app.load.server import Server, serving
-from app.load.visits import Reading, judged, noise_image, scene_of, verdict
+from app.load.visits import MemoryReading, judged, noise_image, scene_of, verdict
 from app.serve import METRICS
 from compute.export.link import packed, unpacked
 from compute.images import open_image
@@ -30,7 +30,7 @@ def test_a_short_soak_visits_links_and_uploads(monkeypatch):
     """Every kind of page works; whether memory grows, so few visits cannot tell."""
     monkeypatch.setattr(visits, "COLLECTED", 1.0)
     monkeypatch.setattr(visits, "PATIENCE", 300.0)  # s: on a busy machine that compiles the kernels for the first time
-    told: list[Reading] = []
+    told: list[MemoryReading] = []
     with serving({METRICS: "1"}) as server:
         readings, counts = asyncio.run(
             visits.visit_all(server, VISITS, lambda reading, counts: told.append(reading), warm=9, readings=1)
@@ -45,12 +45,12 @@ def test_a_short_soak_visits_links_and_uploads(monkeypatch):
     assert set(record["slopes_a_visit"]) == {"server", "engines", "blocks", "malloc"}
 
 
-def reading(at: int, **held: float) -> Reading:
+def reading(at: int, **held: float) -> MemoryReading:
     usual = {"server": 300 * 2**20, "engines": 200 * 2**20, "others": 0.0, "blocks": 1.5e6, "malloc": 70 * 2**20}
-    return Reading(at, at / 60, **{**usual, **held}, restarts=0.0)
+    return MemoryReading(at, at / 60, **{**usual, **held}, restarts=0.0)
 
 
-def series(name: str, values: list[float]) -> list[Reading]:
+def series(name: str, values: list[float]) -> list[MemoryReading]:
     return [reading(100 * at, **{name: value}) for at, value in enumerate(values, 1)]
 
 

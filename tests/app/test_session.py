@@ -250,6 +250,7 @@ def test_a_lab_that_failed_is_opened_again_by_run_at_last_with_the_default_value
         assert session.phase == "failed"
         assert not session.playing
         assert "failed twice while it worked for this lab" in session.detail
+        assert "Press Run" in session.detail
         assert session.values["trap"] == "crash"
         session.act("spoil")
         assert "there is no lab that could do it" in refusals(tab)[-1].text

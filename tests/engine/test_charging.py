@@ -1,4 +1,4 @@
-"""Deaths of the engine that are charged to a lab: it is closed at the second one, and the others go on."""
+"""Deaths of the engine that are charged to a lab: the lab is closed at the second one, other labs are restored."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ HASTY = 3.0  # s of silence after which an engine counts as hung
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
-    """An engine whose unproven labs hardly wait: a test of how long they do says so itself."""
+    """An engine with negligible delays; tests of the delays set their own."""
     monkeypatch.setattr(process, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(process, "MOST_PAUSE", 0.05)
     yield from running(deadline=60.0)
 
 
 def healthy(engine: Supervisor, count: int = 3) -> list[Client]:
-    """Labs that run and have shown some frames."""
+    """Return running labs that have shown three frames."""
     clients = [Client(engine, eager=True) for _ in range(count)]
     for client in clients:
         client.handle.run()
@@ -54,7 +54,7 @@ def healthy(engine: Supervisor, count: int = 3) -> list[Client]:
 
 
 def go_on(clients: Sequence[Client], restarts: int) -> None:
-    """They were restored that many times, still show frames, and heard of nothing else."""
+    """Check that the labs were restored that many times, still show frames, and received no other fault event."""
     for client in clients:
         client.wait(EngineRestarted, restarts)
         client.wait(FrameReady, len(client.frames) + 5)
@@ -63,7 +63,7 @@ def go_on(clients: Sequence[Client], restarts: int) -> None:
 
 
 def crash_twice(engine: Supervisor) -> Client:
-    """A lab that crashes the engine in its second turn, and has been closed for it."""
+    """Return a closed lab that has crashed the engine twice."""
     killer = Client(engine, eager=True, trap="crash")
     killer.handle.run()
     killer.wait(LabFailed)
@@ -81,7 +81,7 @@ def test_a_lab_that_crashes_the_engine_twice_is_closed_and_the_others_go_on(engi
     client.wait(LabClosed)
     go_on(others, 2)
     assert client.handle.closed
-    assert client.handle.last_checkpoint is not None  # another engine may go on from it
+    assert client.handle.last_checkpoint is not None  # for a lab on another engine
     assert (engine.restarts, engine.open_labs, engine.state) == (2, 3, "ready")
     again = Client(engine, eager=True)
     again.handle.run()
@@ -91,7 +91,7 @@ def test_a_lab_that_crashes_the_engine_twice_is_closed_and_the_others_go_on(engi
 
 
 @pytest.mark.parametrize("how", ["in an action", "in a measurement", "context lost"])
-def test_whatever_the_engine_does_for_a_lab_is_charged_to_it(engine, how):
+def test_a_death_during_any_work_for_a_lab_is_charged_to_it(engine, how):
     others = healthy(engine, 1)
     client = Client(engine)
     for restarts in (1, 2):
@@ -147,8 +147,8 @@ def test_six_killers_one_after_the_other_do_not_open_the_breaker(engine):
     assert (engine.restarts, engine.open_labs, engine.state) == (12, 3, "ready")
 
 
-def test_labs_that_are_looked_at_but_rest_vouch_for_the_device_too(engine):
-    """None of them runs; each shows its picture again after a restart, which is work of the device."""
+def test_frames_of_paused_labs_count_as_work_of_the_device(engine):
+    """After a restart each paused lab shows its frame again."""
     others = [Client(engine, eager=True) for _ in range(2)]
     for client in others:
         client.wait(FrameReady)
@@ -166,7 +166,7 @@ def test_a_device_that_kills_every_lab_opens_the_breaker(engine, monkeypatch, tm
     for own in running(deadline=60.0):
         labs = healthy(own, 6)
         broken.touch()
-        for client in labs:  # those that were not charged twice until then
+        for client in labs:
             client.wait(EngineBroken if not client.of(LabFailed) else LabFailed)
         assert own.state == "broken"
         assert own.restarts <= 2 * MAX_RESTARTS
@@ -177,7 +177,7 @@ def test_a_device_that_kills_every_lab_opens_the_breaker(engine, monkeypatch, tm
                 client.wait(FrameReady, len(client.frames) + 5)
 
 
-def test_values_of_others_are_not_given_up_for_deaths_that_they_did_not_cause(engine):
+def test_pending_values_of_other_labs_survive_charged_deaths(engine):
     other = Client(engine)
     other.barrier()
     client = Client(engine, trap="crash")
@@ -202,7 +202,7 @@ def test_unproven_labs_wait_after_charged_deaths_and_proven_ones_do_not(engine, 
     monkeypatch.setattr(process, "MOST_PAUSE", 3600.0)
     new, closed = Client(engine, eager=True), Client(engine)
     assert new.wait(Busy).what == closed.wait(Busy).what == WAITING
-    new.handle.act("spoil")  # kept until it is opened
+    new.handle.act("spoil")  # stored until the lab is opened
     new.handle.snapshot()
     for _ in range(70):
         closed.handle.act("spoil")
@@ -237,7 +237,7 @@ def test_requests_of_a_lab_that_waits_over_a_restart_are_kept_in_order(engine, m
 
 
 class TestCharges:
-    """The breaker and the registry with a clock of their own."""
+    """The breaker and the registry with a simulated clock."""
 
     def test_a_lab_is_charged_twice_within_the_window(self):
         lab = LabRegistry().add("faulty", {}, print, (8, 8))
@@ -267,7 +267,7 @@ class TestCharges:
         assert asked == [({1, 2, 3, 4}, 10.0)]
 
     def test_an_attacker_with_new_labs_gets_one_death_a_pause(self):
-        """He opens as many labs as he likes at any moment; each crashes the engine at once."""
+        """The attacker opens labs without limit; each crashes the engine immediately."""
         breaker, now, deaths = CircuitBreaker(), 0.0, []
         while now < 900.0:
             if now >= breaker.unproven_from(now):
@@ -280,7 +280,7 @@ class TestCharges:
         quiet = deaths[-1] + REMEMBERED + 1
         assert breaker.unproven_from(quiet) < quiet - REMEMBERED
 
-    def test_after_one_death_nobody_waits(self):
+    def test_no_lab_is_delayed_after_one_death(self):
         breaker = CircuitBreaker()
         breaker.charged(1, 5.0, lambda labs, since: True)
         assert breaker.unproven_from(5.0) < 5.0
@@ -306,7 +306,7 @@ class TestCharges:
         assert registry.culprit(WorkerExit("crashed", 0.0)) is None
 
 
-def test_the_kernel_tells_how_often_memory_ran_out(monkeypatch, tmp_path):
+def test_oom_kills_are_read_from_the_kernel(monkeypatch, tmp_path):
     monkeypatch.setattr(process, "PROC", tmp_path)
     assert isnan(process.oom_kills())
     (tmp_path / "vmstat").write_text("oom_killer 9\nnr_free 3\noom_kill 17\n")
