@@ -62,8 +62,9 @@ def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
     """One row as plain values; numbers that were not measured are None."""
     out: dict[str, Any] = {
         "backend": row.backend, "variant": row.variant, "status": row.status, "reason": row.reason,
-        "device": row.device, **row.case.facts(), "reference": row.reference, "tolerance": row.case.tolerance,
-        "difference": _finite(row.difference), "largest_difference": _finite(row.largest),
+        "kernel": benchmark.revision(row), "device": row.device, **row.case.facts(), "reference": row.reference,
+        "tolerance": row.case.tolerance, "difference": _finite(row.difference),
+        "largest_difference": _finite(row.largest),
     }  # fmt: skip
     if row.measurement is not None:
         step, rate, per_second = row.measurement.step, benchmark.rate, row.measurement.cells_per_second

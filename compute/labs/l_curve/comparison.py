@@ -138,8 +138,8 @@ class CurveRules(ComparisonRules):
         """On the tutorial's curve, which is large; it is compared with nothing that runs here."""
         curve = f"the tutorial's curve, n = {spaced(TUTORIAL_N)}"
         pairs = [
-            paired((f for f in _recorded(figures) if f.dtype == dtype), f"{curve}, {dtype}", same=False)
-            for dtype in (values["dtype"], *ROUNDING)
+            paired([f for f in _recorded(figures) if f.dtype == of], f"{curve}, {of}", False, self.revisions)
+            for of in (values["dtype"], *ROUNDING)
         ]
         known = [pair for pair in pairs if pair is not None]
         return next((pair for pair in known if pair.cpu), known[0] if known else None)

@@ -6,6 +6,8 @@ from numba import njit, prange
 
 from compute.devices import Array
 
+REVISION = 2
+
 
 @njit(nogil=True, cache=True)
 def _determinant(M: Array) -> float:

@@ -7,6 +7,7 @@ from numba import get_num_threads, njit, prange
 
 from compute.devices import Array
 
+REVISION = 2
 OWN = 4  # rows of a thread: an addition to a bin need not wait for that of the sample before
 
 

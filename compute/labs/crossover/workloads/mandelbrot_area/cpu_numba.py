@@ -9,6 +9,7 @@ from compute.devices import Array
 from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERATIONS, LEFT, WIDTH
 from compute.labs.crossover.workloads.monte_carlo_pi.cpu_numba import LOW, random_bits, stream
 
+REVISION = 2
 TOGETHER, STEPS = 256, 8  # points of a block; steps until it is seen which have left, as none comes back
 UNIT = 2.0**-31
 

@@ -7,6 +7,7 @@ from numba import njit, prange
 
 from compute.devices import Array
 
+REVISION = 2
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, odd
 LOW, RADIUS2 = np.uint64(2**31 - 1), np.uint64(2**62)
 
