@@ -1,4 +1,4 @@
-"""Numba's threading layer, chosen before the first parallel kernel runs.
+"""Numba's threads: which layer runs them, and how many of them a piece of work is worth.
 
 The layer `workqueue` aborts the process when two threads run parallel kernels at once; OpenMP and TBB do not. Where
 neither is there, workqueue is safe all the same as long as a device's lock is held, which every lab does.
@@ -6,17 +6,35 @@ neither is there, workqueue is safe all the same as long as a device's lock is h
 OpenMP's idle threads spin while they wait. Beside a browser and a server on the same cores that starves the thread
 they wait for: a picture of 1.5 ms took 56 ms. Not spinning at all costs each step 40 us of waking up. A short spin has
 neither fault (two cores, 512 x 512: 57 us a step).
+
+Small work runs on one thread (`shared`). Waking the threads takes 5 to 150 us, depending on what else the machine does,
+and a kernel with many short parallel regions pays that for each of them: an L-curve of a 200 x 200 matrix took 88 ms on
+two threads and 9 ms on one. So the time to wake them is measured, now and then, and each kernel knows from a
+measurement of its own how long a region takes on one thread.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
 
 import numba
+import numpy as np
+from numba import njit, prange
 
 from compute.kernel_cache import take_turns
+from compute.parallel_regions import note
 
 SPINS = "3000"  # iterations of libgomp's waiting loop before a thread sleeps, a few tens of microseconds
+LOOPS, FIRST = 20, 3  # empty parallel loops timed, and those before them that are not
+REST = 1e-4  # seconds between two of them: threads that still spin are there at once
+LASTS = 10.0  # seconds for which the time to wake the threads holds; measuring it takes some 3 ms
+LONG = 10  # times as long as waking the threads: from there on sharing costs a tenth of the work at most
+TRIES = 5  # timings of a piece of work, of which the shortest counts
 
 
 def choose_layer() -> None:
@@ -44,3 +62,109 @@ def leave_a_core(leave: bool) -> None:
     """Have the parallel kernels of this thread use all of Numba's threads but one, if there are two, or all again."""
     choose_layer()  # the call starts the threads, if nothing has yet
     numba.set_num_threads(max(1, numba.config.NUMBA_NUM_THREADS - leave))
+
+
+# -- how many threads a piece of work is worth
+
+
+@dataclass
+class _Known:
+    """What this process has measured: seconds to wake `threads` threads, and when."""
+
+    threads: int = 0
+    waking: float = 0.0
+    at: float = -LASTS
+
+
+_known = _Known()
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def empty_loop(seen: Any) -> None:
+    """Wake all threads, one for each entry of `seen`."""
+    for i in prange(seen.size):
+        seen[i] = i
+
+
+def waking() -> float:
+    """Seconds that it takes to wake this thread's share of Numba's threads once: the median of LOOPS empty loops.
+
+    Measured again when the last measurement is older than LASTS.
+    """
+    threads, now = numba.get_num_threads(), perf_counter()
+    if threads == 1:
+        return 0.0
+    if _known.threads != threads or now - _known.at > LASTS:
+        _known.threads, _known.waking, _known.at = threads, float(np.median(_empty_loops(threads))), now
+    return _known.waking
+
+
+def _empty_loops(threads: int) -> list[float]:
+    seen, seconds = np.zeros(threads), []
+    for number in range(FIRST + LOOPS):
+        until = perf_counter() + REST
+        while perf_counter() < until:
+            pass
+        start = perf_counter()
+        empty_loop(seen)
+        if number >= FIRST:
+            seconds.append(perf_counter() - start)
+    return seconds
+
+
+@contextmanager
+def limited(threads: int) -> Iterator[None]:
+    """Run the block's parallel kernels on so many threads."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+@contextmanager
+def shared(seconds: float, regions: int = 1) -> Iterator[int]:
+    """Run the block's parallel kernels on one thread if waking the others takes longer than they save.
+
+    seconds: that one thread takes for one parallel region; regions: how many the block has. Yields the threads used.
+    """
+    most = numba.get_num_threads()
+    threads = most if seconds * (1 - 1 / most) > waking() else 1
+    note(regions if threads > 1 else 0)
+    with limited(threads):
+        yield threads
+
+
+def quicker(work: Callable[[], object]) -> int:
+    """The number of threads on which `work` is quicker, one or all: both are timed if it is short.
+
+    `work` must have run before; one that is long runs once.
+    """
+    most = numba.get_num_threads()
+    if most == 1:
+        return 1
+    start = perf_counter()
+    work()
+    if perf_counter() - start > LONG * waking():
+        return most
+    together = _shortest(work)
+    with limited(1):
+        return 1 if _shortest(work) < together else most
+
+
+def seconds_alone(work: Callable[[], object]) -> float:
+    """Seconds that `work` takes on one thread."""
+    with limited(1):
+        return _shortest(work)
+
+
+def _shortest(work: Callable[[], object]) -> float:
+    """Seconds: the shortest of TRIES, after one that may compile or load it."""
+    work()
+    times = []
+    for _ in range(TRIES):
+        start = perf_counter()
+        work()
+        times.append(perf_counter() - start)
+    return min(times)

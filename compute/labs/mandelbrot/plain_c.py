@@ -38,7 +38,7 @@ LONG = BenchScene("seahorse valley", replace(VIEWS["seahorse valley"], max_itera
 PAIRS = 7  # of one scene and number of threads
 LEAST_ROWS, LONGEST, SHORTEST = 16, 0.2, 0.01  # rows for the first look; seconds of one picture at most, and aimed at
 
-Painter = Callable[[PixelArrays, LaunchPart], None]
+PictureProgram = Callable[[PixelArrays, LaunchPart], None]
 
 
 def check(scenes: Sequence[BenchScene], seconds: float, progress: BenchProgress = silent) -> OutsideCheck:
@@ -123,7 +123,7 @@ def part_of(scene: BenchScene, rows: int) -> LaunchPart:
 def _timed(scene: BenchScene, threads: int, library: CDLL, seconds: float) -> OutsideTimes:
     """Compare the counts of one scene, then time both programs in turn."""
     numba.set_num_threads(threads)
-    ways: tuple[Painter, Painter] = cpu_numba.direct, partial(paint, library, threads)
+    ways: tuple[PictureProgram, PictureProgram] = cpu_numba.direct, partial(paint, library, threads)
     least = min(LEAST_ROWS, scene.shape[0])
     _seconds(ways[0], scene, fresh(scene, least))  # may compile
     pace = _seconds(ways[0], scene, fresh(scene, least)) / least
@@ -145,7 +145,7 @@ def _timed(scene: BenchScene, threads: int, library: CDLL, seconds: float) -> Ou
     return replace(out, ours=float(np.median(ours)), theirs=float(np.median(theirs)), ratio=ratio)
 
 
-def _seconds(way: Painter, scene: BenchScene, state: PixelArrays) -> float:
+def _seconds(way: PictureProgram, scene: BenchScene, state: PixelArrays) -> float:
     """Compute the picture from fresh pixels; wall seconds."""
     rows = state.count.shape[0]
     state.count[...] = FRESH
