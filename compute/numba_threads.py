@@ -1,4 +1,4 @@
-"""Numba's threads: which layer runs them, and how many of them a piece of work is worth.
+"""Numba's threads: the threading layer, and the number of threads for a kernel.
 
 The layer `workqueue` aborts the process when two threads run parallel kernels at once; OpenMP and TBB do not. Where
 neither is there, workqueue is safe all the same as long as a device's lock is held, which every lab does.
@@ -7,10 +7,9 @@ OpenMP's idle threads spin while they wait. Beside a browser and a server on the
 they wait for: a picture of 1.5 ms took 56 ms. Not spinning at all costs each step 40 us of waking up. A short spin has
 neither fault (two cores, 512 x 512: 57 us a step).
 
-Small work runs on one thread (`shared`). Waking the threads takes 5 to 150 us, depending on what else the machine does,
-and a kernel with many short parallel regions pays that for each of them: an L-curve of a 200 x 200 matrix took 88 ms on
-two threads and 9 ms on one. So the time to wake them is measured, now and then, and each kernel knows from a
-measurement of its own how long a region takes on one thread.
+`shared` runs small kernels on one thread. Waking the threads takes 5 to 150 us, depending on the load of the machine,
+for every parallel region: the L-curve of a 200 x 200 matrix took 88 ms on two threads and 9 ms on one. The wake-up time
+is measured every LASTS seconds; each kernel measures its own single-threaded rate once per process.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from compute.kernel_cache import take_turns
 from compute.parallel_regions import note
 
 SPINS = "3000"  # iterations of libgomp's waiting loop before a thread sleeps, a few tens of microseconds
-LOOPS, FIRST = 20, 3  # empty parallel loops timed, and those before them that are not
-REST = 1e-4  # seconds between two of them: threads that still spin are there at once
-LASTS = 10.0  # seconds for which the time to wake the threads holds; measuring it takes some 3 ms
-LONG = 10  # times as long as waking the threads: from there on sharing costs a tenth of the work at most
-TRIES = 5  # timings of a piece of work, of which the shortest counts
+LOOPS, FIRST = 20, 3  # empty parallel loops that are timed, and warm-up loops
+REST = 1e-4  # seconds between two loops, after which the threads no longer spin
+LASTS = 10.0  # seconds until the wake-up time is measured again, which takes 3 ms
+LONG = 10  # wake-up times; the overhead of threads is at most a tenth of longer calls
+TRIES = 5  # timings of a call; the shortest counts
 
 
 def choose_layer() -> None:
@@ -64,12 +63,12 @@ def leave_a_core(leave: bool) -> None:
     numba.set_num_threads(max(1, numba.config.NUMBA_NUM_THREADS - leave))
 
 
-# -- how many threads a piece of work is worth
+# -- the number of threads
 
 
 @dataclass
 class _Known:
-    """What this process has measured: seconds to wake `threads` threads, and when."""
+    """The last measurement in this process: seconds to wake `threads` threads, and its perf_counter time."""
 
     threads: int = 0
     waking: float = 0.0
@@ -81,15 +80,15 @@ _known = _Known()
 
 @njit(cache=True, nogil=True, parallel=True)
 def empty_loop(seen: Any) -> None:
-    """Wake all threads, one for each entry of `seen`."""
+    """Run an empty parallel loop over `seen`."""
     for i in prange(seen.size):
         seen[i] = i
 
 
 def waking() -> float:
-    """Seconds that it takes to wake this thread's share of Numba's threads once: the median of LOOPS empty loops.
+    """Return the seconds that waking this thread's Numba threads takes: the median of LOOPS empty parallel loops.
 
-    Measured again when the last measurement is older than LASTS.
+    The result is cached for LASTS seconds.
     """
     threads, now = numba.get_num_threads(), perf_counter()
     if threads == 1:
@@ -114,7 +113,7 @@ def _empty_loops(threads: int) -> list[float]:
 
 @contextmanager
 def limited(threads: int) -> Iterator[None]:
-    """Run the block's parallel kernels on so many threads."""
+    """Set the number of threads for the parallel kernels of the block."""
     before = numba.get_num_threads()
     numba.set_num_threads(threads)
     try:
@@ -125,9 +124,10 @@ def limited(threads: int) -> Iterator[None]:
 
 @contextmanager
 def shared(seconds: float, regions: int = 1) -> Iterator[int]:
-    """Run the block's parallel kernels on one thread if waking the others takes longer than they save.
+    """Run the block's parallel kernels on one thread if waking the others costs more time than they save.
 
-    seconds: that one thread takes for one parallel region; regions: how many the block has. Yields the threads used.
+    seconds: single-threaded time of one parallel region; regions: number of regions in the block. Yields the number of
+    threads.
     """
     most = numba.get_num_threads()
     threads = most if seconds * (1 - 1 / most) > waking() else 1
@@ -137,9 +137,9 @@ def shared(seconds: float, regions: int = 1) -> Iterator[int]:
 
 
 def quicker(work: Callable[[], object]) -> int:
-    """The number of threads on which `work` is quicker, one or all: both are timed if it is short.
+    """Return the faster number of threads for `work`: one, or all.
 
-    `work` must have run before; one that is long runs once.
+    Long calls are timed once and use all threads. `work` must be compiled.
     """
     most = numba.get_num_threads()
     if most == 1:
@@ -154,13 +154,13 @@ def quicker(work: Callable[[], object]) -> int:
 
 
 def seconds_alone(work: Callable[[], object]) -> float:
-    """Seconds that `work` takes on one thread."""
+    """Return the seconds that `work` takes on one thread."""
     with limited(1):
         return _shortest(work)
 
 
 def _shortest(work: Callable[[], object]) -> float:
-    """Seconds: the shortest of TRIES, after one that may compile or load it."""
+    """Return the shortest of TRIES timings in seconds, after one warm-up call."""
     work()
     times = []
     for _ in range(TRIES):

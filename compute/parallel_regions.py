@@ -1,7 +1,6 @@
-"""Counts the parallel regions that woke the host's threads, without importing what runs them.
+"""Count parallel regions, to separate the wake-up time of threads from computing time. Does not import Numba.
 
-A kernel that decides how many threads its work is worth (numba_threads.shared) notes the decision here. What times the
-kernel reads the count, so that the time to wake the threads can be told from the time to compute.
+numba_threads.shared calls `note` for every decision on the number of threads; benchmark targets read the count.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from math import nan
 
 @dataclass
 class RegionCount:
-    """Parallel regions that woke threads in a block of code: 0 if all of its work ran on one thread; nan as long as the
-    block has not ended, and for kernels that do not decide how many threads to use.
-    """
+    """Parallel regions on more than one thread: 0 if all kernels ran on one thread, nan if no kernel called `note`."""
 
     regions: float = nan
 
@@ -31,14 +28,14 @@ _noted = _Noted()  # by this process so far
 
 
 def note(regions: int) -> None:
-    """Note a decision: so many parallel regions that wake threads follow."""
+    """Add parallel regions on more than one thread; 0 for a kernel on one thread."""
     _noted.decisions += 1
     _noted.regions += regions
 
 
 @contextmanager
 def counted() -> Iterator[RegionCount]:
-    """Count the parallel regions of the block."""
+    """Count the parallel regions of the block; the result is set when the block ends."""
     decisions, regions, found = _noted.decisions, _noted.regions, RegionCount()
     yield found
     if _noted.decisions > decisions:

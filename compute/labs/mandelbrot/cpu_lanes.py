@@ -1,20 +1,20 @@
-"""The direct kernel of cpu_numba on 64 pixels at once, so that the compiler can use a processor's vector registers.
+"""The direct kernel of cpu_numba: 64 pixels per thread in vector registers.
 
-One pixel's steps depend on each other: a core that follows a single pixel waits for every addition and leaves most of
-its arithmetic idle. Here 64 pixels, the lanes, take the same step together; LLVM turns the loops over lanes into vector
-instructions of whatever width the processor has. A lane whose pixel is finished gets the next pixel at once, so that
-pixels which escape early do not wait for pixels which stay.
+Each step of a pixel depends on the previous step, so a core that iterates a single pixel spends most of its time on the
+latency of additions. This kernel iterates 64 pixels in parallel lanes. LLVM compiles the loops over lanes to vector
+instructions of the processor's width. As soon as a pixel finishes, the next pixel enters its lane, so pixels that escape
+early do not wait for pixels that stay.
 
-A pixel passes through three places, all of them columns of small scratch arrays that stay in the first-level cache:
+A pixel passes through three stages, stored as columns of scratch arrays that fit in the L1 cache:
 
-* the queue: pixels that stop within the next BLOCK steps, or may do so. `_masked_steps` tests each of them after every
-  step and freezes it where it escapes. Fresh pixels start here, since most of a picture escapes early; a lane that has
-  escaped comes back with the state it had before its last block, for the exact count.
-* ready: pixels that survived their first block and wait for a lane.
-* the lanes: `_block` takes BLOCK steps without a test, then tests all lanes once for escape and period.
+* Queue: pixels that may escape within the next BLOCK steps. `_masked_steps` tests every pixel after every step and
+  freezes it when it escapes. Fresh pixels start in the queue because most pixels of a picture escape early. An escaped
+  lane returns to the queue with its state before the last block, which gives the exact count.
+* Ready: pixels that survived their first block and wait for a lane.
+* Lanes: `_block` computes BLOCK steps without a test, then tests all lanes for escape and period.
 
-The arithmetic of a step is that of formula.py, operation by operation, and nothing is contracted: counts, smooth counts
-and stored z have the bits of `iterate` and `smooth_count`. The tests compare them.
+The steps use the operations of formula.py in the same order, without contraction. Counts, smooth counts and stored z
+are bit-identical to those of `iterate` and `smooth_count`; the tests compare them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from numba import njit, prange
 
 from compute.labs.mandelbrot.formula import BLOCK, FAR2, FAR_STEPS, inside
 
-LANES = 64  # pixels at once: 8 vectors of 8 float64, or 4 of 16 float32, in flight hide the latency of an addition
-GROUP = 16  # active lanes are rounded up to whole groups: a vector of float32 at the widest
-UNROLLED = 4  # steps between loading and storing the lanes
-HEAD = 2 * BLOCK  # a pixel with fewer steps to go takes all of them in the queue, if no period is looked for
-UNIT = 4096  # pixels of a unit of work: long against filling and emptying the lanes
-UNITS = 8  # units a thread at least, if there are rows enough, so that the threads finish together
+LANES = 64  # 8 vectors of 8 float64 or 4 vectors of 16 float32 in flight, which hides the latency of an addition
+GROUP = 16  # lanes; the active lanes are padded to a multiple of this, the widest vector of float32
+UNROLLED = 4  # steps between loads and stores of the lanes
+HEAD = 2 * BLOCK  # steps; a pixel with fewer remaining steps stays in the queue, unless shortcuts are on
+UNIT = 4096  # pixels per unit of work, many times LANES
+UNITS = 8  # minimum units per thread, for load balance
 NEVER = 2**62
-SETTLED = 1e5  # |z| of an unused column of the smooth count: nothing is left to do for it
+SETTLED = 1e5  # |z| in unused columns of the smooth count, beyond FAR
 
 # Scratch of z's type; each name is the offset of a row of LANES numbers. AGE and POWER count blocks, up to 10**8 / 16,
 # which float32 holds exactly.
@@ -49,15 +49,15 @@ BASE, END, STOP, ROW, COLUMN = (LANES * row for row in range(5))  # the lanes; n
 QN, QEND, QROW, QCOLUMN = (LANES * row for row in range(5, 9))
 RN, REND, RROW, RCOLUMN = (LANES * row for row in range(9, 17, 2))
 FN, FROW, FCOLUMN = (LANES * row for row in range(17, 20))
-# and what a unit of work counts: blocks so far, lanes in use, pixels in the queue and ready; the clock at which the
-# first lane reaches the end of its slice; the place of the next pixel; iterations done, pixels left below the limit
+# and the counters of a unit: blocks computed, active lanes, queued pixels, ready pixels; the clock at which the first
+# lane reaches the end of its slice; the next pixel's row and column; iterations, unfinished pixels below the limit
 CLOCK, ACTIVE, QUEUED, READY, NEXT_STOP, NEXT_ROW, NEXT_COLUMN, WORK, LEFT = (20 * LANES + at for at in range(9))
 INTEGERS = 20 * LANES + 9
 
 
 @njit(cache=True, nogil=True)
 def _block(s, flags, width, four, one, periodic):  # type: ignore[no-untyped-def]
-    """Take BLOCK steps with the first `width` lanes; flags[l] = 1 where lane l has escaped or repeats."""
+    """Iterate the first `width` lanes by BLOCK steps; set flags[l] where lane l has escaped or repeats."""
     for lane in range(width):
         s[BEFORE_X + lane] = s[X + lane]
         s[BEFORE_Y + lane] = s[Y + lane]
@@ -89,9 +89,9 @@ def _block(s, flags, width, four, one, periodic):  # type: ignore[no-untyped-def
 
 @njit(cache=True, nogil=True)
 def _masked_steps(s, width, steps, four, one):  # type: ignore[no-untyped-def]
-    """Take up to `steps` steps with the first `width` pixels of the queue, each up to its ALLOWED or until it escapes.
+    """Iterate the first `width` pixels of the queue, each until it escapes or reaches its ALLOWED steps.
 
-    TAKEN counts the steps; z is that of the last step taken.
+    TAKEN counts the steps of each pixel. No pixel needs more than `steps`.
     """
     zero = one - one
     for lane in range(width):
@@ -118,7 +118,7 @@ def _masked_steps(s, width, steps, four, one):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _write_escaped(f, k, escaped, count, smooth):  # type: ignore[no-untyped-def]
-    """Write count and smooth count of the first `escaped` pixels of the float64 scratch, as formula.smooth_count."""
+    """Store count and smooth count of the first `escaped` pixels in the float64 scratch; see formula.smooth_count."""
     width = -(-escaped // GROUP) * GROUP
     for lane in range(width):
         f[FAR_TAKEN + lane] = 0.0
@@ -145,9 +145,9 @@ def _write_escaped(f, k, escaped, count, smooth):  # type: ignore[no-untyped-def
 
 @njit(cache=True, nogil=True)
 def _settle(arrays, scratch, numbers, four, one, periodic):  # type: ignore[no-untyped-def]
-    """Step through the queue and empty it.
+    """Iterate the queue and clear it.
 
-    A pixel that escapes, or has no steps to go in this slice, is written; a pixel that survives its first block becomes
+    Escaped pixels, and pixels at the end of their slice, are stored. Pixels that survive their first block become
     ready.
     """
     _, _, z, count, smooth = arrays
@@ -186,7 +186,7 @@ def _settle(arrays, scratch, numbers, four, one, periodic):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _enter(s, k, lane):  # type: ignore[no-untyped-def]
-    """Give a lane the last of the ready pixels."""
+    """Move the last ready pixel into a lane."""
     at = k[READY] - 1
     x, y, n, end, clock = s[RX + at], s[RY + at], k[RN + at], k[REND + at], k[CLOCK]
     s[X + lane], s[Y + lane], s[CR + lane], s[CI + lane] = x, y, s[RCR + at], s[RCI + at]
@@ -199,7 +199,7 @@ def _enter(s, k, lane):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _idle(s, lane, four):  # type: ignore[no-untyped-def]
-    """Let a lane stay at z = c = 0, where it neither escapes nor is found to repeat."""
+    """Set a lane to z = c = 0 with a cycle test that never succeeds."""
     zero = four - four
     s[X + lane], s[Y + lane], s[CR + lane], s[CI + lane] = zero, zero, zero, zero
     s[SEEN_X + lane], s[AGE + lane], s[POWER + lane] = four, zero, -four
@@ -207,7 +207,7 @@ def _idle(s, lane, four):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _free(s, k, lane, four):  # type: ignore[no-untyped-def]
-    """Give a lane the next ready pixel; without one move the last lane in use there."""
+    """Refill a lane with a ready pixel, or with the last active lane if no pixel is ready."""
     if k[READY] > 0:
         _enter(s, k, lane)
         return
@@ -224,8 +224,8 @@ def _free(s, k, lane, four):  # type: ignore[no-untyped-def]
 def _gather(arrays, scratch, hop, numbers, constants, shortcuts):  # type: ignore[no-untyped-def]
     """Read unfinished pixels until one is ready or the queue is full.
 
-    A fresh pixel goes to the queue for its first block, and so does one with few steps to go, unless it must be tested
-    for a period after a block; all others are ready. hop: from one row of this unit to the next.
+    Fresh pixels enter the queue for their first block, as do pixels with few remaining steps unless they need a cycle
+    test after a block. All other pixels are ready. hop: distance between the rows of this unit.
     """
     re, im, z, count, smooth = arrays
     s, _, k, _, _ = scratch
@@ -267,7 +267,7 @@ def _gather(arrays, scratch, hop, numbers, constants, shortcuts):  # type: ignor
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _fill(arrays, scratch, hop, numbers, constants, shortcuts):  # type: ignore[no-untyped-def]
-    """Fill the free lanes as far as there are pixels; without any empty the queue, too."""
+    """Fill the free lanes. Settle the queue when the lanes are empty and no pixels remain."""
     s, _, k, _, _ = scratch
     last = numbers[1]
     four, one = constants[0], constants[3]
@@ -287,7 +287,7 @@ def _fill(arrays, scratch, hop, numbers, constants, shortcuts):  # type: ignore[
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _run(s, k, flags, words, four, one, periodic):  # type: ignore[no-untyped-def]
-    """Take blocks of steps until a lane is flagged or reaches the end of its slice. words: `flags`, 8 in one."""
+    """Iterate blocks until a lane is flagged or reaches the end of its slice. words: `flags` as 64-bit integers."""
     width = -(-k[ACTIVE] // GROUP) * GROUP
     clock, stop, flagged = k[CLOCK], k[NEXT_STOP], np.uint64(0)
     while flagged == 0 and clock < stop:
@@ -300,7 +300,7 @@ def _run(s, k, flags, words, four, one, periodic):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _collect(arrays, scratch, numbers, constants, shortcuts):  # type: ignore[no-untyped-def]
-    """Take the flagged and the ended pixels out of their lanes: to the queue, or, with a period, finished."""
+    """Remove flagged and completed pixels from the lanes: store periodic pixels, queue the others."""
     _, _, _, count, smooth = arrays
     s, _, k, flags, _ = scratch
     four, one = constants[0], constants[3]
@@ -308,7 +308,7 @@ def _collect(arrays, scratch, numbers, constants, shortcuts):  # type: ignore[no
     stopping = clock >= k[NEXT_STOP]
     if stopping:
         k[NEXT_STOP] = NEVER
-    for lane in range(k[ACTIVE] - 1, -1, -1):  # downwards: a lane that moves into a free one has been looked at
+    for lane in range(k[ACTIVE] - 1, -1, -1):  # downwards, so that the lane moved by _free was already checked
         if flags[lane] == 0 and not stopping:
             continue
         n, end, at = k[BASE + lane] + BLOCK * clock, k[END + lane], k[QUEUED]
@@ -335,7 +335,7 @@ def _collect(arrays, scratch, numbers, constants, shortcuts):  # type: ignore[no
 
 @njit(cache=True, nogil=True)
 def _unit(arrays, scratch, first, hop, numbers, constants, shortcuts):  # type: ignore[no-untyped-def]
-    """Work on the rows first, first + hop, … of a part: (iterations done, pixels left below the limit)."""
+    """Iterate the rows first, first + hop, … of a part. Return (iterations, unfinished pixels below the limit)."""
     s, _, k, flags, words = scratch
     four, one = constants[0], constants[3]
     k[CLOCK:] = 0
@@ -352,11 +352,11 @@ def _unit(arrays, scratch, first, hop, numbers, constants, shortcuts):  # type: 
 
 @njit(cache=True, nogil=True, parallel=True)
 def iterate_lanes(arrays, totals, numbers, constants, shortcuts, units):  # type: ignore[no-untyped-def]
-    """Iterate the pixels of a part: formula.iterate for each of them, many at once.
+    """Iterate the pixels of a part, with the results of formula.iterate.
 
-    arrays: re, im, z, count, smooth; numbers: of the part; constants: 4, 1/4, 1/16, 1 and the margin in z's type.
-    units: how many pieces the rows are dealt out to, the first row to the first piece and so on, since neighbouring
-    rows take a similar time and distant ones may differ by orders of magnitude.
+    arrays: re, im, z, count, smooth; numbers: see cpu_numba; constants: 4, 1/4, 1/16, 1 and the margin, in z's type.
+    units: number of work units. Rows are assigned to units in turn: neighbouring rows have a similar cost, distant rows
+    may differ by orders of magnitude.
     """
     first = numbers[0]
     work = 0

@@ -1,8 +1,8 @@
-"""A check of the CPU kernel against plain C++ in one run: `fieldlab bench mandelbrot` prints the ratio.
+"""Compare the CPU kernel with plain C++ in `fieldlab bench mandelbrot`.
 
-plain.cpp beside this file is compiled by g++ into a temporary folder. It is no backend: nothing else uses it. For each
-scene both programs compute the same rows; their counts must be equal in every pixel before a time is taken. The times
-are taken in turn, C first in every other pair, on one thread and on all threads.
+g++ compiles plain.cpp into a temporary folder; only this benchmark uses it. Both programs compute the same rows of each
+scene. Their counts must be equal in every pixel before either is timed. Timings alternate between the programs, first
+on one thread, then on all threads.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ COMPILER = "g++"
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-std=c++17", "-pthread", "-shared", "-fPIC")
 TITLE = "cpu_numba and plain C++ in turn"
 WORK = "32 pixels together, smooth counts; counts equal in every pixel"
-LONG = BenchScene("seahorse valley", replace(VIEWS["seahorse valley"], max_iterations=5000), SCREEN)  # timed here alone
-PAIRS = 7  # of one scene and number of threads
-LEAST_ROWS, LONGEST, SHORTEST = 16, 0.2, 0.01  # rows for the first look; seconds of one picture at most, and aimed at
+# A view with many iterations; not a scene of the bench.
+LONG = BenchScene("seahorse valley", replace(VIEWS["seahorse valley"], max_iterations=5000), SCREEN)
+PAIRS = 7  # timings of each program per scene and thread count
+LEAST_ROWS = 16  # rows of the picture that estimates the time of a row
+LONGEST, SHORTEST = 0.2, 0.01  # bounds of the seconds per picture
 
 PictureProgram = Callable[[PixelArrays, LaunchPart], None]
 
 
 def check(scenes: Sequence[BenchScene], seconds: float, progress: BenchProgress = silent) -> OutsideCheck:
-    """Compare and time every scene, and LONG in their dtypes, in about `seconds`, compilation apart."""
+    """Compare and time every scene, plus LONG in each dtype, in about `seconds` without compilation."""
     scenes = [*scenes, *(replace(LONG, dtype=dtype) for dtype in dict.fromkeys(scene.dtype for scene in scenes))]
     most = numba.get_num_threads()
     threads = tuple(dict.fromkeys((1, most)))
@@ -63,10 +65,9 @@ def check(scenes: Sequence[BenchScene], seconds: float, progress: BenchProgress 
 
 @contextmanager
 def compiled() -> Iterator[CDLL]:
-    """Compile plain.cpp and load it. FileNotFoundError without a compiler, RuntimeError with its message if it fails.
+    """Compile and load plain.cpp; the library is valid inside the block.
 
-    The file is deleted at the end of the block; the loaded code stays valid where the system allows that, and nothing
-    calls it any more.
+    Raises FileNotFoundError without a compiler, RuntimeError with the compiler's message if it fails.
     """
     found = shutil.which(COMPILER)
     if found is None:
@@ -86,7 +87,7 @@ def compiled() -> Iterator[CDLL]:
 
 
 def program() -> str:
-    """Return the compiler's version and flags, and what the program does."""
+    """Return the compiler's version and flags, and a description of the program."""
     said = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=False).stdout
     version = (said.splitlines() or [""])[0]
     return f"plain.cpp by {version}, {' '.join(FLAGS[:3])}: {WORK}"
