@@ -15,7 +15,7 @@ from math import isfinite, nan
 from app.explain import term
 from app.markup import filled, plain
 from app.readout_html import giga, percent_text, times
-from compute.measure.records import Recorded, RecordedPair
+from compute.measure.records import BEFORE, Recorded, RecordedPair
 from compute.measure.rules import ComparisonRules
 from compute.measure.verdict import Standing, Verdict, reason_slower
 
@@ -99,7 +99,8 @@ def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None)
         return f"{words}{name}, recorded: {rate}{', ' if isfinite(here) else ' '}{factor}"
     where = filled(", recorded on {words}", words=pair.words)
     if pair.cpu is None:
-        return f"{words}{name}{where}: {rate} {unit}."
+        beside = f" The processor beside it was {BEFORE}." if pair.outdated else ""
+        return f"{words}{name}{where}: {rate} {unit}.{beside}"
     beside = filled(", the processor beside it {rate}: ", rate=giga(pair.cpu.rate))
     factor = _factor(gpu.rate / pair.cpu.rate, rules, gpu.percent, _recorded_reason(gpu, rules))
     return f"{words}{name}{where}: {rate}{filled(' {unit}', unit=unit)}{beside}{factor}"

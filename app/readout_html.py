@@ -20,7 +20,7 @@ from compute.measure.records import Recorded
 from compute.measure.rules import Chart, Fact
 from compute.measure.statistics import Measurement, SpeedUp
 from compute.measure.timing import PARTS
-from compute.measure.verdict import Standing, Verdict
+from compute.measure.verdict import Standing, Verdict, threads
 
 LOWEST, HIGHEST = 1e7, 1e13  # cells or iterations a second at the two ends of the bars
 PART_NAMES = {"launch": "launch", "compute": "compute", "levels": "levels", "transfer": "copy", "delivery": "delivery"}
@@ -248,9 +248,9 @@ def _needed(standing: Standing, rate: Rate, dtype: str) -> float:
 
 
 def named(standing: Standing) -> str:
-    """A variant with its threads."""
-    threads = standing.variant.threads
-    return standing.variant.label + (f", {threads} thread{'s' * (threads != 1)}" if threads else "")
+    """A variant with the threads that it ran on."""
+    count = threads(standing)
+    return standing.variant.label + (f", {count} thread{'s' * (count != 1)}" if count else "")
 
 
 def _agreement(agreement: Agreement | None) -> str:

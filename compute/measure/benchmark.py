@@ -26,6 +26,7 @@ from compute.measure.agreement import largest_difference, relative_l2
 from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results, Row
 from compute.measure.course import Course
 from compute.measure.rates import Rate
+from compute.measure.records import FIRST_REVISION
 from compute.measure.rules import ComparisonRules, FieldRules
 from compute.measure.run import BenchProgress, BenchRun, silent
 from compute.measure.sampling import MOST_STEPS
@@ -71,6 +72,10 @@ class Benchmark(ABC):
     def counted_share(self, row: Row) -> float:
         """Return the part of what `rate.need` counts that this way really takes: moves, or executes."""
         return self.rate.share(row.backend, row.variant, row.case.dtype, row.steps)
+
+    def revision(self, row: Row) -> int:
+        """Return the revision of the kernel that the row was measured with."""
+        return self.rules.revisions.get((row.backend, row.variant), FIRST_REVISION) if self.rules else FIRST_REVISION
 
     @abstractmethod
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from math import inf, nan
+from math import inf, isfinite, nan
 from typing import Any, Literal, NamedTuple, Protocol
 
 from compute.backends import Backend
@@ -16,9 +16,10 @@ from compute.devices import Device
 from compute.measure.conditions import Watch
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import MeasuredRoof
-from compute.measure.statistics import Measurement, SpeedUp
+from compute.measure.statistics import Measurement, SpeedUp, Spread
 from compute.measure.timing import Sample, Timing
 
+NO_SPREAD = Spread.of(())
 RowStatus = Literal["measured", "disagrees", "wrong", "failed", "skipped", "missing"]
 
 
@@ -130,9 +131,57 @@ class Row:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class OutsideTimes:
+    """One case on `threads` threads: rates a second of a kernel of the project and of the outside program.
+
+    differ: entries of the two results that are not equal; with any there are no times. ratio: ours over theirs, pair by
+    pair.
+    """
+
+    case: str
+    dtype: str
+    threads: int
+    differ: int = 0
+    ours: float = nan
+    theirs: float = nan
+    ratio: Spread = NO_SPREAD
+
+
+@dataclass(frozen=True)
+class OutsideCheck:
+    """A kernel of the project timed in turn with a program that is no backend, so that a sceptic need not write it.
+
+    program: how it was compiled; absent: why there is no check, in words.
+    """
+
+    title: str
+    program: str
+    rows: tuple[OutsideTimes, ...]
+    absent: str = ""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return plain values, rates a second; None for what was not measured."""
+        rows = [
+            {
+                "case": row.case, "dtype": row.dtype, "threads": row.threads, "differ": row.differ,
+                **{name: value if isfinite(value) else None for name, value in _rates(row).items()},
+            }
+            for row in self.rows
+        ]  # fmt: skip
+        return {"title": self.title, "program": self.program, "absent": self.absent, "rows": rows}
+
+
+def _rates(row: OutsideTimes) -> dict[str, float]:
+    return {"ours": row.ours, "theirs": row.theirs, "ratio": row.ratio.median, "q1": row.ratio.q1, "q3": row.ratio.q3}
+
+
 @dataclass
 class Results:
-    """All rows of a run, of each device they ran on the roof that rates are compared with, and what else went on."""
+    """All rows of a run, of each device they ran on the roof that rates are compared with, and what else went on.
+
+    outside: a check against a program outside the project, where the lab has one.
+    """
 
     rows: list[Row] = field(default_factory=list)
     bandwidths: dict[str, MeasuredRoof] = field(default_factory=dict)
@@ -140,6 +189,7 @@ class Results:
     l2: dict[str, float] = field(default_factory=dict)  # bytes of a GPU's cache, by device
     conditions: Watch = field(default_factory=Watch)
     interrupted: KeyboardInterrupt | None = None  # what ended the run before its time
+    outside: OutsideCheck | None = None
 
     def roof(self, kind: RoofKind, device: str, dtype: str) -> float:
         """Bytes/s or fused multiply-adds/s; nan if that was not measured."""

@@ -15,10 +15,8 @@ import threading
 from functools import cache
 from math import isfinite, nan
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numba import njit, prange
 
 from compute import numba_threads
 from compute.backends import BACKENDS
@@ -125,16 +123,10 @@ def waking_seconds() -> float:
     seen, seconds = np.zeros(cpu_count()), []
     for number in range(FIRST + RUNS):
         start = perf_counter()
-        _empty(seen)
+        numba_threads.empty_loop(seen)
         if number >= FIRST:
             seconds.append(perf_counter() - start)
     return Spread.of(seconds).q1
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def _empty(seen: Any) -> None:
-    for i in prange(seen.size):
-        seen[i] = i
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compute.measure.case import Row
-from compute.measure.records import machine_name
+from compute.measure.records import BEFORE, FIRST_REVISION, machine_name
 
 MOST_NAMED = 6  # ways that are named of those in one run only
 UNLIKE = {  # what changes no figure of a bench
@@ -89,6 +89,9 @@ def compare(old: Mapping[str, Any], record: Mapping[str, Any], rows: Sequence[Ro
             continue
         left.remove(match)
         step, way = row.measurement.step, f"{row.backend} {row.variant}"
+        now: Mapping[str, Any] = next((result for result in record["results"] if _has(result, wanted)), {})
+        if match.get("kernel", FIRST_REVISION) < now.get("kernel", FIRST_REVISION):
+            way = f"{way} ({BEFORE})"
         then = match["q1"], match["median"], match["q3"]
         found.append(ComparedTime(row.case.title, way, (step.q1, step.median, step.q3), then))
     against = f"{machine_name(old['machine'])}, {str(old['date'])[:16].replace('T', ' ')}"

@@ -2,6 +2,10 @@
 
 A record is JSON of one schema; a file may come from anywhere, so it is checked before anything of it is used. A
 recorded or cited figure never enters a measured median: it has a type of its own here.
+
+Each result names the revision of its kernel, "kernel": a whole number that is raised when a change makes the kernel
+faster or slower by more than the noise of a measurement. A result without one is of revision 1. A figure of an older
+revision stands for a kernel that no longer exists, so it is compared with nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ from compute.documents import read
 from compute.files import whole
 from compute.machine import ROOT
 
+FIRST_REVISION = 1  # of a kernel; that of results without "kernel"
+BEFORE = "recorded before this kernel"
 SCHEMA = "fieldlab-timings/2"
 OLDER = "fieldlab-timings/1"  # still read: diffusion alone, every result with "edges"
 LARGEST_FILE = 4 * 2**20  # bytes; a run of every case is some 100 kB
@@ -31,6 +37,7 @@ _RESULT: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 _ON_GRID: dict[str, type | tuple[type, ...]] = {"ny": int, "nx": int}  # of a result, unless it has a workload
 _OF_CURVE: dict[str, type | tuple[type, ...]] = {"workload": str, "way": str, "size": int, "settings": str}
+_REVISED: dict[str, type | tuple[type, ...]] = {"kernel": int}  # of a result, if it has it
 _MOST = {"size": 10**12}  # of whole numbers; 2**20 for the others
 _RATE: dict[str, type | tuple[type, ...]] = {"unit": str, "work": str, "step": str, "roof": str, "counted": str}
 _GRID = {"unit": "Gcell/s", "work": "cells", "step": "step", "roof": "copy", "counted": "bytes"}  # of OLDER
@@ -46,7 +53,7 @@ class Recorded:
 
     case: what tells it from other cases of its lab on such a grid (edges, scene); step: median seconds a step; rate:
     cells or iterations a second; q1, q3: quartiles of step (nan for a cited figure); percent: of that device's own roof
-    (nan if unknown).
+    (nan if unknown); kernel: revision of its kernel.
     """
 
     lab: str
@@ -64,6 +71,7 @@ class Recorded:
     q3: float = math.nan
     percent: float = math.nan
     cited: str = ""
+    kernel: int = FIRST_REVISION
 
 
 def timings_folder() -> Path:
@@ -108,6 +116,8 @@ def check(record: Any, where: str) -> None:
         place = f"{where}: results[{number}]"
         _entries(result, _RESULT, place)
         _entries(result, _OF_CURVE if "workload" in result else _ON_GRID, place)
+        if "kernel" in result:
+            _entries(result, _REVISED, place)
         if result["status"] in ("measured", "wrong"):
             _timed(result, record.get("rate", _GRID), place)
 
@@ -126,6 +136,7 @@ def recorded(record: Mapping[str, Any]) -> list[Recorded]:
             result["dtype"], str(result.get("scene") or result.get("edges") or ""), result["median"],
             result[f"{rate['work']}_per_second"], result["q1"], result["q3"],
             math.nan if result[f"percent_of_{rate['roof']}"] is None else result[f"percent_of_{rate['roof']}"],
+            kernel=result.get("kernel", FIRST_REVISION),
         )
         for result in record["results"]
         if result["status"] == "measured" and "workload" not in result and result.get("gpus", 1) == 1
@@ -162,23 +173,42 @@ def nearest(
 class RecordedPair:
     """The fastest recorded way of a GPU and, of the same work and machine, that of its processor, if there is one.
 
-    words: the work, "512 × 512 cells, float32, zero-flux"; same: it is what runs now.
+    words: the work, "512 × 512 cells, float32, zero-flux"; same: it is what runs now; outdated: the processor's ways
+    were recorded with an older kernel, so that there is no `cpu`.
     """
 
     gpu: Recorded
     cpu: Recorded | None
     words: str
     same: bool
+    outdated: bool = False
 
 
-def paired(figures: Iterable[Recorded], words: str, same: bool) -> RecordedPair | None:
-    """Return the pair among `figures`, all of one piece of work; None without a GPU's."""
+Revisions = Mapping[tuple[str, str], int]  # of the kernels as they are now, by backend and variant; absent: the first
+
+
+def paired(
+    figures: Iterable[Recorded], words: str, same: bool, revisions: Revisions | None = None
+) -> RecordedPair | None:
+    """Return the pair among `figures`, all of one piece of work; None without a GPU's.
+
+    Where one of the processor's kernels has a newer revision than its figure, none of them stands for the processor:
+    the new kernel may be the fastest.
+    """
     known = [figure for figure in figures if not figure.cited]
-    gpu = min((f for f in known if f.backend.startswith("gpu_")), key=lambda f: f.step, default=None)
+    gpus = (f for f in known if f.backend.startswith("gpu_") and not outdated(f, revisions))
+    gpu = min(gpus, key=lambda f: f.step, default=None)
     if gpu is None:
         return None
-    beside = (f for f in known if f.backend.startswith("cpu_") and (f.machine, f.date) == (gpu.machine, gpu.date))
+    beside = [f for f in known if f.backend.startswith("cpu_") and (f.machine, f.date) == (gpu.machine, gpu.date)]
+    if any(outdated(f, revisions) for f in beside):
+        return RecordedPair(gpu, None, words, same, outdated=True)
     return RecordedPair(gpu, min(beside, key=lambda f: f.step, default=None), words, same)
+
+
+def outdated(figure: Recorded, revisions: Revisions | None) -> bool:
+    """Whether the figure is of an older revision of its kernel."""
+    return figure.kernel < (revisions or {}).get((figure.backend, figure.variant), FIRST_REVISION)
 
 
 def machine_name(facts: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from compute.measure.case import BenchPlan, Results, Row
+from compute.measure.case import BenchPlan, OutsideCheck, Results, Row
 from compute.measure.conditions import provenance
 from compute.measure.rates import why_above_roof
 from compute.measure.records import SCHEMA
@@ -54,6 +54,7 @@ def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchm
         "results": [entry(row, results, benchmark) for row in results.rows if row.case is not None],
         "interrupted": results.interrupted is not None,
         "missing": {row.backend: row.reason for row in results.rows if row.status == "missing"},
+        **({"outside": results.outside.as_record()} if results.outside else {}),
     }  # fmt: skip
 
 
@@ -61,8 +62,9 @@ def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
     """One row as plain values; numbers that were not measured are None."""
     out: dict[str, Any] = {
         "backend": row.backend, "variant": row.variant, "status": row.status, "reason": row.reason,
-        "device": row.device, **row.case.facts(), "reference": row.reference, "tolerance": row.case.tolerance,
-        "difference": _finite(row.difference), "largest_difference": _finite(row.largest),
+        "kernel": benchmark.revision(row), "device": row.device, **row.case.facts(), "reference": row.reference,
+        "tolerance": row.case.tolerance, "difference": _finite(row.difference),
+        "largest_difference": _finite(row.largest),
     }  # fmt: skip
     if row.measurement is not None:
         step, rate, per_second = row.measurement.step, benchmark.rate, row.measurement.cells_per_second
@@ -127,9 +129,31 @@ def show(results: Results, benchmark: Benchmark, console: Console) -> None:
         console.print(Group(_table(case, rows, results, benchmark), *notes))
     missing = [row for row in results.rows if row.status == "missing"]
     console.print()
+    if results.outside:
+        console.print(Group(*_outside(results.outside, benchmark)), "")
     for row in missing:
         console.print(Text(f"{row.backend}: absent, {row.reason}"))
     console.print(Text(benchmark.included, style="dim"))
+
+
+def _outside(found: OutsideCheck, benchmark: Benchmark) -> Iterator[RenderableType]:
+    """The check against a program outside the project: a table, and in words what it lacks."""
+    unit = benchmark.rate.unit
+    if found.rows:
+        table = Table(title=found.title, title_justify="left", title_style="bold")
+        table.add_column("case", no_wrap=True)
+        for heading in ("threads", f"ours, {unit}", f"theirs, {unit}", "ours / theirs"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in (row for row in found.rows if not row.differ):
+            ratio = f"{row.ratio.median:.2f} ({row.ratio.q1:.2f} - {row.ratio.q3:.2f})"
+            rates = _figure(row.ours / 1e9), _figure(row.theirs / 1e9)
+            table.add_row(f"{row.case}  {row.dtype}", str(row.threads), *rates, ratio)
+        yield table
+    for row in found.rows:
+        if row.differ:
+            words = f"results disagree, so no time  {row.case} {row.dtype}: {row.differ} entries differ"
+            yield Text(words, style="bold red")
+    yield Text(found.absent or found.program, style="dim")
 
 
 def disturbed(results: Results, title: str) -> Iterator[Text]:

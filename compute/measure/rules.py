@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan, prod
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from compute.frames import Frame
 from compute.measure.agreement import Agreement, amplification, largest_difference, relative_l2
 from compute.measure.rates import Rate
-from compute.measure.records import Recorded, RecordedPair, nearest, paired
+from compute.measure.records import Recorded, RecordedPair, Revisions, nearest, outdated, paired
 from compute.measure.verdict import Variant
 
 CHECK_SIDE = 512  # cells: results are compared on at most this many rows and columns
@@ -63,7 +64,8 @@ class ComparisonRules(ABC):
     timed: parameters that the time of a step depends on; checked: those that its result depends on; reference: whose
     result is the right one, under the changes of `right`; included: what a time holds, for the reader; because: why a
     GPU is the faster one, as the clause after "because", "" for nothing to say; because_from: percent of its roof that
-    the GPU must reach for that to be the reason: of one that waits for its launches memory is none.
+    the GPU must reach for that to be the reason: of one that waits for its launches memory is none; revisions: of the
+    kernels, by backend and variant, where they are not the first (see records.py).
     """
 
     rate: Rate
@@ -73,6 +75,7 @@ class ComparisonRules(ABC):
     reference: Variant = REFERENCE
     because: str = ""
     because_from: float = 0.0
+    revisions: Revisions = MappingProxyType({})
 
     def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
         """Return changes for a variant's lab, beside backend and variant."""
@@ -176,6 +179,7 @@ class FieldRules(ComparisonRules):
     because: str = ""
     because_from: float = 0.0
     at_once: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    revisions: Revisions = field(default_factory=dict)
 
     def steps_at_once(self, backend: str, variant: str) -> int:
         """Return what `at_once` says, 1 for all others."""
@@ -234,7 +238,7 @@ class FieldRules(ComparisonRules):
     def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
         """The recorded one nearest to this grid, and the published ones."""
         ny, nx = (values.get(side, 1) for side in SIDES)
-        figure = nearest(figures, self.lab, ny, nx, self.dtype(values))
+        figure = nearest(self._current(figures), self.lab, ny, nx, self.dtype(values))
         return [*([figure] if figure else []), *self.cited]
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
@@ -242,11 +246,15 @@ class FieldRules(ComparisonRules):
         ny, nx, dtype = *(values.get(side, 1) for side in SIDES), self.dtype(values)
         mine = [figure for figure in figures if (figure.lab, figure.dtype) == (self.lab, dtype)]
         now = (ny, nx, str(values.get("edges", "")))
-        same = any((f.ny, f.nx, f.case) == now and f.backend.startswith("gpu_") for f in mine)
-        around = None if same else nearest(figures, self.lab, ny, nx, dtype)
+        same = any((f.ny, f.nx, f.case) == now and f.backend.startswith("gpu_") for f in self._current(mine))
+        around = None if same else nearest(self._current(figures), self.lab, ny, nx, dtype)
         place = (around.ny, around.nx, around.case) if around else now
         words = ", ".join(filter(None, (f"{place[1]} × {place[0]} cells", dtype, place[2])))
-        return paired((f for f in mine if (f.ny, f.nx, f.case) == place), words, same)
+        return paired((f for f in mine if (f.ny, f.nx, f.case) == place), words, same, self.revisions)
+
+    def _current(self, figures: Sequence[Recorded]) -> list[Recorded]:
+        """The figures of kernels as they are now."""
+        return [figure for figure in figures if not outdated(figure, self.revisions)]
 
 
 def field_agreement(

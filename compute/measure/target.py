@@ -4,12 +4,14 @@ steps and has a result.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.measure.timing import Timing
+from compute.parallel_regions import counted
 
 if TYPE_CHECKING:
     from compute.lab import Lab
@@ -36,6 +38,13 @@ class BenchmarkTarget(Protocol):
         """Give the memory back."""
 
 
+def advanced(lab: Lab, steps: int) -> Timing:
+    """Advance a lab; its timing with the parallel regions of a step."""
+    with counted() as found:
+        timing = lab.advance(steps)
+    return replace(timing, regions=found.regions / max(1, timing.steps))
+
+
 class StateTarget:
     """Any lab: a step is the lab's, the result are all numbers of its `data`, the start is that of a new lab."""
 
@@ -51,7 +60,7 @@ class StateTarget:
         """Do exactly `steps` steps; a lab that has come to its end begins again first."""
         if self.lab.resting:
             self.lab.restore(self._start)
-        return self.lab.advance(steps)
+        return advanced(self.lab, steps)
 
     def begin(self, seed: int) -> None:  # noqa: ARG002 the start is the same for every seed
         """Go back to the start."""
@@ -79,7 +88,7 @@ class FieldTarget:
 
     def advance(self, steps: int) -> Timing:
         """Do exactly `steps` steps."""
-        return self._lab.advance(steps)
+        return advanced(self._lab, steps)
 
     def begin(self, seed: int) -> None:
         """Load uniform noise in [0, 1)."""

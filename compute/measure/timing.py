@@ -62,7 +62,9 @@ class Timing:
     size and one byte a pixel; transfer: device to host; delivery: from the server's write to the browser's paint.
     steps: sub-steps the frame advanced; cells: grid cells updated by one of them; first_call: holds compilation;
     devices: how many computed it together; share: the part of what a step of its lab needs at least, by the lab's Rate,
-    that this way took, below 1 where one reading serves twice; spans: when the parts ran, as far as somebody listened.
+    that this way took, below 1 where one reading serves twice; regions: parallel regions of a step that woke the
+    host's threads, 0 if it ran on one thread, nan where they were not counted; spans: when the parts ran, as far as
+    somebody listened.
     """
 
     backend: str
@@ -77,6 +79,7 @@ class Timing:
     first_call: bool = False
     devices: int = 1
     share: float = 1.0
+    regions: float = field(default=nan, compare=False)
     spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:

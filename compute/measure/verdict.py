@@ -183,7 +183,8 @@ def why_slower(verdict: Verdict, waking: float) -> str:
 def reason_slower(slow: Standing, fast: Standing, waking: float = nan) -> str:
     """Why `slow` takes longer than `fast`, both measured: as far as it was measured, and that it was not, else.
 
-    waking: seconds that it takes to start all threads once, nan if not known.
+    waking: seconds that it takes to start all threads once, nan if not known. A step may start them often: its parallel
+    regions count, where they are known.
     """
     if slow.measurement is None or fast.measurement is None:
         return ""
@@ -191,7 +192,23 @@ def reason_slower(slow: Standing, fast: Standing, waking: float = nan) -> str:
     ratio = seconds / fast.measurement.step.median
     if slow.variant.kind == "gpu":
         return _reason_of_gpu(slow.measurement, ratio)
-    return _reason_of_cpu(slow.variant, fast.variant, waking / seconds, ratio)
+    return _reason_of_cpu(slow, fast, waking * starts(slow) / seconds, ratio)
+
+
+def regions(standing: Standing) -> float:
+    """Parallel regions of a step that started threads, by the newest timing; nan if nobody counted them."""
+    return standing.timings[-1].regions if standing.timings else nan
+
+
+def starts(standing: Standing) -> float:
+    """How often a step starts the threads: once, where that is not known."""
+    known = regions(standing)
+    return known if isfinite(known) else 1.0
+
+
+def threads(standing: Standing) -> int:
+    """The CPU threads that a step ran on: one where it started none, whatever its way may use."""
+    return standing.variant.threads if starts(standing) > 0 else min(1, standing.variant.threads)
 
 
 def _reason_of_gpu(measurement: Measurement, ratio: float) -> str:
@@ -204,14 +221,16 @@ def _reason_of_gpu(measurement: Measurement, ratio: float) -> str:
     return _what_takes_the_rest(f"launching takes {_little(share)} of its time", share, ratio, "kernels")
 
 
-def _reason_of_cpu(slow: Variant, fast: Variant, share: float, ratio: float) -> str:
+def _reason_of_cpu(slow: Standing, fast: Standing, share: float, ratio: float) -> str:
     """share: part of a step that starting the threads takes, nan if not known; ratio: of its time to the other's."""
-    if slow.threads <= max(1, fast.threads):
-        return f"on {_threads(slow)} its loops are slower; {UNKNOWN}"
+    count = threads(slow)
+    if count <= max(1, threads(fast)):
+        return f"on {_threads(count)} its loops are slower; {UNKNOWN}"
     if not isfinite(share):
         return "why was not measured, as starting its threads was not timed"
     if share >= WAKING:
-        return f"too small for {slow.threads} threads: starting them takes {_percent(share)} of a step"
+        often = f" {regions(slow):.0f} times" if regions(slow) >= 2 else ""
+        return f"too small for {count} threads: starting them{often} takes {_percent(share)} of a step"
     return _what_takes_the_rest(f"starting its threads takes {_little(share)} of a step", share, ratio, "loops")
 
 
@@ -222,8 +241,8 @@ def _what_takes_the_rest(words: str, share: float, ratio: float, what: str) -> s
     return f"{words}; what takes the rest is not measured"
 
 
-def _threads(variant: Variant) -> str:
-    return f"{variant.threads} thread{'s' * (variant.threads != 1)}"
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' * (count != 1)}"
 
 
 def _little(share: float) -> str:

@@ -28,6 +28,11 @@ def standing(name, seconds, difference=5e-8, first=0.3):
     return Standing(Variant(name), Measurement.of(timings) if agreement.agrees else None, agreement)
 
 
+def with_regions(one, regions):
+    """A standing whose newest timing woke the threads so often a step."""
+    return replace(one, timings=(Timing(one.variant.backend, "", 1, 10_000, compute=1.0, regions=regions),))
+
+
 def verdict(*standings):
     return judge(standings[0].variant, standings[1].variant, standings)
 
@@ -287,6 +292,14 @@ def test_why_a_way_is_slower_is_always_said_as_far_as_the_figures_tell(monkeypat
         "starting its threads takes only 24 % of a step; what takes the rest is not measured"
     )
     assert why_slower(slow, math.nan) == "why was not measured, as starting its threads was not timed"
+    often = verdict(with_regions(standing("cpu_numba", 2e-5), 4.0), standing("cpu_numpy", 1e-5))
+    assert why_slower(often, 4e-6) == "too small for 16 threads: starting them 4 times takes 80 % of a step"
+    seldom = verdict(with_regions(standing("cpu_numba", 2e-5), 1 / 12), standing("cpu_numpy", 1e-5))
+    assert why_slower(seldom, 1e-5).startswith("starting its threads takes only 4 % of a step")
+    alone = verdict(with_regions(standing("cpu_numba", 2e-5), 0.0), standing("cpu_numpy", 1e-5))
+    assert why_slower(alone, 1e-5) == "on 1 thread its loops are slower; what holds them back is not measured"
+    assert html.named(alone.standings[0]) == "Numba, 1 thread"
+    assert html.named(often.standings[0]) == "Numba, 16 threads"
     assert why_slower(verdict(standing("cpu_numba", 1e-6), standing("cpu_numpy", 1e-5)), 1e-5) == ""
     monkeypatch.setattr(verdicts, "cpu_count", lambda: 1)
     assert why_slower(slow, 1e-5) == "on 1 thread its loops are slower; what holds them back is not measured"

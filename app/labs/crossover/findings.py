@@ -23,6 +23,7 @@ from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.roofline import Roof
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.rates import spaced
+from compute.measure.records import BEFORE
 
 
 def finding_html(finding: Finding) -> str:
@@ -167,6 +168,7 @@ def _marks(model: SweepViewModel) -> list[str]:
     items += ["<span><i class='noisy'></i>noisy</span>"] if any(line.noisy for line in here) else []
     places = dict.fromkeys(line.place for line in model.lines if line.place)
     items += [f"<span><i class='recorded'></i>{escape(place)}</span>" for place in places]
+    items += [f"<span>{escape(words)}</span>" for words in model.outdated]
     if other := model.recorded_dtypes:
         items.append(f"<span>recorded curves are of {escape(' and '.join(other))}</span>")
     if model.cited:
@@ -226,7 +228,7 @@ def _verdict(conclusion: Conclusion) -> str:
     machine, date = conclusion.where
     place = f"<div class='place'>recorded on {escape(machine)}, {escape(date)}</div>" if machine else ""
     cited = f"<dt><i class='cited'></i>cited</dt><dd>{escape(conclusion.cited)}</dd>"
-    said = _thousands(conclusion.ours)
+    said = _thousands(conclusion.ours) or (BEFORE if conclusion.outdated else "")
     ours = f"<dt><i class='recorded'></i>ours</dt><dd>{said}{place}</dd>" if said else ""
     claim = f"<p class='claim'>{escape(conclusion.claim)}</p>"
     return f"<article><header>{head}</header>{claim}<dl>{cited}{ours}</dl></article>"

@@ -20,6 +20,7 @@ from compute.labs.crossover.finding import (
     TimeCurve,
     compare,
     measured_curves,
+    outdated_lines,
     recorded_curves,
     sides,
 )
@@ -121,6 +122,14 @@ class SweepViewModel:
         chosen = self.session.values["dtype"]
         known = {curve.dtype for curve in recorded.curves(self.workload.name) if curve.series}
         return sorted(known) if chosen not in known else []
+
+    @property
+    def outdated(self) -> list[str]:
+        """The recorded ways that are not compared because they are older than their kernel, in words."""
+        if self.choice.recorded == "none":
+            return []
+        values = self.session.values
+        return outdated_lines(self.workload, values["dtype"], self.settings, values["evict"], self.sizes)
 
     # -- inside
 

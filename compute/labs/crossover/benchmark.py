@@ -282,6 +282,10 @@ class CrossoverBenchmark(Benchmark):
             raise ValueError("none of the workloads asked for has such a way at such an n")
         return sorted(found, key=_rank)
 
+    def revision(self, row: Row) -> int:
+        """Return the revision that the way's file names."""
+        return workload(row.case.workload).way(row.extra["way"]).revision
+
     def course_words(self, values: Mapping[str, Any]) -> str:  # noqa: ARG002
         """There is no whole result: say what compares the ways instead."""
         raise ValueError(

@@ -159,7 +159,7 @@ class Conclusion:
     """One claim beside what was measured.
 
     cited: the tutorial's figure and its source; ours: in words, "" if not measured; where: (machine, date), ("", "") if
-    not measured.
+    not measured; outdated: it was not judged because some of the ways were recorded before their kernels.
     """
 
     workload: str
@@ -169,6 +169,7 @@ class Conclusion:
     ours: str
     verdict: ClaimVerdict
     where: tuple[str, str]
+    outdated: bool = False
 
 
 def conclusions(curves: Iterable[RecordedCurve] | None = None) -> list[Conclusion]:
@@ -195,7 +196,8 @@ def _conclusion(of: Workload, claim: Claim, known: list[RecordedCurve]) -> Concl
         together = [curve for curve in mine if (curve.machine, curve.date, curve.run) == (machine, date, run)]
         if found := claim.test.judge(together):
             return Conclusion(of.name, of.title, claim.claim, claim.cited, found.ours, found.verdict, (machine, date))
-    return Conclusion(of.name, of.title, claim.claim, claim.cited, "", "not measured yet", ("", ""))
+    older = any(curve.outdated for curve in mine)
+    return Conclusion(of.name, of.title, claim.claim, claim.cited, "", "not measured yet", ("", ""), older)
 
 
 def speed_up(

@@ -18,6 +18,7 @@ from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.crossing import FIGURES, Crossing, crossing
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.workload import Way, Workload
+from compute.measure.records import BEFORE
 from compute.measure.statistics import SpeedUp, Spread
 
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
@@ -86,13 +87,26 @@ def recorded_curves(
 ) -> list[TimeCurve]:  # fmt: skip
     """Recorded lines of the same dtype, settings and caches within `sizes`: of ways that can have none of their own
     here, or of `every` way.
+
+    Where one way of a device is older than its kernel, no way of that device and machine stands for the device: the
+    new kernel may be the fastest.
     """
     ways = {way.name: way for way in of.ways() if every or _absent(way, drawn)}
     known = recorded.comparable_curves(of.name, dtype, settings, evict, sizes)
+    kinds = {way.name: way.kind for way in of.ways()}
+    older = {(kinds[c.way], c.machine) for c in known if c.outdated}
     return [
         TimeCurve(ways[c.way], c.series, c.noisy, c.machine, c.date, rates=c.rates, roof=c.roof)
-        for c in known if c.way in ways
+        for c in known if c.way in ways and (kinds[c.way], c.machine) not in older
     ]  # fmt: skip
+
+
+def outdated_lines(
+    of: Workload, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
+) -> list[str]:
+    """The recorded ways that `recorded_curves` leaves out because they are older than their kernel, in words."""
+    known = recorded.comparable_curves(of.name, dtype, settings, evict, sizes)
+    return [f"{c.label} on {c.machine}: {BEFORE}, not compared" for c in known if c.outdated]
 
 
 def _absent(way: Way, drawn: Mapping[str, picture.ShownWay]) -> bool:

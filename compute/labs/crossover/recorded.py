@@ -23,6 +23,7 @@ class RecordedCurve:
     series: seconds a call by n, right results only; noisy: the n where they scatter too much; status: of the whole;
     reasons: by n, where there is no time; run: of one process, whose curves can be compared with each other.
     rates: (bytes/s, operations/s) by n, of the work that is done at least; roof: of its device, measured in that run.
+    outdated: it was measured with an older revision of the way, so that its series is empty.
     """
 
     machine: str
@@ -40,6 +41,7 @@ class RecordedCurve:
     run: str = ""
     rates: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     roof: Roof | None = None
+    outdated: bool = False
 
 
 def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
@@ -67,7 +69,7 @@ def library(folder: Path | None = None) -> list[RecordedCurve]:
     """
     found = [curve for path, changed in files(folder) for curve in _read(path, changed)]
     newest: dict[Any, RecordedCurve] = {}
-    told = [curve for curve in found if curve.series or curve.status != "skipped"]
+    told = [curve for curve in found if curve.series or curve.outdated or curve.status != "skipped"]
     for curve in sorted(told, key=lambda curve: (bool(curve.series), curve.run), reverse=True):
         settings = tuple(sorted(curve.settings.items()))
         newest.setdefault((curve.machine, curve.workload, curve.way, curve.dtype, settings, curve.evict), curve)
@@ -104,6 +106,7 @@ def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
         choices = {workload(of).case(1, dtype, **choice).settings_text: choice for choice in workload(of).choices()}
         if text in choices:
             evict = bool(results[0].get("evict"))
+            outdated = any(r.get("kernel", records.FIRST_REVISION) < known[of][way].revision for r in results)
             yield RecordedCurve(
                 machine,
                 run[:10],
@@ -115,7 +118,8 @@ def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
                 evict,
                 run=run,
                 roof=_roof(found, str(results[0].get("device", "")), dtype),
-                **_measured(results),
+                outdated=outdated,
+                **(_outdated(results) if outdated else _measured(results)),
             )
 
 
@@ -139,6 +143,10 @@ def _most(entry: Mapping[str, Any], median: str) -> float:
 def _rate(entry: Mapping[str, Any], name: str) -> float:
     """A number of a record; nan where it has none."""
     return float(entry[name]) if entry.get(name) is not None else nan
+
+
+def _outdated(results: list[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"series": {}, "status": "skipped", "reasons": {r["size"]: records.BEFORE for r in results}}
 
 
 def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:

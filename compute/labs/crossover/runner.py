@@ -3,10 +3,14 @@
 A time is that of `steps` calls one after the other, divided by them: between two CUDA events on a GPU, so that launches
 count as far as the device waits for them; wall time on the host, and for workloads whose data begin and end in main
 memory. With `evict` every sample is a single call on caches that hold nothing of it.
+
+A way in Numba runs on one thread or on all, whichever is quicker at that n: both are tried after the first call, unless
+the work is much longer than waking the threads.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import nan
 from time import perf_counter
@@ -51,6 +55,7 @@ class WorkloadRunner:
         self.device: Device = way.backend.open_device()
         self._on_host = case.workload.on == "host"
         self._arguments: tuple[Any, ...] = ()
+        self._threads = 0  # that a way in Numba uses; 0 for all there are
         self._load()
 
     def __enter__(self) -> Self:
@@ -67,6 +72,8 @@ class WorkloadRunner:
         self.device.synchronise()
         seconds = perf_counter() - start
         found = FirstCall(self._case.workload.difference(self._download(result), truth), seconds)
+        if self._way.backend.name == HOST.name and self.device.kind == "cpu":
+            self._threads = numba_threads.quicker(lambda: self._call(*self._arguments))
         self._load()
         return found
 
@@ -74,13 +81,15 @@ class WorkloadRunner:
         """Time `steps` calls; launch and compute are their sums."""
         call, arguments = self._call, self._arguments
         stopwatch = self._stopwatch()
-        with self.device.lock, stopwatch:
+        limit = numba_threads.limited(self._threads) if self._threads else nullcontext()
+        with self.device.lock, limit, stopwatch:
             for _ in range(steps):
                 result = call(*arguments)
         seconds = stopwatch.seconds()
         del result  # not before: a device without events waits for the arrays that there are
         way, n = self._way, self._case.n
-        return Timing(way.backend.name, way.variant, steps, n, stopwatch.launch, seconds)
+        regions = 0.0 if self._threads == 1 else nan
+        return Timing(way.backend.name, way.variant, steps, n, stopwatch.launch, seconds, regions=regions)
 
     def transfer(self) -> float:
         """Seconds to bring the inputs to the device and the results back, wall time; 0 for what lies on the host."""

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from compute.backends import Backend
 from compute.labs.crossover import workloads as folders
 from compute.labs.crossover.ecosystems import ecosystem_of
+from compute.measure.records import FIRST_REVISION
 
 if TYPE_CHECKING:
     from compute.labs.crossover.claims import Claim
@@ -129,10 +130,19 @@ class Program:
     @property
     def exhibit(self) -> str:
         """Why it is shown but not timed unless it is asked for, the file's EXHIBIT; empty if it has none."""
+        return str(self._constant("EXHIBIT", ""))
+
+    @property
+    def revision(self) -> int:
+        """The file's REVISION, 1 if it has none: raised when it becomes faster or slower (measure/records.py)."""
+        return int(self._constant("REVISION", FIRST_REVISION))
+
+    def _constant(self, name: str, default: Any) -> Any:
+        """A literal that the file assigns to `name`; `default` if it does not."""
         for node in ast.parse(self.source).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EXHIBIT":
-                return str(ast.literal_eval(node.value))
-        return ""
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                return ast.literal_eval(node.value)
+        return default
 
     def module(self) -> ModuleType:
         """Import the file, after the lab's own for its backend. Raises BackendUnavailable with the install line."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ TILE_BYTES = 2**18  # of the two grids of a tile without the apron: 64 x 512 cel
 ROW = np.uint64(TILE_WIDTH + 2 * APRON)  # cells from one row of a tile to the next
 TWO_ROWS, THREE_ROWS, FOUR_ROWS, ONE = np.uint64(2) * ROW, np.uint64(3) * ROW, np.uint64(4) * ROW, np.uint64(1)
 SHARE = 16  # rows of a sweep that a thread takes at a time
+PROBE = 64, TILE_WIDTH  # cells whose sweep tells how long a cell takes: small grids run on one thread
 VECTOR = 64  # bytes at which a tile's rows begin
 
 _kept = threading.local()  # scratch: the tiles' memory that the last call of this thread used
@@ -48,33 +49,49 @@ def step(u: Field, out: Field, r: float, edges: str, steps: int) -> None:
     """
     kind, ratio = edge_code(edges), u.dtype.type(r)
     if steps == 1:  # nothing to keep in a cache
-        _sweep(u, out, ratio, False, kind)
+        with numba_threads.shared(_seconds(u)):
+            _sweep(u, out, ratio, False, kind)
         return
-    threads = numba.get_num_threads()
-    size = tile_shape(u.shape, u.dtype.itemsize, threads)
-    workers = min(-(-u.shape[0] // size[0]) * -(-u.shape[1] // size[1]), threads)
-    scratch = _scratch(workers, size[0] + 2 * APRON, u.dtype)
-    advance = _tiles if workers > 1 else _tiles_alone
-    for count in passes(steps):
-        advance(u, out, scratch, size, ratio, kind, count)
-        u, out = out, u
+    counts = passes(steps)
+    with numba_threads.shared(_seconds(u) * steps / len(counts), len(counts)) as threads:
+        size = tile_shape(u.shape, u.dtype.itemsize, threads)
+        workers = min(-(-u.shape[0] // size[0]) * -(-u.shape[1] // size[1]), threads)
+        scratch = _scratch(workers, size[0] + 2 * APRON, u.dtype)
+        advance = _tiles if workers > 1 else _tiles_alone
+        for count in counts:
+            advance(u, out, scratch, size, ratio, kind, count)
+            u, out = out, u
 
 
 def one_step(u: Field, out: Field, r: float, edges: str, steps: int) -> None:
     """As `step`, but one pass through memory for each step, and two steps in the first of an even number."""
     kind, ratio = edge_code(edges), u.dtype.type(r)
-    if steps % 2 == 0:  # an odd number of passes ends in `out`
-        step(u, out, r, edges, 2)
-    else:
-        _sweep(u, out, ratio, False, kind)
-    for _ in range((steps - 1) // 2 * 2):
-        u, out = out, u
-        _sweep(u, out, ratio, False, kind)
+    rest = (steps - 1) // 2 * 2
+    step(u, out, r, edges, 2 if steps % 2 == 0 else 1)  # then an odd number of passes ends in `out`
+    if rest:
+        with numba_threads.shared(_seconds(u), rest):
+            for _ in range(rest):
+                u, out = out, u
+                _sweep(u, out, ratio, False, kind)
 
 
 def laplacian(u: Field, out: Field, edges: str) -> None:
     """out = +lap(u), unit spacing. u, out: (ny, nx) float32 or float64; ghost cells by `edges`."""
-    _sweep(u, out, u.dtype.type(0), True, edge_code(edges))
+    with numba_threads.shared(_seconds(u)):
+        _sweep(u, out, u.dtype.type(0), True, edge_code(edges))
+
+
+def _seconds(u: Field) -> float:
+    """Seconds that one thread takes for a step of the grid, as far as a sweep over a small one tells."""
+    return u.size * _seconds_per_cell(u.dtype.name)
+
+
+@cache
+def _seconds_per_cell(dtype: str) -> float:
+    """Measure a sweep over a grid that lies in the cache, once a process."""
+    u, out = np.zeros(PROBE, dtype), np.zeros(PROBE, dtype)
+    zero = u.dtype.type(0)
+    return numba_threads.seconds_alone(lambda: _sweep(u, out, zero, False, ZERO_FLUX)) / u.size
 
 
 def passes(steps: int) -> list[int]:

@@ -28,6 +28,7 @@ from compute.measure.records import Recorded, RecordedPair, paired
 from compute.measure.rules import Chart, ComparisonRules, Fact, LabValues
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
+from compute.parallel_regions import counted
 
 RATE = Rate(
     "Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize
@@ -138,8 +139,8 @@ class CurveRules(ComparisonRules):
         """On the tutorial's curve, which is large; it is compared with nothing that runs here."""
         curve = f"the tutorial's curve, n = {spaced(TUTORIAL_N)}"
         pairs = [
-            paired((f for f in _recorded(figures) if f.dtype == dtype), f"{curve}, {dtype}", same=False)
-            for dtype in (values["dtype"], *ROUNDING)
+            paired([f for f in _recorded(figures) if f.dtype == of], f"{curve}, {of}", False, self.revisions)
+            for of in (values["dtype"], *ROUNDING)
         ]
         known = [pair for pair in pairs if pair is not None]
         return next((pair for pair in known if pair.cpu), known[0] if known else None)
@@ -189,7 +190,7 @@ class CurveTarget:
     def __init__(self, lab: LCurve) -> None:
         self._lab = lab
         self._pieces = 1  # steps in a slice
-        self._used = 0.0  # seconds of this curve
+        self._used = self._regions = 0.0  # seconds of this curve, parallel regions that woke threads
         self._fresh = True
 
     def warm(self) -> None:
@@ -197,15 +198,17 @@ class CurveTarget:
 
     def advance(self, steps: int) -> Timing:
         """Up to `steps` curves, as many as are finished within a slice; one that is not goes on next time."""
-        start, done, seconds, launched, cells = perf_counter(), 0, 0.0, 0.0, 1
+        start, done, seconds, launched, regions, cells = perf_counter(), 0, 0.0, 0.0, 0.0, 1
         while True:
             finished = self._piece()
             if finished:
                 seconds, done, cells = seconds + finished, done + 1, self._multiplied
                 launched += self._lab.bidiagonal.launched
+                regions += self._regions
             if done == steps or perf_counter() - start >= SLICE:
                 break
-        return Timing(self._lab.backend, "", done, cells, launched, seconds, share=self._lab.bidiagonal.share)
+        share, per_curve = self._lab.bidiagonal.share, regions / done if done else nan
+        return Timing(self._lab.backend, "", done, cells, launched, seconds, share=share, regions=per_curve)
 
     def begin(self, seed: int) -> None:
         """Nothing: a curve starts from b, whatever the seed."""
@@ -235,9 +238,11 @@ class CurveTarget:
         lab, start = self._lab, perf_counter()
         if self._fresh:
             lab.reset()
-            self._used, self._fresh = 0.0, False
+            self._used, self._regions, self._fresh = 0.0, 0.0, False
         if not lab.done:
-            lab.advance(self._pieces)
+            with counted() as found:
+                lab.advance(self._pieces)
+            self._regions += found.regions
         self._fresh = lab.done
         seconds = perf_counter() - start
         self._used += seconds

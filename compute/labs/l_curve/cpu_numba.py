@@ -1,11 +1,14 @@
 """Bidiagonalisation in Numba: rows in parallel over all cores, two-byte columns where they suffice.
 
 Sums are reassociated, so that LLVM can vectorise them: results agree with the reference to rounding, not to the bit.
+They do not depend on the number of threads. Small problems run on one thread: a step has four parallel regions, and
+waking the threads may take longer than one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,8 @@ numba_threads.choose_layer()
 
 Vector = NDArray[np.floating]
 LOOSE = {"reassoc", "contract", "nsz"}  # what a sum needs to be vectorised; NaN and inf keep their meaning
+SHARE = 16  # rows of a matrix that a thread takes at a time
+PROBE = 64  # rows and columns of the dense matrix whose product tells how long an entry takes
 BLOCK = 1024  # columns of V that a thread updates at once: with all k rows they pass through its cache once
 
 
@@ -35,19 +40,24 @@ def one_pass(matrix: Rows) -> bool:
 def start(work: BidiagonalArrays) -> None:
     """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; in full in cpu_numpy."""
     numba_threads.launch()
-    _start(*_arrays(work.T), work.u, work.V, work.w, work.alpha, work.beta)
+    with numba_threads.shared(_seconds(work.T, work.T.values.size)):
+        _start(*_arrays(work.T), work.u, work.V, work.w, work.alpha, work.beta)
 
 
 def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
     """Steps number first to first + count - 1 of the bidiagonalisation; in full in cpu_numpy."""
     vectors = work.u, work.V, work.w, work.c
     numba_threads.launch()
-    _steps(_arrays(work.A), _arrays(work.T), vectors, work.alpha, work.beta, first, count, (orthogonal, tiny))
+    regions = 4 if orthogonal else 2
+    entries = 2 * work.A.values.size + (2 * (first + count // 2) * work.w.size if orthogonal else 0)
+    with numba_threads.shared(_seconds(work.A, entries // regions), regions * count):
+        _steps(_arrays(work.A), _arrays(work.T), vectors, work.alpha, work.beta, first, count, (orthogonal, tiny))
 
 
 def multiply(matrix: Rows, x: Vector, out: Vector) -> None:
     """out (rows,) = matrix x, x (columns,), all of one type."""
-    _multiply(*_arrays(matrix), x, out)
+    with numba_threads.shared(_seconds(matrix, matrix.values.size)):
+        _multiply(*_arrays(matrix), x, out)
 
 
 def combine(V: Vector, y: Vector, x: Vector) -> None:
@@ -59,6 +69,20 @@ def combine(V: Vector, y: Vector, x: Vector) -> None:
 def project(V: Vector, x: Vector, y: Vector) -> None:
     """y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
     _project(V, y.size, x, y)
+
+
+def _seconds(matrix: Rows, entries: int) -> float:
+    """Seconds that one thread takes for so many entries of a matrix of this type, or numbers of V."""
+    return entries * _seconds_per_entry(matrix.values.dtype.name, matrix.starts.dtype.name, matrix.columns.dtype.name)
+
+
+@cache
+def _seconds_per_entry(values: str, starts: str, columns: str) -> float:
+    """Measure the product of a dense matrix that lies in the cache, by its arrays' types, once a process."""
+    first = np.arange(PROBE + 1, dtype=starts) * PROBE
+    matrix = first, np.tile(np.arange(PROBE, dtype=columns), PROBE), np.ones(PROBE * PROBE, values)
+    x, out = np.ones(PROBE, values), np.empty(PROBE, values)
+    return numba_threads.seconds_alone(lambda: _multiply(*matrix, x, out)) / PROBE**2
 
 
 def _arrays(matrix: Rows) -> tuple[Any, Any, Any]:
@@ -80,16 +104,29 @@ def _multiply(starts, columns, values, x, out):  # type: ignore[no-untyped-def]
         out[i] = _row(starts, columns, values, np.int64(i), x)
 
 
+@njit(cache=True, nogil=True)
+def _total(numbers):  # type: ignore[no-untyped-def]
+    """Their sum, in order: in a parallel function Numba would make a sum another parallel region."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+
 @njit(cache=True, nogil=True, parallel=True)
 def _multiply_less(matrix, x, scale, old, out):  # type: ignore[no-untyped-def]
-    """out = matrix x - scale old; returns |out|^2 in float64. out may be old."""
+    """out = matrix x - scale old; returns |out|^2 in float64, the sum of the shares' sums. out may be old."""
     starts, columns, values = matrix
-    squares = 0.0
-    for i in prange(out.size):
-        value = _row(starts, columns, values, np.int64(i), x) - scale * old[i]
-        out[i] = value
-        squares += np.float64(value) * np.float64(value)
-    return squares
+    squares = np.empty((out.size + SHARE - 1) // SHARE)
+    for share in prange(squares.size):
+        low = np.int64(share) * SHARE
+        total = 0.0
+        for i in range(low, min(low + SHARE, out.size)):
+            value = _row(starts, columns, values, i, x) - scale * old[i]
+            out[i] = value
+            total += np.float64(value) * np.float64(value)
+        squares[share] = total
+    return _total(squares)
 
 
 @njit(cache=True, nogil=True, fastmath=LOOSE)
@@ -109,14 +146,14 @@ def _project(V, rows, w, c):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, parallel=True)
 def _subtract(V, rows, c, w):  # type: ignore[no-untyped-def]
-    """w -= c V[:rows]; returns |w|^2 in float64."""
-    squares = 0.0
-    for block in prange((w.size + BLOCK - 1) // BLOCK):
+    """w -= c V[:rows]; returns |w|^2 in float64, the sum of the blocks' sums."""
+    squares = np.empty((w.size + BLOCK - 1) // BLOCK)
+    for block in prange(squares.size):
         low = np.int64(block) * BLOCK
         high = min(low + BLOCK, w.size)
         _subtract_block(V[:rows, low:high], c, w[low:high])
-        squares += _squares(w[low:high])
-    return squares
+        squares[block] = _squares(w[low:high])
+    return _total(squares)
 
 
 @njit(cache=True, nogil=True, fastmath=LOOSE)

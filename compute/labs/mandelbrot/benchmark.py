@@ -6,12 +6,14 @@ scenes.py knows the scenes and which counts are right, comparison.py what the li
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from time import perf_counter
 from typing import Any, ClassVar
 
 from compute.backends import Backend
 from compute.devices import Device
+from compute.labs.mandelbrot import plain_c
 from compute.labs.mandelbrot.comparison import COUNTS_ONLY, RATE, RULES, PictureTarget
 from compute.labs.mandelbrot.course import RACED, LanePicture, course_of, scene_of, words_of
 from compute.labs.mandelbrot.lab import Mandelbrot
@@ -30,8 +32,9 @@ from compute.labs.mandelbrot.scenes import (
 )
 from compute.labs.mandelbrot.state import FRESH
 from compute.measure.benchmark import CaseBenchmark
-from compute.measure.case import Checked, Implementation, Option
+from compute.measure.case import BenchPlan, Checked, Implementation, Option, Results
 from compute.measure.course import Course
+from compute.measure.run import BenchProgress, silent
 from compute.measure.timing import Timing
 
 LEAD = 3  # pictures of a sample of several that are not counted
@@ -39,6 +42,8 @@ COARSE = 16  # pixels between those of the first call, which must not take minut
 
 EVERY = {"host": ("lesson",), "cuda": ("lesson", "interior")}  # scenes on which slow kernels are timed too
 MOST_STEPS = 48  # pictures in one sample at most
+CHECKED = "cpu_numba"
+OUTSIDE = 0.15  # of the budget, for the check against plain C++
 INCLUDED = (
     "A time is that of the kernels of one whole picture in one launch on fresh pixels: between two CUDA events on a "
     "GPU, wall time on the host; without the reference orbit of a deep view. A pan is wall time: new centre, uncovered "
@@ -167,6 +172,16 @@ class MandelbrotBenchmark(CaseBenchmark):
     options = (Option("scenes", _scene, f"some of {'; '.join(SCENES)} (default: all)"),)
     rules = RULES
     raced = RACED
+
+    def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
+        """Check and time every case; then time the CPU kernel beside plain C++ where its cases are among them."""
+        scenes = [case for case in plan.cases if case.plain] if CHECKED in plan.backends else []
+        if not scenes:
+            return super().run(plan, progress)
+        results = super().run(replace(plan, budget=(1 - OUTSIDE) * plan.budget), progress)
+        if results.interrupted is None:
+            results.outside = plain_c.check(scenes, OUTSIDE * plan.budget, progress)
+        return results
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchScene]:
         """Return the scenes, in each dtype that they have."""

@@ -23,7 +23,7 @@ from compute.labs.mandelbrot.schedule import Schedule
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Rate
-from compute.measure.records import Recorded, RecordedPair, paired
+from compute.measure.records import Recorded, RecordedPair, Revisions, outdated, paired
 from compute.measure.rules import Chart, ComparisonRules, Fact, LabValues
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
@@ -46,6 +46,7 @@ RATE = Rate(
     "Giter/s", "iterations", "picture", "fma", "instructions", lambda _: STEP_INSTRUCTIONS,
     "fewer instructions than were counted, or the roof was disturbed", own_instructions,
 )  # fmt: skip
+REVISIONS: Revisions = {("cpu_numba", "block"): 2, ("cpu_numba", "frame"): 2}  # 2: 64 pixels at once
 TIMED_ROWS = 360  # of the pictures that are timed, at most
 CHECK_ROWS = 128  # of those compared
 HOST_WORK = 2e8  # pixels x iterations of a timed picture where there is no GPU: a second or two of two cores
@@ -84,6 +85,7 @@ class PictureRules(ComparisonRules):
     checked = timed
     reference = Variant("cpu_numpy")
     because = "no pixel waits for another, and it has thousands of units that multiply and add"
+    revisions = REVISIONS
     included = (
         f"The kernels of one picture of this view, at most {TIMED_ROWS} rows high, the same for all; the lesson's "
         "scene at its own size, shortcuts off. Without the reference orbit of a deep view."
@@ -164,7 +166,8 @@ class PictureRules(ComparisonRules):
 
     def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
         """The fastest recorded one of the whole set, in the dtype of the live picture."""
-        fitting = [f for f in _recorded(figures, "whole set") if f.dtype == self.dtype(values)]
+        known = (f for f in _recorded(figures, "whole set") if not outdated(f, self.revisions))
+        fitting = [f for f in known if f.dtype == self.dtype(values)]
         return [min(fitting, key=lambda f: f.step)] if fitting else []
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
@@ -174,7 +177,8 @@ class PictureRules(ComparisonRules):
         known = [f for f in figures if (f.lab, f.case, f.dtype) == ("mandelbrot", scene, dtype)]
         known = [f for f in known if f.variant != COUNTS_ONLY]
         size = f"{known[0].nx} × {known[0].ny} pixels, " if known else ""
-        return paired(known, f"the {scene}'s scene, {size}{dtype}" if same else f"the {scene}, {size}{dtype}", same)
+        words = f"the {scene}'s scene, {size}{dtype}" if same else f"the {scene}, {size}{dtype}"
+        return paired(known, words, same, self.revisions)
 
     def chart(self, values: LabValues, figures: Sequence[Recorded]) -> Chart | None:
         """All backends and all kernels on the lesson's scene, if it is on the screen."""

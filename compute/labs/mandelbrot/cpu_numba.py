@@ -1,7 +1,8 @@
-"""The Mandelbrot set in Numba, rows in parallel over all cores: the fair CPU opponent. No fastmath: NumPy's bits.
+"""The Mandelbrot set in Numba on all cores and in their vector registers: the fair CPU opponent. No fastmath: NumPy's
+bits.
 
-The scalar code is that of formula.py, deep.py and bla.py. Last come kernels that are slow on purpose: what
-the lecture writes first, with the same counts as `direct`.
+`direct` is in cpu_lanes.py. The scalar code of the other kernels is that of formula.py, deep.py and bla.py. Last come
+kernels that are slow on purpose: what the lecture writes first, with the same counts as `direct`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from compute import numba_threads
 from compute.labs.mandelbrot import bla as one
+from compute.labs.mandelbrot.cpu_lanes import UNIT, UNITS, iterate_lanes
 from compute.labs.mandelbrot.deep import normal, perturb, perturb_far
 from compute.labs.mandelbrot.formula import (
     ESCAPED,
@@ -49,11 +51,16 @@ def direct(state: PixelArrays, part: LaunchPart) -> None:
 
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
     """
-    real = state.z.dtype.type
-    constants = real(4), real(0.25), real(0.0625), real(1), real(MARGIN[state.z.dtype.name])
+    pixels = part.rows * -(-state.re.size // part.stride)
+    units = min(part.rows, max(UNITS * numba.get_num_threads(), pixels // UNIT))
+    with numba.parallel_chunksize(1):
+        iterate_lanes(*_direct_arguments(state, part), part.shortcuts, units)
+
+
+def one_pixel_at_a_time(state: PixelArrays, part: LaunchPart) -> None:
+    """As `direct`, bit for bit, in scalar code: a thread follows one pixel until it is finished."""
     with numba.parallel_chunksize(ROWS_AT_ONCE):
-        arrays = state.re, state.im, state.z, state.count, state.smooth
-        _direct(arrays, state.totals, _numbers(part), constants, part.shortcuts)
+        _direct(*_direct_arguments(state, part), part.shortcuts)
 
 
 def perturbed(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
@@ -83,6 +90,14 @@ def pick(values: NDArray[Any], out: NDArray[Any], stride: int) -> None:
 
 def _numbers(part: LaunchPart) -> tuple[int, ...]:
     return part.first, part.last, part.stride, part.iterations, part.limit, part.max_iterations
+
+
+def _direct_arguments(state: PixelArrays, part: LaunchPart) -> tuple[Any, ...]:
+    """Arrays, totals, numbers of the part, and constants of z's type."""
+    real = state.z.dtype.type
+    constants = real(4), real(0.25), real(0.0625), real(1), real(MARGIN[state.z.dtype.name])
+    arrays = state.re, state.im, state.z, state.count, state.smooth
+    return arrays, state.totals, _numbers(part), constants
 
 
 def _deep_arrays(state: PixelArrays) -> tuple[NDArray[Any], ...]:
@@ -365,6 +380,7 @@ def _without_constants(x, y, cr, ci, n, end, four):  # type: ignore[no-untyped-d
 
 _each_step, _complex = _slow(each_step), _slow(_without_constants)
 SLOW: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {
+    "one pixel at a time": one_pixel_at_a_time,
     "test each step": with_a_test_each_step,
     "complex z**2": with_complex_numbers,
 }

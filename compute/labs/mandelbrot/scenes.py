@@ -35,6 +35,10 @@ REASONS: Mapping[str, str] = {
         "Doubles by x + x. On Hopper a float32 addition goes to one of two pipes only, and a float64 one shares the "
         "pipe of the fused multiply-adds; 2x + 0 and an addition to the exponent do not."
     ),
+    "one pixel at a time": (
+        "The same arithmetic, but a thread follows one pixel: each step waits for the one before, and a vector "
+        "register with room for 4 to 16 numbers holds one. The default steps 64 pixels together."
+    ),
     "test each step": (
         "Computes |z|² and compares after each step: 12 instructions or more where 4 do the work. A test of the last "
         "of many steps is enough, because |z| > 2 only grows. It shows where pixels stay long, little in 20 iterations."
@@ -52,7 +56,8 @@ REASONS: Mapping[str, str] = {
 _BOTH = ("float32", "float64")
 MIX: Mapping[tuple[str, str, str], str] = {
     **{("cpu_numpy", "block", dtype): f"{HOST}, each an array operation" for dtype in _BOTH},
-    **{("cpu_numba", "block", dtype): f"{HOST}, a test each 16 steps" for dtype in _BOTH},
+    **{("cpu_numba", "block", dtype): f"{HOST}, a test each 16 steps, 64 pixels at once" for dtype in _BOTH},
+    **{("cpu_numba", "one pixel at a time", dtype): f"{HOST}, a test each 16 steps" for dtype in _BOTH},
     **{("cpu_numba", "test each step", dtype): f"{HOST_EACH}" for dtype in _BOTH},
     **{("cpu_numba", "complex z**2", dtype): POWER for dtype in _BOTH},
     **{("gpu_numba", "block", dtype): f"{FUSED}, a test each 16 steps" for dtype in _BOTH},

@@ -25,7 +25,7 @@ WAYS = [
         BACKENDS,
         (
             ["block"],
-            ["block", "test each step", "complex z**2"],
+            ["block", "one pixel at a time", "test each step", "complex z**2"],
             ["block", "test each step", "float64 literals", "complex z**2"],
             ["block", "doubling by addition", "test each step"],
         ),

@@ -8,5 +8,6 @@ then the outputs, and fills these, or returns new results where its library does
 a tuple). It does not wait for the device, except where the workload is `on` the host: there the results are in main
 memory when it returns. Before it is timed, `prepare`, where the file has one, is called with the same arguments and
 returns those to use instead, in the same order; it may append some. A way that does other work than its workload asks
-for has a `work(n, dtype)` of its own.
+for has a `work(n, dtype)` of its own. When a change makes a way faster or slower by more than the noise, raise the
+number REVISION in its file (1 where there is none): its recorded curves are then no longer compared with others.
 """

@@ -225,6 +225,7 @@ def test_one_common_n_is_told_as_such():
 def test_the_page_writes_this_sentence_above_the_plot():
     values = {"workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 10**6, "budget": 1.0}
     model = SimpleNamespace(finding=compare(*sides(seen())), workload=ADD, frame=None, lines=seen(), cited=[],
+                            outdated=[],
                             session=SimpleNamespace(values=values), sizes=(10, 10**6), measured={},
                             recorded_dtypes=[])  # fmt: skip
     said = html.unescape(re.sub(r"<[^>]+>", "", sentence_html(model, running=False)))

@@ -6,6 +6,8 @@ from numba import njit, prange
 
 from compute.devices import Array
 
+REVISION = 2
+
 
 @njit(nogil=True, cache=True)
 def _determinant(M: Array) -> float:
@@ -22,10 +24,12 @@ def _determinant(M: Array) -> float:
         det *= M[j, j]
         if det == 0:
             break
+        lead = M[j, j + 1 :]
         for i in range(j + 1, M.shape[0]):
             factor = M[i, j] / M[j, j]
-            for k in range(j + 1, M.shape[0]):
-                M[i, k] -= factor * M[j, k]
+            row = M[i, j + 1 :]  # counted from 0, so that the compiler takes several k at once
+            for k in range(row.size):
+                row[k] -= factor * lead[k]
     return det
 
 

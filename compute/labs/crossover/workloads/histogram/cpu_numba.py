@@ -1,4 +1,4 @@
-"""Numba: each thread counts a part of the samples in a row of its own; then the rows are added."""
+"""Numba: each thread counts a part of the samples in rows of its own; then the rows are added."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from numba import get_num_threads, njit, prange
 
 from compute.devices import Array
 
+REVISION = 2
+OWN = 4  # rows of a thread: an addition to a bin need not wait for that of the sample before
+
 
 @njit(parallel=True, nogil=True, cache=True)
 def _histogram(x: Array, counts: Array, rows: Array) -> None:
     threads, bins = rows.shape
     for t in prange(threads):
-        mine = np.zeros(bins, np.int32)  # not in `rows`: threads must not write to the same cache line
+        mine = np.zeros((OWN, bins), np.int32)  # not in `rows`: threads must not write to the same cache line
         for i in range(t * x.size // threads, (t + 1) * x.size // threads):
-            mine[int(x[i] * bins)] += 1
+            mine[i % OWN, np.uint32(np.int32(x[i] * bins))] += 1  # unsigned: Numba need not look for negative indices
         for b in range(bins):
-            rows[t, b] = mine[b]
+            rows[t, b] = mine[:, b].sum()
     for b in prange(bins):
         counts[b] = 0
         for t in range(threads):
