@@ -2,8 +2,8 @@
 
 Each step of a pixel depends on the previous step, so a core that iterates a single pixel spends most of its time on the
 latency of additions. This kernel iterates 64 pixels in parallel lanes. LLVM compiles the loops over lanes to vector
-instructions of the processor's width. As soon as a pixel finishes, the next pixel enters its lane, so pixels that
-escape early do not wait for pixels that stay.
+instructions of the processor's width. When a pixel finishes, the next pixel enters its lane, so pixels that escape
+early do not wait for pixels that stay.
 
 A pixel passes through three stages, stored as columns of scratch arrays that fit in the L1 cache:
 
