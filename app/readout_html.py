@@ -18,7 +18,7 @@ from compute.measure.agreement import Agreement
 from compute.measure.rates import Cache, Rate, spaced, why_above_roof
 from compute.measure.records import Recorded
 from compute.measure.rules import Chart, Fact
-from compute.measure.statistics import Measurement, SpeedUp
+from compute.measure.statistics import COVERAGE, Measurement, SpeedUp
 from compute.measure.timing import PARTS
 from compute.measure.verdict import Standing, Verdict
 
@@ -38,7 +38,11 @@ NEEDS = {
     "multiply-adds as the device does at most, measured now or within a week before; three where the kernel doubles by "
     "an integer addition. Only iterations that were done count.",
 }
-QUARTILES = "the ratios that the quartiles of both times allow, between which the middle half of the times lies."
+INTERVAL = (
+    f"the {100 * COVERAGE:.0f} % confidence interval of the ratio of the two medians, from the order of the samples; "
+    "there is none for fewer than six samples."
+)
+NO_INTERVAL = "no interval yet: fewer than six samples"
 
 
 def headline(verdict: Verdict | None, why: str = "") -> str:
@@ -52,7 +56,7 @@ def headline(verdict: Verdict | None, why: str = "") -> str:
     if verdict.state != "agree" or speed is None:
         return f"{number(verdict)}{agreement}"
     noisy = " <span class='noisy'>noisy</span>" if speed.noisy else ""
-    interval = f"<p>{term(allowed(speed), f'{allowed(speed)}: {QUARTILES}', 'interval')}{noisy}</p>"
+    interval = f"<p>{term(allowed(speed), f'{allowed(speed)}: {INTERVAL}', 'interval')}{noisy}</p>"
     if verdict.early:
         interval = "<p class='noisy'>first estimate, more samples follow</p>"
     return f"{number(verdict)}{reason(verdict, why)}{interval}{agreement}"
@@ -91,7 +95,9 @@ def factor(speed: SpeedUp) -> str:
 
 
 def allowed(speed: SpeedUp) -> str:
-    """The ratios that its quartiles allow, in the same words."""
+    """Return the confidence interval of the ratio, in the same words."""
+    if not speed.bounded:
+        return NO_INTERVAL
     ends = speed.low, speed.high
     low, high = (f"{times(ratio)}×" if ratio >= 1 else f"{times(1 / ratio)}× slower" for ratio in ends)
     if speed.high < 1:

@@ -16,6 +16,7 @@ from typing import Any
 from compute.documents import read
 from compute.files import whole
 from compute.machine import ROOT
+from compute.measure.statistics import Spread
 
 SCHEMA = "fieldlab-timings/2"
 OLDER = "fieldlab-timings/1"  # still read: diffusion alone, every result with "edges"
@@ -64,6 +65,12 @@ class Recorded:
     q3: float = math.nan
     percent: float = math.nan
     cited: str = ""
+
+
+def spread_of(result: Mapping[str, Any]) -> Spread:
+    """Return the times of a checked result; without a confidence interval where an older version recorded it."""
+    ends = (math.nan if result.get(name) is None else float(result[name]) for name in ("median_low", "median_high"))
+    return Spread(result["median"], result["q1"], result["q3"], result["n"], *ends)
 
 
 def timings_folder() -> Path:
@@ -212,6 +219,10 @@ def _timed(result: Mapping[str, Any], rate: Mapping[str, str], where: str) -> No
             raise RecordError(f"{where}: {key} must be a positive number, not {str(value)[:40]!r}")
     if not result["q1"] <= result["median"] <= result["q3"]:
         raise RecordError(f"{where}: the median lies outside the quartiles")
+    for key in ("median_low", "median_high"):
+        value = result.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf):
+            raise RecordError(f"{where}: {key} must be a positive number, not {str(value)[:40]!r}")
     if not isinstance(result.get("n"), int) or result["n"] < 1:
         raise RecordError(f"{where}: n must be 1 or more, not {str(result.get('n'))[:40]!r}")
 

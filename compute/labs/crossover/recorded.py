@@ -146,7 +146,7 @@ def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
     noisy = frozenset(r["size"] for r in timed if r.get("noisy"))
     statuses = {"noisy" if r["size"] in noisy else r["status"] for r in results}
     return {
-        "series": {r["size"]: Spread(r["median"], r["q1"], r["q3"], r["n"]) for r in timed},
+        "series": {r["size"]: records.spread_of(r) for r in timed},
         "status": next((status for status in WORST if status in statuses), "waiting"),
         "noisy": noisy,
         "rates": {r["size"]: (_rate(r, "bytes_per_second"), _rate(r, "flops_per_second")) for r in timed},
