@@ -16,6 +16,7 @@ from app.explain import WORDS, term
 from compute.backends import backend
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Cache, Rate, spaced, why_above_roof
+from compute.measure.reasons import RoofShare
 from compute.measure.records import Recorded
 from compute.measure.rules import Chart, Fact
 from compute.measure.statistics import COVERAGE, Measurement, SpeedUp
@@ -124,6 +125,11 @@ class Roofs:
             return nan
         roof = self.rates.get(standing.variant.kind, nan)
         return _needed(standing, rate, dtype) * rate.percent(measurement.cells_per_second, dtype, roof)
+
+    def reached(self, standing: Standing, rate: Rate, dtype: str) -> RoofShare:
+        """What a way reaches of its device's roof, and the size of that device's last-level cache."""
+        caches = self.caches.get(standing.variant.kind, ())
+        return RoofShare(self.percent(standing, rate, dtype), caches[-1].size if caches else nan)
 
     def share(self, percent_: float, kind: str, rate: Rate) -> str:
         """`percent_` in words, and what is to be said beside it; as HTML."""

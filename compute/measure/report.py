@@ -48,6 +48,7 @@ def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchm
             }
             for name, copy in results.bandwidths.items()
         },
+        "caches": {name: found[-1].size for name in results.devices if (found := results.caches(name))},
         "fma": {
             f"{name} {dtype}": {
                 "instructions_per_second": fma.rate.median, "q1": fma.rate.q1, "q3": fma.rate.q3, "n": fma.rate.n,

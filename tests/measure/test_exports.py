@@ -241,8 +241,7 @@ def test_quartiles_overlap_when_the_times_are_the_same(saved):
 
 def test_an_older_record_without_intervals_is_compared_without_one(saved, tmp_path, capsys):
     results = [
-        {name: value for name, value in result.items() if not name.startswith("median_")}
-        for result in saved["results"]
+        {name: value for name, value in result.items() if not name.startswith("median_")} for result in saved["results"]
     ]
     _, path = older(saved, tmp_path, results=results)
     assert main([*QUICK, "--compare", str(path), "--json"]) == OK

@@ -64,8 +64,6 @@ class CurveRules(ComparisonRules):
     timed = (*PROBLEM, "noise", "noise_seed", "reorthogonalise", "lambdas", "tolerance", "steps_at_most", "chunk")
     checked = timed
     reference = Variant("cpu_numpy")
-    because = "a product is as fast as memory brings the matrix, and its memory is the faster one"
-    because_from = 10.0
     included = (
         "One whole curve of this problem: wall time from b on the host until every ribbon is within the tolerance; the "
         "matrix is on the device before. Rules and solutions are not in it."
