@@ -7,8 +7,8 @@ A reason is stated only where the roofs support it:
 * arithmetic, where both devices reach ARITHMETIC_SHARE of their own fused multiply-add rates or more: else the ratio of
   the times is not that of the units, but of how well two programs use them.
 
-In all other cases the shares are stated without a conclusion, as far as they are known. A share above FULL percent means
-that the data lie in a cache or that the roof was disturbed, and supports nothing.
+In all other cases the shares are stated without a conclusion, as far as they are known. A share above FULL percent
+means that the data lie in a cache or that the roof was disturbed, and supports nothing.
 """
 
 from __future__ import annotations

@@ -197,9 +197,9 @@ def nearest(
 class RecordedPair:
     """The fastest recorded way of a GPU and, of the same work, method and machine, that of its CPU, if there is one.
 
-    words: the work, "512 × 512 cells, float32, zero-flux"; same: it is what runs now; held: bytes that it reads over and
-    over, nan where unknown; method: of the GPU's way, "" where the lab has one only; unpaired: why there is no `cpu`, ""
-    where nothing of that CPU is recorded.
+    words: the work, "512 × 512 cells, float32, zero-flux"; same: it is what runs now; held: bytes that it reads over
+    and over, nan where unknown; method: of the GPU's way, "" where the lab has one only; unpaired: why there is no
+    `cpu`, "" where nothing of that CPU is recorded.
     """
 
     gpu: Recorded
