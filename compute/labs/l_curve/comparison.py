@@ -29,9 +29,7 @@ from compute.measure.rules import Chart, ComparisonRules, Fact, LabValues
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
 
-RATE = Rate(
-    "Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize
-)
+RATE = Rate("Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize)
 LARGEST = 3_000_000  # non-zeros of a problem that gets a twin beside the live one: making it takes some 0.2 s
 SMALL_N = 300  # n of the random matrix on which norms are compared
 CLOSER = 1e-3  # part of the live tolerance to which the right curve is solved
