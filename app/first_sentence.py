@@ -2,8 +2,8 @@
 
 The figures are those of the comparison; until there is one, the rate of the live picture stands alone, marked as a
 first estimate. Without a GPU a recorded one is compared: with this computer, if the record is of the same work and
-method; else with the CPU of the same record, and the sentence says what was recorded. Every factor is a ratio of medians
-with its confidence interval where there is one, and a reason is stated only as compute.measure.reasons allows.
+method; else with the CPU of the same record, and the sentence says what was recorded. Every factor is a ratio of
+medians with its confidence interval where there is one, and a reason is stated only as compute.measure.reasons allows.
 """
 
 from __future__ import annotations

@@ -203,7 +203,9 @@ class KernelTrial:
         if finding.crossing is None:
             return finding
         rounds = {one.way.name: one.rounds[dtype] for one in self._report.ways if one.series.get(dtype)}
-        slow, fast = (rounds[side.lines[0].way.name] for side in (finding.slow, finding.fast))
+        slow, fast = (
+            {n: rounds[side.leader(n).way.name][n] for n in side.series} for side in (finding.slow, finding.fast)
+        )
         return replace(finding, crossing=with_rounds(finding.crossing, slow, fast))
 
     def _process(

@@ -74,6 +74,18 @@ def library(folder: Path | None = None) -> list[RecordedCurve]:
     return sorted(newest.values(), key=lambda curve: curve.run, reverse=True)
 
 
+def largest_rates(machine: str, date: str, kind: str, dtype: str) -> tuple[float, float]:
+    """Return the largest (bytes/s, operations/s) that any way of that kind of device has in a run; 0 where none has."""
+    rates = [
+        rate
+        for curve in library()
+        if (curve.machine, curve.date, curve.dtype) == (machine, date, dtype) and curve.way.startswith(kind)
+        for rate in curve.rates.values()
+    ]
+    moved, computed = (max((rate[i] for rate in rates if isfinite(rate[i])), default=0.0) for i in (0, 1))
+    return moved, computed
+
+
 def files(folder: Path | None = None) -> tuple[tuple[Path, int], ...]:
     """The records that curves are read from, each with the time of its last change in ns; assets/timings by default."""
     paths = sorted((folder or records.timings_folder()).glob("*crossover*.json"))
