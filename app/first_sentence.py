@@ -1,9 +1,9 @@
-"""The sentence that a room reads first: how fast this computer is here, and what a GPU does with the same work.
+"""The first sentence of the readout: how fast this computer is, and how fast a GPU is at the same work.
 
-The figures are those of the comparison; until there is one, that of the live picture, marked as a first estimate.
-Where there is no GPU, recorded figures stand in for it: at the very values that run now if there are some, with the
-factor between this computer and that GPU; else two recorded ones of the same machine, with the factor between them. A
-factor is only given between figures of the same work.
+The figures are those of the comparison; until there is one, the rate of the live picture stands alone, marked as a
+first estimate. Without a GPU a recorded one is compared: with this computer, if the record is of the same work and
+method; else with the CPU of the same record, and the sentence says what was recorded. Every factor is a ratio of
+medians with its confidence interval where there is one, and a reason is stated only as compute.measure.reasons allows.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from math import isfinite, nan
 from app.explain import term
 from app.markup import filled, plain
 from app.readout_html import giga, percent_text, times
-from compute.measure.records import BEFORE, Recorded, RecordedPair
+from compute.measure.rates import spaced
+from compute.measure.reasons import UNKNOWN, RoofShare, why_faster
+from compute.measure.records import Recorded, RecordedPair
 from compute.measure.rules import ComparisonRules
+from compute.measure.statistics import SpeedUp
 from compute.measure.verdict import Standing, Verdict, reason_slower
 
 ESTIMATE = "first estimate"
-ALIKE = 1.02  # times as fast, up to which nobody calls it faster: "1.00× slower" was said
+ALIKE = 1.02  # ratio below which two ways are called equally fast
 RECORDED = "an earlier run of fieldlab bench on that machine, kept with this program; not measured here."
 UNRECORDED = "what held it back is not in that record"
 AT_THE_ROOF = 85.0  # percent of a roof from which the roof is what holds it back
@@ -31,37 +34,42 @@ ROOFS = {"copy": "the rate at which it copies its memory", "fma": "the multiply-
 class Fastest:
     """The fastest right ways of this computer, None where there is none yet.
 
-    live: the rate of the live picture; percent: what the GPU's way reaches of its device's roof, nan if not known.
+    live: rate of the live picture; gpu_share, cpu_share: what these ways reach of their devices' roofs; held: bytes
+    that the work reads over and over, nan where unknown.
     """
 
     cpu: Standing | None = None
     gpu: Standing | None = None
     live: float = nan
-    percent: float = nan
+    gpu_share: RoofShare = UNKNOWN
+    cpu_share: RoofShare = UNKNOWN
+    held: float = nan
 
     @classmethod
-    def of(cls, verdict: Verdict | None, live: float, percent: Callable[[Standing], float]) -> Fastest:
-        """Those that are known. percent(way): of its device's roof."""
+    def of(
+        cls, verdict: Verdict | None, live: float, share: Callable[[Standing], RoofShare], held: float = nan
+    ) -> Fastest:
+        """Return the fastest ways of `verdict`. share(way): what it reaches of its device's roof."""
         known = [one for one in verdict.standings if one.right and one.measurement] if verdict else []
-        best = {
-            kind: min((one for one in known if one.variant.kind == kind), key=seconds_of, default=None)
+        cpu, gpu = (
+            min((one for one in known if one.variant.kind == kind), key=seconds_of, default=None)
             for kind in ("cpu", "gpu")
-        }
-        return cls(best["cpu"], best["gpu"], live, percent(best["gpu"]) if best["gpu"] else nan)
+        )
+        return cls(cpu, gpu, live, share(gpu) if gpu else UNKNOWN, share(cpu) if cpu else UNKNOWN, held)
 
 
 def rate_of(standing: Standing) -> float:
-    """Work a second of a way that was measured; nan else."""
+    """Return the work a second of a way that was measured; nan else."""
     return standing.measurement.cells_per_second if standing.measurement else nan
 
 
 def seconds_of(standing: Standing) -> float:
-    """Seconds of a step, a picture or a curve of a way that was measured; nan else."""
+    """Return the seconds of a step, a picture or a curve of a way that was measured; nan else."""
     return standing.measurement.step.median if standing.measurement else nan
 
 
 def sentence(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
-    """Return the sentence as HTML, "" before anything is known. Who is slower is told with the reason."""
+    """Return the sentence as HTML, "" before anything is known."""
     words = _own(fastest, rules) if fastest.gpu else _beside(fastest, rules, pair)
     return f"<p class='first'>{words}</p>" if words else ""
 
@@ -69,41 +77,70 @@ def sentence(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None
 def _own(fastest: Fastest, rules: ComparisonRules) -> str:
     """This computer has a GPU."""
     gpu, cpu = fastest.gpu, fastest.cpu
-    if gpu is None:
+    if gpu is None or gpu.measurement is None:
         return ""
     unit = rules.rate.unit
     words = filled("This computer's GPU: <b class='gpu'>{rate} {unit}</b>", rate=giga(rate_of(gpu)), unit=unit)
-    if cpu is None:
+    if cpu is None or cpu.measurement is None:
         return f"{words}."
     words += filled(", its processor <b class='cpu'>{rate}</b>: ", rate=giga(rate_of(cpu)))
-    ratio = seconds_of(cpu) / seconds_of(gpu)  # of rates it would be another: one may do more for the same curve
+    speed = SpeedUp.of(cpu.measurement.step, gpu.measurement.step)  # of times: one way may do more for the same curve
     same = "" if rules.rate.step == "step" else filled(" for the same {step}", step=rules.rate.step)
-    return words + _factor(ratio, rules, fastest.percent, reason_slower(gpu, cpu), same) + _estimate(gpu, cpu)
+    why = why_faster(rules.rate.roof, fastest.gpu_share, fastest.cpu_share, fastest.held)
+    return words + _factor(speed, why, reason_slower(gpu, cpu), same) + _estimate(gpu, cpu)
 
 
 def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
     """This computer has none, or it is not measured yet."""
-    here, unit = (rate_of(fastest.cpu), rules.rate.unit) if fastest.cpu else (fastest.live, rules.rate.unit)
-    estimate = f" ({ESTIMATE})" if fastest.cpu is None or _few(fastest.cpu) else ""
-    words = ""
-    if isfinite(here):
-        words = filled("This computer: <b class='cpu'>{rate} {unit}</b>", rate=giga(here), unit=unit) + f"{estimate}. "
+    words, unlike = _here(fastest, rules), _unlike(fastest, rules, pair)
+    words += ". " if words else ""
     if pair is None:
         return words
-    gpu, about = pair.gpu, f"{pair.gpu.machine}: {RECORDED} {pair.gpu.date}, {pair.words}"
+    gpu, about, unit = pair.gpu, f"{pair.gpu.machine}: {RECORDED} {pair.gpu.date}, {pair.words}", rules.rate.unit
     name = term(filled("{machine}", machine=gpu.machine), plain(about), "machine")
     rate = filled("<b class='gpu recorded'>{rate}</b>", rate=giga(gpu.rate))
+    cpu = fastest.cpu
+    if pair.same and not unlike:
+        if cpu is None or cpu.measurement is None:
+            return f"{words}{name}, recorded: {rate} {plain(unit)}."
+        speed = SpeedUp.of(cpu.measurement.step, gpu.times)
+        why = why_faster(rules.rate.roof, gpu.share, fastest.cpu_share, pair.held)
+        return f"{words}{name}, recorded: {rate}, {_factor(speed, why, _recorded_reason(gpu, rules))}"
+    different = words and not pair.same
+    where = filled(f", {'not comparable: ' if different else ''}recorded with {{words}}: ", words=pair.words)
     if pair.same:
-        reason = _recorded_reason(gpu, rules)
-        factor = _factor(gpu.rate / here, rules, gpu.percent, reason) if isfinite(here) else f"{unit}."
-        return f"{words}{name}, recorded: {rate}{', ' if isfinite(here) else ' '}{factor}"
-    where = filled(", recorded on {words}", words=pair.words)
+        return f"{words}{name}, not comparable: recorded with {plain(unlike)}: {rate} {plain(unit)}."
     if pair.cpu is None:
-        beside = f" The processor beside it was {BEFORE}." if pair.outdated else ""
-        return f"{words}{name}{where}: {rate} {unit}.{beside}"
-    beside = filled(", the processor beside it {rate}: ", rate=giga(pair.cpu.rate))
-    factor = _factor(gpu.rate / pair.cpu.rate, rules, gpu.percent, _recorded_reason(gpu, rules))
-    return f"{words}{name}{where}: {rate}{filled(' {unit}', unit=unit)}{beside}{factor}"
+        alone = filled("; {why}", why=pair.unpaired) if pair.unpaired else ""
+        return f"{words}{name}{where}{rate} {plain(unit)}{alone}."
+    beside = filled(" {unit}, the processor beside it {rate}: ", unit=unit, rate=giga(pair.cpu.rate))
+    why = why_faster(rules.rate.roof, gpu.share, pair.cpu.share, pair.held)
+    factor = _factor(SpeedUp.of(pair.cpu.times, gpu.times), why, _recorded_reason(gpu, rules))
+    return f"{words}{name}{where}{rate}{beside}{factor}"
+
+
+def _here(fastest: Fastest, rules: ComparisonRules) -> str:
+    """This computer's rate with its confidence interval, as HTML without a full stop; "" if it is unknown."""
+    cpu, unit = fastest.cpu, rules.rate.unit
+    rate = rate_of(cpu) if cpu else fastest.live
+    if not isfinite(rate):
+        return ""
+    words = filled("This computer: <b class='cpu'>{rate} {unit}</b>", rate=giga(rate), unit=unit)
+    if cpu is None or cpu.measurement is None or _few(cpu):
+        return f"{words} ({ESTIMATE})"
+    step, cells = cpu.measurement.step, cpu.measurement.cells
+    ends = f"{giga(cells / step.high)}–{giga(cells / step.low)}" if step.bounded and step.high > step.low else ""
+    said = ", ".join(filter(None, (ends, "noisy" if step.noisy else "")))
+    return f"{words} ({said})" if said else words
+
+
+def _unlike(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
+    """How the recorded method differs from that of this computer, in words; "" where it is the same or unknown."""
+    cpu = fastest.cpu
+    if pair is None or not pair.method or cpu is None or not cpu.timings:
+        return ""
+    here = rules.method(cpu.variant.backend, cpu.timings[-1].variant)
+    return "" if here == pair.method else f"{pair.method}, here {here}"
 
 
 def _recorded_reason(gpu: Recorded, rules: ComparisonRules) -> str:
@@ -114,22 +151,27 @@ def _recorded_reason(gpu: Recorded, rules: ComparisonRules) -> str:
     return f"{reached}, which is its limit" if gpu.percent >= AT_THE_ROOF else f"{reached}, and {UNRECORDED}"
 
 
-def _factor(ratio: float, rules: ComparisonRules, percent: float, why: str, same: str = "") -> str:
-    """The GPU's words. percent: of its roof; why: it is slower, where it is; same: of what, as HTML."""
-    if 1 / ALIKE < ratio < ALIKE:
-        return f"<b>about as fast</b>{same}."
-    if ratio < 1:
-        return filled("<b>{ratio}× slower</b>: {why}.", ratio=times(1 / ratio), why=why)
-    return filled("<b>{ratio}× as fast</b>", ratio=times(ratio)) + same + filled("{why}.", why=_why(rules, percent))
+def _factor(speed: SpeedUp, faster: str, slower: str, same: str = "") -> str:
+    """Return the factor with its interval, as HTML. faster, slower: why it is so; same: at the same what, as HTML."""
+    if speed.undecided or 1 / ALIKE < speed.ratio < ALIKE:
+        ends = f" ({times(speed.low)} to {times(speed.high)}×)" if times(speed.low) != times(speed.high) else ""
+        return f"about as fast{same}{ends}."
+    quick = speed.ratio > 1
+    ratio, low, high = speed.ratio, speed.low, speed.high
+    if not quick:
+        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+    number = times(ratio) if speed.bounded else f"about {approximate(ratio)}"
+    words = filled("<b>{number}× {how}</b>", number=number, how="as fast" if quick else "slower") + same
+    ends = f"{times(low)} to {times(high)}" if times(low) != times(high) else ""
+    if ends and speed.bounded:
+        words += f" ({ends}{', noisy' if speed.noisy else ''})"
+    return words + filled("{why}.", why=faster if quick else f": {slower}")
 
 
-def _why(rules: ComparisonRules, percent: float) -> str:
-    """The lab's reason where the GPU does what that needs; that it is not the reason, where it does much less."""
-    if not rules.because or (rules.because_from and not isfinite(percent)):
-        return ""
-    if percent < rules.because_from:
-        return f"; why was not measured: it reaches only {percent_text(percent)} of {ROOFS[rules.rate.roof]}"
-    return f", because {rules.because}"
+def approximate(ratio: float) -> str:
+    """Return a ratio with two figures."""
+    rounded = float(f"{ratio:.2g}")
+    return spaced(rounded) if rounded >= 10 else f"{rounded:.1f}"
 
 
 def _estimate(*standings: Standing) -> str:

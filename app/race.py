@@ -488,12 +488,13 @@ def lane_content(lane: Lane, result: RaceResult) -> dict[str, Any]:
     else:
         details = [f"{seconds(step.median)} a step, {seconds(step.q1)} to {seconds(step.q3)}"]
     if place > 1 and result.timed:
-        low, high = times(typical.low), times(typical.high)
-        details.append(f"{times(result.behind(lane))} × the winner's time, {low} to {high}")
+        ends = f", {times(typical.low)} to {times(typical.high)}" if typical.bounded else ""
+        details.append(f"{times(result.behind(lane))} × the winner's time{ends}")
     elif place > 1:
         details += [
             f"{times(result.behind(lane))} × the winner's time",
-            f"a typical step {times(typical.ratio)} ×, {times(typical.low)} to {times(typical.high)}",
+            f"a typical step {times(typical.ratio)} ×"
+            + (f", {times(typical.low)} to {times(typical.high)}" if typical.bounded else ""),
         ]
     if lane is result.compared_with:
         details.append(f"the others are compared with its {'curve' if result.curves else 'picture'}")

@@ -243,7 +243,9 @@ class Readout:
             blocks += html.chart(drawing, standings, step)
         why = why_slower(verdict, machine_roofs().waking) if verdict else ""
         pair = rules.recorded_pair(values, recorded_figures())
-        fastest = Fastest.of(verdict, self._live_rate(told, live), lambda way: roofs.percent(way, rules.rate, dtype))
+        fastest = Fastest.of(
+            verdict, self._live_rate(told, live), lambda way: roofs.reached(way, rules.rate, dtype), roofs.held
+        )
         first = sentence(fastest, rules, pair)
         self.headline, self.sentence = html.number(verdict) + html.reason(verdict, why), first
         return f"{html.headline(verdict, why)}{first}{blocks}", f"{facts}{html.first_calls(standings)}"

@@ -16,9 +16,10 @@ from app.explain import WORDS, term
 from compute.backends import backend
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Cache, Rate, spaced, why_above_roof
+from compute.measure.reasons import RoofShare
 from compute.measure.records import Recorded
 from compute.measure.rules import Chart, Fact
-from compute.measure.statistics import Measurement, SpeedUp
+from compute.measure.statistics import COVERAGE, Measurement, SpeedUp
 from compute.measure.timing import PARTS
 from compute.measure.verdict import Standing, Verdict, threads
 
@@ -38,7 +39,11 @@ NEEDS = {
     "multiply-adds as the device does at most, measured now or within a week before; three where the kernel doubles by "
     "an integer addition. Only iterations that were done count.",
 }
-QUARTILES = "the ratios that the quartiles of both times allow, between which the middle half of the times lies."
+INTERVAL = (
+    f"the {100 * COVERAGE:.0f} % confidence interval of the ratio of the two medians, from the order of the samples; "
+    "there is none for fewer than six samples."
+)
+NO_INTERVAL = "no interval yet: fewer than six samples"
 
 
 def headline(verdict: Verdict | None, why: str = "") -> str:
@@ -52,7 +57,7 @@ def headline(verdict: Verdict | None, why: str = "") -> str:
     if verdict.state != "agree" or speed is None:
         return f"{number(verdict)}{agreement}"
     noisy = " <span class='noisy'>noisy</span>" if speed.noisy else ""
-    interval = f"<p>{term(allowed(speed), f'{allowed(speed)}: {QUARTILES}', 'interval')}{noisy}</p>"
+    interval = f"<p>{term(allowed(speed), f'{allowed(speed)}: {INTERVAL}', 'interval')}{noisy}</p>"
     if verdict.early:
         interval = "<p class='noisy'>first estimate, more samples follow</p>"
     return f"{number(verdict)}{reason(verdict, why)}{interval}{agreement}"
@@ -91,7 +96,9 @@ def factor(speed: SpeedUp) -> str:
 
 
 def allowed(speed: SpeedUp) -> str:
-    """The ratios that its quartiles allow, in the same words."""
+    """Return the confidence interval of the ratio, in the same words."""
+    if not speed.bounded:
+        return NO_INTERVAL
     ends = speed.low, speed.high
     low, high = (f"{times(ratio)}×" if ratio >= 1 else f"{times(1 / ratio)}× slower" for ratio in ends)
     if speed.high < 1:
@@ -118,6 +125,11 @@ class Roofs:
             return nan
         roof = self.rates.get(standing.variant.kind, nan)
         return _needed(standing, rate, dtype) * rate.percent(measurement.cells_per_second, dtype, roof)
+
+    def reached(self, standing: Standing, rate: Rate, dtype: str) -> RoofShare:
+        """What a way reaches of its device's roof, and the size of that device's last-level cache."""
+        caches = self.caches.get(standing.variant.kind, ())
+        return RoofShare(self.percent(standing, rate, dtype), caches[-1].size if caches else nan)
 
     def share(self, percent_: float, kind: str, rate: Rate) -> str:
         """`percent_` in words, and what is to be said beside it; as HTML."""

@@ -144,7 +144,7 @@ class RaceResult:
         return lane.seconds / self.ranks[0].seconds
 
     def speed_up(self, lane: Lane) -> SpeedUp:
-        """The same of a typical step, as a bench has it: by medians, with the interval of the quartiles."""
+        """Return the same for a typical step, as a bench does: the ratio of medians with its confidence interval."""
         return SpeedUp.of(lane.step, self.ranks[0].step)
 
 

@@ -146,7 +146,11 @@ def lane_document(lane: Lane, result: RaceResult) -> dict[str, Any]:
         "place": result.ranks.index(lane) + 1 if lane.right else None,
         "seconds": lane.seconds,
         "step": {"median": lane.step.median, "q1": lane.step.q1, "q3": lane.step.q3, "n": lane.step.n},
-        "times_the_winner": {"ratio": ratio.ratio, "low": ratio.low, "high": ratio.high},
+        "times_the_winner": {
+            "ratio": ratio.ratio,
+            "low": ratio.low if ratio.bounded else None,
+            "high": ratio.high if ratio.bounded else None,
+        },
         "agreement": agreement and {"difference": agreement.difference, "tolerance": agreement.tolerance},
     }
 
@@ -165,7 +169,7 @@ def show(race: Race, result: RaceResult, out: Console) -> None:
             f"{lane.seconds:.4g}",
             f"{step.median:.4g}",
             f"{step.q1:.4g} … {step.q3:.4g}",
-            f"{ratio.ratio:.3g} ({ratio.low:.3g} … {ratio.high:.3g})",
+            f"{ratio.ratio:.3g}" + (f" ({ratio.low:.3g} … {ratio.high:.3g})" if ratio.bounded else ""),
             lane.agreement.said if lane.agreement else "",
         )
     out.print(table)

@@ -198,6 +198,11 @@ class Results:
             measured = self.bandwidths.get(device)
         return measured.roof if measured else nan
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Names of the devices on which something was computed."""
+        return tuple(dict.fromkeys(row.device for row in self.rows if row.device))
+
     def caches(self, device: str) -> tuple[Cache, ...]:
         """Of a device, smallest first, as far as they are known."""
         return host_caches() if device == "host" else gpu_caches(self.l2.get(device, nan))

@@ -48,9 +48,10 @@ LONGEST_JOB = 90.0  # seconds after which a job that has begun is given up; a fi
 # may hang, is given up after LONGEST_JOB, and then there is news.
 LONGEST_SILENCE = 2 * LONGEST_JOB
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
+PACED = 2  # times as many steps requested for a sample as before, from which the samples before are dropped
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
 LONG = 0.3  # seconds of a step from which a job has one sample
-TELLING = 0.002  # seconds that a sample must last to say something: of a shorter one too much is launch
+TELLING = 0.002  # seconds that samples must last in the median to count: of shorter ones too much is launch
 ALONE = LONG  # the same of the step that finds the pace: after a rest caches hold other data, and threads sleep
 SOON = 0.5  # seconds that the samples of a job for the first estimate take together, or one sample if that takes longer
 AGAIN = 8.0  # seconds between two jobs for a way that has MOST_TIMINGS samples and is still noisy
@@ -117,21 +118,25 @@ class SampleTask(EngineTask):
 class TakenTimings:
     """Timings of one way at one setting: the first call, the one that found the pace, then the newest MOST_TIMINGS.
 
-    at: when the newest came, by the comparison's clock.
+    at: when the newest came, by the comparison's clock; planned: the largest number of steps that was requested for a
+    sample. Samples are kept or dropped by what was requested, never by how long they took: once at least twice as many
+    steps are requested, all samples before are dropped, since the pace that they were planned by was too slow.
     """
 
     timings: tuple[Timing, ...] = ()
     at: float = 0.0
+    planned: int = 0
 
     @property
     def samples(self) -> tuple[Timing, ...]:
-        """Those that count: what lasted long enough; where no job can last so long, any but those of the first job.
+        """Return all samples, or none while a first job of short ones is all there is.
 
         On an H100 a step of 1.3 us takes 47 us by itself, and 2.1 among 96.
         """
         taken = self.timings[2:]
-        long = tuple(timing for timing in taken if timing.compute >= TELLING)
-        return long or (taken if len(taken) > REPEAT else ())
+        if len(taken) > REPEAT or Spread.of(timing.compute for timing in taken).median >= TELLING:
+            return taken
+        return ()
 
     @property
     def telling(self) -> tuple[Timing, ...]:
@@ -161,12 +166,17 @@ class TakenTimings:
         """Seconds a step of the samples."""
         return [timing.step_seconds for timing in self.samples]
 
-    def with_more(self, timings: Sequence[Timing], now: float) -> TakenTimings:
-        """And these; of an answer the first is a warm-up, which counts as the first call once only."""
+    def with_more(self, timings: Sequence[Timing], now: float, planned: int = 0) -> TakenTimings:
+        """Return these timings and more. planned: steps requested for each, 0 for live frames.
+
+        The first timing of an answer is a warm-up, which counts as the first call once only.
+        """
+        most = max(self.planned, planned)
         if not self.timings:
-            return TakenTimings(tuple(timings), now)
-        warm = (*self.timings[2:], *(timing for timing in timings if not timing.first_call))
-        return TakenTimings((*self.timings[:2], *warm[-MOST_TIMINGS:]), now)
+            return TakenTimings(tuple(timings), now, most)
+        before = () if planned >= PACED * max(self.planned, 1) else self.timings[2:]
+        warm = (*before, *(timing for timing in timings if not timing.first_call))
+        return TakenTimings((*self.timings[:2], *warm[-MOST_TIMINGS:]), now, most)
 
 
 class Comparison:
@@ -456,7 +466,7 @@ class Comparison:
                     roof_key = self._roof_key(job.engine, job.dtype)
                     self._results.put(roof_key, (*(self._results.get(roof_key) or ()), *rates))
                 before = self._results.get(job.key) or TakenTimings()
-                self._results.put(job.key, before.with_more(timings, self._clock()))
+                self._results.put(job.key, before.with_more(timings, self._clock(), job.steps))
                 self._end()
             case Refused(text=text) | EngineBroken(reason=text) | LabFailed(reason=text):
                 self._fail(job, text)

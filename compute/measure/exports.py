@@ -27,6 +27,8 @@ UNITS = {
     "median": "median_s_per_step",
     "q1": "q1_s_per_step",
     "q3": "q3_s_per_step",
+    "median_low": "median_low_s_per_step",
+    "median_high": "median_high_s_per_step",
     "launch": "launch_s_per_step",
     "first_call": "first_call_s",
     "cells_per_second": "cells_per_s",
@@ -92,7 +94,7 @@ def write_csv(record: Mapping[str, Any], path: Path) -> None:
 def _flat(result: Mapping[str, Any]) -> dict[str, Any]:
     out = dict(result)
     for key, value in (out.pop("speed_up", None) or {}).items():
-        out[f"speed_up_{key}"] = value
+        out[f"speed_up_{key}"] = "" if value is None else value
     return out
 
 

@@ -14,6 +14,7 @@ from compute import machine
 from compute.measure.conditions import provenance
 from compute.measure.exports import UNITS, Series, pyperf_document, trace_document, write_trace
 from compute.measure.rates import Rate
+from compute.measure.report import INTERVAL, NO_INTERVAL
 from compute.measure.statistics import Measurement
 from compute.measure.timing import PARTS, Sample, Timing
 from compute.measure.verdict import Standing, Verdict
@@ -101,7 +102,10 @@ class Shown:
         if verdict is None:
             return None
         speed = verdict.speed_up
-        ratio = speed and {"ratio": speed.ratio, "low": speed.low, "high": speed.high, "noisy": speed.noisy}
+        ratio = speed and {
+            "ratio": speed.ratio, "low": _finite(speed.low), "high": _finite(speed.high), "noisy": speed.noisy,
+            "interval": INTERVAL if speed.bounded else NO_INTERVAL,
+        }  # fmt: skip
         agreement = verdict.agreement.said if verdict.agreement else None
         return {"title": verdict.title, "state": verdict.state, "speed_up": ratio, "agreement": agreement}
 
@@ -165,6 +169,7 @@ def _spread(measurement: Measurement | None, work: str) -> dict[str, Any]:
         return {}
     step = measurement.step
     timed = {name: _finite(getattr(step, name)) for name in ("median", "q1", "q3")}
+    timed |= {"median_low": _finite(step.low), "median_high": _finite(step.high)}
     rate = _finite(measurement.cells_per_second) if step.median > 0 else None
     first = {"first_call": _finite(measurement.first_call)}
     bound = {"launch_bound": measurement.launch_bound}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from compute.measure.case import Row
-from compute.measure.records import BEFORE, FIRST_REVISION, machine_name
+from compute.measure.records import BEFORE, FIRST_REVISION, machine_name, spread_of
+from compute.measure.statistics import SpeedUp
 
 MOST_NAMED = 6  # ways that are named of those in one run only
 UNLIKE = {  # what changes no figure of a bench
@@ -26,23 +27,21 @@ MACHINE = {"cpu": "CPU", "threads": "CPU threads", "gpus": "GPUs", "driver": "dr
 class ComparedTime:
     """One way at one case, now and then. Medians and quartiles in seconds a step.
 
-    ratio: time now over time then, above 1 is slower; low, high: what the quartiles allow; overlap: whether they do.
+    ratio: time now over time then, above 1 is slower; low, high: its confidence interval, nan where one of the records
+    keeps none; overlap: whether the quartiles overlap.
     """
 
     case: str
     way: str
     now: tuple[float, float, float]
     then: tuple[float, float, float]
+    low: float = nan
+    high: float = nan
 
     @property
     def ratio(self) -> float:
         """Of the medians."""
         return self.now[1] / self.then[1]
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Lowest and highest ratio that the quartiles allow."""
-        return self.now[0] / self.then[2], self.now[2] / self.then[0]
 
     @property
     def overlap(self) -> bool:
@@ -68,7 +67,7 @@ class RecordComparison:
         names = ("q1", "median", "q3")
         for row, entry in zip(self.rows, out["rows"], strict=True):
             entry |= {"now": dict(zip(names, row.now, strict=True)), "then": dict(zip(names, row.then, strict=True))}
-            low, high = row.interval
+            low, high = (value if isfinite(value) else None for value in (row.low, row.high))
             entry |= {"ratio": row.ratio, "low": low, "high": high, "quartiles_overlap": row.overlap}
         return out
 
@@ -89,11 +88,13 @@ def compare(old: Mapping[str, Any], record: Mapping[str, Any], rows: Sequence[Ro
             continue
         left.remove(match)
         step, way = row.measurement.step, f"{row.backend} {row.variant}"
-        now: Mapping[str, Any] = next((result for result in record["results"] if _has(result, wanted)), {})
-        if match.get("kernel", FIRST_REVISION) < now.get("kernel", FIRST_REVISION):
+        new: Mapping[str, Any] = next((result for result in record["results"] if _has(result, wanted)), {})
+        if match.get("kernel", FIRST_REVISION) < new.get("kernel", FIRST_REVISION):
             way = f"{way} ({BEFORE})"
         then = match["q1"], match["median"], match["q3"]
-        found.append(ComparedTime(row.case.title, way, (step.q1, step.median, step.q3), then))
+        ratio = SpeedUp.of(step, spread_of(match))
+        now = step.q1, step.median, step.q3
+        found.append(ComparedTime(row.case.title, way, now, then, ratio.low, ratio.high))
     against = f"{machine_name(old['machine'])}, {str(old['date'])[:16].replace('T', ' ')}"
     gone = tuple(f"{_case(result)}: {result['backend']} {result['variant']}" for result in left)
     return RecordComparison(against, tuple(_differences(old, record)), tuple(found), tuple(fresh), gone)
@@ -113,9 +114,8 @@ def show(comparison: RecordComparison, step: str, console: Console) -> None:
     for heading in (f"us a {step} now", "then", "now / then", "quartiles"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in comparison.rows:
-        low, high = row.interval
         words, style = ("overlap", "") if row.overlap else ("slower", "red") if row.ratio > 1 else ("faster", "green")
-        ratio = f"{row.ratio:.3g} ({low:.3g} - {high:.3g})"
+        ratio = f"{row.ratio:.3g}" + (f" ({row.low:.3g} - {row.high:.3g})" if isfinite(row.low) else "")
         table.add_row(
             row.case, row.way, f"{1e6 * row.now[1]:.4g}", f"{1e6 * row.then[1]:.4g}", ratio, words, style=style
         )

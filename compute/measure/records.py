@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from compute.documents import read
 from compute.files import whole
 from compute.machine import ROOT
+from compute.measure.reasons import RoofShare
+from compute.measure.statistics import Spread
 
 FIRST_REVISION = 1  # of a kernel; that of results without "kernel"
 BEFORE = "recorded before this kernel"
 SCHEMA = "fieldlab-timings/2"
 OLDER = "fieldlab-timings/1"  # still read: diffusion alone, every result with "edges"
+SEVERAL_STEPS = "T-step"  # the kernels of OLDER that make several steps in one pass through memory
 LARGEST_FILE = 4 * 2**20  # bytes; a run of every case is some 100 kB
 LONGEST_TEXT = 500
 MOST_RESULTS = 5000
@@ -53,7 +56,8 @@ class Recorded:
 
     case: what tells it from other cases of its lab on such a grid (edges, scene); step: median seconds a step; rate:
     cells or iterations a second; q1, q3: quartiles of step (nan for a cited figure); percent: of that device's own roof
-    (nan if unknown); kernel: revision of its kernel.
+    (nan if unknown); n: samples; low, high: confidence interval of step (nan if unknown); cache: bytes of that device's
+    last-level cache (nan if unknown); kernel: revision of its kernel.
     """
 
     lab: str
@@ -72,6 +76,26 @@ class Recorded:
     percent: float = math.nan
     cited: str = ""
     kernel: int = FIRST_REVISION
+    n: int = 0
+    low: float = math.nan
+    high: float = math.nan
+    cache: float = math.nan
+
+    @property
+    def times(self) -> Spread:
+        """The seconds a step; without a confidence interval where the record has none."""
+        return Spread(self.step, self.q1, self.q3, self.n, self.low, self.high)
+
+    @property
+    def share(self) -> RoofShare:
+        """What it reaches of its device's roof."""
+        return RoofShare(self.percent, self.cache)
+
+
+def spread_of(result: Mapping[str, Any]) -> Spread:
+    """Return the times of a checked result; without a confidence interval where an older version recorded it."""
+    ends = (math.nan if result.get(name) is None else float(result[name]) for name in ("median_low", "median_high"))
+    return Spread(result["median"], result["q1"], result["q3"], result["n"], *ends)
 
 
 def timings_folder() -> Path:
@@ -129,18 +153,29 @@ def recorded(record: Mapping[str, Any]) -> list[Recorded]:
     Those of curves over n are the crossover lab's own (labs.crossover.recorded).
     """
     machine, date = machine_name(record["machine"]), str(record["date"])[:10]
-    rate = record.get("rate", _GRID)
+    rate, caches = record.get("rate", _GRID), record.get("caches") or {}
     return [
         Recorded(
             record["lab"], machine, date, result["backend"], result["variant"], result["ny"], result["nx"],
             result["dtype"], str(result.get("scene") or result.get("edges") or ""), result["median"],
-            result[f"{rate['work']}_per_second"], result["q1"], result["q3"],
-            math.nan if result[f"percent_of_{rate['roof']}"] is None else result[f"percent_of_{rate['roof']}"],
+            result[f"{rate['work']}_per_second"], result["q1"], result["q3"], _percent(record, result, rate["roof"]),
             kernel=result.get("kernel", FIRST_REVISION),
+            n=result["n"], low=spread_of(result).low, high=spread_of(result).high,
+            cache=float(caches.get(result["device"]) or math.nan),
         )
         for result in record["results"]
         if result["status"] == "measured" and "workload" not in result and result.get("gpus", 1) == 1
     ]  # fmt: skip
+
+
+def _percent(record: Mapping[str, Any], result: Mapping[str, Any], roof: str) -> float:
+    """Return the share of the roof; nan where it is unknown.
+
+    OLDER counts every step of a pass that makes several as a pass of its own: such a share is several times too large.
+    """
+    value = result[f"percent_of_{roof}"]
+    miscounted = record["schema"] == OLDER and result["variant"] == SEVERAL_STEPS
+    return math.nan if value is None or miscounted else float(value)
 
 
 def library(folder: Path | None = None) -> tuple[list[Recorded], list[str]]:
@@ -171,39 +206,65 @@ def nearest(
 
 @dataclass(frozen=True)
 class RecordedPair:
-    """The fastest recorded way of a GPU and, of the same work and machine, that of its processor, if there is one.
+    """The fastest recorded way of a GPU and, of the same work, method and machine, that of its CPU, if there is one.
 
-    words: the work, "512 × 512 cells, float32, zero-flux"; same: it is what runs now; outdated: the processor's ways
-    were recorded with an older kernel, so that there is no `cpu`.
+    words: the work, "512 × 512 cells, float32, zero-flux"; same: it is what runs now; held: bytes that it reads over
+    and over, nan where unknown; method: of the GPU's way, "" where the lab has one only; unpaired: why there is no
+    `cpu`, "" where nothing of that CPU is recorded.
     """
 
     gpu: Recorded
     cpu: Recorded | None
     words: str
     same: bool
-    outdated: bool = False
+    held: float = math.nan
+    method: str = ""
+    unpaired: str = ""
 
 
 Revisions = Mapping[tuple[str, str], int]  # of the kernels as they are now, by backend and variant; absent: the first
 
 
-def paired(
-    figures: Iterable[Recorded], words: str, same: bool, revisions: Revisions | None = None
-) -> RecordedPair | None:
-    """Return the pair among `figures`, all of one piece of work; None without a GPU's.
+def _one_method(_figure: Recorded) -> str:
+    return ""
 
-    Where one of the processor's kernels has a newer revision than its figure, none of them stands for the processor:
-    the new kernel may be the fastest.
+
+def paired(
+    figures: Iterable[Recorded], words: str, same: bool, held: float = math.nan,
+    method: Callable[[Recorded], str] = _one_method, revisions: Revisions | None = None,
+) -> RecordedPair | None:  # fmt: skip
+    """Return the pair of the fastest GPU among `figures`, all of one piece of work; None without a GPU's.
+
+    Where the work is not the same as now, a GPU with a CPU to compare it with comes first.
+    method: what tells times of different methods apart, which are not compared: one step a pass, or several.
+    revisions: of the kernels as they are now; figures of older ones are not compared.
     """
     known = [figure for figure in figures if not figure.cited]
     gpus = (f for f in known if f.backend.startswith("gpu_") and not outdated(f, revisions))
-    gpu = min(gpus, key=lambda f: f.step, default=None)
-    if gpu is None:
-        return None
+    pairs = [
+        _with_cpu(RecordedPair(gpu, None, words, same, held, method(gpu)), known, method, revisions)
+        for gpu in sorted(gpus, key=lambda f: f.step)
+    ]
+    whole = [pair for pair in pairs if pair.cpu]
+    return next(iter(pairs if same else (*whole, *pairs)), None)
+
+
+def _with_cpu(
+    pair: RecordedPair, known: Iterable[Recorded], method: Callable[[Recorded], str], revisions: Revisions | None
+) -> RecordedPair:
+    """Return the pair with the CPU of the GPU's machine, or with the reason for its absence.
+
+    Where one of the CPU's kernels has a newer revision than its figure, none of them stands for the CPU: the new kernel
+    may be the fastest.
+    """
+    gpu = pair.gpu
     beside = [f for f in known if f.backend.startswith("cpu_") and (f.machine, f.date) == (gpu.machine, gpu.date)]
-    if any(outdated(f, revisions) for f in beside):
-        return RecordedPair(gpu, None, words, same, outdated=True)
-    return RecordedPair(gpu, min(beside, key=lambda f: f.step, default=None), words, same)
+    alike = [f for f in beside if method(f) == method(gpu)]
+    if any(outdated(f, revisions) for f in alike):
+        return replace(pair, unpaired=f"its CPU was {BEFORE}")
+    if alike or not beside:
+        return replace(pair, cpu=min(alike, key=lambda f: f.step, default=None))
+    return replace(pair, unpaired=f"its CPU was recorded with {method(beside[0])} only, the GPU with {method(gpu)}")
 
 
 def outdated(figure: Recorded, revisions: Revisions | None) -> bool:
@@ -242,6 +303,12 @@ def _timed(result: Mapping[str, Any], rate: Mapping[str, str], where: str) -> No
             raise RecordError(f"{where}: {key} must be a positive number, not {str(value)[:40]!r}")
     if not result["q1"] <= result["median"] <= result["q3"]:
         raise RecordError(f"{where}: the median lies outside the quartiles")
+    for key in ("median_low", "median_high"):
+        value = result.get(key)
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
+        ):
+            raise RecordError(f"{where}: {key} must be a positive number, not {str(value)[:40]!r}")
     if not isinstance(result.get("n"), int) or result["n"] < 1:
         raise RecordError(f"{where}: n must be 1 or more, not {str(result.get('n'))[:40]!r}")
 

@@ -15,13 +15,17 @@ from compute.measure.case import BenchPlan, OutsideCheck, Results, Row
 from compute.measure.conditions import provenance
 from compute.measure.rates import why_above_roof
 from compute.measure.records import SCHEMA
-from compute.measure.statistics import SpeedUp
+from compute.measure.statistics import COVERAGE, FEWEST, SpeedUp
 
 if TYPE_CHECKING:
     from compute.measure.benchmark import Benchmark
 
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # heading of a column, and its unit
 ROOFS = {"copy": "% of copy", "fma": "% of FMA"}
+PERCENT = f"{100 * COVERAGE:.0f} %"
+INTERVAL = f"{PERCENT} confidence interval of the ratio of medians"
+NO_INTERVAL = f"none: fewer than {FEWEST} samples"
+INTERVALS = f"Behind a ratio: {INTERVAL}; none for fewer than {FEWEST} samples."
 
 
 def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchmark) -> dict[str, Any]:
@@ -44,6 +48,7 @@ def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchm
             }
             for name, copy in results.bandwidths.items()
         },
+        "caches": {name: found[-1].size for name in results.devices if (found := results.caches(name))},
         "fma": {
             f"{name} {dtype}": {
                 "instructions_per_second": fma.rate.median, "q1": fma.rate.q1, "q3": fma.rate.q3, "n": fma.rate.n,
@@ -70,6 +75,7 @@ def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
         step, rate, per_second = row.measurement.step, benchmark.rate, row.measurement.cells_per_second
         out |= {
             "median": step.median, "q1": step.q1, "q3": step.q3, "n": step.n, "steps_per_sample": row.steps,
+            "median_low": _finite(step.low), "median_high": _finite(step.high),
             "noisy": row.measurement.noisy, "first_call": row.measurement.first_call,
             "launch": _finite(row.measurement.parts["launch"] / row.steps),
             "launch_bound": row.measurement.launch_bound,
@@ -80,7 +86,10 @@ def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
         }  # fmt: skip
     if row.speed_up is not None:
         speed = row.speed_up
-        out["speed_up"] = {"over": row.over, "ratio": speed.ratio, "low": speed.low, "high": speed.high}
+        out["speed_up"] = {
+            "over": row.over, "ratio": speed.ratio, "low": _finite(speed.low), "high": _finite(speed.high),
+            "interval": INTERVAL if speed.bounded else NO_INTERVAL,
+        }  # fmt: skip
     return out | dict(row.extra)
 
 
@@ -134,6 +143,7 @@ def show(results: Results, benchmark: Benchmark, console: Console) -> None:
     for row in missing:
         console.print(Text(f"{row.backend}: absent, {row.reason}"))
     console.print(Text(benchmark.included, style="dim"))
+    console.print(Text(INTERVALS, style="dim"))
 
 
 def _outside(found: OutsideCheck, benchmark: Benchmark) -> Iterator[RenderableType]:
@@ -201,10 +211,12 @@ def _cells(row: Row, results: Results, benchmark: Benchmark, known: bool) -> Ite
 
 
 def _ratio(speed: SpeedUp) -> str:
-    """How many times as fast, or, below one, how many times slower; with what the quartiles allow."""
+    """Return how many times as fast, or, below one, how many times slower; with the confidence interval."""
     if speed.ratio >= 1:
-        return f"{_figure(speed.ratio)} ({_figure(speed.low)} - {_figure(speed.high)})"
-    return f"{_figure(1 / speed.ratio)} slower ({_figure(1 / speed.high)} - {_figure(1 / speed.low)})"
+        ends = f" ({_figure(speed.low)} - {_figure(speed.high)})" if speed.bounded else ""
+        return f"{_figure(speed.ratio)}{ends}"
+    ends = f" ({_figure(1 / speed.high)} - {_figure(1 / speed.low)})" if speed.bounded else ""
+    return f"{_figure(1 / speed.ratio)} slower{ends}"
 
 
 def _notes(rows: list[Row], results: Results, benchmark: Benchmark) -> Iterator[Text]:

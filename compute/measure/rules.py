@@ -62,10 +62,8 @@ class ComparisonRules(ABC):
     """How a lab's variants are compared. The methods that return changes give parameters to set on a second lab.
 
     timed: parameters that the time of a step depends on; checked: those that its result depends on; reference: whose
-    result is the right one, under the changes of `right`; included: what a time holds, for the reader; because: why a
-    GPU is the faster one, as the clause after "because", "" for nothing to say; because_from: percent of its roof that
-    the GPU must reach for that to be the reason: of one that waits for its launches memory is none; revisions: of the
-    kernels, by backend and variant, where they are not the first (see records.py).
+    result is the right one, under the changes of `right`; included: what a time holds, for the reader; revisions: of
+    the kernels, by backend and variant, where they are not the first (see records.py).
     """
 
     rate: Rate
@@ -73,8 +71,6 @@ class ComparisonRules(ABC):
     checked: tuple[str, ...]
     included: str
     reference: Variant = REFERENCE
-    because: str = ""
-    because_from: float = 0.0
     revisions: Revisions = MappingProxyType({})
 
     def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
@@ -84,6 +80,11 @@ class ComparisonRules(ABC):
     def steps_at_once(self, backend: str, variant: str) -> int:  # noqa: ARG002
         """Return the steps that a kernel takes in one launch, or pass; a sample is made of whole ones."""
         return 1
+
+    def method(self, backend: str, variant: str) -> str:
+        """Return in words what keeps a time from being compared with a recorded one of another method."""
+        several = self.steps_at_once(backend, variant) > 1
+        return "several steps a pass" if several else "one step a pass"
 
     def compared_after(self, values: LabValues) -> int:  # noqa: ARG002
         """Return the steps after which results are compared."""
@@ -176,8 +177,6 @@ class FieldRules(ComparisonRules):
     apart: Mapping[str, Any] = field(default_factory=dict)
     start: str = "noise"
     included: str = "The kernels of one step, on a twin of this grid."
-    because: str = ""
-    because_from: float = 0.0
     at_once: Mapping[tuple[str, str], int] = field(default_factory=dict)
     revisions: Revisions = field(default_factory=dict)
 
@@ -250,7 +249,9 @@ class FieldRules(ComparisonRules):
         around = None if same else nearest(self._current(figures), self.lab, ny, nx, dtype)
         place = (around.ny, around.nx, around.case) if around else now
         words = ", ".join(filter(None, (f"{place[1]} × {place[0]} cells", dtype, place[2])))
-        return paired((f for f in mine if (f.ny, f.nx, f.case) == place), words, same, self.revisions)
+        held = self.held({**values, "ny": place[0], "nx": place[1]})
+        chosen = (f for f in mine if (f.ny, f.nx, f.case) == place)
+        return paired(chosen, words, same, held, lambda f: self.method(f.backend, f.variant), self.revisions)
 
     def _current(self, figures: Sequence[Recorded]) -> list[Recorded]:
         """The figures of kernels as they are now."""

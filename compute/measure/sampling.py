@@ -21,10 +21,10 @@ from random import Random
 from time import monotonic, perf_counter
 
 from compute.builds import watching
-from compute.measure.statistics import settled
+from compute.measure.statistics import FEWEST, settled
 from compute.measure.timing import Sample
 
-LEAST_SAMPLES = 5  # samples of every way even if the budget is over: fewer give no quartiles
+LEAST_SAMPLES = FEWEST  # samples of every way even if the budget is over: fewer give no confidence interval
 MOST_SAMPLES = 200  # samples of one way: beyond it the quartiles of a noisy machine do not settle any more
 SAMPLE_SECONDS = 0.05  # length one sample aims at: long against the clock (1 us) and against an odd launch or copy
 MOST_STEPS = 4800  # steps of one sample, so that a field hardly changes its character within it

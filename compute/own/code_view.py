@@ -164,9 +164,7 @@ def listing_of(cubin: Path) -> str:
     return run_tool(program, ("-g", "-c", str(cubin)), CodeUnavailable).stdout
 
 
-def run_tool(
-    program: Path, arguments: Sequence[str], unavailable: type[Exception]
-) -> subprocess.CompletedProcess[str]:
+def run_tool(program: Path, arguments: Sequence[str], unavailable: type[Exception]) -> subprocess.CompletedProcess[str]:
     """Run a program of NVIDIA's and return what it printed.
 
     Raises `unavailable` if it cannot be run, has not ended after TOOL_SECONDS, or refuses what it got.

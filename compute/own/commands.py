@@ -1,6 +1,7 @@
 """The commands `fieldlab try FILE` and `fieldlab learn`.
 
-Exit codes: 0 right; 1 a way or an answer is wrong or failed; 2 the file cannot be tried.
+Exit codes: 0 right; 1 a way or an answer is wrong or failed; 2 the file cannot be tried; 3 nothing is known to be
+wrong, but time ended before everything was checked.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from compute.own.report import as_html, as_json, lines
 from compute.own.trial import Options, TrialReport, try_file
 from compute.own.verdict import recorded_roofs, reward
 
-WRONG, BAD_INPUT = 1, 2
+WRONG, BAD_INPUT, UNFINISHED = 1, 2, 3
 RESULTS = "fieldlab-learn.json"
 LOOK = 0.5  # s between two looks at a watched file
 WATCHED = ("*.py", "*.cu", "*.cuh", "*.h")  # beside the file
@@ -47,6 +48,8 @@ def add_try(commands: Any) -> None:
     parser.add_argument("--dtypes", type=_dtypes, default=(), help=f"of {', '.join(DTYPES)} (default: the file's)")
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of timing in all (default 20)")
     parser.add_argument("--deadline", type=float, default=30.0, help="seconds until a way is given up (default 30)")
+    seconds = "seconds of checking a way, its first call apart (default 5)"
+    parser.add_argument("--check-seconds", type=float, default=5.0, help=seconds)
     parser.add_argument("--seed", type=int, default=0, help="of the inputs (default 0)")
     parser.add_argument("--check", action="store_true", help="only whether it is right: no times")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -72,8 +75,8 @@ def _dtypes(text: str) -> tuple[str, ...]:
 def run_try(chosen: argparse.Namespace, _command: str) -> int:
     """Try the file once, or whenever it is saved; return the exit code."""
     options = Options(
-        chosen.file, chosen.sizes, chosen.dtypes, budget=chosen.budget, deadline=chosen.deadline, seed=chosen.seed,
-        timed=not chosen.check,
+        chosen.file, chosen.sizes, chosen.dtypes, budget=chosen.budget, deadline=chosen.deadline,
+        check_seconds=chosen.check_seconds, seed=chosen.seed, timed=not chosen.check,
     )  # fmt: skip
     if chosen.open and chosen.watch:
         raise ValueError("--open and --watch exclude each other: the page shows the file as it was when it was opened")
@@ -86,7 +89,7 @@ def run_try(chosen: argparse.Namespace, _command: str) -> int:
         report = _once(options, chosen)
     if report.refused:
         return BAD_INPUT
-    return 0 if report.right else WRONG
+    return 0 if report.right else UNFINISHED if report.unfinished else WRONG
 
 
 def _once(options: Options, chosen: argparse.Namespace) -> TrialReport:

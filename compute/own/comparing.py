@@ -1,4 +1,8 @@
-"""Compares results with right ones, and says in words where they differ; and the inputs that are asked for that."""
+"""Compares results with those of the reference and says where they differ; chooses the inputs to compare at.
+
+A result must have the shape and the dtype of the reference's: a complex, masked or wider one is wrong, even if
+a cast would make it equal. Of a single number the kind must agree, since Python's own numbers have one width.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +38,27 @@ class ResultComparison:
         worst = 0.0
         for number, (result, right) in enumerate(zip(results, truth, strict=True), start=1):
             which = f"result {number} " if len(truth) > 1 else ""
-            found, said = _difference(np.asarray(result), np.asarray(right))
+            found, said = _difference(np.asanyarray(result), np.asarray(right))
             if said and not found <= worst:
                 worst, self.said = found, which + said
         return worst
 
 
-def _difference(result: NDArray[Any], right: NDArray[Any]) -> tuple[float, str]:
+def _unlike(result: NDArray[Any], right: NDArray[Any]) -> str:
+    """Say how a result is of another kind than the reference's; "" where it is of the same."""
     if result.shape != right.shape:
-        return inf, f"has the shape {result.shape} where the reference has {right.shape}"
+        return f"has the shape {result.shape} where the reference has {right.shape}"
+    if isinstance(result, np.ma.MaskedArray):
+        masked = int(np.ma.getmaskarray(result).sum())
+        return f"is a masked array where the reference has a plain one; {masked} of {result.size} are masked"
+    if result.dtype.kind != right.dtype.kind or (right.shape and result.dtype != right.dtype):
+        return f"has the dtype {result.dtype} where the reference has {right.dtype}"
+    return ""
+
+
+def _difference(result: NDArray[Any], right: NDArray[Any]) -> tuple[float, str]:
+    if unlike := _unlike(result, right):
+        return inf, unlike
     if not right.size:
         return 0.0, ""
     if right.dtype.kind in "iub" or result.dtype.kind in "iub":

@@ -63,7 +63,7 @@ class OwnWay(Way):
 
     @property
     def exhibit(self) -> str:
-        """"": it is timed like the others."""
+        """Return "", since it is timed like the others."""
         return ""
 
     @property
@@ -144,7 +144,12 @@ class OwnFile:
         returned = self.reference.function()(*arguments)
         if returned is None:
             return tuple(v for v in arguments if isinstance(v, np.ndarray))
-        return tuple(np.asarray(one) for one in (returned if isinstance(returned, tuple) else (returned,)))
+        results = returned if isinstance(returned, tuple) else (returned,)
+        if any(isinstance(one, np.ma.MaskedArray) for one in results):
+            raise FileRefused(
+                f"the reference {self.reference.name} returns a masked array, which nothing is compared with"
+            )
+        return tuple(np.asarray(one) for one in results)
 
     @property
     def in_place(self) -> bool:

@@ -55,7 +55,8 @@ def as_json(report: TrialReport) -> dict[str, Any]:
     """The report as plain values; a number that is not known is None."""
     return {
         "file": report.path.name, "date": report.date, "machine": machine(), "refused": report.refused,
-        "right": report.right, "sizes": list(report.sizes), "ways": [_way(one) for one in report.ways],
+        "right": report.right, "unfinished": report.unfinished, "sizes": list(report.sizes),
+        "ways": [_way(one) for one in report.ways],
         "roofs": {
             key: {"bytes_per_second": _number(roof.bandwidth), "flops_per_second": _number(roof.flops)}
             for key, roof in report.roofs.items()
@@ -69,7 +70,8 @@ def _way(one: WayReport) -> dict[str, Any]:
     return {
         "name": one.way.name, "line": one.way.line, "reference": one.way.is_reference, "status": one.status,
         "fault": one.kind, "text": one.text, "checked": {place: list(asked) for place, asked in one.places.items()},
-        "notes": one.notes, "unmeasured": one.unmeasured, "first_call": _number(one.first_call),
+        "notes": one.notes, "unmeasured": one.unmeasured, "left": one.left, "unwatched": one.unwatched,
+        "first_call": _number(one.first_call),
         "seconds": {
             dtype: {str(n): {"median": s.median, "q1": s.q1, "q3": s.q3, "samples": s.n} for n, s in series.items()}
             for dtype, series in one.series.items()
@@ -119,7 +121,8 @@ def as_html(report: TrialReport, source: str) -> str:
     if report.ways:
         parts.append("<h2>Ways</h2><ul>")
         for one in report.ways:
-            label = KINDS.get(one.kind, "right" if one.places else "not checked")
+            checked = "right" if one.status == "right" else "not fully checked"
+            label = KINDS.get(one.kind, checked if one.places else "not checked")
             notes = "".join(f"<br>{escape(text)}" for text in (*one.notes, one.unmeasured) if text)
             parts.append(f'<li class="{escape(one.status)}"><b>{escape(label)}</b>: {escape(one.sentence)}{notes}</li>')
         parts.append("</ul>")

@@ -5,6 +5,7 @@ A task is a function for a ChildProcess; what it raises is a Fault. The file run
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Generator, Iterator, Mapping
@@ -16,6 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numba
 import numpy as np
 
 from compute.backends import Backend
@@ -25,16 +27,22 @@ from compute.labs.crossover.roofline import Roof, roof_of
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.sweep import Sweep, SweepProgress
 from compute.labs.crossover.workload import Way
-from compute.own import gpu_stand_in
+from compute.own import cpu_threads, gpu_stand_in
 from compute.own.comparing import Question, ResultComparison, awkward, questions
 from compute.own.declaring import OwnFile, OwnWay, load
 from compute.own.faults import Fault, fault_of
 from compute.own.verdict import AskedWork
 from compute.own.watch import AccessWatch, KernelLaunch, Order
 
-ENOUGH = 3  # questions that are asked even if the time is over
+ENOUGH = 5  # questions that are asked even if the time is over: n = 1 to 33, with 1 and 33 = 1 mod 32
 FLUSHED = "denormal numbers count as 0 (CuPy compiles every kernel so)"
-REPEATS, REPEATED_N = 20, 100_003  # runs of a device that really is parallel, and their n
+REPEATS, REPEATED_N = 20, 100_003  # runs of a device that really is parallel, and their n before the largest
+FEWEST_REPEATS = 3  # of the largest n, even if the time is over
+PATIENCE = 4.0  # times the seconds allowed that these may take
+WATCHED_SIZES = (33, 97, 257)  # n at which parallel loops run iteration by iteration
+PIECES = 16  # of a loop for each thread
+CUBIC = 3  # power of n that such a run is taken to grow by
+PARALLEL = ("parallel", "threading", "concurrent")  # words of a source that may start CPU threads
 MOST_ON_STAND_IN = 1031  # n: the last of several blocks is not full
 
 
@@ -56,12 +64,21 @@ class FileFacts:
 @dataclass(frozen=True)
 class CheckedWay:
     """What was found of a way that is right so far. asked: about which inputs, in words; notes: what was left out;
-    launches: of the last question in the given order.
+    launches: of the last question in the given order; left: what was not asked because time ended, "" for nothing.
     """
 
     asked: tuple[str, ...]
     notes: tuple[str, ...] = ()
     launches: tuple[KernelLaunch, ...] = ()
+    left: str = ""
+
+
+@dataclass(frozen=True)
+class WatchedThreads:
+    """What was found of a way's parallel loops. asked: about which n, in words; unwatched: why nothing is known."""
+
+    asked: tuple[str, ...] = ()
+    unwatched: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,10 +107,12 @@ class _Open:
 _open: list[_Open] = []
 
 
-def open_file(path: Path, stand_in: bool, memory: int, tell: Tell) -> FileFacts:
+def open_file(path: Path, stand_in: bool, memory: int, interpret: bool, tell: Tell) -> FileFacts:
     """Run the file; everything else comes after it. memory: bytes that this process may take, 0 for any."""
     tell(0.0, f"importing {path.name}")
     _limit(memory)
+    if interpret:
+        cpu_threads.install()
     backends = on_stand_ins() if stand_in else {}
     if "cupy" not in sys.modules and not find_spec("cupy"):
         gpu_stand_in.install()  # so that the ways of the CPU are measured even if the file imports CuPy at its top
@@ -140,22 +159,105 @@ def _way(name: str) -> OwnWay:
 def check(name: str, dtype: str, seed: int, seconds: float, most: int, tell: Tell) -> CheckedWay:
     """Compare the way with the reference on awkward inputs. most: the largest n; seconds: after which no more is asked.
 
-    Where it runs without a GPU, in each order of blocks and threads, watched; else several times. Raises Fault.
+    The seconds begin after the first call, which may compile. Where it runs without a GPU, each order of blocks and
+    threads is tried, watched; else the largest n is repeated. Raises Fault.
     """
     opened = _open[-1]
     checking = Checking(opened.file, _way(name), dtype, seed, bool(opened.stand_in))
+    planned = list(questions(opened.file.sizes, most, opened.file.denormals, opened.file.nan))
     started = monotonic()
-    for asked, question in enumerate(questions(opened.file.sizes, most, opened.file.denormals, opened.file.nan)):
+    for asked, question in enumerate(planned):
         if asked >= ENOUGH and monotonic() - started > seconds:
-            break
+            return replace(checking.found, left=f"time ended before {question.text}")
         tell(0.0, question.text)
         checking.ask(question)
-    if not opened.stand_in:
-        n = min(REPEATED_N, opened.file.sizes[1])
-        if monotonic() - started < seconds:
-            tell(0.0, f"repeating, n = {n}")
-            checking.repeat(n, monotonic() + seconds)
+        if not asked:
+            started = monotonic()
+    if opened.stand_in:
+        return checking.found
+    largest = min(most, opened.file.sizes[1])
+    took, repeated = 0.0, 0
+    for n in dict.fromkeys((min(REPEATED_N, largest), largest)):
+        tell(0.0, f"repeating, n = {n}")
+        if repeated and took * n / repeated > PATIENCE * seconds:
+            return replace(checking.found, left=f"time ended after n = {repeated:,}; n = {n:,} would take too long")
+        took = checking.repeat(n, started + seconds, monotonic() + PATIENCE * seconds, tell)
+        repeated = n
     return checking.found
+
+
+def watch_threads(name: str, dtype: str, seed: int, seconds: float, tell: Tell) -> WatchedThreads:
+    """Look for races between the iterations of the way's parallel loops, which run as plain Python. Raises Fault."""
+    opened = _open[-1]
+    own, file = _way(name), opened.file
+    comparison, asked, loops = ResultComparison(), list[int](), 0
+    tolerance = file.workload(comparison, seed).tolerance[dtype]
+    sizes = [n for n in WATCHED_SIZES if file.sizes[0] <= n <= file.sizes[1]] or [file.sizes[0]]
+    for n in sizes:
+        tell(0.0, f"iteration by iteration, n = {n}")
+        inputs = file.case_inputs(n, dtype, np.random.default_rng([seed, n]))
+        first: tuple[Any, ...] | None = None
+        for order in Order:
+            started = monotonic()
+            try:
+                watch, results = _interpreted(file, own, inputs, order, seed)
+            except Exception as error:  # noqa: BLE001 - compiled code may be no plain Python
+                said = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+                return WatchedThreads((), f"it does not run as plain Python ({said})")
+            if watch.race:
+                raise Fault("race", f"{watch.race.text} (n = {n})")
+            loops += watch.loops
+            first = results if first is None else first
+            if watch.loops and not comparison(results, first) <= tolerance:
+                raise Fault("race", f"its result depends on the order of its iterations (n = {n}): {comparison.said}")
+        asked.append(n)
+        larger = next((one for one in sizes if one > n), n)
+        if len(Order) * (monotonic() - started) * (larger / n) ** CUBIC > seconds:
+            break
+    if not loops:
+        source = cpu_threads.reachable_source(own.function())
+        threads = next((word for word in PARALLEL if word in source), "")
+        return WatchedThreads((), f"no prange loop ran, though its source says {threads!r}" if threads else "")
+    return WatchedThreads((f"n = {', '.join(map(str, asked))}",))
+
+
+def _interpreted(
+    file: OwnFile, own: OwnWay, inputs: tuple[Any, ...], order: Order, seed: int
+) -> tuple[cpu_threads.ThreadWatch, tuple[Any, ...]]:
+    """Return what was seen in one call, and its results."""
+    names = list(inspect.signature(own.function()).parameters)
+    module = sys.modules.get(f"own_{file.path.stem}")
+    for chunked in (False, True):
+        watch = cpu_threads.ThreadWatch(order, seed, chunked)
+        outputs = () if file.in_place else tuple(np.empty(a.shape, a.dtype) for a in file.truth(inputs))
+        arguments = own.prepared(tuple(np.array(v) if isinstance(v, np.ndarray) else v for v in (*inputs, *outputs)))
+        given = tuple(
+            watch.watched(value, names[place] if place < len(names) else f"argument {place + 1}")
+            if isinstance(value, np.ndarray) else value
+            for place, value in enumerate(arguments)
+        )  # fmt: skip
+        try:
+            with np.errstate(all="ignore"), watch.watching(), cpu_threads.creators_watched(watch, module):
+                returned = own.function()(*given)
+        except cpu_threads.NeedsChunks:
+            continue
+        if returned is None:
+            found = arguments[len(inputs) :] or tuple(v for v in arguments if isinstance(v, np.ndarray))
+        else:
+            found = returned if isinstance(returned, tuple) else (returned,)
+        return watch, tuple(np.array(one) for one in found)
+    raise RuntimeError("its thread number is asked for outside of a loop")
+
+
+@contextmanager
+def _cut_into_pieces(n: int, number: int) -> Iterator[None]:
+    """Let Numba's scheduler cut parallel loops otherwise each time: into as many pieces as threads, or into many."""
+    before = numba.get_parallel_chunksize()
+    numba.set_parallel_chunksize(0 if number % 2 else max(1, n // (numba.config.NUMBA_NUM_THREADS * PIECES) + number))
+    try:
+        yield
+    finally:
+        numba.set_parallel_chunksize(before)
 
 
 class Checking:
@@ -208,22 +310,29 @@ class Checking:
         if text not in self._notes:
             self._notes.append(text)
 
-    def repeat(self, n: int, until: float) -> None:
-        """Call it several times on the same inputs: what changes from time to time is a race."""
+    def repeat(self, n: int, until: float, at_most: float, tell: Tell) -> float:
+        """Call it several times on the same inputs, and return the seconds of one: what changes is a race.
+
+        until: moment after which FEWEST_REPEATS are enough, as far as they are done before the moment `at_most`. The
+        loops of Numba are cut into pieces of other sizes each time.
+        """
         inputs = self._file.case_inputs(n, self._dtype, np.random.default_rng([self._seed, n]))
         with _told(self._file.path, f"the reference, n = {n}"):
             truth = self._file.truth(inputs)
-        done, wrong, said = 0, 0, ""
-        while done < REPEATS and (done < ENOUGH or monotonic() < until):
+        done, wrong, said, started = 0, 0, "", monotonic()
+        while done < REPEATS and (monotonic() < until or (done < FEWEST_REPEATS and monotonic() < at_most)):
             done += 1
-            difference = self._difference(n, f"n = {n}", inputs, truth)
+            tell(0.0, f"repeating, n = {n}")
+            with _cut_into_pieces(n, done):
+                difference = self._difference(n, f"n = {n}", inputs, truth)
             if not difference <= self._workload.tolerance[self._dtype]:
                 wrong, said = wrong + 1, self._comparison.said
-        if wrong == done:
-            raise Fault("differs", f"it is wrong at n = {n}: {said}")
+        if wrong and wrong == done:
+            raise Fault("differs", f"it is wrong at n = {n:,}: {said}")
         if wrong:
-            raise Fault("race", f"a race: it is wrong {wrong} of {done} times with the same inputs, n = {n}: {said}")
-        self._asked.append(f"n = {n:,}, {done} times")
+            raise Fault("race", f"a race: it is wrong {wrong} of {done} times with the same inputs, n = {n:,}: {said}")
+        self._asked.append(f"n = {n:,}, {done} time{'s' * (done != 1)}")
+        return (monotonic() - started) / max(done, 1)
 
     def _compare(self, question: Question, inputs: Any, truth: Any, order: Order) -> None:
         with AccessWatch.watching(order, self._seed) as watch:

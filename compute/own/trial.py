@@ -27,6 +27,8 @@ from compute.own.faults import Fault
 from compute.own.verdict import AskedWork, estimate_of, recorded_roofs, verdict_of
 from compute.own.way_process import WayProcess, free_memory
 
+ITERATIONS, UNWATCHED = "iteration by iteration", "races between CPU threads are not looked for"
+THREADED = ("cpu_numba", "cpu_numpy", "cpu_awkward")  # backends whose ways may have parallel loops of Numba
 ON_SIMULATOR, ON_SHIM = "in Numba's simulator", "on the CPU in place of a GPU"
 STAND_INS = {"gpu_numba": ON_SIMULATOR, "gpu_cupy": ON_SHIM}  # where a way of a GPU is checked without one, by backend
 LONGEST_CALL = 0.25  # part of the budget that one call may take at most; larger n are left out
@@ -35,8 +37,10 @@ SayLine = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked. sizes: least and largest n, None for the file's; dtypes: () for the file's; budget: seconds of
-    timing in all; deadline: seconds that a way may be silent; check_seconds: after which no more is asked of a way;
+    """The options of a trial.
+
+    sizes: least and largest n, None for the file's; dtypes: () for the file's; budget: seconds of timing in all;
+    deadline: seconds that a way may be silent; check_seconds: seconds of checks of a way, its first call apart;
     per_decade: n to be timed; timed, roofs: whether times are taken, and the roofs measured; memory: bytes a way may
     take, 0 for most of what is free.
     """
@@ -63,8 +67,11 @@ class Options:
 
 @dataclass
 class WayReport:
-    """What was found of one way. status: "right", "wrong", "failed" or "missing"; kind, text: of the fault, "" if it
-    has none; places: where it was checked, in words, with what was asked; unmeasured: why there are no times.
+    """What was found of one way.
+
+    status: "right", "unchecked" (in part), "wrong", "failed" or "missing"; kind, text: of the fault, "" if it has none;
+    places: where it was checked, in words, with what was asked; unmeasured: why there are no times; left: what was not
+    checked since time ended; unwatched: why races between CPU threads were not looked for.
     """
 
     way: OwnWay
@@ -74,6 +81,8 @@ class WayReport:
     places: dict[str, tuple[str, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unmeasured: str = ""
+    left: str = ""
+    unwatched: str = ""
     series: dict[str, dict[int, Spread]] = field(default_factory=dict)  # by dtype and n
     rounds: dict[str, dict[int, tuple[float, ...]]] = field(default_factory=dict)  # the samples, likewise
     launch: dict[str, float] = field(default_factory=dict)  # seconds until a call returns, by dtype
@@ -93,7 +102,13 @@ class WayReport:
         where = "; ".join(f"{place}: {'; '.join(asked)}" for place, asked in self.places.items())
         if not where:
             return f"{self.way.name}: not checked: {self.unmeasured}."
-        return f"{self.way.name}: {'the reference' if self.way.is_reference else 'right'} ({where})."
+        if self.way.is_reference:
+            return f"{self.way.name}: the reference ({where})."
+        if self.left:
+            return f"{self.way.name}: not fully checked: {self.left} ({where})."
+        if self.unwatched:
+            return f"{self.way.name}: agrees ({where}); {UNWATCHED}: {self.unwatched}."
+        return f"{self.way.name}: right ({where})."
 
 
 @dataclass
@@ -112,8 +127,14 @@ class TrialReport:
 
     @property
     def right(self) -> bool:
-        """Whether nothing is wrong with the file, as far as could be checked."""
+        """Whether nothing is wrong with the file, and everything that can be checked here was."""
         return not self.refused and all(way.status in ("right", "missing") for way in self.ways)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether nothing is known to be wrong, but time ended before everything was checked."""
+        statuses = {way.status for way in self.ways}
+        return not self.refused and "unchecked" in statuses and not statuses & {"wrong", "failed"}
 
 
 def try_file(options: Options, tell: SayLine = lambda _: None) -> TrialReport:
@@ -138,6 +159,7 @@ class KernelTrial:
         self._memory = options.memory or free_memory()
         self._here: dict[str, WayProcess] = {}  # by way
         self._stand_ins: dict[str, WayProcess] = {}  # by place; for the next way, too, as long as all are right there
+        self._interpreter: WayProcess | None = None  # in which Numba compiles nothing
         self._work: dict[str, dict[int, AskedWork]] = {}  # by dtype and n
         self._facts = tasks.FileFacts((1, 1), (), (), counts_flops=False)
 
@@ -181,14 +203,18 @@ class KernelTrial:
         if finding.crossing is None:
             return finding
         rounds = {one.way.name: one.rounds[dtype] for one in self._report.ways if one.series.get(dtype)}
-        slow, fast = (rounds[side.lines[0].way.name] for side in (finding.slow, finding.fast))
+        slow, fast = (
+            {n: rounds[side.leader(n).way.name][n] for n in side.series} for side in (finding.slow, finding.fast)
+        )
         return replace(finding, crossing=with_rounds(finding.crossing, slow, fast))
 
-    def _process(self, *, simulate: bool, stand_in: bool, bounded: bool = True) -> WayProcess:
+    def _process(
+        self, *, simulate: bool, stand_in: bool, bounded: bool = True, interpret: bool = False
+    ) -> WayProcess:  # fmt: skip
         """A process. bounded: by memory, which CUDA cannot bear: it reserves more than there is."""
         made = WayProcess(
             self._options.path.resolve(), stand_in=stand_in, simulate=simulate,
-            memory=self._memory if bounded else 0, deadline=self._options.deadline,
+            memory=self._memory if bounded else 0, deadline=self._options.deadline, interpret=interpret,
         )  # fmt: skip
         self._processes.callback(made.close)
         return made
@@ -211,8 +237,29 @@ class KernelTrial:
                 self._here[one.way.name].open()
             self._tell(f"checking {one.way.name}")
             self._ask(one, self._here[one.way.name], "here", dtypes, 10**9)
+            if backend.name in THREADED:
+                self._watch_threads(one, dtypes[0])
         except Fault as fault:
             one.fail(fault)
+
+    def _watch_threads(self, one: WayReport, dtype: str) -> None:
+        """Look for races between the iterations of its parallel loops, in a process that compiles nothing."""
+        self._tell(f"checking {one.way.name} {ITERATIONS}")
+        try:
+            if self._interpreter is None:
+                self._interpreter = self._process(simulate=False, stand_in=False, interpret=True)
+                self._interpreter.open()
+            task = partial(tasks.watch_threads, one.way.name, dtype, self._options.seed, self._options.check_seconds)
+            found: tasks.WatchedThreads = self._interpreter.ask(task)
+        except Fault as fault:
+            if fault.kind == "race":
+                raise
+            self._interpreter = None  # the process may be gone
+            one.unwatched = fault.text
+            return
+        one.unwatched = found.unwatched
+        if found.asked:
+            one.places[ITERATIONS] = found.asked
 
     def _check_on_stand_in(self, one: WayReport, dtypes: Sequence[str]) -> None:
         place = STAND_INS[one.way.backend.name]
@@ -237,6 +284,8 @@ class KernelTrial:
             found: tasks.CheckedWay = process.ask(task)
             asked += [f"{dtype}, {question}" if len(dtypes) > 1 else question for question in found.asked]
             one.notes += found.notes
+            if found.left and not one.way.is_reference:
+                one.status, one.left = "unchecked", found.left
         one.places[place] = tuple(asked)
 
     # -- times
@@ -286,9 +335,10 @@ class KernelTrial:
         if first is not None:
             one.launch[dtype], one.first_call = median(first.launch), first.first_call
         for status in ("disagrees", "failed"):
-            bad = next((point for point in points if point.status == status), None)
+            mine = [point for point in points if point.status == status]
+            bad = next((point for point in mine if not point.reason.startswith("at n = ")), next(iter(mine), None))
             if bad is not None and status == "disagrees":
-                one.fail(Fault("differs", f"it is wrong at n = {bad.n}: it {bad.reason}"))
+                one.fail(Fault("differs", f"it is wrong at n = {bad.n:,}: it {bad.reason}"))
                 one.series.clear()
                 return
             note = f"no times from n = {bad.n} on: {bad.reason}" if bad else ""

@@ -63,7 +63,8 @@ def _ratio(finding: Finding) -> list[str]:
     if ratio is None:
         return []
     times = f"{ratio.ratio:.2g} times as fast" if ratio.ratio < 100 else f"{ratio.ratio:.0f} times as fast"
-    return [f"At n = {commas(finding.n)} it is {times} ({ratio.low:.3g} to {ratio.high:.3g})."]
+    ends = f" ({ratio.low:.3g} to {ratio.high:.3g})" if ratio.bounded else ""
+    return [f"At n = {commas(finding.n)} it is {times}{ends}."]
 
 
 def _below(finding: Finding) -> list[str]:

@@ -30,13 +30,20 @@ CAUSES = {
 
 
 class WayProcess:
-    """A process with the file open in it. deadline: seconds that it may be silent while it works."""
+    """A process with the file open in it.
 
-    def __init__(self, path: Path, *, stand_in: bool, simulate: bool, memory: int, deadline: float) -> None:
+    deadline: seconds that it may be silent while it works; interpret: Numba compiles nothing in it, so that races
+    between CPU threads can be looked for.
+    """
+
+    def __init__(
+        self, path: Path, *, stand_in: bool, simulate: bool, memory: int, deadline: float, interpret: bool = False
+    ) -> None:
         self._path, self._deadline = path, deadline
         environment = {"NUMBA_ENABLE_CUDASIM": "1" if simulate else "0"}
+        environment |= {"NUMBA_DISABLE_JIT": "1"} if interpret else {}
         self._child = ChildProcess(leads=True, low=False, ahead=tasks, environment=environment)
-        self._opening: Any = partial(tasks.open_file, path, stand_in, memory)
+        self._opening: Any = partial(tasks.open_file, path, stand_in, memory, interpret)
         self.fault: Fault | None = None
 
     def open(self) -> tasks.FileFacts:

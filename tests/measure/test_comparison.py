@@ -125,8 +125,10 @@ def standing(name, seconds=1.0, difference=1e-8):
 
 
 def test_right_results_give_a_speed_up_within_its_spread():
-    verdict = Bench().verdict()
-    assert verdict.state == "agree"
+    bench = Bench()
+    assert bench.verdict().state == "agree"
+    bench.finish()
+    verdict = bench.verdict()
     assert verdict.title == "Numba over NumPy"
     assert verdict.speed_up.low <= verdict.speed_up.ratio <= verdict.speed_up.high
     assert 0 < verdict.agreement.difference < 1e-6
@@ -678,13 +680,25 @@ def test_what_is_too_short_is_no_estimate():
     taken = TakenTimings().with_more([timed(1, 9.0, first_call=True), timed(1, 47e-6)], 0.0)
     assert taken.telling == ()
     few = [timed(96, 2.1e-6)] * module.REPEAT
-    taken = taken.with_more([timed(1, 1e-4, first_call=True), *few], 1.0)
+    taken = taken.with_more([timed(1, 1e-4, first_call=True), *few], 1.0, planned=96)
     assert taken.telling == ()
     many = timed(3840, 1.3e-6)
-    assert taken.with_more([timed(1, 1e-4, first_call=True), many], 2.0).telling == (many,)
-    assert (
-        len(taken.with_more([timed(1, 1e-4, first_call=True), *few], 2.0).telling) == 2 * module.REPEAT
-    )  # no longer ones
+    assert taken.with_more([timed(1, 1e-4, first_call=True), many], 2.0, planned=3840).telling == (many,)
+    again = taken.with_more([timed(1, 1e-4, first_call=True), *few], 2.0, planned=96)
+    assert len(again.telling) == 2 * module.REPEAT  # no longer ones
+
+
+def test_samples_are_kept_or_dropped_by_the_steps_requested_and_not_by_how_long_they_took():
+    """Samples of one plan: every one counts, those below 2 ms too, and a plan that shrinks drops none."""
+    mixed = [timed(100, seconds) for seconds in (15e-6, 19e-6, 21e-6, 25e-6, 40e-6)]
+    taken = TakenTimings().with_more([timed(1, 9.0, first_call=True), timed(1, 47e-6)], 0.0, planned=1)
+    taken = taken.with_more([timed(1, 1e-4, first_call=True), *mixed], 1.0, planned=100)
+    assert min(timing.compute for timing in mixed) < module.TELLING < sorted(t.compute for t in mixed)[2]
+    assert taken.samples == tuple(mixed)
+    taken = taken.with_more([timed(1, 1e-4, first_call=True), *mixed], 2.0, planned=40)
+    taken = taken.with_more([timed(1, 1e-4, first_call=True), *mixed], 3.0, planned=199)
+    assert taken.samples == tuple(3 * mixed)
+    assert taken.with_more([timed(1, 1e-4, first_call=True), *mixed], 4.0, planned=400).samples == tuple(mixed)
 
 
 def test_a_long_step_by_itself_is_an_estimate():

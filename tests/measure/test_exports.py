@@ -22,6 +22,7 @@ from compute.backends import backend
 from compute.gpu_devices import EventStopwatch
 from compute.measure import commands, exports, records
 from compute.measure.exports import Series
+from compute.measure.statistics import SpeedUp, Spread, median_interval
 from compute.measure.timing import MOST_SPANS, Sample, Span, Timing, listening, note_span, take_sample
 
 QUICK = ["bench", "diffusion", "--sizes", "24", "--backends", "cpu_numpy,cpu_numba", "--budget", "0.1"]
@@ -56,7 +57,11 @@ def test_every_file_has_the_same_numbers(written, saved):
     for result, line, benchmark in zip(saved["results"], lines, benchmarks, strict=True):
         values = benchmark.get_values()
         q1, median, q3 = np.quantile(values, (0.25, 0.5, 0.75))
-        assert (q1, median, q3, len(values)) == tuple(result[key] for key in ("q1", "median", "q3", "n"))
+        assert (q1, median, q3) == pytest.approx([result[key] for key in ("q1", "median", "q3")], rel=1e-12)
+        assert len(values) == result["n"]
+        low, high = median_interval(values)
+        assert (low, high) == pytest.approx((result["median_low"], result["median_high"]), rel=1e-12)
+        assert float(line["median_low_s_per_step"]) == result["median_low"]
         assert float(line["median_s_per_step"]) == result["median"]
         assert benchmark.get_unit() == "second"
         assert result["backend"] in benchmark.get_name()
@@ -197,7 +202,7 @@ def older(saved, tmp_path, **changes):
 def planted(saved, factor):
     """The results with the first way's time multiplied, and one more way that is no more."""
     first, *others = copy.deepcopy(saved["results"])
-    for key in ("median", "q1", "q3"):
+    for key in ("median", "q1", "q3", "median_low", "median_high"):
         first[key] *= factor
     return [first, *others, {**first, "variant": "old"}]
 
@@ -212,7 +217,8 @@ def test_an_older_record_is_compared_way_by_way(saved, tmp_path, capsys):
     result = told["results"][0]
     assert (first["way"], first["quartiles_overlap"]) == ("cpu_numpy one-step", False)
     assert first["ratio"] == pytest.approx(result["median"] / results[0]["median"])
-    assert first["low"] == pytest.approx(result["q1"] / results[0]["q3"])
+    now, then = (Spread(r["median"], 0, 0, 9, r["median_low"], r["median_high"]) for r in (result, results[0]))
+    assert (first["low"], first["high"]) == pytest.approx((SpeedUp.of(now, then).low, SpeedUp.of(now, then).high))
     assert first["now"]["median"] == result["median"]
     assert len(others) == 5
     assert told["comparison"]["only_then"] == ["24 x 24  float32  zero-flux: cpu_numpy old"]
@@ -231,7 +237,17 @@ def test_quartiles_overlap_when_the_times_are_the_same(saved):
     assert same.overlap
     assert not ComparedTime("", "", (1.0, 2.0, 3.0), (3.1, 3.5, 4.0)).overlap
     assert not ComparedTime("", "", (3.1, 3.5, 4.0), (1.0, 2.0, 3.0)).overlap
-    assert same.interval == (0.25, pytest.approx(3 / 2.9))
+
+
+def test_an_older_record_without_intervals_is_compared_without_one(saved, tmp_path, capsys):
+    results = [
+        {name: value for name, value in result.items() if not name.startswith("median_")} for result in saved["results"]
+    ]
+    _, path = older(saved, tmp_path, results=results)
+    assert main([*QUICK, "--compare", str(path), "--json"]) == OK
+    first, *_ = json.loads(capsys.readouterr().out)["comparison"]["rows"]
+    assert first["ratio"] > 0
+    assert (first["low"], first["high"]) == (None, None)
 
 
 @pytest.mark.parametrize(

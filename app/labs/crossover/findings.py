@@ -16,13 +16,13 @@ from app.explain import explained, term
 from app.labs.crossover.labels import THIN, duration, rate
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout_html import slower, times
-from compute.labs.crossover import picture
+from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.roofline import Roof
 from compute.measure.machine_roofs import machine_roofs
-from compute.measure.rates import spaced
+from compute.measure.rates import FULL, spaced
 from compute.measure.records import BEFORE
 
 
@@ -79,7 +79,7 @@ def _finding(model: SweepViewModel, running: bool) -> str:
         return f"{title}: no crossover to say yet"
     budget = duration(float(model.session.values["budget"]))
     press = f"press Run for n = {spaced(least)} to {spaced(most)}, about {budget}"
-    return f"{title}: {finding_html(replace(known, rival=None))}. Yours: {press}" if known.n else f"{title}: {press}"
+    return f"{title}: {finding_html(known)}. Yours: {press}" if known.n else f"{title}: {press}"
 
 
 def _progress_bar(model: SweepViewModel, running: bool) -> str:
@@ -112,7 +112,8 @@ def _times(model: SweepViewModel, running: bool) -> str:
     if slower(finding.ratio):
         why = finding.reason_slower(spaced) or "what holds it back is not measured"
         return f"{said}{times(1 / finding.ratio.ratio)}× slower: {escape(why)}"
-    why = _rate_out_of_reach(fast, n, slow, slow.roof if slow.machine else _roof_here(model, slow))
+    roof = slow.roof if slow.machine else _roof_here(model, slow)
+    why = _rate_out_of_reach(fast, n, slow, _unbeaten(model, slow, roof))
     return f"{said}{times(finding.ratio.ratio)}× as fast{f'; {why}' if why else ''}"
 
 
@@ -130,6 +131,24 @@ def _roof_here(model: SweepViewModel, line: TimeCurve) -> Roof | None:
         return known
     copies = machine_roofs().rate(_device(line))
     return Roof(_device(line), "", copies, inf) if isfinite(copies) else None
+
+
+def _unbeaten(model: SweepViewModel, line: TimeCurve, roof: Roof | None) -> Roof | None:
+    """The roof without what a way of the same device and record exceeded: that is no "at most"."""
+    if roof is None:
+        return None
+    moved = computed = 0.0
+    if line.machine:
+        moved, computed = recorded.largest_rates(line.machine, line.date, line.kind, roof.dtype)
+    elif model.frame is not None:
+        spots = [(way, spot) for way in model.measured.values() for spot in way.points if spot.percent > FULL]
+        device = "host" if line.kind == "cpu" else "cuda"
+        moved = inf if any(way.device == device for way, _ in spots) else 0.0
+    return replace(
+        roof,
+        bandwidth=inf if moved > roof.bandwidth else roof.bandwidth,
+        flops=inf if computed > roof.flops else roof.flops,
+    )
 
 
 def _device(line: TimeCurve) -> str:

@@ -67,8 +67,6 @@ def why(finding: Finding) -> str:
     found, cost = finding.crossing, "launching" if finding.fast.kind == "gpu" else "starting"
     if found is not None and found.n is not None and start_dominates(finding.fast.series, found.n):
         return f": below, {cost} costs more than the work"
-    if finding.rival is not None and start_dominates(finding.fast.series, finding.rival.n):
-        return f": there {cost} costs more than the work"
     reason = finding.reason_slower(spaced)
     return f": {reason}" if reason else ""
 

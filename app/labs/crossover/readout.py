@@ -110,7 +110,7 @@ def _number(finding: Finding) -> str:
     ratio = finding.ratio
     if ratio is None:
         return ""
-    fast, slow = finding.names
+    fast, slow = finding.names_at_n
     number = f"{factor(ratio)}<span>{escape(fast)} {'than' if slower(ratio) else 'over'} {escape(slow)}</span>"
     hollow = " recorded" if finding.place else ""  # as everything that was not measured here
     return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>"

@@ -65,7 +65,7 @@ class Ratio(Judgement):
     factor: float
 
     def judge(self, curves: Curves) -> Found | None:
-        """By the interval that the quartiles allow."""
+        """Judge by the range of ratios that the quartiles allow: most records keep nothing else."""
         found = speed_up(curves, self.slow, self.fast, self.n, self.dtype)
         if found is None:
             return None
@@ -214,7 +214,7 @@ def speed_up(
     at = max(common) if n is None else min(common, key=lambda size: abs(log(size / n)))
     if n is not None and not 1 / NEAR <= at / n <= NEAR:
         return None
-    return at, SpeedUp.of(of_slow[at], of_fast[at])
+    return at, SpeedUp.between_quartiles(of_slow[at], of_fast[at])
 
 
 def _series(curves: Curves, way: MeasuredWay, dtype: str) -> Mapping[int, Spread]:

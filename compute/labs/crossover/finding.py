@@ -1,8 +1,8 @@
-"""Which of two curves wins from which n on: the one finding that page, drawing, frame and bench tell.
+"""Which side wins from which n on: the one finding that page, lesson, drawing, frame and bench state.
 
-Two ways are named, and these two are compared, at the n that both were measured at: nothing is said of an n beyond
-them. Where the best of a device is asked for, it is the way that is fastest at the largest n at which one of each side
-was measured; another way that is faster still somewhere on that range is named beside it (`Finding.rival`).
+Two sides are compared, at the n at which both were measured: nothing is said of an n beyond them. A side is one way, or
+the best of a device: then it is the lower envelope of that device's ways, the fastest at each n, and the sentence
+names these ways and the n between which each of them is the fastest. No way can then contradict the sentence.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import exp, inf, log
 from typing import Any
 
 from compute.frames import Frame, freeze
@@ -23,6 +24,7 @@ from compute.measure.statistics import SpeedUp, Spread
 
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
 
+ALIKE = 1.1  # times the fastest up to which a way goes on leading, so that noise changes no name
 FAR, FLAT = 10, 1.5  # a time that grows by less than FLAT while n grows FAR-fold is not that of the work
 
 
@@ -114,16 +116,31 @@ def _absent(way: Way, drawn: Mapping[str, picture.ShownWay]) -> bool:
 
 
 @dataclass(frozen=True)
+class Leader:
+    """The way that is the fastest of its side, or within ALIKE of it, from n = first to last."""
+
+    line: TimeCurve
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Side:
-    """One of the two that are compared. lines: what it may be; a single one once it is known which."""
+    """One of the two sides. lines: the ways that it may be.
+
+    envelope: once it is compared, the fastest time at each n; leaders: which way has it, ascending in n. `lines` are
+    then the ways of the leaders, the one of the largest n first.
+    """
 
     name: str
     lines: tuple[TimeCurve, ...] = ()
+    envelope: Mapping[int, Spread] = field(default_factory=dict)
+    leaders: tuple[Leader, ...] = ()
 
     @property
     def series(self) -> Mapping[int, Spread]:
-        """Seconds a call by n; empty unless it is known which line is meant."""
-        return self.lines[0].series if len(self.lines) == 1 else {}
+        """Seconds a call by n; empty before it is compared, unless there is one line only."""
+        return self.envelope or (self.lines[0].series if len(self.lines) == 1 else {})
 
     @property
     def kind(self) -> str:
@@ -138,11 +155,28 @@ class Side:
     @property
     def called(self) -> str:
         """What it is called in a sentence."""
-        return _called(self.lines[0]) if len(self.lines) == 1 else self.name
+        if len(self.lines) == 1:
+            return _called(self.lines[0])
+        return f"the {self.name}" if self.leaders else self.name
 
-    def fastest(self, n: int) -> TimeCurve:
-        """The fastest of its lines at n, which one of them must have."""
+    def leader(self, n: int) -> TimeCurve:
+        """Return the line that is the fastest at n, which one of them must have."""
         return min((line for line in self.lines if n in line.series), key=lambda line: line.series[n].median)
+
+    def pieces(self, count: Callable[[float], str]) -> list[tuple[str, str]]:
+        """Return which way leads where, in pieces of a sentence; none if one way leads everywhere."""
+        if len(self.leaders) < 2:
+            return []
+        said = [(f"; {self.name}: ", "")]
+        for place, one in enumerate(self.leaders):
+            name = _called(one.line), self.kind
+            if place == 0:
+                said += [name, (f" up to n = {count(one.last)}", "")]
+            elif place == len(self.leaders) - 1:
+                said += [(", ", ""), name, (f" from n = {count(one.first)} on", "")]
+            else:
+                said += [(", ", ""), name, (f" up to n = {count(one.last)}", "")]
+        return said
 
 
 def _called(line: TimeCurve) -> str:
@@ -150,19 +184,10 @@ def _called(line: TimeCurve) -> str:
 
 
 @dataclass(frozen=True)
-class Rival:
-    """Another way that was measured faster than the one that is said to win. n: the largest n of that range there."""
-
-    line: TimeCurve
-    n: int
-
-
-@dataclass(frozen=True)
 class Finding:
-    """`fast` against `slow`, one line each once they share an n.
+    """`fast` against `slow`, each an envelope once they share an n.
 
-    crossing: None while fewer than two n are common; n, ratio: the largest common n, and the speed-up there; rival: a
-    way of the slower side that is nevertheless faster than `fast` where the sentence says that `fast` wins.
+    crossing: None while fewer than two n are common; n, ratio: the largest common n, and the speed-up there.
     """
 
     slow: Side
@@ -170,12 +195,17 @@ class Finding:
     crossing: Crossing | None = None
     n: int = 0
     ratio: SpeedUp | None = None
-    rival: Rival | None = None
 
     @property
     def names(self) -> tuple[str, str]:
         """(fast, slow) as they are called in a sentence."""
         return self.fast.called, self.slow.called
+
+    @property
+    def names_at_n(self) -> tuple[str, str]:
+        """(fast, slow): the ways whose times at n the ratio is of."""
+        fast, slow = (_called(side.lines[0]) if side.lines else side.name for side in (self.fast, self.slow))
+        return fast, slow
 
     @property
     def place(self) -> str:
@@ -185,16 +215,6 @@ class Finding:
             for side in (self.fast, self.slow)
             if side.place
         )
-
-    @property
-    def wins_from(self) -> int | None:
-        """The n from which on `fast` is said to be faster at every n that both have; None if it does not win."""
-        found = self.crossing
-        if found is None:
-            return self.n if self.ratio is not None and self.ratio.ratio > 1 else None
-        if found.always:
-            return found.least
-        return None if found.n is None else found.rounded  # where the curves touch at a measured n, not that n
 
     def reason_slower(self, count: Callable[[float], str] = commas) -> str:
         """Why `fast` is the slower one at n, as far as its own curve tells; "" if it is not, or nothing tells."""
@@ -215,6 +235,7 @@ class Finding:
     def pieces(self, count: Callable[[float], str] = commas) -> list[tuple[str, str]]:
         """The sentence in pieces (text, "cpu" or "gpu" for the name of a way, else ""); count: writes an n."""
         fast, slow = ((side.called, side.kind) for side in (self.fast, self.slow))
+        fast = (f"The{fast[0][3:]}" if self.fast.leaders and fast[0].startswith("the ") else fast[0], fast[1])
         found = self.crossing
         if not self.n or self.ratio is None:
             alone = self.slow.lines and self.slow.lines == self.fast.lines
@@ -222,25 +243,18 @@ class Finding:
             return [fast, (": no other way to compare it with", "")] if alone else [fast, (" and ", ""), *none]
         if found is None:
             only = f" at n = {count(self.n)}, the only one of both"
-            return [fast, (f" is {_than(self.ratio.ratio)} ", ""), slow, (only, ""), *self._but(count)]
-        if found.n is not None:
-            return [fast, (" is faster than ", ""), slow, (f" from n ≈ {count(found.rounded)} on", ""),
-                    *self._but(count)]  # fmt: skip
-        if found.always:
-            return [fast, (" is faster than ", ""), slow, (" at every n of both", ""), *self._but(count)]
-        if found.times:
-            where = f" at n = {count(found.most)}, the largest of both"
-            return [fast, (f" is {_than(self.ratio.ratio)} ", ""), slow, (where, "")]
-        one, other = self.slow.series, self.fast.series
-        slower = all(other[n].median > one[n].median for n in set(one) & set(other))
-        return [fast, (f" is {'slower' if slower else 'not faster'} than ", ""), slow, (" at every n of both", "")]
-
-    def _but(self, count: Callable[[float], str]) -> list[tuple[str, str]]:
-        """Who is faster still, where the sentence says that `fast` wins."""
-        if self.rival is None:
-            return []
-        name = _called(self.rival.line), self.rival.line.kind
-        return [("; at n = " + count(self.rival.n) + " ", ""), name, (" is faster still", "")]
+            verb, where = f" is {_than(self.ratio.ratio)} ", only
+        elif found.n is not None:
+            verb, where = " is faster than ", f" from n ≈ {count(found.rounded)} on"
+        elif found.always:
+            verb, where = " is faster than ", " at every n of both"
+        elif found.times:
+            verb, where = f" is {_than(self.ratio.ratio)} ", f" at n = {count(found.most)}, the largest of both"
+        else:
+            one, other = self.slow.series, self.fast.series
+            slower = all(other[n].median > one[n].median for n in set(one) & set(other))
+            verb, where = f" is {'slower' if slower else 'not faster'} than ", " at every n of both"
+        return [fast, (verb, ""), slow, (where, ""), *self.slow.pieces(count), *self.fast.pieces(count)]
 
     def uncertainty(self, count: Callable[[float], str] = commas) -> str:
         """Where both were measured, and how sure the sentence is; empty while there is no crossing to doubt."""
@@ -266,25 +280,59 @@ def _than(ratio: float) -> str:
 
 
 def compare(slow: Side, fast: Side) -> Finding:
-    """What two sides say of each other: of each the line that is fastest at the largest n that both sides have.
+    """Compare the lower envelopes of two sides.
 
     A line that is one side by itself is not meant on the other: the best of its device is the best beside it.
     """
     if slow.lines == fast.lines:
         return Finding(slow, fast)
     slow, fast = _beside(slow, fast), _beside(fast, slow)
-    pairs = [(one, other) for one in slow.lines for other in fast.lines if one != other]
-    most = max((max(set(one.series) & set(other.series), default=0) for one, other in pairs), default=0)
-    if not most:
+    one, other = envelope(slow.lines), envelope(fast.lines)
+    common = set(one) & set(other)
+    if not common:
         return Finding(slow, fast)
-    one, other = slow.fastest(most), fast.fastest(most)
-    common = set(one.series) & set(other.series)
-    found = Finding(
-        Side(slow.name, (one,)), Side(fast.name, (other,)),
-        crossing(one.series, other.series) if len(common) > 1 else None,
-        most, SpeedUp.of(one.series[most], other.series[most]),
+    least, most = min(common), max(common)
+    return Finding(
+        _compared(slow, one, least, most), _compared(fast, other, least, most),
+        crossing(one, other) if len(common) > 1 else None,
+        most, SpeedUp.of(one[most], other[most]),
     )  # fmt: skip
-    return replace(found, rival=_rival(found, [line for line in slow.lines if line != one]))
+
+
+def envelope(lines: Sequence[TimeCurve]) -> dict[int, Spread]:
+    """Return the fastest time at each n, as measured.
+
+    An n is left out where a way that was measured at smaller and larger n, and not there, has its line below.
+    """
+    found: dict[int, Spread] = {}
+    for n in sorted({n for line in lines for n in line.series}):
+        best = min((line.series[n] for line in lines if n in line.series), key=lambda spread: spread.median)
+        if all(best.median <= _drawn(line, n) for line in lines if n not in line.series):
+            found[n] = best
+    return found
+
+
+def _drawn(line: TimeCurve, n: int) -> float:
+    """Return the seconds at which the line is drawn at n; inf where it does not reach."""
+    below = max((m for m in line.series if m < n), default=0)
+    above = min((m for m in line.series if m > n), default=0)
+    if not (below and above):
+        return inf
+    part = log(n / below) / log(above / below)
+    return exp((1 - part) * log(line.series[below].median) + part * log(line.series[above].median))
+
+
+def _compared(side: Side, found: Mapping[int, Spread], least: int, most: int) -> Side:
+    """The side with its envelope, and its leaders between the two n."""
+    led: list[Leader] = []
+    for n in sorted((n for n in found if least <= n <= most), reverse=True):
+        before = led[-1].line if led else None
+        if before is not None and n in before.series and before.series[n].median <= ALIKE * found[n].median:
+            led[-1] = replace(led[-1], first=n)
+            continue
+        led.append(Leader(side.leader(n), n, n))
+    lines = {one.line.key: one.line for one in led}
+    return Side(side.name, tuple(lines.values()), found, tuple(reversed(led)))
 
 
 def _beside(side: Side, other: Side) -> Side:
@@ -292,19 +340,6 @@ def _beside(side: Side, other: Side) -> Side:
     if len(other.lines) != 1:
         return side
     return replace(side, lines=tuple(line for line in side.lines if line != other.lines[0]))
-
-
-def _rival(found: Finding, others: Sequence[TimeCurve]) -> Rival | None:
-    """Of `others`, the one that is faster than the winner at the largest n from which on it is said to win."""
-    wins, winner = found.wins_from, found.fast.series
-    if wins is None:
-        return None
-    faster = [
-        Rival(line, n)
-        for line in others for n, spread in line.series.items()
-        if wins <= n <= found.n and n in winner and spread.median < winner[n].median
-    ]  # fmt: skip
-    return max(faster, key=lambda rival: (rival.n, -rival.line.series[rival.n].median), default=None)
 
 
 def sides(lines: Sequence[TimeCurve], slow: str = BEST_CPU, fast: str = BEST_GPU) -> tuple[Side, Side]:

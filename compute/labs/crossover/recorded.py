@@ -76,6 +76,18 @@ def library(folder: Path | None = None) -> list[RecordedCurve]:
     return sorted(newest.values(), key=lambda curve: curve.run, reverse=True)
 
 
+def largest_rates(machine: str, date: str, kind: str, dtype: str) -> tuple[float, float]:
+    """Return the largest (bytes/s, operations/s) that any way of that kind of device has in a run; 0 where none has."""
+    rates = [
+        rate
+        for curve in library()
+        if (curve.machine, curve.date, curve.dtype) == (machine, date, dtype) and curve.way.startswith(kind)
+        for rate in curve.rates.values()
+    ]
+    moved, computed = (max((rate[i] for rate in rates if isfinite(rate[i])), default=0.0) for i in (0, 1))
+    return moved, computed
+
+
 def files(folder: Path | None = None) -> tuple[tuple[Path, int], ...]:
     """The records that curves are read from, each with the time of its last change in ns; assets/timings by default."""
     paths = sorted((folder or records.timings_folder()).glob("*crossover*.json"))
@@ -154,7 +166,7 @@ def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
     noisy = frozenset(r["size"] for r in timed if r.get("noisy"))
     statuses = {"noisy" if r["size"] in noisy else r["status"] for r in results}
     return {
-        "series": {r["size"]: Spread(r["median"], r["q1"], r["q3"], r["n"]) for r in timed},
+        "series": {r["size"]: records.spread_of(r) for r in timed},
         "status": next((status for status in WORST if status in statuses), "waiting"),
         "noisy": noisy,
         "rates": {r["size"]: (_rate(r, "bytes_per_second"), _rate(r, "flops_per_second")) for r in timed},

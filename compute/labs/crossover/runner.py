@@ -134,7 +134,11 @@ class WorkloadRunner:
         return self._arguments[self._first : self._last] or tuple(v for v in inputs if hasattr(v, "dtype"))
 
     def _download(self, arrays: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
-        return tuple(np.array(array) if self._on_host else self.device.download(array) for array in arrays)
+        return tuple(
+            array.copy() if isinstance(array, np.ma.MaskedArray)  # else the mask would be lost without a word
+            else np.array(array) if self._on_host else self.device.download(array)
+            for array in arrays
+        )  # fmt: skip
 
     def _stopwatch(self) -> Stopwatch:
         return HostStopwatch() if self._on_host else self.device.stopwatch()

@@ -188,8 +188,6 @@ RULES = FieldRules(
     check_steps=CHECK_STEPS,
     growth=growth,
     timed_with={"r": R},
-    because="all cells can be computed at the same time, and its memory brings them fast enough",
-    because_from=10.0,
     apart={"preset": "noise"},  # what comparisons start from: no denormals, whatever the live field holds
     at_once={("cpu_numba", "T-step"): cpu_numba.MOST_STEPS, ("gpu_cupy", "T-step"): gpu_cupy.MOST_STEPS},
 )

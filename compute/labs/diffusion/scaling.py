@@ -22,6 +22,7 @@ from compute.gpu_devices import Cuda
 from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_slab_device import COMPARED, SlabArray, SlabDevice, different_cells
 from compute.measure.case import Results, Row
+from compute.measure.report import INTERVALS
 from compute.measure.run import BenchProgress, silent
 from compute.measure.sampling import interleave, steps_for
 from compute.measure.statistics import Measurement, SpeedUp
@@ -296,7 +297,11 @@ def show(results: Results, console: Console) -> None:
         for text in results.conditions.warnings(case.title):
             console.print(Text(f"disturbed  {text}", style="yellow"))
     console.print()
-    console.print(Text(INCLUDED, style="dim"))
+    console.print(Text(f"{INCLUDED} {INTERVALS}", style="dim"))
+
+
+def _ratio(speed: SpeedUp) -> str:
+    return f"{speed.ratio:.3f}" + (f" ({speed.low:.3f} - {speed.high:.3f})" if speed.bounded else "")
 
 
 def _table(case: ScalingCase, rows: list[Row]) -> Table:
@@ -312,7 +317,7 @@ def _table(case: ScalingCase, rows: list[Row]) -> Table:
             row.variant, f"{row.extra['ny']} x {case.side}", f"{1e6 * step.median:.4g}",
             f"{1e6 * step.q1:.4g} - {1e6 * step.q3:.4g}" + (" noisy" if row.measurement.noisy else ""), str(step.n),
             f"{row.measurement.cells_per_second / 1e9:.0f}",
-            f"{speed.ratio:.3f} ({speed.low:.3f} - {speed.high:.3f})" if speed else "",
+            _ratio(speed) if speed else "",
             f"{row.extra['efficiency']:.3f}" if speed else "", str(row.extra.get("ghost_rows", "")),
         )  # fmt: skip
     return table

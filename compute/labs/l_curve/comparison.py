@@ -30,9 +30,7 @@ from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
 from compute.parallel_regions import counted
 
-RATE = Rate(
-    "Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize
-)
+RATE = Rate("Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize)
 LARGEST = 3_000_000  # non-zeros of a problem that gets a twin beside the live one: making it takes some 0.2 s
 SMALL_N = 300  # n of the random matrix on which norms are compared
 CLOSER = 1e-3  # part of the live tolerance to which the right curve is solved
@@ -65,8 +63,6 @@ class CurveRules(ComparisonRules):
     timed = (*PROBLEM, "noise", "noise_seed", "reorthogonalise", "lambdas", "tolerance", "steps_at_most", "chunk")
     checked = timed
     reference = Variant("cpu_numpy")
-    because = "a product is as fast as memory brings the matrix, and its memory is the faster one"
-    because_from = 10.0
     included = (
         "One whole curve of this problem: wall time from b on the host until every ribbon is within the tolerance; the "
         "matrix is on the device before. Rules and solutions are not in it."
@@ -139,7 +135,7 @@ class CurveRules(ComparisonRules):
         """On the tutorial's curve, which is large; it is compared with nothing that runs here."""
         curve = f"the tutorial's curve, n = {spaced(TUTORIAL_N)}"
         pairs = [
-            paired([f for f in _recorded(figures) if f.dtype == of], f"{curve}, {of}", False, self.revisions)
+            paired([f for f in _recorded(figures) if f.dtype == of], f"{curve}, {of}", False, revisions=self.revisions)
             for of in (values["dtype"], *ROUNDING)
         ]
         known = [pair for pair in pairs if pair is not None]

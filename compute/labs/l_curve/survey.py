@@ -221,7 +221,7 @@ class CurveSurvey:
             lambdas = self.reading().closed().lambdas
             if lambdas.size < FEWEST:
                 return False
-            self._search = ncp_search(lab.residual, lambdas)
+            self._search = ncp_search(lab.residual, lambdas, lab.system.shape[0])
         try:
             for _ in range(count):
                 next(self._search)

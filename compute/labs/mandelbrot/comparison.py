@@ -47,6 +47,12 @@ RATE = Rate(
     "fewer instructions than were counted, or the roof was disturbed", own_instructions,
 )  # fmt: skip
 REVISIONS: Revisions = {("cpu_numba", "block"): 2, ("cpu_numba", "frame"): 2}  # 2: 64 pixels at once
+WHOLE_SET, SHORTCUTS, LESSON_SCENE = "whole set", "whole set, shortcuts", "lesson"  # scenes of a record
+SCENES_IN_WORDS = {
+    WHOLE_SET: "the whole set without shortcuts",
+    SHORTCUTS: "the whole set with shortcuts",
+    LESSON_SCENE: "the lesson's scene without shortcuts",
+}
 TIMED_ROWS = 360  # of the pictures that are timed, at most
 CHECK_ROWS = 128  # of those compared
 HOST_WORK = 2e8  # pixels x iterations of a timed picture where there is no GPU: a second or two of two cores
@@ -84,7 +90,6 @@ class PictureRules(ComparisonRules):
     timed = ("ny", "nx", "center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts")
     checked = timed
     reference = Variant("cpu_numpy")
-    because = "no pixel waits for another, and it has thousands of units that multiply and add"
     revisions = REVISIONS
     included = (
         f"The kernels of one picture of this view, at most {TIMED_ROWS} rows high, the same for all; the lesson's "
@@ -165,20 +170,25 @@ class PictureRules(ComparisonRules):
         return (Fact("A step", mix, "text", MIX_ABOUT),) if mix and not arithmetic(values).deep else ()
 
     def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
-        """The fastest recorded one of the whole set, in the dtype of the live picture."""
-        known = (f for f in _recorded(figures, "whole set") if not outdated(f, self.revisions))
+        """Return the fastest recorded one of the whole set, with precision and shortcuts of the live picture."""
+        scene = SHORTCUTS if values["shortcuts"] else WHOLE_SET
+        known = (f for f in _recorded(figures, scene) if not outdated(f, self.revisions))
         fitting = [f for f in known if f.dtype == self.dtype(values)]
         return [min(fitting, key=lambda f: f.step)] if fitting else []
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
-        """On the lesson's scene if that is on the screen, else on the whole set; with smooth counts, as here."""
-        same = is_lesson(values)
-        scene, dtype = "lesson" if same else "whole set", self.dtype(values)
-        known = [f for f in figures if (f.lab, f.case, f.dtype) == ("mandelbrot", scene, dtype)]
-        known = [f for f in known if f.variant != COUNTS_ONLY]
+        """Return the pair on the lesson's scene if that is on the screen, else on the whole set.
+
+        Precision and shortcuts are those of the live picture, and counts are smooth, as in it. The lesson's scene is
+        timed at its own size without shortcuts: that is the same work. The whole set is not, since its size differs.
+        """
+        same, dtype = is_lesson(values), self.dtype(values)
+        scene = LESSON_SCENE if same else SHORTCUTS if values["shortcuts"] else WHOLE_SET
+        fitting = (f for f in figures if (f.lab, f.case, f.dtype) == ("mandelbrot", scene, dtype))
+        known = [f for f in fitting if f.variant != COUNTS_ONLY]
         size = f"{known[0].nx} × {known[0].ny} pixels, " if known else ""
-        words = f"the {scene}'s scene, {size}{dtype}" if same else f"the {scene}, {size}{dtype}"
-        return paired(known, words, same, self.revisions)
+        words = f"{SCENES_IN_WORDS[scene]}, {size}{dtype}"
+        return paired(known, words, same, revisions=self.revisions)
 
     def chart(self, values: LabValues, figures: Sequence[Recorded]) -> Chart | None:
         """All backends and all kernels on the lesson's scene, if it is on the screen."""

@@ -227,8 +227,10 @@ def test_where_there_is_no_gpu_a_recorded_figure_of_the_whole_set_is_shown():
     whole = replace(RECORDED, case="whole set")
     slow = replace(whole, step=1.0, variant="slow")
     other = replace(whole, dtype="float32")
-    assert RULES.elsewhere(values(), [RECORDED, slow, whole, other]) == [whole]
-    assert RULES.elsewhere(values(precision="float32"), [whole, other]) == [other]
+    short = replace(whole, case="whole set, shortcuts")
+    assert RULES.elsewhere(values(shortcuts=False), [RECORDED, slow, whole, other, short]) == [whole]
+    assert RULES.elsewhere(values(shortcuts=True), [RECORDED, slow, whole, other, short]) == [short]
+    assert RULES.elsewhere(values(precision="float32", shortcuts=False), [whole, other]) == [other]
     assert RULES.elsewhere(values(), [RECORDED]) == []
 
 

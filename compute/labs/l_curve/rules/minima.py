@@ -17,7 +17,9 @@ TAU = 1.01  # of the discrepancy principle: the residual may exceed the noise by
 EARLY = 32  # steps whose weights are averaged
 LATER = "worked out when the steps are done"
 FEWEST_ROWS = 8  # for a periodogram
-NCP_POINTS = 16  # λ at which residuals are worked out, twice
+AFFORDABLE = 4096  # rows up to which a residual is computed at every λ of the grid: a second at most for 200
+NCP_POINTS = 50  # λ of the grid beyond that
+NCP_MINIMA, NCP_ROUNDS, NCP_INSIDE = 4, 2, 3  # minima that are refined, how often, and by how many λ on either side
 
 
 def gcv_values(reading: CurveReading, at: Points) -> Vector:
@@ -92,29 +94,51 @@ def discrepancy(reading: CurveReading) -> RuleChoice:
     return RuleChoice(zoom(lambda at: -np.abs(reading.at(at).residual - goal), low, high)[0])
 
 
-def ncp_search(residual: Callable[[float], Vector], lambdas: Vector) -> Generator[None, None, RuleChoice]:
+def ncp_search(residual: Callable[[float], Vector], lambdas: Vector, rows: int) -> Generator[None, None, RuleChoice]:
     """Find the λ whose residual(λ) = b - A x (m,) resembles white noise most; one product, then a pause, for each λ.
 
-    By the distance of its normalised cumulative periodogram from that of white noise, at some λ of the grid, then
-    around the best of them. P. C. Hansen, M. E. Kilmer and R. H. Kjeldsen, "Exploiting residual information in the
-    parameter choice for discrete ill-posed problems", BIT 46 (2006).
+    By the distance of its normalised cumulative periodogram from that of white noise (P. C. Hansen, M. E. Kilmer and
+    R. H. Kjeldsen, "Exploiting residual information in the parameter choice for discrete ill-posed problems", BIT 46,
+    2006). The distance has several minima that lie close together, so every λ of the grid is looked at, and all minima
+    that may be the lowest are refined. Where a product is dear, beyond AFFORDABLE rows, a quarter of the grid is.
     """
-    count = lambdas.size
-    coarse = lambdas[np.unique(np.linspace(0, count - 1, min(count, NCP_POINTS)).round().astype(int))]
-    best = yield from _whitest(residual, coarse)
-    if best in (0, coarse.size - 1):
+    if rows > AFFORDABLE:
+        count = lambdas.size
+        lambdas = lambdas[np.unique(np.linspace(0, count - 1, min(count, NCP_POINTS)).round().astype(int))]
+    distances = yield from _distances(residual, lambdas)
+    for _ in range(NCP_ROUNDS):
+        lambdas, distances = yield from _refined(residual, lambdas, distances)
+    best = int(np.argmin(distances))
+    if best in (0, lambdas.size - 1):
         return _at_the_end(low=best == 0)
-    fine = np.geomspace(coarse[best - 1], coarse[best + 1], NCP_POINTS + 2)[1:-1]
-    best = yield from _whitest(residual, fine)
-    return RuleChoice(float(fine[best]))
+    return RuleChoice(float(lambdas[best]))
 
 
-def _whitest(residual: Callable[[float], Vector], lambdas: Vector) -> Generator[None, None, int]:
-    distances = []
+def _distances(residual: Callable[[float], Vector], lambdas: Vector) -> Generator[None, None, Vector]:
+    found = []
     for lam in lambdas:
-        distances.append(_distance_from_white(residual(float(lam))))
+        found.append(_distance_from_white(residual(float(lam))))
         yield
-    return int(np.argmin(distances))
+    return np.array(found)
+
+
+def _refined(
+    residual: Callable[[float], Vector], lambdas: Vector, distances: Vector
+) -> Generator[None, None, tuple[Vector, Vector]]:
+    """Return the λ, ascending, and their distances, with more of them on both sides of the lowest minima."""
+    padded = np.concatenate([[np.inf], distances, [np.inf]])
+    minima = np.flatnonzero((distances <= padded[:-2]) & (distances <= padded[2:]))
+    lowest = minima[np.argsort(distances[minima], kind="stable")[:NCP_MINIMA]]
+    gaps = np.unique(np.concatenate([lowest - 1, lowest]))
+    between = [
+        np.geomspace(lambdas[gap], lambdas[gap + 1], NCP_INSIDE + 2)[1:-1]
+        for gap in gaps if 0 <= gap < lambdas.size - 1
+    ]  # fmt: skip
+    added = np.concatenate(between)
+    more = yield from _distances(residual, added)
+    lambdas, distances = np.concatenate([lambdas, added]), np.concatenate([distances, more])
+    order = np.argsort(lambdas, kind="stable")
+    return lambdas[order], distances[order]
 
 
 def _distance_from_white(residual: Vector) -> float:

@@ -1,0 +1,150 @@
+"""Races between CPU threads and other faults that results at small n do not show, in kernels as students write them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compute.__main__ import main
+from compute.own import tasks
+from compute.own.declaring import FileRefused, load
+from compute.own.faults import Fault
+
+HERE = Path(__file__).parent
+FILES = HERE / "files"
+ROOT = HERE.parent.parent
+
+
+def watched(name: str, *ways: str) -> dict[str, tuple[str, list[str], str]]:
+    """(kind of fault, n that were run, words) of each way, from a process where Numba compiles nothing."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(HERE / "watched_threads.py"), str(FILES / name), *ways]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, cwd=ROOT)
+    return {way: (kind, asked, text) for way, (kind, asked, text) in json.loads(done.stdout).items()}
+
+
+def test_races_of_students_are_found_every_time_and_what_is_not_looked_for_is_said():
+    racing = ("cpu_numba_adds", "cpu_numba_own_array")
+    found = watched("students.py", "cpu_numpy", *racing, "cpu_numba_rows", "cpu_numba_tail", "cpu_numba_vectorize")
+    for name, array in zip(racing, ("out", "an array made by the function"), strict=True):
+        kind, _, text = found[name]
+        assert kind == "race"
+        assert "a race between CPU threads: iteration " in text
+        assert " reads it, and nothing orders the two (n = 33)" in text
+        assert array in text
+    kind, (asked,), unwatched = found["cpu_numba_rows"]  # a row a thread, by thread numbers
+    assert (kind, asked.startswith("n = 33"), unwatched) == ("", True, "")
+    assert found["cpu_numpy"] == found["cpu_numba_tail"] == ("", [], "")  # no threads at all
+    assert found["cpu_numba_vectorize"] == ("", [], "no prange loop ran, though its source says 'parallel'")
+
+
+def test_what_numba_allows_is_no_race_and_what_it_does_not_is():
+    right = ("rows", "reductions", "nested", "two_loops", "same_value")
+    wrong = {"in_place": "out[", "through_a_view": "out[", "row_sums": "an array made by the function["}
+    found = watched("threads.py", *(f"cpu_numba_{name}" for name in (*right, *wrong)))
+    for name in right:
+        kind, (asked,), unwatched = found[f"cpu_numba_{name}"]
+        assert (kind, asked.startswith("n = 33"), unwatched) == ("", True, ""), name
+    for name, array in wrong.items():
+        kind, _, text = found[f"cpu_numba_{name}"]
+        assert (kind, array in text) == ("race", True), text
+
+
+# -- compared with the reference, in this process
+
+
+@pytest.fixture
+def students():
+    file = load(FILES / "students.py")
+    tasks._open[:] = [tasks._Open(file, {})]
+    yield file
+    tasks._open.clear()
+
+
+def checked(name: str, seconds: float = 0.5) -> tasks.CheckedWay:
+    return tasks.check(name, "float64", 0, seconds, 10**9, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cpu_numba_tail", "it is wrong at n = 1: "),
+        ("cpu_numpy_large", "it is wrong at n = 300,000: "),
+        ("cpu_numpy_complex", "has the dtype complex128 where the reference has int64"),
+        ("cpu_numpy_masked", "is a masked array where the reference has a plain one"),
+        ("cpu_numpy_wide", "has the dtype float64 where the reference has int64"),
+    ],
+)
+def test_wrong_results_of_students_are_found(students, name, words):
+    with pytest.raises(Fault, match=words) as raised:
+        checked(name)
+    assert raised.value.kind == "differs"
+
+
+def test_a_right_way_is_repeated_at_the_largest_n(students):
+    found = checked("cpu_numba_rows")
+    assert found.left == ""
+    assert found.asked[0].startswith("n = 1, 2, 3, 31, 33, ")
+    assert any(words.startswith("n = 300,000, ") for words in found.asked)
+
+
+OWN = """
+import time
+import numpy as np
+from compute.own import way, workload
+@workload(sizes=(1, 2000), denormals=False)
+def inputs(n, dtype, rng): return rng.random(n, dtype=dtype)
+@way('cpu_numpy')
+def plain(x): return 2 * x
+calls = []
+@way('cpu_numpy_other')
+def other(x):
+    calls.append(x.size)
+    {body}
+    return 2 * x{fault}
+"""
+
+
+def own(tmp_path: Path, body: str, fault: str = "") -> Path:
+    path = tmp_path / "own.py"
+    path.write_text(OWN.format(body=body, fault=fault))
+    return path
+
+
+@pytest.mark.parametrize("remainder", [1, 0])
+def test_compiling_does_not_count_against_the_seconds_of_checking(tmp_path, remainder):
+    """The first call takes longer than all checks may; a fault at n % 32 is found all the same."""
+    path = own(tmp_path, "time.sleep(0.5 * (len(calls) == 1))", f" + (x.size > 90) * (x.size % 32 == {remainder})")
+    tasks._open[:] = [tasks._Open(load(path), {})]
+    with pytest.raises(Fault, match=f"it is wrong at n = {97 if remainder else 128}: "):
+        tasks.check("cpu_numpy_other", "float32", 0, 0.4, 10**9, lambda *_: None)
+    tasks._open.clear()
+
+
+def test_a_way_that_takes_too_long_is_not_fully_checked_and_the_command_says_so(tmp_path, capsys):
+    path = own(tmp_path, "time.sleep(2e-4 * x.size)")
+    started = time.monotonic()
+    assert main(["try", str(path), "--check", "--check-seconds", "0.01"]) == 3
+    assert time.monotonic() - started < 60
+    out = capsys.readouterr().out
+    assert "cpu_numpy_other: not fully checked: time ended before n = " in out
+    assert "right" not in out
+    assert main(["try", str(path), "--check", "--check-seconds", "0.01", "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (found["right"], found["unfinished"], found["ways"][1]["status"]) == (False, True, "unchecked")
+
+
+def test_a_reference_with_a_masked_result_is_refused(tmp_path):
+    path = own(tmp_path, "pass")
+    path.write_text(
+        path.read_text().replace("def plain(x): return 2 * x", "def plain(x): return np.ma.masked_array(x)")
+    )
+    with pytest.raises(FileRefused, match="returns a masked array"):
+        load(path).truth((np.ones(3),))

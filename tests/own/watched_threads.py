@@ -1,0 +1,26 @@
+"""Prints as JSON what is found of the parallel loops of the ways of a file; runs where Numba compiles nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from compute.own import tasks
+from compute.own.faults import Fault
+
+
+def main(path: Path, names: list[str]) -> None:
+    """Watch each way of those names."""
+    facts = tasks.open_file(path, stand_in=False, memory=0, interpret=True, tell=lambda *_: None)
+    found = {}
+    for name in names:
+        try:
+            watched = tasks.watch_threads(name, facts.dtypes[0], 0, 5.0, lambda *_: None)
+            found[name] = ["", list(watched.asked), watched.unwatched]
+        except Fault as fault:
+            found[name] = [fault.kind, [], fault.text]
+    print(json.dumps(found))
+
+
+main(Path(sys.argv[1]), sys.argv[2:])
