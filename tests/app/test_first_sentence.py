@@ -230,7 +230,7 @@ def test_a_processor_that_was_recorded_before_its_kernel_is_not_compared():
     values, figures = {**VALUES, "ny": 600}, FIGURES[:6]
     html = sentence(Fastest(), revised, revised.recorded_pair(values, figures))
     assert "× as fast" not in html
-    assert html.endswith("The processor beside it was recorded before this kernel.</p>")
+    assert html.endswith("; its CPU was recorded before this kernel.</p>")
     again = [replace(one, kernel=2) for one in figures]
     assert "× as fast" in sentence(Fastest(), revised, revised.recorded_pair(values, again))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from argparse import Namespace
+from collections import Counter
 from contextlib import redirect_stdout
 from io import StringIO
 from math import nan
@@ -12,7 +13,7 @@ from math import nan
 import pytest
 
 from app.load import __main__ as load
-from app.load import soak
+from app.load import soak, visits
 from app.load.run import Load
 from app.load.server import Use
 from compute import machine, race_command
@@ -56,6 +57,11 @@ def soaked():
     return soak.record_of([soak.Held(float(minute), 0, Use(1.0, 1.0, 2**30, 40)) for minute in range(6)], 2), 6
 
 
+def visited():
+    readings = [visits.MemoryReading(n, float(n), 1e8, 1e8, 1e8, 1e6, 1e8, 0.0) for n in range(6)]
+    return visits.record_of(readings, Counter(), "visits"), 6
+
+
 def raced():
     chosen = {"set": ["ny=20", "nx=24"], "work": "", "steps": 3, "backends": "cpu_numpy,cpu_numba", "json": True}
     finish = {"time": 0.0, "tolerance": 0.0}  # no other than the steps
@@ -67,7 +73,7 @@ def raced():
 
 WRITERS = {
     "report.py": bench, "live_record.py": live, "benchmark.py": films, "__main__.py": tabs, "soak.py": soaked,
-    "race_command.py": raced,
+    "visits.py": visited, "race_command.py": raced,
 }  # fmt: skip
 
 

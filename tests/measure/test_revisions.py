@@ -30,6 +30,7 @@ FIGURES = [figure("gpu_cupy", 1e-3), figure("cpu_numba", 0.5), figure("cpu_numpy
 
 VALUES = {
     "center": ("-0.5", "0.0"), "zoom": "1", "ny": 9, "nx": 9, "max_iterations": 100, "precision": "float64",
+    "shortcuts": False,
 }  # fmt: skip
 
 
@@ -48,11 +49,11 @@ def test_a_revision_must_be_a_whole_number(wrong):
 def test_the_figure_of_an_older_kernel_stands_for_no_processor_nor_does_a_slower_way_beside_it():
     pair = paired(FIGURES, "", same=False, revisions=NEWER)
     assert pair is not None
-    assert (pair.gpu.step, pair.cpu, pair.outdated) == (1e-3, None, True)
+    assert (pair.gpu.step, pair.cpu, pair.unpaired) == (1e-3, None, f"its CPU was {records.BEFORE}")
     again = paired([figure("cpu_numba", 0.1, kernel=2), *FIGURES[::2]], "", same=False, revisions=NEWER)
     assert again is not None
     assert again.cpu is not None
-    assert (again.cpu.step, again.outdated) == (0.1, False)
+    assert (again.cpu.step, again.unpaired) == (0.1, "")
 
 
 def test_a_gpu_whose_kernel_has_changed_is_left_out_and_others_stay():
@@ -67,7 +68,7 @@ def test_a_gpu_whose_kernel_has_changed_is_left_out_and_others_stay():
 def test_the_mandelbrot_rules_compare_no_old_row_of_the_cpu_and_every_row_of_a_gpu():
     pair = RULES.recorded_pair(VALUES, FIGURES)
     assert pair is not None
-    assert pair.outdated
+    assert pair.unpaired == f"its CPU was {records.BEFORE}"
     assert RULES.elsewhere(VALUES, FIGURES) == [FIGURES[0]]
     assert not any(backend.startswith("gpu_") for backend, _ in REVISIONS)
 
