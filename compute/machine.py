@@ -105,8 +105,3 @@ def _ask(program: str, *arguments: str) -> str | None:
     except (subprocess.TimeoutExpired, OSError):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def writable(path: Path) -> bool:
-    """Whether `path` can be created or replaced."""
-    return os.access(path if path.exists() else path.parent, os.W_OK)

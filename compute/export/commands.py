@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from compute.backends import backend
 from compute.export import render
+from compute.export.data_files import require_zarr
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import Film, Key, film_of
 from compute.export.film_renderer import PLACES, FilmRenderer, estimate
@@ -24,8 +25,8 @@ from compute.export.parameter_texts import axes_of, values_of
 from compute.export.render_pool import RenderPool, ResumableParts, on_gpu, pool_for
 from compute.export.scene import Scene, SceneError, read, scene_of, values_along, without
 from compute.export.sweep import MOST_ROWS, ParameterSweep, TableMaker
+from compute.files import require_writable
 from compute.labs import lab_class, labs
-from compute.machine import writable
 
 WORTH_GUESSING = 4 * PLACES  # frames
 FAILED = 1
@@ -64,7 +65,9 @@ def run_render(chosen: argparse.Namespace, command: str) -> int:
     film = _film(chosen)
     terminal = Console(stderr=True, soft_wrap=True)
     form = render_format(chosen.out, film.scene.axes)
-    _require_writable(chosen.out)
+    require_writable(chosen.out, folder=form is FOLDER_ZARR)
+    if form is FOLDER_ZARR:
+        require_zarr(chosen.out)
     if film.scene.missing:
         terminal.print(f"made again as far as the file tells: {film.scene.missing}", highlight=False)
     if isinstance(form, StillFormat):
@@ -176,7 +179,7 @@ def run_sweep(chosen: argparse.Namespace, command: str) -> int:
     kind = lab_class(chosen.lab)
     steps = (0 if kind.ENDS else 1000) if chosen.steps is None else chosen.steps
     sweep = ParameterSweep(kind.LAB, values_of(kind, chosen.set), axes_of(kind, chosen.vary), steps)
-    _require_writable(chosen.out)
+    require_writable(chosen.out)
     table = TableMaker(sweep, chosen.out, command)
     gpu = on_gpu(kind, (sweep.at(number).get("backend") for number in range(sweep.count)))
     with _progress_bar("rows", sweep.count, table.parts) as show:
@@ -212,10 +215,3 @@ def _progress_bar(what: str, total: int, parts: ResumableParts) -> Iterator[Call
             raise
 
 
-def _require_writable(path: Path) -> None:
-    """Raise SceneError if nothing can be written there: before hours of work."""
-    if path.is_dir() and path.suffix.lower() != FOLDER_ZARR.ending:
-        raise SceneError(f"{path} is a folder, not a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not writable(path):
-        raise SceneError(f"{path} cannot be written")

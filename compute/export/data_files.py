@@ -31,6 +31,7 @@ from compute.lab import Lab
 if TYPE_CHECKING:
     from compute.export.recordings import Recording
 
+GROUP, CHUNKS = "zarr.json", "c"  # of Zarr 3: what marks a group or an array, and an array's folder of numbers
 NOTE = "8-bit levels: value = low + level / 254 * (high - low) of that frame; level 255 is no number; row 0 is lowest"
 
 NamedArrays = dict[str, NDArray[Any]]
@@ -40,12 +41,33 @@ OnCount = Callable[[int, int], None]  # called with how many are done, of how ma
 
 @contextmanager
 def _zarr_group(path: Path, about: Mapping[str, Any]) -> Iterator[Any]:
-    """A new Zarr group with `about` in its attributes, which takes the place of `path` at the end of the block."""
+    """A new Zarr group with `about` in its attributes, which replaces an older one at `path` at the end of the block.
+
+    SceneError if anything else is there.
+    """
     zarr = ZARR.load()
+    require_zarr(path)
     with whole_file(path) as made:
         yield zarr.open_group(str(made), mode="w", attributes={TEXT: dict(about)})
+        require_zarr(path)  # minutes later
         if path.exists():  # a folder cannot take the place of another one
-            shutil.move(path, made.with_name("older"))
+            shutil.move(path.resolve(), made.with_name("older"))
+
+
+def require_zarr(path: Path) -> None:
+    """Raise SceneError unless `path` is free, an empty folder or a Zarr group: nothing else may be deleted."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise SceneError(f"{path} is a file, not a Zarr folder: take another name, or delete it")
+    if not (path / GROUP).is_file() and (found := next(path.iterdir(), None)):
+        raise SceneError(f"{path} is a folder without {GROUP}, which holds {found.name}: take another name")
+    for entry in path.rglob("*"):
+        parts = entry.relative_to(path).parts
+        array = path / parts[0] / GROUP  # its numbers are in files such as field/c/0/0/0
+        chunk = array.is_file() and parts[1:2] in ((), (CHUNKS,)) and "".join(parts[2:]).isdecimal() == bool(parts[2:])
+        if entry.name != GROUP and not chunk:
+            raise SceneError(f"{path} also holds {'/'.join(parts)}, no part of Zarr: take another name, or move it")
 
 
 # -- results of a lab

@@ -185,12 +185,11 @@ def write_zipped_zarr(
     progress: OnProgress = lambda _: None,
 ) -> None:
     """Write Zarr in a ZIP file, which zarr opens as it is."""
-    inner = path.with_suffix("")
-    write_zarr(film, inner, command, current, progress)
     with whole_file(path) as made:
+        inner = made.with_name(f"{made.name}.folder")  # beside the user's files it could replace one
+        write_zarr(film, inner, command, current, progress)
         shutil.make_archive(str(made.with_suffix("")), "zip", inner)
-    shutil.rmtree(inner)
-    describe(film.scene.plain(), path, command, 0.0)
+        describe(film.scene.plain(), path, command, 0.0, made)
 
 
 @contextmanager

@@ -331,12 +331,11 @@ class ResumableParts:
         return self._file(number).read_bytes()
 
     def clear(self) -> None:
-        """Delete all parts: the plan last, so that none is ever without it."""
-        for file in self.folder.iterdir():
-            if file.is_dir():
-                shutil.rmtree(file)
-            elif file.name not in (PLAN, LOCK):
-                file.unlink()
+        """Delete all parts, and nothing else in their folder: the plan last, so that no part is ever without it."""
+        for number in range(self.count):
+            self._file(number).unlink(missing_ok=True)
+        for half in self.folder.glob(".*.part"):
+            shutil.rmtree(half)
         (self.folder / PLAN).unlink()
 
     @contextmanager
@@ -406,6 +405,9 @@ class ResumableParts:
             if len(self.missing()) < self.count:
                 what = f"{self.folder.name} holds {self._what} of an unknown plan"
                 raise SceneError(f"{what}; take another name, or delete that folder")
+            if other := sorted(file.name for file in self.folder.iterdir() if file.name != LOCK):
+                what = f"{self.folder.name} holds {other[0]}, which is none of the {self._what}"
+                raise SceneError(f"{what}; take another name, or move that folder")
             with whole(plan) as out:
                 json.dump(wanted, out, indent=1, ensure_ascii=False)
         elif json.loads(plan.read_text(encoding="utf-8")) != json.loads(json.dumps(wanted)):

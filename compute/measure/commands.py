@@ -21,7 +21,7 @@ from rich.table import Column
 
 from compute import machine
 from compute.backends import BACKENDS, backend
-from compute.files import whole
+from compute.files import require_writable, whole
 from compute.labs import labs
 from compute.measure import exports, record_comparison, records
 from compute.measure.benchmark import Benchmark
@@ -168,20 +168,8 @@ def _require_apart(paths: Sequence[Path | None]) -> None:
         if named.count(path) > 1:
             raise ValueError(f"two options name the same file, {path.name}")
     for target in paths:
-        _require_writable(target)
-
-
-def _require_writable(path: Path | None) -> None:
-    """Find out before minutes of measuring, not after."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, not a file")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise ValueError(f"{path.parent} is not a folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not machine.writable(path):
-        raise ValueError(f"{path} cannot be written")
+        if target is not None:
+            require_writable(target)
 
 
 def _some_of(option: str, values: tuple[str, ...] | None, known: Sequence[str]) -> tuple[str, ...]:
