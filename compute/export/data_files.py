@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 GROUP, CHUNKS = "zarr.json", "c"  # of Zarr 3: what marks a group or an array, and an array's folder of numbers
 NOTE = "8-bit levels: value = low + level / 254 * (high - low) of that frame; level 255 is no number; row 0 is lowest"
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may run
+
 NamedArrays = dict[str, NDArray[Any]]
 TableRows = Sequence[Mapping[str, Any]]
 OnCount = Callable[[int, int], None]  # called with how many are done, of how many
@@ -237,8 +239,23 @@ def write_parquet(path: Path, rows: TableRows, names: list[str], about: str) -> 
 def _cell(value: Any) -> Any:
     """JSON's words for what is no number and no text: true, false, lists; nothing for what is not there."""
     if value is None or isinstance(value, str):
-        return value or ""
+        return plain_cell(value or "")
     return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+def plain_cell(text: str) -> str:
+    """Return the text for a CSV file, with an apostrophe before one that a spreadsheet would run as a formula."""
+    if text[:1] not in FORMULA or _is_number(text):
+        return text
+    return f"'{text}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _column(values: list[Any]) -> list[Any]:
@@ -250,4 +267,4 @@ def _column(values: list[Any]) -> list[Any]:
         return values
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in present):
         return [None if value is None else float(value) for value in values]
-    return [None if value is None else str(_cell(value)) for value in values]
+    return [value if value is None or isinstance(value, str) else str(_cell(value)) for value in values]

@@ -30,13 +30,22 @@ from compute.files import whole, whole_file
 EVEN = "its colours are kept for every second pixel, so that width and height must be even"
 
 
+SCENE = frozenset({"steps", "backend"})  # options of `fieldlab render` that change the state of the lab
+LOOK = frozenset({"size", "palette", "part", "axes"})  # how a state is drawn
+MOMENTS = frozenset({"to", "frames", "every", "easing"})  # which states follow one another
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """name: on the page; ending: of the file's name, in lower case; package: what it needs beyond Fieldlab's own."""
+    """name: on the page; ending: of the file's name, in lower case; package: what it needs beyond Fieldlab's own.
+
+    options: those of `fieldlab render` that change such a file; the command refuses all others.
+    """
 
     name: str
     ending: str
     package: Package | None = None
+    options: frozenset[str] = frozenset()
 
     @property
     def installed(self) -> bool:
@@ -52,6 +61,7 @@ class StillFormat(FileFormat):
     """
 
     axes: bool
+    options: frozenset[str] = SCENE | LOOK
     write: Callable[[Scene, Path, str, LiveState | None, OnProgress, bool], None]
 
 
@@ -59,6 +69,7 @@ class StillFormat(FileFormat):
 class ArrayFormat(FileFormat):
     """Raw results of a lab. write(film, path, command, current, progress): see `write_npz`."""
 
+    options: frozenset[str] = SCENE
     write: Callable[[Film, Path, str, LiveState | None, OnProgress], None]
 
 
@@ -72,6 +83,7 @@ class FilmFormat(FileFormat):
     largest: int
     fastest: float = inf
     even: bool = False
+    options: frozenset[str] = SCENE | LOOK | MOMENTS | {"rate", "workers", "scheduler"}
     encode: Callable[[Path, Frames, float, str], None]
 
     def require(self, size: tuple[int, int], rate: float = 1.0) -> None:
@@ -234,21 +246,25 @@ def described(plain: dict[str, Any], path: Path, command: str, seconds: float) -
 
 PNG = StillFormat(name="PNG", ending=".png", axes=False, write=write_picture)
 NPZ = ArrayFormat(name="NPZ (NumPy)", ending=".npz", write=write_npz)
-FOLDER_ZARR = ArrayFormat(name="Zarr", ending=".zarr", package=ZARR, write=write_zarr)
-ZIPPED_ZARR = ArrayFormat(name="Zarr, zipped", ending=".zarr.zip", package=ZARR, write=write_zipped_zarr)
+FOLDER_ZARR = ArrayFormat(name="Zarr", ending=".zarr", package=ZARR, options=SCENE | MOMENTS, write=write_zarr)
+ZIPPED_ZARR = ArrayFormat(
+    name="Zarr, zipped", ending=".zarr.zip", package=ZARR, options=SCENE | MOMENTS, write=write_zipped_zarr
+)
+DRAWING = SCENE | LOOK | {"transparent"}
 FORMATS: tuple[FileFormat, ...] = (
     PNG,
-    StillFormat(name="PNG with axes", ending=".png", axes=True, write=write_drawing),
+    StillFormat(name="PNG with axes", ending=".png", axes=True, options=DRAWING, write=write_drawing),
     NPZ,
     FOLDER_ZARR,
     ZIPPED_ZARR,
-    StillFormat(name="SVG", ending=".svg", axes=True, write=write_drawing),
-    StillFormat(name="PDF", ending=".pdf", axes=True, write=write_drawing),
+    StillFormat(name="SVG", ending=".svg", axes=True, options=DRAWING, write=write_drawing),
+    StillFormat(name="PDF", ending=".pdf", axes=True, options=DRAWING, write=write_drawing),
     FilmFormat(name="MP4", ending=".mp4", package=AV, largest=16384, even=True, encode=film_files.mp4),
     FilmFormat(name="WebM", ending=".webm", package=AV, largest=16384, even=True, encode=film_files.webm),
     # browsers show a GIF's frame that is shorter than 1/50 s for 1/10 s
     FilmFormat(name="GIF", ending=".gif", largest=65535, fastest=50.0, encode=film_files.gif),
-    FilmFormat(name="WebP", ending=".webp", largest=16383, encode=film_files.webp),
+    # and one of at most 10 ms, of any picture, likewise
+    FilmFormat(name="WebP", ending=".webp", largest=16383, fastest=90.0, encode=film_files.webp),
     TableFormat(name="CSV", ending=".csv", write_rows=data_files.write_csv),
     TableFormat(name="Parquet", ending=".parquet", package=PYARROW, write_rows=data_files.write_parquet),
 )
@@ -264,12 +280,18 @@ RENDERED = tuple(
 
 
 def render_format(path: Path, axes: bool) -> StillFormat | ArrayFormat | FilmFormat:
-    """Return the format of a file by its name's ending; axes: whether a PNG has them. SceneError for one unknown."""
+    """Return the format of a file by the ending of its name; axes: whether a PNG has them.
+
+    SceneError names the known endings.
+    """
     ending = path.suffix.lower()
     for still in STILLS:
         if still.ending == ending and (still.axes or not axes):
             return still
-    return next((one for one in ARRAYS if one.ending == ending), None) or film_format(path)
+    for one in (*ARRAYS, *FILMS):
+        if one.ending == ending:
+            return one
+    raise SceneError(f"a file must end in one of {', '.join(RENDERED)}, not {path.name!r}")
 
 
 def film_format(path: Path) -> FilmFormat:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from compute.export.data_files import plain_cell
 from compute.export.link import packed
 from compute.export.scene import Scene
 from compute.files import whole
@@ -186,13 +187,8 @@ def _report(chosen: argparse.Namespace, _command: str) -> int:
     Console(soft_wrap=True, highlight=False).print(shown)
     if chosen.csv:
         with whole(chosen.csv) as out:
-            csv.writer(out).writerows([head, *([_plain(cell) for cell in row] for row in rows)])
+            csv.writer(out).writerows([head, *([plain_cell(cell) for cell in row] for row in rows)])
     return BAD_INPUT if bad else 0
-
-
-def _plain(cell: str) -> str:
-    """A cell that no table program takes for a formula."""
-    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
 def show(report: TrialReport, *, as_json_text: bool) -> None:
