@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import param
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from param.parameterized import ParameterizedMetaclass
 
 from compute import in_notebook, settings
@@ -29,6 +29,7 @@ from compute.backends import BACKENDS, Backend, backend
 from compute.builds import watching
 from compute.devices import Array, Device
 from compute.display.camera import Camera
+from compute.fields import as_field
 from compute.frames import Curve, Frame, Raster, View, freeze
 from compute.history import GIVEN, Entry, History, StepHistory, plain_history
 from compute.measure.timing import Timing
@@ -208,16 +209,24 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return {name: self.device.download(array) for name, array in self.arrays.items()}
 
     def field(self) -> NDArray[Any]:
-        """Host copy of the first array."""
-        return self.device.download(next(iter(self.arrays.values())))
+        """Return a host copy of the first array; ValueError for a lab that has none."""
+        return self.device.download(self.arrays[self._first()])
 
-    def load(self, array: NDArray[Any]) -> None:
-        """Take `array` as the first of a new state at step 0; ValueError unless it is finite and of its shape."""
-        array, first = np.asarray(array), next(iter(self.arrays))
-        if array.shape != self._shapes()[first] or not np.isfinite(array).all():
-            raise ValueError(f"array must be finite and of the shape {self._shapes()[first]}, not {array.shape}")
-        self._start({**self.begin(), first: array})
+    def load(self, array: ArrayLike) -> None:
+        """Begin at step 0 with `array` as the first array of the state, rounded to its type.
+
+        ValueError for an array that as_field refuses, and for a lab without such an array.
+        """
+        first = self._first()
+        held = self.arrays[first]
+        self._start({**self.begin(), first: as_field(array, held.shape, held.dtype)})
         self.history.lose(GIVEN)
+
+    def _first(self) -> str:
+        """The name of the first array of the state."""
+        if not self.arrays:
+            raise ValueError(f"{self.LAB} has no field to read or load: its parameters make it; data() has its results")
+        return next(iter(self.arrays))
 
     @contextmanager
     def stepping(self, steps: int) -> Iterator[Stepping]:
