@@ -29,8 +29,8 @@ BAD = [
     ([[1.0], [1.0, 2.0]], "must be an array of real numbers"),
     (MASKED, "must have no masked entries, and has 1"),
     (GRID[:2], "must have the shape (4, 4), not (2, 4)"),
-    (np.where(GRID == 3, np.nan, GRID), "must be finite; it holds NaN or inf"),
-    (np.where(GRID == 3, np.inf, GRID), "must be finite; it holds NaN or inf"),
+    (np.where(GRID == 5, np.nan, GRID), "must be finite; it holds NaN or inf"),
+    (np.where(GRID == 5, np.inf, GRID), "must be finite; it holds NaN or inf"),
     (np.full((SIDE, SIDE), np.iinfo(np.int64).max), "not 9,223,372,036,854,775,807"),
     (np.full((SIDE, SIDE), np.iinfo(np.int64).min), "not -9,223,372,036,854,775,808"),
     (np.full((SIDE, SIDE), np.iinfo(np.uint64).max), "not 18,446,744,073,709,551,615"),
@@ -178,9 +178,9 @@ def test_a_matrix_and_a_right_hand_side_that_would_be_changed_are_refused(entry,
 
 
 def test_masks_of_ones_own_data_are_seen():
-    for name, values in {"matrix": np.ma.masked_array(A, A > 1.9), "rhs": np.ma.masked_array(B, B == 2)}.items():
+    for name, values in {"A": np.ma.masked_array(A, A > 1.9), "b": np.ma.masked_array(B, B == 2)}.items():
         with pytest.raises(ValueError, match=f"{name} must have no masked entries, and has [12]: "):
-            LCurve(problem="own", options={"matrix": A, "rhs": B, name: values})
+            LCurve(problem="own", options={"matrix": A, "rhs": B, {"A": "matrix", "b": "rhs"}[name]: values})
 
 
 def test_whole_numbers_of_a_matrix_are_kept_or_refused():

@@ -416,7 +416,7 @@ def _extent(given: Mapping[str, Any]) -> tuple[int, int]:
             matrix = matrix.arrays.get("A", np.zeros((0, 0)))  # without A the file is refused once it is used
         if scipy.sparse.issparse(matrix):
             return matrix.shape[1], int(matrix.nnz)
-        shape = real_array(matrix, "matrix").shape
+        shape = real_array(matrix, "A").shape
         if len(shape) != 2:
             raise ValueError(f"matrix must have rows and columns, not the shape {shape}")
         return shape[1], prod(shape)

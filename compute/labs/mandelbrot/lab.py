@@ -278,7 +278,7 @@ class Mandelbrot(Lab):
     def smooth(self) -> NDArray[np.float64]:
         """(ny, nx) counts without steps, n + 1 - log2(ln|z_n| / ln 2); max_iterations where z did not escape.
 
-        The counts of escaped pixels come from the device in float32: above 2^24 they are rounded to 2; `counts` are exact.
+        Those of escaped pixels come from the device in float32: above 2^24 they are rounded to 2, `counts` are exact.
         """
         self._finish()
         values = self.device.download(self.painting.state.smooth)

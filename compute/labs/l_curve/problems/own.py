@@ -49,6 +49,7 @@ BROKEN = (  # what the readers raise for damaged files
     OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError, MemoryError, RuntimeError, SyntaxError,
     struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
+ARRAYS = {"matrix": "A", "rhs": "b", "truth": "x"}  # options, and their names in the equations
 FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz) or a Matrix Market file"
 OwnProblem = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
 
@@ -120,7 +121,7 @@ def _open(given: Any, name: str) -> Mapping[str, Any]:
         return given.arrays
     if isinstance(given, (bytes, bytearray)):
         return _read(bytes(given), name)
-    return {"A": given if scipy.sparse.issparse(given) else real_array(given, name)}
+    return {"A": given if scipy.sparse.issparse(given) else real_array(given, ARRAYS[name])}
 
 
 def _read(data: bytes, name: str) -> Mapping[str, Any]:
