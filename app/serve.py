@@ -150,6 +150,9 @@ def raise_descriptor_limit() -> None:
 def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) -> None:
     """Compile what the first screens need unless that has been done; whatever fails is said on `out`, in words."""
     try:
+        if why := kernel_cache.problem():
+            out.write(f"compiled kernels cannot be kept, so each process compiles what it needs: {why}\n")
+            return
         if kernel_cache.is_current():
             return
         with _running(command) as (process, lines):

@@ -15,9 +15,9 @@ from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
-import psutil
 from numpy.typing import DTypeLike, NDArray
 
+from compute.container import available_memory
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
 from compute.measure.timing import note_span
 
@@ -293,7 +293,7 @@ class NumbaCuda(Gpu):
     def free_bytes(self) -> int:
         """Free memory as the driver reports it; the host's in the simulator."""
         if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
-            return int(psutil.virtual_memory().available)
+            return available_memory()
         return int(self._cuda.current_context().get_memory_info().free)
 
     def describe(self) -> dict[str, Any]:

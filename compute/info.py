@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from compute import machine
+from compute import kernel_cache, machine
 from compute.backends import BACKENDS
 from compute.labs import labs, outside
 from compute.measure import kept_roofs
@@ -31,6 +31,7 @@ def facts() -> dict[str, Any]:
             {"name": lab.LAB, "title": lab.TITLE, "package": lab.PACKAGE, "backends": [b.name for b in lab.backends()]}
             for lab in labs()
         ],
+        "kernel_cache": {"folder": str(kernel_cache.folder()), "problem": kernel_cache.problem()},
         "problems": [str(problem) for problem in outside().problems],
     }
 
@@ -51,6 +52,10 @@ def show(found: dict[str, Any], console: Console) -> None:
     table.add_row("Commit", found["commit"] or "none: this is not a checkout")
     memory = f"{here['memory'] / 2**30:.1f} GiB"
     table.add_row("CPU", f"{here['cpu']}, {here['cores']} cores, {here['threads']} threads usable, {memory}")
+    if limited := here.get("container"):
+        words = [f"{limited['processors']:g} processors"] if "processors" in limited else []
+        words += [f"{limited['memory'] / 2**30:.3g} GiB"] if "memory" in limited else []
+        table.add_row("Container", f"limited to {' and '.join(words)}")
     gpus = [f"{gpu['name']}, {gpu['memory'] / 2**30:.0f} GiB" for gpu in here["gpus"]]
     table.add_row("GPU", "\n".join(gpus) or "none: no NVIDIA driver answers (nvidia-smi)")
     table.add_row("Driver", here["driver"] or "none")
@@ -59,6 +64,9 @@ def show(found: dict[str, Any], console: Console) -> None:
     table.add_row("Versions", ", ".join(versions))
     table.add_row("Labs", ", ".join(lab["name"] for lab in found["labs"]))
     table.add_row("Roofs", _said(found["roofs"]))
+    kept = found["kernel_cache"]
+    words = f"compiled kernels are not kept: {kept['problem']}" if kept["problem"] else kept["folder"]
+    table.add_row("Kernels", Text(words, style="yellow" if kept["problem"] else ""))
     for problem in found["problems"]:
         table.add_row("", Text(f"not there: {problem}", style="yellow"))
     console.print(table)

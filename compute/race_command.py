@@ -28,6 +28,7 @@ from compute.race import (
     RaceResult,
     default_racers,
     possible_racers,
+    require_whole_numbers,
     run_race,
     steps_to,
 )
@@ -44,13 +45,13 @@ def add_race(commands: Any) -> None:
     parser.add_argument("--work", default="", help='work of a lab that has a name, such as "the lesson\'s scene"')
     finish = parser.add_mutually_exclusive_group()
     finish.add_argument(
-        "--steps", type=int, default=0, help=f"to the finish line, up to {MOST_STEPS}; 0: a few seconds"
+        "--steps", type=int, help=f"to the finish line, up to {MOST_STEPS}; 0: a few seconds"
     )
     finish.add_argument(
-        "--time", type=float, default=0.0, help="simulated time to the finish line, in Δx²/D for diffusion"
+        "--time", type=float, help="simulated time to the finish line, in Δx²/D for diffusion"
     )
     finish.add_argument(
-        "--tolerance", type=float, default=0.0, help="to which a whole result is wanted: the width of l_curve's ribbons"
+        "--tolerance", type=float, help="to which a whole result is wanted: the width of l_curve's ribbons"
     )
     parser.add_argument(
         "--backends",
@@ -85,17 +86,19 @@ def race_of(chosen: argparse.Namespace) -> Race:
         known = ", ".join(raced) or "none in this lab"
         raise ValueError(f"--work must be one of {known}, not {chosen.work!r}")
     values = dict(raced.get(chosen.work, {})) | values_of(lab, chosen.set)
-    if chosen.tolerance:
+    if chosen.tolerance is not None:
         reached, _ = lab.benchmark().reached
         if not reached:
             raise ValueError(f"--tolerance cannot be asked for in {lab.LAB}")
         values[reached] = chosen.tolerance
+    require_whole_numbers(lab, values)
     figures = library()[0]
     racers = default_racers(lab, values, figures)
     if chosen.backends:
         racers = lanes_of(chosen.backends, lab, values, figures)
-    steps = steps_to(lab, values, chosen.time) if chosen.time else chosen.steps
-    return Race(lab, values, racers, steps, chosen.time)
+    if chosen.time is not None:
+        return Race(lab, values, racers, steps_to(lab, values, chosen.time), chosen.time)
+    return Race(lab, values, racers, chosen.steps or 0)
 
 
 def lanes_of(text: str, lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:

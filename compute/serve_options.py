@@ -31,7 +31,7 @@ FLAGS = ("behind_proxy", "metrics")  # options without a value
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Let `parser` take them."""
-    parser.add_argument("--port", type=_port, default=5006, help="default 5006")
+    parser.add_argument("--port", type=port, default=5006, help="default 5006")
     parser.add_argument("--address", default="localhost", help="to listen on (default localhost)")
     parser.add_argument(
         "--origin", action="append", default=[], metavar="HOST:PORT", help="by which browsers may open it, beside that"
@@ -185,7 +185,8 @@ def _whole(limit: settings.Limit) -> Callable[[str], int]:
     return read
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """Return the number of a TCP port from its text."""
     if not NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_PORT:
         raise argparse.ArgumentTypeError(f"must be 1 to {MOST_PORT}, not {text[:40]!r}")
     return int(text)

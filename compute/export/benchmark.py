@@ -25,7 +25,7 @@ from compute.export.formats import FILMS, PNG, film_format
 from compute.export.render import Pixels, Replay, current_pixels, png
 from compute.export.render_pool import VISIBLE, LocalPool, MadePart, MakePart, gpus_here
 from compute.export.scene import Scene, SceneError
-from compute.files import whole
+from compute.files import require_writable, whole
 from compute.measure.conditions import Watch, provenance
 from compute.measure.statistics import Spread
 
@@ -208,6 +208,8 @@ def run(chosen: argparse.Namespace, command: str) -> int:
         raise ValueError(f"rounds and seconds must be above 0, not {chosen.rounds} and {chosen.seconds}")
     name = chosen.backend or next(b.name for b in reversed(BACKENDS) if not b.missing)
     backend(name).require()
+    if chosen.save:
+        require_writable(chosen.save)
     gpu = backend(name).device == "cuda"
     most = len(gpus_here()) if gpu else min(2, cpu_count())
     counts = chosen.workers or tuple(range(1, max(most, 1) + 1))

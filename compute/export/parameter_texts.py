@@ -13,6 +13,7 @@ import param
 
 from compute.documents import short
 from compute.export.scene import SceneError
+from compute.fields import is_finite
 from compute.lab import Lab
 
 RANGE = re.compile(r"(?P<low>[^:,]+):(?P<high>[^:,]+):(?P<by_factors>x?)(?P<count>\d+)")
@@ -53,7 +54,7 @@ def parsed(kind: type[Lab], name: str, text: str) -> Any:
         except ValueError as error:
             raise SceneError(like) from error
         number = isinstance(parameter, param.Number) and not isinstance(parameter, param.Boolean)
-        if number and (isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))):
+        if value is None or (number and isinstance(value, int | float) and not is_finite(value)):
             raise SceneError(like)
         return value
     return _chosen(kind, name, text) if type(parameter) is param.Selector else text

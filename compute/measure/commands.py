@@ -66,10 +66,14 @@ def _add_files(bench: argparse.ArgumentParser) -> None:
 
 def _bench(chosen: argparse.Namespace, command: str) -> int:
     benchmark = benchmark_named(chosen.lab)
+    if why := backend("cpu_numba").simulated:  # which also copies, for the copy bandwidth
+        raise ValueError(f"nothing can be measured: {why}")
     plan = _plan(chosen, benchmark)
     target = _target(chosen.save, chosen.lab)
     files = {name: path for name in FILES if (path := vars(chosen)[name])}
     _require_apart([*files.values(), target])
+    if chosen.compare and chosen.compare.resolve() in {path.resolve() for path in files.values()}:
+        raise ValueError(f"--compare names a file that would be overwritten, {chosen.compare.name}")
     old = records.load(chosen.compare) if chosen.compare else None
     if old:
         record_comparison.require_lab(old, chosen.lab)
@@ -93,6 +97,10 @@ def _bench(chosen: argparse.Namespace, command: str) -> int:
         sys.stderr.write(f"wrote {path}\n")
     if results.interrupted:
         raise type(results.interrupted)("what was measured before it is kept")
+    if not any(row.measurement for row in results.rows):
+        why = next((row.reason for row in results.rows if row.reason and row.status != "missing"), "no case fits")
+        sys.stderr.write(f"fieldlab: nothing was measured in {chosen.budget:g} s: {why}; a larger --budget may help\n")
+        return DISAGREED
     return DISAGREED if any(row.status in ("disagrees", "failed") for row in results.rows) else OK
 
 

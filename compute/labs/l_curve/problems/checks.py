@@ -8,10 +8,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import psutil
 import scipy
 from numpy.typing import NDArray
 
+from compute.container import available_memory
 from compute.documents import short
 from compute.fields import as_type, is_finite, real_array
 from compute.lab import RESERVE, OutOfMemory
@@ -88,7 +88,7 @@ ProblemOption = WholeNumber | RealNumber | Angles | AnyValue
 
 def require_memory(needed: int, what: str) -> None:
     """Raise OutOfMemory, a ValueError, before `needed` bytes of main memory are asked for in vain."""
-    free = int((1 - RESERVE) * psutil.virtual_memory().available)
+    free = int((1 - RESERVE) * available_memory())
     if needed > free:
         raise OutOfMemory(
             f"{what} needs {needed / 2**30:.2f} GiB of main memory, but {free / 2**30:.2f} GiB can be used"
