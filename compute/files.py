@@ -62,7 +62,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def whole(path: Path) -> Iterator[TextIO]:
     """Give a text file (UTF-8) to write in the block; see whole_file. Line ends are written unchanged."""
-    with whole_file(path) as made, made.open("w", encoding="utf-8", newline="") as out:
+    with whole_file(path) as made, made.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
         yield out
         out.flush()
 

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
 from typing import Any, Self
 
@@ -264,7 +265,8 @@ class NumbaCuda(Gpu):
         except ImportError as error:
             return f"numba.cuda cannot be imported ({error})"
         if not cuda.is_available():
-            return "numba-cuda finds no NVIDIA GPU or driver"
+            found = "finds no NVIDIA GPU or driver"
+            return f"numba-cuda {found}" if _installed("numba-cuda") else f"numba-cuda is not installed; Numba {found}"
         return None
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
@@ -304,6 +306,14 @@ class NumbaCuda(Gpu):
             "name": name.decode() if isinstance(name, bytes) else str(name),
             "compute_capability": ".".join(str(part) for part in device.compute_capability),
         }
+
+
+def _installed(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def cuda_count() -> int:

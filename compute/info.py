@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -44,11 +45,18 @@ def _roofs() -> dict[str, Any] | None:
     return {"date": kept.date.isoformat(timespec="seconds"), "others": kept.others, "rates": kept.rates}
 
 
+def version() -> str:
+    """Return Fieldlab's version; of a checkout that is not installed, that it is one."""
+    return machine.versions().get("fieldlab", "from its source, not installed")
+
+
 def show(found: dict[str, Any], console: Console) -> None:
     """Print what was found, in words."""
     here = found["machine"]
     table = Table.grid(padding=(0, 3))
-    table.add_row("Fieldlab", found["versions"].get("fieldlab", "not installed, run from its source"))
+    table.add_column()
+    table.add_column(overflow="fold")
+    table.add_row("Fieldlab", version())
     table.add_row("Commit", found["commit"] or "none: this is not a checkout")
     memory = f"{here['memory'] / 2**30:.1f} GiB"
     table.add_row("CPU", f"{here['cpu']}, {here['cores']} cores, {here['threads']} threads usable, {memory}")
@@ -71,7 +79,8 @@ def show(found: dict[str, Any], console: Console) -> None:
         table.add_row("", Text(f"not there: {problem}", style="yellow"))
     console.print(table)
     console.print()
-    console.print(_backends(found["backends"]))
+    for line in _backends(found["backends"]):
+        console.print(line, soft_wrap=True)
 
 
 def _said(roofs: dict[str, Any] | None) -> str:
@@ -87,13 +96,10 @@ def _said(roofs: dict[str, Any] | None) -> str:
     return "\n".join([*lines, f"measured {roofs['date']}{beside}; anew: fieldlab info --roofs"])
 
 
-def _backends(backends: list[dict[str, Any]]) -> Table:
-    table = Table.grid(padding=(0, 3))
+def _backends(backends: list[dict[str, Any]]) -> Iterator[Text]:
+    """A line a backend, and one with what installs it: whole at any width, to be copied."""
     for backend in backends:
-        state = Text("ready", style="green")
-        if backend["missing"]:
-            state = Text(f"absent: {backend['missing']}", style="yellow")
-            if backend["install"]:
-                state.append(f"\n{backend['install']}", style="default")
-        table.add_row(backend["name"], backend["label"], state)
-    return table
+        state = Text(f"absent: {backend['missing']}", "yellow") if backend["missing"] else Text("ready", "green")
+        yield Text.assemble(f"{backend['name']:12} {backend['label']:12} ", state)
+        if backend["install"]:
+            yield Text(f"    {backend['install']}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compute.backends import BACKENDS, backend
+from compute.documents import as_json
 from compute.export.parameter_texts import values_of
 from compute.lab import Lab
 from compute.labs import lab_class, labs
@@ -35,6 +35,7 @@ from compute.race import (
 
 OK, DISAGREED = 0, 1  # exit codes
 SCHEMA = "fieldlab-race/1"
+WIDTH = 150  # columns of the table where the output is no terminal
 
 
 def add_race(commands: Any) -> None:
@@ -72,9 +73,10 @@ def run_command(chosen: argparse.Namespace, command: str) -> int:
         result = run_race(race, lambda part, words: status.update(f"{words}, {part:.0%}"))
     if chosen.json:
         made = {"schema": SCHEMA, **as_document(race, result), **provenance(command, samples_of(result))}
-        sys.stdout.write(json.dumps(made, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(f"{as_json(made, sys.stdout)}\n")
     else:
-        show(race, result, Console())
+        out = Console()
+        show(race, result, out if out.is_terminal else Console(width=WIDTH))
     return OK if all(lane.right for lane in result.lanes) and not result.left_out else DISAGREED
 
 
@@ -159,7 +161,7 @@ def show(race: Race, result: RaceResult, out: Console) -> None:
     table = Table(title=f"{race.lab.TITLE}: {result.words}", title_justify="left")
     whole = "whole run" if result.timed else result.unit
     for name in ("place", "lane", "seconds", f"seconds a {whole}", "quartiles", "times the winner", "agreement"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for lane in (*result.ranks, *(lane for lane in result.lanes if not lane.right)):
         record, step, ratio = lane.racer.record, lane.step, result.speed_up(lane)
         table.add_row(

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from rich.table import Table
 from compute.arguments import counts
 from compute.backends import BACKENDS, backend
 from compute.devices import cpu_count
+from compute.documents import as_json
 from compute.export.film import Film, frame
 from compute.export.formats import FILMS, PNG, film_format
 from compute.export.render import Pixels, Replay, current_pixels, png
@@ -222,7 +224,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
         with whole(chosen.save) as out:
             json.dump(document, out, indent=1, ensure_ascii=False)
     if chosen.json:
-        Console(soft_wrap=True).print(json.dumps(document, indent=1, ensure_ascii=False), markup=False, highlight=False)
+        Console(soft_wrap=True).print(as_json(document, sys.stdout), markup=False, highlight=False)
     else:
         _show(by_format, by_count, name)
     return 0

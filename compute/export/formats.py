@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from compute import machine
+from compute.documents import readable
 from compute.export import data_files, film_files, render
 from compute.export.data_files import TableRows
 from compute.export.film import Film
@@ -230,7 +231,7 @@ def described(plain: dict[str, Any], path: Path, command: str, seconds: float) -
     return {
         **plain,
         "made": {
-            "file": path.name,
+            "file": readable(path.name),
             "sha256": checksum,
             "seconds": round(seconds, 3),
             "command": command,

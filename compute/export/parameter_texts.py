@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import param
 
-from compute.documents import short
+from compute.documents import readable, short
 from compute.export.scene import SceneError
 from compute.fields import is_finite
 from compute.lab import Lab
@@ -158,7 +158,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _split(kind: type[Lab], text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
+    name, equals, value = readable(text).partition("=")
     known: Mapping[str, Any] = kind.param.objects("existing")
     if not equals or name not in known or name == "name":
         raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {', '.join(sorted(known))}")

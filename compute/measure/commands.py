@@ -21,6 +21,7 @@ from rich.table import Column
 
 from compute import machine
 from compute.backends import BACKENDS, backend
+from compute.documents import as_json
 from compute.files import require_writable, whole
 from compute.labs import labs
 from compute.measure import exports, record_comparison, records
@@ -83,7 +84,7 @@ def _bench(chosen: argparse.Namespace, command: str) -> int:
     compared = record_comparison.compare(old, record, results.rows) if old else None
     if chosen.json:
         printed = record | ({"comparison": compared.as_record()} if compared else {})
-        sys.stdout.write(json.dumps(printed, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(f"{as_json(printed, sys.stdout)}\n")
     else:
         out = Console()
         out = out if out.is_terminal else Console(width=WIDTH)

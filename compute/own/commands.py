@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import os
 import sys
 import time
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from compute import documents
 from compute.export.data_files import plain_cell
 from compute.export.link import packed
 from compute.export.scene import Scene
@@ -220,7 +220,7 @@ def _report(chosen: argparse.Namespace, _command: str) -> int:
 def show(report: TrialReport, *, as_json_text: bool) -> None:
     """Print the report."""
     if as_json_text:
-        sys.stdout.write(json.dumps(as_json(report), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(f"{documents.as_json(as_json(report), sys.stdout)}\n")
         return
     console = Console(soft_wrap=True, highlight=False)
     for line in lines(report):
