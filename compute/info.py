@@ -61,9 +61,9 @@ def show(found: dict[str, Any], console: Console) -> None:
     memory = f"{here['memory'] / 2**30:.1f} GiB"
     table.add_row("CPU", f"{here['cpu']}, {here['cores']} cores, {here['threads']} threads usable, {memory}")
     if limited := here.get("container"):
-        words = [f"{limited['processors']:g} processors"] if "processors" in limited else []
-        words += [f"{limited['memory'] / 2**30:.3g} GiB"] if "memory" in limited else []
-        table.add_row("Container", f"limited to {' and '.join(words)}")
+        parts = [f"{limited['processors']:g} processors"] if "processors" in limited else []
+        parts += [f"{limited['memory'] / 2**30:.3g} GiB"] if "memory" in limited else []
+        table.add_row("Container", f"limited to {' and '.join(parts)}")
     gpus = [f"{gpu['name']}, {gpu['memory'] / 2**30:.0f} GiB" for gpu in here["gpus"]]
     table.add_row("GPU", "\n".join(gpus) or "none: no NVIDIA driver answers (nvidia-smi)")
     table.add_row("Driver", here["driver"] or "none")

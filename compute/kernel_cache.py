@@ -115,7 +115,7 @@ def allow_uncached() -> None:
             _warn_uncached()
 
     enable_caching.fieldlab = True  # type: ignore[attr-defined]
-    dispatcher.Dispatcher.enable_caching = enable_caching
+    dispatcher.Dispatcher.enable_caching = enable_caching  # type: ignore[method-assign]
 
 
 @cache

@@ -302,7 +302,8 @@ def require_whole_numbers(lab: type[Lab], values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         parameter = lab.param[name]
         if isinstance(parameter, param.Integer) and not (value is None and parameter.allow_None):
-            low, high = parameter.bounds
+            least, most = parameter.bounds or (None, None)
+            low, high = -inf if least is None else least, inf if most is None else most
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise RaceError(f"{name} must be a whole number from {low} to {high}, not {short(value)}")
 

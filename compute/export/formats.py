@@ -289,7 +289,8 @@ def render_format(path: Path, axes: bool) -> StillFormat | ArrayFormat | FilmFor
     for still in STILLS:
         if still.ending == ending and (still.axes or not axes):
             return still
-    for one in (*ARRAYS, *FILMS):
+    others: tuple[ArrayFormat | FilmFormat, ...] = (*ARRAYS, *FILMS)
+    for one in others:
         if one.ending == ending:
             return one
     raise SceneError(f"a file must end in one of {', '.join(RENDERED)}, not {path.name!r}")
