@@ -8,6 +8,11 @@ answers (app_hooks.py).
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what takes seconds to import
+    from compute.start import start
+
+    raise SystemExit(start("app.serve"))
+
 import argparse
 import importlib
 import ipaddress
@@ -32,6 +37,7 @@ SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/admission.py
 METRICS = "FIELDLAB_METRICS"  # see app/operations.py
 ADDRESS = "FIELDLAB_ADDRESS"  # in the environment: what the server prints once it answers
 COMMAND = (sys.executable, "-m", "app.first_screens")
+PANEL = "panel.command"  # whose `main` is what `python -m panel` runs
 BROWSER = "FIELDLAB_BROWSER"  # in the environment: whether the user's browser opens it then
 ORIGINS = "BOKEH_ALLOW_WS_ORIGIN"  # in the environment: what Bokeh allows, in the place of what its options say
 MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page
@@ -50,13 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         chosen = serve_options.parse(parser, list(sys.argv[1:] if argv is None else argv))
         settings.hand_on(serve_options.settings_of(chosen))
+        serve_options.require_address(chosen.address)
         stories.name_folders(chosen.stories)
-    except (stories.StoryError, settings.SettingsError) as error:
+    except ValueError as error:  # StoryError and SettingsError are
         parser.error(str(error))
     try:
         compile_first()
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; what was compiled is kept, and nothing is served\n")
+        sys.stderr.write("interrupted; compiled kernels are kept, and nothing is served\n")
         return INTERRUPTED
     os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin, chosen.prefix or "") + chosen.show
     if chosen.sessions is not None:
@@ -77,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     own += ["--use-xheaders"] if chosen.behind_proxy else []
     if chosen.auth:
         own += ["--basic-auth", str(chosen.auth)]
-    command = [sys.executable, "-m", "panel", "serve", str(Path(__file__).resolve().parent), *own]
+    command = [sys.executable, "-m", "compute.start", PANEL, "serve", str(Path(__file__).resolve().parent), *own]
     return os.execv(sys.executable, command)  # noqa: S606 - no shell is meant
 
 
@@ -150,6 +157,9 @@ def raise_descriptor_limit() -> None:
 def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) -> None:
     """Compile what the first screens need unless that has been done; whatever fails is said on `out`, in words."""
     try:
+        if why := kernel_cache.problem():
+            out.write(f"compiled kernels cannot be kept, so each process compiles what it needs: {why}\n")
+            return
         if kernel_cache.is_current():
             return
         with _running(command) as (process, lines):
@@ -229,7 +239,3 @@ class CompileProgress:
     def _say(self, line: str) -> None:
         self._out.write(f"{CLEAR_LINE}{line}\n" if self._live else f"{line}\n")
         self._words = ""
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,8 +8,12 @@ Exit codes: 0 done; 1 a way disagreed with the reference or failed; 2 bad input 
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what takes seconds to import
+    from compute.start import main as start
+
+    raise SystemExit(start())
+
 import argparse
-import json
 import os
 import shlex
 import signal
@@ -25,6 +29,7 @@ from rich.console import Console
 
 from compute import info, plugins, race_command, serve_options, stories
 from compute.backends import BackendUnavailable
+from compute.documents import as_json, readable
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
 from compute.labs import outside
@@ -54,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if chosen.folders:  # shortened, as argparse allows
             _find_labs(chosen.folders)
         with _ending_in_order():
-            return int(chosen.run(chosen, shlex.join(["fieldlab", *without_paths(arguments)])))
+            return int(chosen.run(chosen, readable(shlex.join(["fieldlab", *without_paths(arguments)]))))
     except (ValueError, BackendUnavailable, OSError) as error:
         print(f"fieldlab: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -128,6 +133,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )
+    parser.add_argument("--version", action="version", version=f"fieldlab {info.version()}")
     names = "serve | info | bench | race | render | sweep | try | learn"
     commands = parser.add_subparsers(required=True, metavar=names)
     serve = commands.add_parser(
@@ -174,6 +180,7 @@ def _serve(parser: argparse.ArgumentParser, options: Sequence[str]) -> NoReturn:
         raise ValueError("the package app is not installed: install fieldlab")
     chosen = serve_options.parse(parser, options)  # what is wrong is said here, and again by nobody
     serve_options.settings_of(chosen)
+    serve_options.require_address(chosen.address)
     stories.name_folders(chosen.stories)
     _become("app.serve", *options)
 
@@ -188,11 +195,7 @@ def _info(chosen: argparse.Namespace, _command: str) -> int:
             print(f"fieldlab: the roofs are too low, and not kept: others had {part} meanwhile", file=sys.stderr)
     found = info.facts()
     if chosen.json:
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        print(as_json(found, sys.stdout))
     else:
         info.show(found, Console(soft_wrap=True))
     return OK
-
-
-if __name__ == "__main__":
-    sys.exit(main())

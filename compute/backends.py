@@ -50,7 +50,9 @@ class Backend:
 
     @property
     def simulated(self) -> str:
-        """Why its times would mean nothing: Numba's CUDA simulator is on; empty if they mean something."""
+        """Why its times mean nothing: a simulator or an interpreter runs its kernels; "" if they mean something."""
+        if "numba" in self.needs and os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+            return "Numba compiles nothing (NUMBA_DISABLE_JIT is set): its times are those of interpreted Python"
         if self.device == "cuda" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
             return "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM=1): its times mean nothing"
         return ""
@@ -97,6 +99,8 @@ class Backend:
 @cache
 def _why_missing(backend: Backend) -> str | None:
     """Look once a process: installing a package needs a restart anyway."""
+    if backend.device == "cuda":  # before anything starts CUDA: NVML and nvidia-smi number GPUs by their bus
+        os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     absent = [name for name in backend.needs if not _installed(name)]
     if absent:
         return f"the package {' and '.join(absent)} is not installed"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import psutil
 from numpy.typing import DTypeLike, NDArray
 
+from compute.container import available_memory, processors, total_memory
 from compute.measure.timing import note_span
 
 Array = Any  # numpy.ndarray, cupy.ndarray or a Numba device array: the kernels of one backend see one kind only
@@ -164,16 +164,21 @@ class Host(Device):
 
     def free_bytes(self) -> int:
         """Memory that can be had without swapping."""
-        return int(psutil.virtual_memory().available)
+        return available_memory()
 
     def describe(self) -> dict[str, Any]:
         """Cores this process may use, and memory in bytes."""
-        return {"name": cpu_name(), "cores": cpu_count(), "memory": int(psutil.virtual_memory().total)}
+        return {"name": cpu_name(), "cores": cpu_count(), "memory": total_memory()}
 
 
 def cpu_count() -> int:
-    """Cores this process may run on (its affinity mask where the system has one)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    """Return the processors that this process may use: its affinity mask, within the CPU quota of its container.
+
+    A quota of 1.5 processors counts as 1: of two threads one would be stopped for half of the time.
+    """
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    quota = processors()
+    return allowed if quota is None else max(1, min(allowed, int(quota)))
 
 
 def cpu_name() -> str:

@@ -7,8 +7,9 @@ the entry, what it must be, and its value.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import msgspec
 
@@ -26,6 +27,22 @@ def short(value: object) -> str:
     """Return `value` as a text of at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:50]}…"
+
+
+def readable(text: str) -> str:
+    """Return a file's name or an argument as UTF-8 can hold it.
+
+    Bytes that the locale cannot decode reach Python as lone surrogates, which no file takes: as UTF-8 if they are that.
+    """
+    if not any("\udc80" <= character <= "\udcff" for character in text):
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def as_json(document: object, stream: TextIO) -> str:
+    """Return `document` as indented JSON that `stream` can write: in ASCII unless its encoding is UTF-8."""
+    ascii_alone = (stream.encoding or "utf-8").lower().replace("-", "") != "utf8"
+    return json.dumps(document, indent=1, ensure_ascii=ascii_alone, allow_nan=False)
 
 
 def read(text: str, longest: int, what: str, error: type[ValueError]) -> dict[str, Any]:

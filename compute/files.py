@@ -1,12 +1,19 @@
-"""Files that are there whole or not at all."""
+"""Files that appear whole or not at all, and the check that a path can be written.
+
+A regular file is written beside its target and renamed. A symbolic link stays: the file that it leads to is replaced.
+A device, a pipe or an open descriptor (/dev/null, a FIFO, /dev/stdout) cannot be renamed onto without destroying it, so
+the finished bytes are copied into it.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from errno import EDQUOT, EFBIG, ENOSPC
+from contextlib import contextmanager, suppress
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from pathlib import Path
 from typing import TextIO
 
@@ -15,11 +22,13 @@ REASONS = {
     EDQUOT: "what you may keep on this disk is used up",
     EFBIG: "a file may not be as large here",
 }
-NO_ROOM = 2**16  # free bytes below which an error of a library that names no reason is put down to the disk
+NO_ROOM = 2**16  # free bytes below which an error without a reason of its own is attributed to the disk
+UNEXPLAINED = (0, EIO)  # error numbers that give no reason
+MOST_LINKS = 40  # symbolic links in a row, as in Linux
 
 
 class DiskFull(OSError):
-    """There is no room for a file; the text names it, and says how much is free."""
+    """There is no room for a file. The text names the file and the free bytes."""
 
     def __init__(self, text: str, errno: int = ENOSPC) -> None:
         super().__init__(text)
@@ -28,44 +37,106 @@ class DiskFull(OSError):
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """The path of a new file for a program of its own to write in the block, with the same name as `path`.
+    """Give a temporary path with the name of `path`, for the block to write a file or a folder.
 
-    A reader of `path` sees the old file or the new one, never a part. After an error, which is passed on, the old file
-    is as it was; one for want of room is a DiskFull.
+    At the end of the block the result takes the place of `path`: a reader sees the old file or the new one, never a
+    part. After an error, which is passed on, the old file is unchanged; DiskFull reports a lack of room.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _room_for(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".part") as new:
+    stream = is_stream(path)
+    target = path if stream else Path(os.path.realpath(path))
+    place = Path(tempfile.gettempdir()) if stream else target.parent
+    place.mkdir(parents=True, exist_ok=True)
+    with _room_for(path, place), tempfile.TemporaryDirectory(dir=place, prefix=f".{path.name}.", suffix=".part") as new:
         made = Path(new) / path.name
-        with _room_for(path):  # asked before what was written is deleted, which makes room
+        with _room_for(path, place):  # measured before the temporary folder is deleted, which makes room
             yield made
-        made.replace(path)
+        if stream:
+            _copy_into(made, path)
+            return
+        if target.is_file():
+            with suppress(OSError):
+                shutil.copymode(target, made)
+        made.replace(target)
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[TextIO]:
-    """The same as a text file (UTF-8) to write in the block. Line ends are written as they are given."""
-    with whole_file(path) as made, made.open("w", encoding="utf-8", newline="") as out:
+    """Give a text file (UTF-8) to write in the block; see whole_file. Line ends are written unchanged."""
+    with whole_file(path) as made, made.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
         yield out
         out.flush()
 
 
+def is_stream(path: Path) -> bool:
+    """Return whether `path` is a device, a pipe, a socket or an open descriptor of this process."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or _is_descriptor(path)
+
+
+def _is_descriptor(path: Path) -> bool:
+    """Whether a link on the way leads into /proc/…/fd, as /dev/stdout does: a shell may append to that file."""
+    for _ in range(MOST_LINKS):
+        folder = Path(os.path.realpath(path.parent))
+        if folder.name == "fd" and folder.parts[1:2] == ("proc",):
+            return True
+        if not path.is_symlink():
+            return False
+        path = path.parent / path.readlink()
+    return False
+
+
+def _copy_into(made: Path, stream: Path) -> None:
+    if made.is_dir():
+        raise IsADirectoryError(f"{stream} must be a folder, which a device or a pipe cannot hold")
+    with made.open("rb") as data, stream.open("ab", buffering=0) as out:
+        shutil.copyfileobj(data, out)
+
+
+def require_writable(path: Path, folder: bool = False) -> None:
+    """Raise ValueError unless `path` can be created or replaced: before hours of work. Creates its parent folder.
+
+    folder: the result is a folder, so that a folder may already exist there.
+    """
+    try:
+        if path.is_dir() and not folder:
+            raise ValueError(f"{path} is a folder, not a file")
+        if is_stream(path):
+            if folder or not os.access(path, os.W_OK):
+                raise ValueError(f"{path} cannot be written")
+            return
+        target = Path(os.path.realpath(path))
+        if target.parent.exists() and not target.parent.is_dir():
+            raise ValueError(f"{target.parent} is not a folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not os.access(target, os.W_OK):
+            raise ValueError(f"{path} cannot be written: it is read-only")
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{path.name}.", suffix=".part"):
+            pass  # the folder takes new entries
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
 @contextmanager
-def _room_for(path: Path) -> Iterator[None]:
+def _room_for(path: Path, place: Path) -> Iterator[None]:
+    """Turn an error in the block into DiskFull if a lack of room in `place` explains it."""
     try:
         yield
     except DiskFull:
         raise
     except Exception as error:
-        free = shutil.disk_usage(path.parent).free
         number = getattr(error, "errno", None) or 0
-        if number not in REASONS and free > NO_ROOM:
-            raise
+        free = shutil.disk_usage(place).free
+        if number not in REASONS and not (number in UNEXPLAINED and free <= NO_ROOM):
+            raise  # in /proc no bytes are free, but the error says why
         reason = REASONS.get(number, REASONS[ENOSPC])
         raise DiskFull(f"{path.name} cannot be written: {reason}, {size(free)} are free", number or ENOSPC) from error
 
 
 def size(count: float) -> str:
-    """A number of bytes for a sentence."""
+    """Return a number of bytes in words."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
             return f"{count / factor:.3g} {unit}"

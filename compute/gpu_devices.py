@@ -11,13 +11,14 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
-import psutil
 from numpy.typing import DTypeLike, NDArray
 
+from compute.container import available_memory
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
 from compute.measure.timing import note_span
 
@@ -264,7 +265,8 @@ class NumbaCuda(Gpu):
         except ImportError as error:
             return f"numba.cuda cannot be imported ({error})"
         if not cuda.is_available():
-            return "numba-cuda finds no NVIDIA GPU or driver"
+            found = "finds no NVIDIA GPU or driver"
+            return f"numba-cuda {found}" if _installed("numba-cuda") else f"numba-cuda is not installed; Numba {found}"
         return None
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
@@ -293,7 +295,7 @@ class NumbaCuda(Gpu):
     def free_bytes(self) -> int:
         """Free memory as the driver reports it; the host's in the simulator."""
         if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
-            return int(psutil.virtual_memory().available)
+            return available_memory()
         return int(self._cuda.current_context().get_memory_info().free)
 
     def describe(self) -> dict[str, Any]:
@@ -304,6 +306,14 @@ class NumbaCuda(Gpu):
             "name": name.decode() if isinstance(name, bytes) else str(name),
             "compute_capability": ".".join(str(part) for part in device.compute_capability),
         }
+
+
+def _installed(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def cuda_count() -> int:

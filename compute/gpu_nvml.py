@@ -13,13 +13,18 @@ from typing import Any
 
 INSTALL = "pip install nvidia-ml-py"
 UNSUPPORTED = (2, 3, 4, 6, 13, 21, 25, 26)  # argument, support, rights, not found, no function, data, version, old
-HELD_DOWN = {  # bits of the reasons that hold a clock below its limit; idle and a user's own setting are none
+HELD_DOWN = {  # bits of the reasons that hold a clock below its limit; 0x01, that it idles, is none
+    0x02: "a clock that was locked below it (application clocks)",
     0x04: "the power cap",
     0x08: "a hardware slowdown",
+    0x10: "other GPUs that it follows (sync boost)",
     0x20: "heat (software)",
     0x40: "heat (hardware)",
     0x80: "the power brake",
+    0x100: "the display's clock",
 }
+ORDER, BY_BUS = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
+PART = "MIG-"  # how the name of a part of a GPU begins
 POLICIES = (0, 1)  # NVML_PERF_POLICY_POWER, NVML_PERF_POLICY_THERMAL
 
 
@@ -28,20 +33,39 @@ class NvmlError(RuntimeError):
 
 
 class Nvml:
-    """The GPUs that CUDA may use in this process, in CUDA's order (by bus, as CUDA_VISIBLE_DEVICES names them)."""
+    """The GPUs that CUDA may use in this process, in CUDA's order: that of CUDA_VISIBLE_DEVICES, or by bus.
+
+    An entry MIG-… of it is a part of a GPU. Of a part NVML tells its name, memory and users; clocks, temperature and
+    power are those of the whole GPU. NvmlError if CUDA numbers different GPUs by their speed.
+    """
 
     def __init__(self, library: Any) -> None:
         self._library = library
         count = library.nvmlDeviceGetCount()
         handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-        names = [self._ask("nvmlDeviceGetUUID", handle) for handle in handles]
-        self._handles = [handles[index] for index in visible(os.environ.get("CUDA_VISIBLE_DEVICES"), names)]
+        uuids = [self._ask("nvmlDeviceGetUUID", handle) for handle in handles]
+        order = os.environ.get("CUDA_VISIBLE_DEVICES")
+        chosen = visible(order, uuids)
+        numbered = order is None or any(part.strip().isdecimal() for part in order.split(","))
+        if numbered and os.environ.get(ORDER, BY_BUS) != BY_BUS:
+            models = {self._ask("nvmlDeviceGetName", handle) for handle in handles}
+            if len(models) > 1:
+                raise NvmlError(f"CUDA numbers these GPUs by speed and NVML by bus: set {ORDER}={BY_BUS}")
+        self._handles: list[tuple[Any, Any]] = []  # each with the whole GPU that it belongs to
+        for entry in chosen:
+            handle = handles[entry] if isinstance(entry, int) else self._ask("nvmlDeviceGetHandleByUUID", entry)
+            if handle is None:
+                break  # as CUDA, which ends at an entry that it does not find
+            whole = None
+            if not isinstance(entry, int):
+                whole = self._ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle)
+            self._handles.append((handle, handle if whole is None else whole))
 
     def read(self) -> list[dict[str, Any]]:
         """The fields of compute.system.GpuReading for each GPU, users as (pid, bytes); NvmlError if a GPU is lost."""
-        return [self._read(handle) for handle in self._handles]
+        return [self._read(handle, whole) for handle, whole in self._handles]
 
-    def _read(self, handle: Any) -> dict[str, Any]:
+    def _read(self, handle: Any, whole: Any) -> dict[str, Any]:
         ask, library = self._ask, self._library
         use, memory = ask("nvmlDeviceGetUtilizationRates", handle), ask("nvmlDeviceGetMemoryInfo", handle)
         return {
@@ -49,13 +73,13 @@ class Nvml:
             "use": None if use is None else float(use.gpu),
             "memory_used": None if memory is None else int(memory.used),
             "memory_total": None if memory is None else int(memory.total),
-            "clock": _times(1e6, ask("nvmlDeviceGetClockInfo", handle, library.NVML_CLOCK_SM)),
-            "clock_limit": _times(1e6, ask("nvmlDeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM)),
-            "temperature": _times(1.0, ask("nvmlDeviceGetTemperature", handle, library.NVML_TEMPERATURE_GPU)),
-            "power": _times(1e-3, ask("nvmlDeviceGetPowerUsage", handle)),
-            "power_limit": _times(1e-3, ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
-            "held_down": reasons(ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)),
-            "held_seconds": self._held_seconds(handle),
+            "clock": _times(1e6, ask("nvmlDeviceGetClockInfo", whole, library.NVML_CLOCK_SM)),
+            "clock_limit": _times(1e6, ask("nvmlDeviceGetMaxClockInfo", whole, library.NVML_CLOCK_SM)),
+            "temperature": _times(1.0, ask("nvmlDeviceGetTemperature", whole, library.NVML_TEMPERATURE_GPU)),
+            "power": _times(1e-3, ask("nvmlDeviceGetPowerUsage", whole)),
+            "power_limit": _times(1e-3, ask("nvmlDeviceGetEnforcedPowerLimit", whole)),
+            "held_down": reasons(ask("nvmlDeviceGetCurrentClocksThrottleReasons", whole)),
+            "held_seconds": self._held_seconds(whole),
             "users": self._users(handle),
         }
 
@@ -106,16 +130,20 @@ class _Nothing:
         return 0
 
 
-def visible(order: str | None, names: Sequence[str | None]) -> list[int]:
-    """Indices of the GPUs that CUDA_VISIBLE_DEVICES (`order`) leaves, in its order; as CUDA it ends at a wrong entry.
+def visible(order: str | None, names: Sequence[str | None]) -> list[int | str]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES (`order`) leaves, in its order; as CUDA it ends at a wrong entry.
 
-    names: UUIDs of all GPUs by index; an entry may be an index, or the beginning of a UUID.
+    names: UUIDs of all GPUs by index. An entry is an index, or the beginning of a UUID, and is returned as an index; or
+    a part of a GPU, MIG-…, which is returned as it stands.
     """
     if order is None:
         return list(range(len(names)))
-    chosen: list[int] = []
+    chosen: list[int | str] = []
     for entry in (part.strip() for part in order.split(",")):
-        if entry.isdecimal():
+        found: list[int | str]
+        if entry.startswith(PART):
+            found = [entry]
+        elif entry.isdecimal():
             found = [int(entry)] if int(entry) < len(names) else []
         else:
             found = [index for index, name in enumerate(names) if entry and name and name.startswith(entry)]

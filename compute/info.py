@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from compute import machine
+from compute import kernel_cache, machine
 from compute.backends import BACKENDS
 from compute.labs import labs, outside
 from compute.measure import kept_roofs
@@ -31,6 +32,7 @@ def facts() -> dict[str, Any]:
             {"name": lab.LAB, "title": lab.TITLE, "package": lab.PACKAGE, "backends": [b.name for b in lab.backends()]}
             for lab in labs()
         ],
+        "kernel_cache": {"folder": str(kernel_cache.folder()), "problem": kernel_cache.problem()},
         "problems": [str(problem) for problem in outside().problems],
     }
 
@@ -43,14 +45,25 @@ def _roofs() -> dict[str, Any] | None:
     return {"date": kept.date.isoformat(timespec="seconds"), "others": kept.others, "rates": kept.rates}
 
 
+def version() -> str:
+    """Return Fieldlab's version; of a checkout that is not installed, that it is one."""
+    return machine.versions().get("fieldlab", "from its source, not installed")
+
+
 def show(found: dict[str, Any], console: Console) -> None:
     """Print what was found, in words."""
     here = found["machine"]
     table = Table.grid(padding=(0, 3))
-    table.add_row("Fieldlab", found["versions"].get("fieldlab", "not installed, run from its source"))
+    table.add_column()
+    table.add_column(overflow="fold")
+    table.add_row("Fieldlab", version())
     table.add_row("Commit", found["commit"] or "none: this is not a checkout")
     memory = f"{here['memory'] / 2**30:.1f} GiB"
     table.add_row("CPU", f"{here['cpu']}, {here['cores']} cores, {here['threads']} threads usable, {memory}")
+    if limited := here.get("container"):
+        parts = [f"{limited['processors']:g} processors"] if "processors" in limited else []
+        parts += [f"{limited['memory'] / 2**30:.3g} GiB"] if "memory" in limited else []
+        table.add_row("Container", f"limited to {' and '.join(parts)}")
     gpus = [f"{gpu['name']}, {gpu['memory'] / 2**30:.0f} GiB" for gpu in here["gpus"]]
     table.add_row("GPU", "\n".join(gpus) or "none: no NVIDIA driver answers (nvidia-smi)")
     table.add_row("Driver", here["driver"] or "none")
@@ -59,11 +72,15 @@ def show(found: dict[str, Any], console: Console) -> None:
     table.add_row("Versions", ", ".join(versions))
     table.add_row("Labs", ", ".join(lab["name"] for lab in found["labs"]))
     table.add_row("Roofs", _said(found["roofs"]))
+    kept = found["kernel_cache"]
+    words = f"compiled kernels are not kept: {kept['problem']}" if kept["problem"] else kept["folder"]
+    table.add_row("Kernels", Text(words, style="yellow" if kept["problem"] else ""))
     for problem in found["problems"]:
         table.add_row("", Text(f"not there: {problem}", style="yellow"))
     console.print(table)
     console.print()
-    console.print(_backends(found["backends"]))
+    for line in _backends(found["backends"]):
+        console.print(line, soft_wrap=True)
 
 
 def _said(roofs: dict[str, Any] | None) -> str:
@@ -79,13 +96,10 @@ def _said(roofs: dict[str, Any] | None) -> str:
     return "\n".join([*lines, f"measured {roofs['date']}{beside}; anew: fieldlab info --roofs"])
 
 
-def _backends(backends: list[dict[str, Any]]) -> Table:
-    table = Table.grid(padding=(0, 3))
+def _backends(backends: list[dict[str, Any]]) -> Iterator[Text]:
+    """A line a backend, and one with what installs it: whole at any width, to be copied."""
     for backend in backends:
-        state = Text("ready", style="green")
-        if backend["missing"]:
-            state = Text(f"absent: {backend['missing']}", style="yellow")
-            if backend["install"]:
-                state.append(f"\n{backend['install']}", style="default")
-        table.add_row(backend["name"], backend["label"], state)
-    return table
+        state = Text(f"absent: {backend['missing']}", "yellow") if backend["missing"] else Text("ready", "green")
+        yield Text.assemble(f"{backend['name']:12} {backend['label']:12} ", state)
+        if backend["install"]:
+            yield Text(f"    {backend['install']}")

@@ -15,6 +15,7 @@ after the other.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 from collections.abc import Iterator, Mapping
@@ -40,7 +41,9 @@ BESIDE = "__pycache__"
 SOURCES = ("*.py", "display/**/*.py", "labs/**/*.py", "measure/**/*.py")  # of which a kernel may be made
 LOCK = "fieldlab-kernels.lock"  # held by the process that writes into the folder
 RECORD, TIMES = "fieldlab-kernels.json", "fieldlab-build-times.json"
+NO_FOLDER = "no locator available"  # in Numba's error where it can write to no folder
 NOTICEABLE = 0.1  # seconds from which the time of a build is worth being remembered
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -55,15 +58,70 @@ class KernelRecord:
 
 
 def folder() -> Path:
-    """Where Numba keeps the kernels of this package; files of ours lie there as well."""
+    """Return where Numba keeps the kernels of this package; Fieldlab's own files lie there as well.
+
+    If no folder can be written, it is the last one that Numba would try; see `problem`.
+    """
+    found = PACKAGE
+    for found in _folders():
+        if _takes_files(found):
+            break
+    return found
+
+
+def _folders() -> Iterator[Path]:
+    """The folders that Numba tries, in its order."""
     if named := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(named)
-    beside = PACKAGE / BESIDE
-    if os.access(beside if beside.is_dir() else PACKAGE, os.W_OK):
-        return beside
+        yield Path(named)
+    yield PACKAGE / BESIDE
     from numba.misc.appdirs import AppDirs  # as Numba finds it
 
-    return Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    yield Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
+
+
+def _takes_files(place: Path) -> bool:
+    """Whether files can be created there; the folder itself may still have to be created."""
+    existing = next((each for each in (place, *place.parents) if each.exists()), place)
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+
+
+def problem() -> str:
+    """Return why no compiled kernels are kept, in words; "" if they are."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return "NUMBA_DISABLE_JIT is set, so Numba compiles nothing"
+    if any(map(_takes_files, _folders())):
+        return ""
+    return f"none of {', '.join(map(str, _folders()))} can be written; NUMBA_CACHE_DIR may name a folder that can"
+
+
+def allow_uncached() -> None:
+    """Have Numba compile without a cache where it can write to no folder, instead of failing at import.
+
+    Call it before kernels with cache=True are loaded. A second call changes nothing.
+    """
+    from numba.core import dispatcher
+
+    kept = dispatcher.Dispatcher.enable_caching
+    if getattr(kept, "fieldlab", False):
+        return
+
+    def enable_caching(self: Any) -> None:
+        """Numba's Dispatcher.enable_caching, which raises RuntimeError where it finds no folder."""
+        try:
+            kept(self)
+        except RuntimeError as error:
+            if NO_FOLDER not in str(error):
+                raise
+            _warn_uncached()
+
+    enable_caching.fieldlab = True  # type: ignore[attr-defined]
+    dispatcher.Dispatcher.enable_caching = enable_caching  # type: ignore[method-assign]
+
+
+@cache
+def _warn_uncached() -> None:
+    """Log it once a process."""
+    log.warning("compiled kernels are not kept, and compiled again by each process: %s", problem() or NO_FOLDER)
 
 
 def is_current() -> bool:
@@ -101,6 +159,8 @@ def take_turns() -> None:
     led by the new index to the old kernel.
     """
     from numba.core import caching
+
+    allow_uncached()
 
     def save(its: Any, key: Any, data: Any) -> None:
         """Numba's IndexDataCacheFile.save: keep the kernel `data` for the types `key`."""

@@ -9,6 +9,8 @@ directly; in the app it lives in an engine.
 
 from __future__ import annotations
 
+import inspect
+import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import param
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from param.parameterized import ParameterizedMetaclass
 
 from compute import in_notebook, settings
@@ -29,6 +31,8 @@ from compute.backends import BACKENDS, Backend, backend
 from compute.builds import watching
 from compute.devices import Array, Device
 from compute.display.camera import Camera
+from compute.documents import short
+from compute.fields import as_field
 from compute.frames import Curve, Frame, Raster, View, freeze
 from compute.history import GIVEN, Entry, History, StepHistory, plain_history
 from compute.measure.timing import Timing
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 
 RESERVE = 0.1  # part of the free memory left to others when a grid is checked against it
 PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
+HOME = "that is, in lab.py of a folder with cpu_numpy.py (docs/architecture.md)"
 ON_THE_WAY = ("backend", "device_index", "variant", "dtype")  # structural parameters that keep the state
 
 _RUN_BEFORE: set[tuple[str, ...]] = set()  # by this process: lab, backend, and what else a build depends on
@@ -66,8 +71,8 @@ class LabMeta(ParameterizedMetaclass, ABCMeta):
         super().__init__(name, bases, content)
         if param.Parameterized in bases:  # Lab itself
             return
-        package = cls.__module__.rpartition(".")[0]
-        folder = package.rpartition(".")[2]
+        package = cls.__module__.rpartition(".")[0]  # "" of a class in a script or in a cell of a notebook
+        folder = package.rpartition(".")[2] or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
         fixed = {"name", *cls.INITIAL, *(each for each in cls.STRUCTURAL if each not in ON_THE_WAY)}
         own = {
             "PACKAGE": package,
@@ -109,6 +114,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     camera: Camera
     canvas: Any  # of a notebook that shows it; None before
     _present: Mapping[str, Any] | None = None
+    _closed = False
 
     def __init__(self, **values: Any) -> None:
         self._ready = False
@@ -208,16 +214,24 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return {name: self.device.download(array) for name, array in self.arrays.items()}
 
     def field(self) -> NDArray[Any]:
-        """Host copy of the first array."""
-        return self.device.download(next(iter(self.arrays.values())))
+        """Return a host copy of the first array; ValueError for a lab that has none."""
+        return self.device.download(self.arrays[self._first()])
 
-    def load(self, array: NDArray[Any]) -> None:
-        """Take `array` as the first of a new state at step 0; ValueError unless it is finite and of its shape."""
-        array, first = np.asarray(array), next(iter(self.arrays))
-        if array.shape != self._shapes()[first] or not np.isfinite(array).all():
-            raise ValueError(f"array must be finite and of the shape {self._shapes()[first]}, not {array.shape}")
-        self._start({**self.begin(), first: array})
+    def load(self, array: ArrayLike) -> None:
+        """Begin at step 0 with `array` as the first array of the state, rounded to its type.
+
+        ValueError for an array that as_field refuses, and for a lab without such an array.
+        """
+        first = self._first()
+        held = self.arrays[first]
+        self._start({**self.begin(), first: as_field(array, held.shape, held.dtype)})
         self.history.lose(GIVEN)
+
+    def _first(self) -> str:
+        """The name of the first array of the state."""
+        if not self.arrays:
+            raise ValueError(f"{self.LAB} has no field to read or load: its parameters make it; data() has its results")
+        return next(iter(self.arrays))
 
     @contextmanager
     def stepping(self, steps: int) -> Iterator[Stepping]:
@@ -388,10 +402,30 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return named("action", name, self.actions())(self, **arguments)
 
     def close(self) -> None:
-        """Give the state's memory back. The lab cannot be used afterwards."""
-        self._ready = False
+        """Give the state's memory back. The lab cannot be used afterwards; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed, self._ready = True, False
         self._release()
         self.device.close()
+
+    def __enter__(self) -> Self:
+        """Return the lab, which is closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        """The class with the values that are not at their default, and how far it is: Diffusion(ny=64), step 30."""
+        defaults = type(self).param.values()
+        changed = (f"{name}={short(value)}" for name, value in self.present.items() if value is not defaults[name])
+        ending = f", step {self.steps}" if self.steps else ""
+        return f"{type(self).__name__}({', '.join(changed)}){', closed' if self._closed else ending}"
+
+    def __repr__(self) -> str:
+        """The same: param's own lists every parameter."""
+        return str(self)
 
     # -- in a notebook: compute/notebook.py, by way of in_notebook.py
 
@@ -478,7 +512,9 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @property
     def kernels(self) -> ModuleType:
-        """The lab's kernels in the chosen backend."""
+        """The lab's kernels in the chosen backend; ValueError for a lab in no package."""
+        if not self.PACKAGE:
+            raise ValueError(f"{self.LAB} has no kernels in files: its class must be in a package, {HOME}")
         return self.chosen.kernels(self.PACKAGE)
 
     @property
@@ -488,7 +524,12 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @classmethod
     def backends(cls) -> tuple[Backend, ...]:
-        """The backends this lab has a file for, present on this machine or not."""
+        """The backends this lab has a file for, present on this machine or not.
+
+        A lab in a script or in a cell of a notebook computes by its own methods, on the host.
+        """
+        if not cls.PACKAGE:
+            return tuple(b for b in BACKENDS if b.device == "host")
         return tuple(b for b in BACKENDS if b.has_kernels(cls.PACKAGE))
 
     @classmethod
@@ -504,7 +545,9 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @classmethod
     def about(cls) -> str:
-        """Equation, method and sources: the text of README.md in the lab's folder, in Markdown."""
+        """Equation, method and sources in Markdown: README.md of the lab's folder, or in a script the docstring."""
+        if not cls.PACKAGE:
+            return inspect.cleandoc(cls.__doc__ or "")
         return Path(import_module(cls.PACKAGE).__path__[0], "README.md").read_text(encoding="utf-8")
 
     @classmethod

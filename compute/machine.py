@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from compute import container, gpu_nvml
 from compute.devices import cpu_count, cpu_name
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,27 +34,59 @@ def machine() -> dict[str, Any]:
     """{cpu, cores, threads, memory, gpus, driver, system}.
 
     cores: physical cores of the machine; threads: hardware threads this process may use; memory: bytes of main
-    memory; gpus: a list of {name, memory in bytes}; driver: version of the NVIDIA driver or None.
+    memory; gpus: a list of {name, memory in bytes}; driver: version of the NVIDIA driver or None; container: only
+    where a container limits it, {processors, memory}.
     """
     gpus, driver = nvidia()
+    limited = container.limits()
     return {
         "cpu": cpu_name(),
         "cores": psutil.cpu_count(logical=False) or cpu_count(),
         "threads": cpu_count(),
-        "memory": int(psutil.virtual_memory().total),
+        "memory": container.total_memory(),
         "gpus": gpus,
         "driver": driver,
         "system": f"{platform.system()} {platform.machine()}",
+        **({"container": limited} if limited else {}),
     }
 
 
 def nvidia() -> tuple[list[dict[str, Any]], str | None]:
-    """NVIDIA GPUs and driver version as nvidia-smi tells them; ([], None) on a machine without it."""
-    text = _ask("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits")
+    """NVIDIA GPUs that CUDA_VISIBLE_DEVICES leaves, and the driver's version, as nvidia-smi tells them.
+
+    A part of a GPU (MIG) has its profile's name and memory. ([], None) on a machine without nvidia-smi.
+    """
+    text = _ask("nvidia-smi", "--query-gpu=name,memory.total,driver_version,uuid", "--format=csv,noheader,nounits")
     rows = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
-    rows = [row for row in rows if len(row) == 3]
-    gpus = [{"name": name, "memory": int(mib) * 2**20 if mib.isdigit() else 0} for name, mib, _ in rows]
+    rows = [row for row in rows if len(row) == 4]
+    order = os.environ.get("CUDA_VISIBLE_DEVICES")
+    parts = gpu_parts(_ask("nvidia-smi", "-L") or "") if rows and gpu_nvml.PART in (order or "") else {}
+    gpus = []
+    for entry in gpu_nvml.visible(order, [row[3] for row in rows]):
+        if isinstance(entry, int):
+            name, mib, *_ = rows[entry]
+            gpus.append({"name": name, "memory": int(mib) * 2**20 if mib.isdigit() else 0})
+        elif entry in parts:
+            gpus.append(parts[entry])
+        else:
+            break
     return gpus, rows[0][2] if rows else None
+
+
+def gpu_parts(listing: str) -> dict[str, dict[str, Any]]:
+    """Return {name, memory} of each MIG part in what `nvidia-smi -L` prints, by its UUID.
+
+    Its lines are "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)" and below it "  MIG 1g.10gb  Device 0: (UUID: MIG-…)".
+    """
+    found: dict[str, dict[str, Any]] = {}
+    whole = ""
+    for line in listing.splitlines():
+        if gpu := re.match(r"GPU \d+: (.*) \(UUID: ", line):
+            whole = gpu[1]
+        elif part := re.match(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)", line):
+            size = re.search(r"(\d+)gb", part[1])
+            found[part[2]] = {"name": f"{whole} MIG {part[1]}", "memory": int(size[1]) * 2**30 if size else 0}
+    return found
 
 
 def versions() -> dict[str, str]:
@@ -105,8 +138,3 @@ def _ask(program: str, *arguments: str) -> str | None:
     except (subprocess.TimeoutExpired, OSError):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def writable(path: Path) -> bool:
-    """Whether `path` can be created or replaced."""
-    return os.access(path if path.exists() else path.parent, os.W_OK)

@@ -24,10 +24,13 @@ from typing import Any
 import numba
 import numpy as np
 from numba import njit, prange
+from numba.np.ufunc import parallel
 
+from compute.devices import cpu_count
 from compute.kernel_cache import take_turns
 from compute.parallel_regions import note
 
+THREADS = "NUMBA_NUM_THREADS"
 SPINS = "3000"  # iterations of libgomp's waiting loop before a thread sleeps, a few tens of microseconds
 LOOPS, FIRST = 20, 3  # empty parallel loops that are timed, and warm-up loops
 REST = 1e-4  # seconds between two loops, after which the threads no longer spin
@@ -42,8 +45,21 @@ def choose_layer() -> None:
     Every module with kernels calls it before they are compiled; so this is where processes begin to share their cache.
     """
     take_turns()
+    _limit_threads()
     numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when the layer is loaded, at the first parallel kernel
+
+
+def _limit_threads() -> None:
+    """Have no more threads than processors, which a container may limit; NUMBA_NUM_THREADS of the user counts first.
+
+    Numba reads the environment again whenever it compiles, and refuses another number once its threads run.
+    """
+    most = cpu_count()
+    if THREADS not in os.environ and most < numba.config.NUMBA_NUM_THREADS and not parallel._is_initialized:  # noqa: SLF001
+        os.environ[THREADS] = str(most)
+        numba.config.reload_config()
+        parallel.NUM_THREADS = most  # read from the environment when Numba was imported
 
 
 def launch() -> None:

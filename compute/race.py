@@ -25,9 +25,11 @@ from math import ceil, inf, isqrt, nan, prod
 from typing import Any
 
 import numpy as np
+import param
 from numpy.typing import NDArray
 
 from compute.backends import Backend, backend, preferred
+from compute.documents import short
 from compute.frames import Raster
 from compute.lab import Lab
 from compute.measure.agreement import Agreement, amplification, relative_l2
@@ -214,9 +216,10 @@ class Race:
             raise RaceError(f"lanes of {self.lab.LAB} must be of different backends, not {', '.join(own)}")
         if all(racer.record for racer in self.racers):
             raise RaceError("one lane at least must be of this computer, which computes the pictures")
-        for racer in self.racers:
-            if racer.record is None:
-                backend(racer.backend).require()
+        for name in own:
+            backend(name).require()
+            if why := backend(name).simulated:
+                raise RaceError(f"{name} cannot race: {why}")
 
     def run(self, progress: OnRaceProgress) -> RaceResult:
         """Run it; `progress` hears how far it is. ValueError for values that the lab refuses."""
@@ -285,8 +288,24 @@ class Race:
 
 
 def cells(lab: type[Lab], values: Mapping[str, Any]) -> int:
-    """Return the cells of the grid that these values name; 1 of a lab without one."""
-    return prod(int(values.get(side, lab.param[side].default)) for side in ("ny", "nx") if side in lab.param)
+    """Return the cells of the grid that these values name; 1 of a lab without one.
+
+    RaceError for a side out of its bounds.
+    """
+    sides = {side: values.get(side, lab.param[side].default) for side in ("ny", "nx") if side in lab.param}
+    require_whole_numbers(lab, sides)
+    return prod(sides.values())
+
+
+def require_whole_numbers(lab: type[Lab], values: Mapping[str, Any]) -> None:
+    """Raise RaceError for a whole number out of its parameter's bounds: lengths of a race are divided by them."""
+    for name, value in values.items():
+        parameter = lab.param[name]
+        if isinstance(parameter, param.Integer) and not (value is None and parameter.allow_None):
+            least, most = parameter.bounds or (None, None)
+            low, high = -inf if least is None else least, inf if most is None else most
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise RaceError(f"{name} must be a whole number from {low} to {high}, not {short(value)}")
 
 
 def most_steps(lab: type[Lab], values: Mapping[str, Any]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compute.backends import BACKENDS, backend
+from compute.documents import as_json
 from compute.export.parameter_texts import values_of
 from compute.lab import Lab
 from compute.labs import lab_class, labs
@@ -28,12 +28,14 @@ from compute.race import (
     RaceResult,
     default_racers,
     possible_racers,
+    require_whole_numbers,
     run_race,
     steps_to,
 )
 
 OK, DISAGREED = 0, 1  # exit codes
 SCHEMA = "fieldlab-race/1"
+WIDTH = 150  # columns of the table where the output is no terminal
 
 
 def add_race(commands: Any) -> None:
@@ -44,13 +46,13 @@ def add_race(commands: Any) -> None:
     parser.add_argument("--work", default="", help='work of a lab that has a name, such as "the lesson\'s scene"')
     finish = parser.add_mutually_exclusive_group()
     finish.add_argument(
-        "--steps", type=int, default=0, help=f"to the finish line, up to {MOST_STEPS}; 0: a few seconds"
+        "--steps", type=int, help=f"to the finish line, up to {MOST_STEPS}; 0: a few seconds"
     )
     finish.add_argument(
-        "--time", type=float, default=0.0, help="simulated time to the finish line, in Δx²/D for diffusion"
+        "--time", type=float, help="simulated time to the finish line, in Δx²/D for diffusion"
     )
     finish.add_argument(
-        "--tolerance", type=float, default=0.0, help="to which a whole result is wanted: the width of l_curve's ribbons"
+        "--tolerance", type=float, help="to which a whole result is wanted: the width of l_curve's ribbons"
     )
     parser.add_argument(
         "--backends",
@@ -71,9 +73,10 @@ def run_command(chosen: argparse.Namespace, command: str) -> int:
         result = run_race(race, lambda part, words: status.update(f"{words}, {part:.0%}"))
     if chosen.json:
         made = {"schema": SCHEMA, **as_document(race, result), **provenance(command, samples_of(result))}
-        sys.stdout.write(json.dumps(made, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(f"{as_json(made, sys.stdout)}\n")
     else:
-        show(race, result, Console())
+        out = Console()
+        show(race, result, out if out.is_terminal else Console(width=WIDTH))
     return OK if all(lane.right for lane in result.lanes) and not result.left_out else DISAGREED
 
 
@@ -85,17 +88,19 @@ def race_of(chosen: argparse.Namespace) -> Race:
         known = ", ".join(raced) or "none in this lab"
         raise ValueError(f"--work must be one of {known}, not {chosen.work!r}")
     values = dict(raced.get(chosen.work, {})) | values_of(lab, chosen.set)
-    if chosen.tolerance:
+    if chosen.tolerance is not None:
         reached, _ = lab.benchmark().reached
         if not reached:
             raise ValueError(f"--tolerance cannot be asked for in {lab.LAB}")
         values[reached] = chosen.tolerance
+    require_whole_numbers(lab, values)
     figures = library()[0]
     racers = default_racers(lab, values, figures)
     if chosen.backends:
         racers = lanes_of(chosen.backends, lab, values, figures)
-    steps = steps_to(lab, values, chosen.time) if chosen.time else chosen.steps
-    return Race(lab, values, racers, steps, chosen.time)
+    if chosen.time is not None:
+        return Race(lab, values, racers, steps_to(lab, values, chosen.time), chosen.time)
+    return Race(lab, values, racers, chosen.steps or 0)
 
 
 def lanes_of(text: str, lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:
@@ -160,7 +165,7 @@ def show(race: Race, result: RaceResult, out: Console) -> None:
     table = Table(title=f"{race.lab.TITLE}: {result.words}", title_justify="left")
     whole = "whole run" if result.timed else result.unit
     for name in ("place", "lane", "seconds", f"seconds a {whole}", "quartiles", "times the winner", "agreement"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for lane in (*result.ranks, *(lane for lane in result.lanes if not lane.right)):
         record, step, ratio = lane.racer.record, lane.step, result.speed_up(lane)
         table.add_row(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import socket
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from compute.settings import PRESETS, Settings, SettingsError
 
 MOST_PORT = 65535
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that nobody else can bind to this machine: always allowed
+ORIGIN = re.compile(r"(?P<host>[A-Za-z0-9.*_-]{1,200}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 LARGEST_FILE = 2**16  # bytes
 SHORTEST_PASSWORD = 8  # characters
@@ -31,10 +33,11 @@ FLAGS = ("behind_proxy", "metrics")  # options without a value
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Let `parser` take them."""
-    parser.add_argument("--port", type=_port, default=5006, help="default 5006")
+    parser.add_argument("--port", type=port, default=5006, help="default 5006")
     parser.add_argument("--address", default="localhost", help="to listen on (default localhost)")
     parser.add_argument(
-        "--origin", action="append", default=[], metavar="HOST:PORT", help="by which browsers may open it, beside that"
+        "--origin", type=origin, action="append", default=[], metavar="HOST:PORT",
+        help="a name by which browsers may also open it; the port may be left out where it is 80 or 443",
     )
     parser.add_argument("--prefix", type=_prefix, metavar="/PATH", help="of all addresses, behind a proxy")
     parser.add_argument(
@@ -185,15 +188,46 @@ def _whole(limit: settings.Limit) -> Callable[[str], int]:
     return read
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """Return the number of a TCP port from its text."""
     if not NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_PORT:
         raise argparse.ArgumentTypeError(f"must be 1 to {MOST_PORT}, not {text[:40]!r}")
     return int(text)
 
 
+def origin(text: str) -> str:
+    """Return a host and port by which browsers come; without a port, a name with a dot, an address or localhost."""
+    found = ORIGIN.fullmatch(text)
+    host, number = (found["host"], found["port"]) if found else ("", None)
+    alone = number is None and not ("." in host or "*" in host or host.startswith("[") or host == "localhost")
+    if not host or alone or (number is not None and not 1 <= int(number) <= MOST_PORT):
+        like = "lecture:5006, 192.168.1.20:5006 or lectures.example"
+        raise argparse.ArgumentTypeError(f"must be HOST:PORT without a scheme, like {like}, not {text[:80]!r}")
+    return text
+
+
 def _prefix(text: str) -> str:
-    """It with one slash before it and none behind it."""
-    parts = text.strip("/")
-    if not re.fullmatch(r"[\w.~-]{1,40}(/[\w.~-]{1,40}){0,4}", parts, re.ASCII) or ".." in parts:
+    """Return a path without a slash behind it."""
+    path = text.rstrip("/")
+    if not re.fullmatch(r"(/[\w.~-]{1,40}){1,5}", path, re.ASCII) or ".." in path:
         raise argparse.ArgumentTypeError(f"must be like /lectures/fieldlab (letters, digits, -._~), not {text[:40]!r}")
-    return f"/{parts}"
+    return path
+
+
+def require_address(address: str) -> None:
+    """Raise ValueError unless this machine can listen on `address`, a name or an IP address: before it compiles."""
+    try:
+        found = socket.getaddrinfo(address, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no name of a host"
+        raise ValueError(f"address: {address[:80]!r} cannot be found: {why}") from error
+    why = ""
+    for family, kind, protocol, _, place in found:
+        try:
+            with socket.socket(family, kind, protocol) as trial:
+                trial.bind((place[0], 0, *place[2:]))
+        except OSError as error:
+            why = error.strerror or str(error)
+        else:
+            return
+    raise ValueError(f"address: {address[:80]!r} is none of this machine's to listen on: {why}")

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from compute import gpu_nvml
+from compute.container import available_memory, total_memory
 from compute.devices import cpu_name
 
 AGAIN = 10.0  # seconds after which NVML is tried again when it has failed
@@ -119,11 +120,11 @@ class System:
         return readings
 
     def _cpu(self) -> CpuReading:
-        memory = psutil.virtual_memory()
+        total = total_memory()
         use = self._use()
         clock = _quietly(psutil.cpu_freq)
         return CpuReading(
-            cpu_name(), use, int(memory.total - memory.available), int(memory.total), load(),
+            cpu_name(), use, total - min(total, available_memory()), total, load(),
             1e6 * clock.current if clock and clock.current else None, 1e6 * clock.max if clock and clock.max else None,
             _temperature(),
         )  # fmt: skip

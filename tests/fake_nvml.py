@@ -5,14 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-NOT_SUPPORTED, LOST = 3, 15
+NOT_SUPPORTED, NOT_FOUND, LOST = 3, 6, 15
 
 
 class NVMLError(Exception):
     """As the real one: a code in `value`."""
 
     def __init__(self, value: int) -> None:
-        super().__init__({NOT_SUPPORTED: "Not Supported", LOST: "GPU is lost"}[value])
+        super().__init__({NOT_SUPPORTED: "Not Supported", NOT_FOUND: "Not Found", LOST: "GPU is lost"}[value])
         self.value = value
 
 
@@ -28,6 +28,7 @@ class FakeNvml:
         self.throttle = 0x1  # idle
         self.violated = 0  # ns
         self.percent = 87
+        self.parts: dict[str, str] = {}  # MIG parts of the first GPU: names by UUID
 
     def nvmlInit(self) -> None:  # noqa: N802
         """Counts how often it is started."""
@@ -40,15 +41,33 @@ class FakeNvml:
         if name in self.unsupported:
             raise NVMLError(NOT_SUPPORTED)
 
+    def _part(self, uuid: str) -> str:
+        if uuid not in self.parts:
+            raise NVMLError(NOT_FOUND)
+        return uuid
+
+    def _name(self, handle: Any) -> str:
+        return self.parts[handle] if handle in self.parts else self.names[handle]
+
+    def _gib(self, handle: Any) -> int:
+        return 18 if handle in self.parts else 140
+
+    def _whole(self, handle: Any, answer: Any) -> Any:
+        if handle in self.parts:
+            raise NVMLError(NOT_SUPPORTED)
+        return answer
+
     def __getattr__(self, name: str) -> Any:
         answers = {
             "nvmlDeviceGetCount": lambda: len(self.names),
             "nvmlDeviceGetHandleByIndex": lambda index: index,
             "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}abc",
-            "nvmlDeviceGetName": lambda handle: self.names[handle].encode(),  # bytes in older versions
-            "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=self.percent, memory=40),
-            "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=3 * 2**30, total=140 * 2**30),
-            "nvmlDeviceGetClockInfo": lambda handle, kind: 1755,
+            "nvmlDeviceGetName": lambda handle: self._name(handle).encode(),  # bytes in older versions
+            "nvmlDeviceGetHandleByUUID": self._part,
+            "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: 0,
+            "nvmlDeviceGetUtilizationRates": lambda handle: self._whole(handle, SimpleNamespace(gpu=self.percent)),
+            "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=3 * 2**30, total=self._gib(handle) * 2**30),
+            "nvmlDeviceGetClockInfo": lambda handle, kind: self._whole(handle, 1755),
             "nvmlDeviceGetMaxClockInfo": lambda handle, kind: 1980,
             "nvmlDeviceGetTemperature": lambda handle, sensor: 61,
             "nvmlDeviceGetPowerUsage": lambda handle: 512_500,

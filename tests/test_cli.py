@@ -214,6 +214,34 @@ def test_a_budget_holds_for_the_whole_run(monkeypatch):
     assert len(rows) == 6
 
 
+def test_a_bench_that_measures_nothing_says_so_and_shows_no_empty_table(monkeypatch, capsys):
+    monkeypatch.setattr(sampling, "LEAST_RUN", 0.0)
+    assert main([*QUICK[:-1], "1e-9"]) == DISAGREED
+    told = capsys.readouterr()
+    assert "nothing was measured in 1e-09 s: " in told.err
+    assert sampling.OVER in told.err
+    assert "24 x 24  float32  zero-flux" in told.out
+    assert "┃" not in told.out
+    assert "skipped  cpu_numba" in told.out
+
+
+def test_interpreted_kernels_are_not_benched(monkeypatch, capsys):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert main(QUICK) == BAD_INPUT
+    assert "nothing can be measured: Numba compiles nothing (NUMBA_DISABLE_JIT is set)" in capsys.readouterr().err
+    assert main(["info", "--roofs"]) == BAD_INPUT
+    assert "the roofs cannot be measured: Numba compiles nothing" in capsys.readouterr().err
+
+
+def test_a_file_to_compare_with_is_not_overwritten(tmp_path, capsys):
+    kept = tmp_path / "old.json"
+    assert main([*QUICK, "--save", str(kept)]) == OK
+    before = kept.read_bytes()
+    assert main([*QUICK, "--compare", str(kept), "--csv", str(kept)]) == BAD_INPUT
+    assert "--compare names a file that would be overwritten" in capsys.readouterr().err
+    assert kept.read_bytes() == before
+
+
 def test_the_same_kernel_twice_is_timed_once(monkeypatch):
     monkeypatch.setattr(cpu_numba, "VARIANTS", {"one": cpu_numba.step, "two": cpu_numba.step})
     rows = benchmark.BENCHMARK.run(plan(backends=("cpu_numba",))).rows

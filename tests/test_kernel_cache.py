@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from numba.core.caching import IndexDataCacheFile, _CacheLocator
 
+from app import serve
 from compute import kernel_cache
 
 PLAIN, LAB, OTHER, SHARED = "images.py", "labs/wave/cpu_numba.py", "labs/heat/cpu_numba.py", "display/cpu_numba.py"
@@ -160,7 +165,7 @@ def test_the_times_of_another_processor_are_not_said(package, monkeypatch):
 def test_times_that_cannot_be_read_or_written_do_no_harm(package, monkeypatch):
     (package / "__pycache__" / kernel_cache.TIMES).write_text('{"seconds": [1]}')
     assert kernel_cache.usual_seconds("wave.step") is None
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "/dev/null/nowhere")
+    monkeypatch.setattr(kernel_cache, "folder", lambda: Path("/dev/null/nowhere"))
     kernel_cache.remember("wave.step", 4.2)
     assert kernel_cache.usual_seconds("wave.step") is None
 
@@ -214,3 +219,59 @@ def test_where_nothing_can_be_locked_kernels_are_kept_all_the_same(shared_cache,
         (tmp_path / kernel_cache.LOCK).mkdir()  # which nobody can open to write
     shared_cache().save("float64", "code")
     assert shared_cache().load("float64") == "code"
+
+
+# -- where nothing can be written
+
+
+NOWHERE = """if True:
+    import logging, sys
+    from numba.core import caching
+    caching.CacheImpl._locator_classes = []  # as in a read-only installation without a writable home
+    from compute import kernel_cache
+    kernel_cache._takes_files = lambda place: False
+    from compute.display.cpu_numba import disc  # a kernel that is to be cached
+    import numpy
+    field = numpy.zeros((4, 4))
+    disc(field, 1.0, 1.0, 2.0, 3.0)
+    assert field.max() == 3
+    from compute.__main__ import main
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_without_a_folder_for_kernels_everything_works_and_says_so():
+    command = [sys.executable, "-c", NOWHERE, "info"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "compiled kernels are not kept" in done.stdout
+    assert "NUMBA_CACHE_DIR" in done.stdout
+    assert done.stderr.count("compiled kernels are not kept, and compiled again by each process") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_without_a_folder_for_kernels_says_so_and_compiles_nothing_ahead(monkeypatch):
+    out = io.StringIO()
+    monkeypatch.setattr(kernel_cache, "_takes_files", lambda place: False)
+    serve.compile_first(out, ("a", "program", "that", "is", "not", "there"))
+    assert out.getvalue().startswith("compiled kernels cannot be kept, so each process compiles what it needs: none ")
+
+
+def test_kernels_are_kept_in_the_first_folder_that_can_be_written(package, monkeypatch, tmp_path):
+    named, beside = tmp_path / "named" / "deeper", package / "__pycache__"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(named))
+    writable = {tmp_path, package, beside, named}
+    monkeypatch.setattr(kernel_cache.os, "access", lambda place, mode: place in writable)
+    assert kernel_cache.folder() == named
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "images.py" / "x"))  # a file is in the way
+    assert kernel_cache.folder() == beside
+    writable.clear()
+    assert kernel_cache.folder().name == "numba"
+    assert "can be written; NUMBA_CACHE_DIR may name" in kernel_cache.problem()
+    monkeypatch.setattr(kernel_cache.os, "access", lambda place, mode: True)
+    assert kernel_cache.problem() == ""
+
+
+def test_with_compiling_switched_off_nothing_is_compiled_ahead(monkeypatch):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert kernel_cache.problem() == "NUMBA_DISABLE_JIT is set, so Numba compiles nothing"

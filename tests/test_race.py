@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from compute.__main__ import main
 from compute.backends import backend
 from compute.labs.diffusion import Diffusion
 from compute.labs.diffusion import cpu_numba as numba_kernels
@@ -309,6 +310,19 @@ def test_the_command_takes_lanes_and_finish_lines_as_the_card_does():
         ("diffusion --backends cpu_numpy", "2 to 4 lanes, not 1"),
         ("diffusion --backends cpu_numpy,cpu_numba:quick", "other kernels of cpu_numba are cpu_numba:one-step"),
         ("diffusion --set ny=48 --backends cpu_numpy,recorded", "no record is of just this work in diffusion"),
+        ("diffusion --set ny=0", "ny must be a whole number from 1 to 16384, not 0"),
+        ("diffusion --set nx=-1", "nx must be a whole number from 1 to 16384, not -1"),
+        ("diffusion --set ny=null", "ny must be a value such as 512, not 'null'"),
+        ("diffusion --set ny=true", "ny must be a value such as 512, not 'true'"),
+        ("diffusion --set ny=1e99", "ny must be a whole number"),
+        ("diffusion --set ny=0 --time 3", "ny must be a whole number"),
+        ("diffusion --set ny=0 --backends cpu_numpy,cpu_numba", "ny must be a whole number"),
+        ("diffusion --set ny=8 --set ny=9", "ny is set twice"),
+        ("mandelbrot --set ny=0", "ny must be a whole number"),
+        ("mandelbrot --set max_iterations=0", "max_iterations must be a whole number from 1 to 100000000, not 0"),
+        ("diffusion --time 0", "time must be above 0"),
+        ("mandelbrot --tolerance 0", "--tolerance cannot be asked for"),
+        ("l_curve --set n=null", "n must be a value such as"),
         ("mandelbrot --tolerance 1e-3", "--tolerance cannot be asked for in mandelbrot"),
         ("mandelbrot --time 3", "time cannot be asked for in mandelbrot"),
         ("crossover", "Press Run for them, or begin a race in another lab"),
@@ -317,6 +331,20 @@ def test_the_command_takes_lanes_and_finish_lines_as_the_card_does():
 def test_what_the_command_cannot_race_is_told(text, words):
     with pytest.raises(ValueError, match=words):
         asked(text)
+
+
+def test_values_that_a_lab_refuses_end_a_race_in_words(capsys):
+    for arguments in (["l_curve", "--set", "n=0"], ["l_curve", "--tolerance", "0"], ["diffusion", "--set", "r=9"]):
+        assert main(["race", *arguments]) == 2
+        told = capsys.readouterr().err
+        assert "must be" in told
+        assert "Traceback" not in told
+
+
+def test_interpreted_kernels_do_not_race(monkeypatch):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    with pytest.raises(RaceError, match="cpu_numba cannot race: Numba compiles nothing"):
+        asked("diffusion --backends cpu_numpy,cpu_numba")
 
 
 @pytest.mark.parametrize(

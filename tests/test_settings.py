@@ -76,7 +76,7 @@ def test_options_count_before_the_file_and_the_file_before_the_preset(file):
 
 def test_where_to_serve_may_stand_in_the_file_too(file):
     path = file(
-        'port = 7000\norigin = ["a.example", "b.example"]\nbehind_proxy = true\nmetrics = false\nprefix = "lab"\n'
+        'port = 7000\norigin = ["a.example", "b.example"]\nbehind_proxy = true\nmetrics = false\nprefix = "/lab"\n'
     )
     there = chosen("--settings", path, "--port", "8000")
     assert (there.port, there.origin, there.behind_proxy, there.metrics) == (

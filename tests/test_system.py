@@ -11,7 +11,7 @@ from dataclasses import fields
 import psutil
 import pytest
 
-from compute import gpu_nvml, system
+from compute import backends, gpu_nvml, machine, system
 from compute.backends import backend
 from compute.measure import conditions
 from compute.measure.conditions import OtherWork, Sampler, Watch
@@ -123,6 +123,74 @@ def test_gpus_are_numbered_as_cuda_numbers_them(nvml, monkeypatch):
     assert {order: gpu_nvml.visible(order, uuids) for order in orders} == orders
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert [(gpu.index, gpu.name) for gpu in System().read().gpus] == [(0, "NVIDIA A40")]
+
+
+def test_a_part_of_a_gpu_is_read_by_its_uuid(nvml, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-77,1")
+    nvml.parts["MIG-77"] = "NVIDIA H200 MIG 1g.18gb"
+    part, other = System().read().gpus
+    assert (part.index, part.name, part.use) == (0, "NVIDIA H200 MIG 1g.18gb", None)  # NVML tells no use of a part
+    assert (part.memory_total, part.clock) == (18 * 2**30, 1755e6)
+    assert other.name == "NVIDIA A40"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-gone,1")
+    assert System().read().gpus == ()
+    assert gpu_nvml.visible("1,MIG-GPU-aa/1/0,GPU-b", ["GPU-a", "GPU-b"]) == [1, "MIG-GPU-aa/1/0", 1]
+
+
+def test_gpus_that_cuda_numbers_by_speed_are_not_mixed_up(nvml, monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    reading = System().read()
+    assert (reading.gpus, reading.problem) == (
+        (), "CUDA numbers these GPUs by speed and NVML by bus: set CUDA_DEVICE_ORDER=PCI_BUS_ID",
+    )  # fmt: skip
+    nvml.names = ("NVIDIA H200",) * 2  # equal ones have one order
+    assert len(System().read().gpus) == 2
+    nvml.names = ("NVIDIA H200", "NVIDIA A40")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")
+    assert not System().read().problem  # a name is enough
+
+
+def test_cuda_numbers_gpus_by_their_bus_unless_the_user_says_otherwise(monkeypatch):
+    for chosen in ("FASTEST_FIRST", None):
+        monkeypatch.setenv("CUDA_DEVICE_ORDER", chosen or "")  # and so it is put back at the end
+        if chosen is None:
+            del os.environ["CUDA_DEVICE_ORDER"]
+        backends._why_missing.__wrapped__(backends.backend("gpu_cupy"))
+        assert os.environ["CUDA_DEVICE_ORDER"] == (chosen or "PCI_BUS_ID")
+
+
+SMI = """NVIDIA H200, 143771, 580.1, GPU-aa
+NVIDIA A40, 46068, 580.1, GPU-bb"""
+PARTS = """GPU 0: NVIDIA H200 (UUID: GPU-aa)
+  MIG 1g.18gb     Device  0: (UUID: MIG-77)
+  MIG 3g.71gb     Device  1: (UUID: MIG-78)
+GPU 1: NVIDIA A40 (UUID: GPU-bb)"""
+
+
+@pytest.mark.parametrize(
+    ("order", "names"),
+    [
+        (None, ["NVIDIA H200", "NVIDIA A40"]), ("1", ["NVIDIA A40"]), ("", []),
+        ("GPU-bb,GPU-aa", ["NVIDIA A40", "NVIDIA H200"]),
+        ("MIG-78", ["NVIDIA H200 MIG 3g.71gb"]), ("MIG-0,1", []),
+    ],
+)  # fmt: skip
+def test_a_record_names_the_gpus_that_cuda_may_use(monkeypatch, order, names):
+    if order is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", order)
+    monkeypatch.setattr(machine, "_ask", lambda *words: PARTS if "-L" in words else SMI)
+    gpus, driver = machine.nvidia()
+    assert ([gpu["name"] for gpu in gpus], driver) == (names, "580.1")
+    if order == "MIG-78":
+        assert gpus[0]["memory"] == 71 * 2**30
+
+
+def test_a_locked_clock_is_told(nvml):
+    assert gpu_nvml.reasons(0x01) == ()  # it idles
+    assert gpu_nvml.reasons(0x02) == ("a clock that was locked below it (application clocks)",)
+    assert gpu_nvml.reasons(0x10 | 0x100) == ("other GPUs that it follows (sync boost)", "the display's clock")
 
 
 # -- a bench's conditions

@@ -6,7 +6,6 @@ what must be known to open the lab again after a restart. Answers and errors com
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from compute.engine import messages
 from compute.engine.registry import LabState, RecordingState
 from compute.engine.shared_memory import MAX_PIXELS
+from compute.fields import is_finite
 from compute.frames import View
 from compute.measure.rates import RoofKind
 
@@ -240,7 +240,7 @@ class KeptUnion:
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+    return is_finite(value)
 
 
 def _short(value: object) -> str:

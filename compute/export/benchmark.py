@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +21,13 @@ from rich.table import Table
 from compute.arguments import counts
 from compute.backends import BACKENDS, backend
 from compute.devices import cpu_count
+from compute.documents import as_json
 from compute.export.film import Film, frame
 from compute.export.formats import FILMS, PNG, film_format
 from compute.export.render import Pixels, Replay, current_pixels, png
 from compute.export.render_pool import VISIBLE, LocalPool, MadePart, MakePart, gpus_here
 from compute.export.scene import Scene, SceneError
-from compute.files import whole
+from compute.files import require_writable, whole
 from compute.measure.conditions import Watch, provenance
 from compute.measure.statistics import Spread
 
@@ -208,6 +210,8 @@ def run(chosen: argparse.Namespace, command: str) -> int:
         raise ValueError(f"rounds and seconds must be above 0, not {chosen.rounds} and {chosen.seconds}")
     name = chosen.backend or next(b.name for b in reversed(BACKENDS) if not b.missing)
     backend(name).require()
+    if chosen.save:
+        require_writable(chosen.save)
     gpu = backend(name).device == "cuda"
     most = len(gpus_here()) if gpu else min(2, cpu_count())
     counts = chosen.workers or tuple(range(1, max(most, 1) + 1))
@@ -220,7 +224,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
         with whole(chosen.save) as out:
             json.dump(document, out, indent=1, ensure_ascii=False)
     if chosen.json:
-        Console(soft_wrap=True).print(json.dumps(document, indent=1, ensure_ascii=False), markup=False, highlight=False)
+        Console(soft_wrap=True).print(as_json(document, sys.stdout), markup=False, highlight=False)
     else:
         _show(by_format, by_count, name)
     return 0

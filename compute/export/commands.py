@@ -16,18 +16,35 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from compute.backends import backend
 from compute.export import render
+from compute.export.data_files import require_zarr
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import Film, Key, film_of
 from compute.export.film_renderer import PLACES, FilmRenderer, estimate
-from compute.export.formats import FOLDER_ZARR, PNG, RENDERED, TABLES, ArrayFormat, StillFormat, render_format
+from compute.export.formats import (
+    FOLDER_ZARR,
+    FORMATS,
+    PNG,
+    RENDERED,
+    TABLES,
+    ArrayFormat,
+    FileFormat,
+    FilmFormat,
+    StillFormat,
+    render_format,
+)
 from compute.export.parameter_texts import axes_of, values_of
+from compute.export.render import shown_raster
 from compute.export.render_pool import RenderPool, ResumableParts, on_gpu, pool_for
 from compute.export.scene import Scene, SceneError, read, scene_of, values_along, without
 from compute.export.sweep import MOST_ROWS, ParameterSweep, TableMaker
+from compute.files import require_writable
 from compute.labs import lab_class, labs
-from compute.machine import writable
 
 WORTH_GUESSING = 4 * PLACES  # frames
+OPTIONS = (
+    *("size", "palette", "part", "axes", "transparent", "steps", "backend"),
+    *("to", "frames", "rate", "every", "easing", "workers", "scheduler"),
+)  # of `render` that some formats do not have
 FAILED = 1
 
 
@@ -37,22 +54,20 @@ FAILED = 1
 def add_render(commands: Any) -> None:
     """Add the command to the command line's."""
     parser = commands.add_parser("render", help="a picture or a film of a lab without the page")
-    parser.add_argument(
-        "what", metavar="LAB|FILE", help=f"one of {_names()}; or a .json or .png that Fieldlab has made"
-    )
+    parser.add_argument("what", metavar="LAB|FILE", help=f"one of {_names()}; or a .json or .png made by Fieldlab")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=", ".join(RENDERED))
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
     parser.add_argument("--to", action="append", default=[], metavar="NAME=VALUE", help="its value at the film's end")
-    parser.add_argument("--size", type=_size, metavar="WxH", help="pixels (default 1920x1080)")
+    parser.add_argument("--size", type=_size, metavar="WxH", help="pixels (default: the grid's shape within 1920x1080)")
     parser.add_argument("--palette", help="for example Inferno")
     parser.add_argument("--part", help="which picture of the lab, for example laplacian")
     parser.add_argument("--axes", action="store_true", help="with axes, title and colour bar")
-    parser.add_argument("--transparent", action="store_true", help="nothing behind a drawing with axes")
+    parser.add_argument("--transparent", action="store_true", help="no background behind a drawing with axes")
     parser.add_argument("--steps", type=int, help="steps before the (first) picture; 1000 for a lab that never ends")
     parser.add_argument("--frames", type=int, help="of a film (default 300)")
     parser.add_argument("--rate", type=float, help="frames a second (default 30)")
     parser.add_argument("--every", type=int, help="steps from one frame of a film to the next")
-    parser.add_argument("--easing", help="smooth or even")
+    parser.add_argument("--easing", help="smooth or even: the pace of a film with --to")
     parser.add_argument("--backend", help="default cpu_numba")
     parser.add_argument("--workers", type=int, help="processes (default: one for every four threads, or for each GPU)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, tcp://…, or local for one made here")
@@ -60,13 +75,17 @@ def add_render(commands: Any) -> None:
 
 
 def run_render(chosen: argparse.Namespace, command: str) -> int:
-    """Render what was asked for; 0 when it is done. ValueError says what is wrong with the request."""
+    """Render what the arguments describe; return 0. ValueError says what is wrong with the request."""
     film = _film(chosen)
-    terminal = Console(stderr=True, soft_wrap=True)
     form = render_format(chosen.out, film.scene.axes)
-    _require_writable(chosen.out)
+    _require_options(chosen, form, film)
+    film = _in_shape(chosen, form, film)
+    require_writable(chosen.out, folder=form is FOLDER_ZARR)
+    if form is FOLDER_ZARR:
+        require_zarr(chosen.out)
+    terminal = Console(stderr=True, soft_wrap=True)
     if film.scene.missing:
-        terminal.print(f"made again as far as the file tells: {film.scene.missing}", highlight=False)
+        terminal.print(f"the file does not hold everything: {film.scene.missing}", highlight=False)
     if isinstance(form, StillFormat):
         form.write(film.scene, chosen.out, command, None, lambda _: None, chosen.transparent)
     elif isinstance(form, ArrayFormat):
@@ -81,13 +100,65 @@ def run_render(chosen: argparse.Namespace, command: str) -> int:
     return 0
 
 
+def _require_options(chosen: argparse.Namespace, form: FileFormat, film: Film) -> None:
+    """Raise SceneError for an option that would change nothing in a file of this format, of this lab."""
+    lab = film.scene.kind
+    for option in OPTIONS:
+        if vars(chosen)[option] in (None, False, []):
+            continue
+        if option not in form.options and not (option == "size" and isinstance(form, ArrayFormat) and lab.sized()):
+            known = dict.fromkeys(one.name for one in FORMATS if option in one.options)
+            raise SceneError(f"--{option} has no effect on {form.name}, only on {', '.join(known)}: leave it out")
+    if chosen.steps is not None and lab.ENDS:
+        raise SceneError(f"--steps has no effect on {lab.LAB}, which is computed to its end: leave it out")
+    if chosen.easing is not None and not film.keys:
+        raise SceneError("--easing is the pace of a film that leads to other values: name them with --to")
+    if film.sequential and (chosen.workers or 1) > 1:
+        raise SceneError("--workers has no effect with --every: each frame follows from the one before")
+    for name in sorted({text.partition("=")[0] for text in (*chosen.set, *chosen.to)} & lab.sized()):
+        raise SceneError(f"{name} follows from the size of the picture in {lab.LAB}: use --size WxH")
+
+
+def _in_shape(chosen: argparse.Namespace, form: FileFormat, film: Film) -> Film:
+    """The film in the shape of the lab's picture. SceneError for a --size of another shape, or a palette for lines."""
+    scene = film.scene
+    if isinstance(form, ArrayFormat) or (scene.kind.sized() and not scene.part):
+        return film
+    drawing = scene.axes or (isinstance(form, StillFormat) and form.axes)
+    free = drawing or not (chosen.size or chosen.what == scene.lab)  # of any shape, or that of the file
+    if free and not chosen.palette:
+        return film
+    scene.check()
+    raster = shown_raster(scene, drawing)
+    if raster is None and chosen.palette:
+        raise SceneError("--palette has no effect on lines: leave it out")
+    if raster is None or free:
+        return film
+    x0, y0, x1, y1 = raster.extent
+    fitting = fitting_size(y1 - y0, x1 - x0, chosen.size or scene.size, even=isinstance(form, FilmFormat) and form.even)
+    if chosen.size and max(abs(fitting[0] - chosen.size[0]), abs(fitting[1] - chosen.size[1])) > 1:
+        shape = f"the picture's {x1 - x0:g} x {y1 - y0:g} cells"
+        within = f"within it, {shape} have {fitting[1]}x{fitting[0]} pixels"
+        raise SceneError(f"--size {chosen.size[1]}x{chosen.size[0]} would distort the picture: {within}")
+    return structs.replace(film, scene=structs.replace(scene, size=chosen.size or fitting))
+
+
+def fitting_size(height: float, width: float, most: tuple[int, int], even: bool = False) -> tuple[int, int]:
+    """Return the largest (height, width) in pixels within `most` that has the shape of height x width cells."""
+    scale, unit = min(most[0] / height, most[1] / width), 2 if even else 1
+    return (
+        max(unit, unit * round(scale * height / unit)),
+        max(unit, unit * round(scale * width / unit)),
+    )
+
+
 def _pool(chosen: argparse.Namespace, film: Film) -> RenderPool:
-    """Who makes the frames."""
+    """The processes that make the frames."""
     return pool_for(chosen.scheduler, chosen.workers, on_gpu(film.scene.kind, [film.scene.values.get("backend")]))
 
 
 def _guess(renderer: FilmRenderer, pool: RenderPool) -> None:
-    """Say on a terminal what is to be expected of a film that is longer than what a guess needs."""
+    """Print an estimate on a terminal, for a film that is longer than the estimate's own frames."""
     terminal, missing = Console(stderr=True, soft_wrap=True), len(renderer.missing())
     if not terminal.is_terminal or missing < WORTH_GUESSING:
         return
@@ -98,16 +169,20 @@ def _guess(renderer: FilmRenderer, pool: RenderPool) -> None:
 
 
 def _film(chosen: argparse.Namespace) -> Film:
-    """What was asked for."""
+    """The film that the arguments describe; a picture is its first frame."""
     path = Path(chosen.what)
-    film = _described(path) if path.suffix in (".json", ".png") else _new(chosen)
+    film = _described(path) if path.suffix.lower() in (".json", ".png") else _new(chosen)
     scene = film.scene
     own = {"size": chosen.size, "steps": chosen.steps, "part": chosen.part, "axes": chosen.axes or None}
     scene = structs.replace(scene, **{name: value for name, value in own.items() if value is not None})
     if chosen.palette:
         scene = structs.replace(scene, look=structs.replace(scene.colours, palette=chosen.palette))
-    asked = {} if chosen.backend is None else {"backend": backend(chosen.backend).name}
-    scene = _held(scene, {**asked, **values_of(scene.kind, chosen.set)})
+    values = values_of(scene.kind, chosen.set)
+    if chosen.backend is not None:
+        if "backend" in values:
+            raise SceneError("backend is set twice, by --set and by --backend: set it once")
+        values["backend"] = backend(chosen.backend).name
+    scene = _held(scene, values)
     own = {name: getattr(chosen, name) for name in ("frames", "rate", "every", "easing")}
     film = structs.replace(film, scene=scene, **{name: value for name, value in own.items() if value is not None})
     if not chosen.to:
@@ -120,21 +195,23 @@ def _film(chosen: argparse.Namespace) -> Film:
 
 
 def _held(scene: Scene, values: Mapping[str, Any]) -> Scene:
-    """The scene with these values from its beginning to its end, whatever its history sets them to."""
+    """The scene with these values from its beginning to its end, overriding its history."""
     names = {*values, *(("device_index", "variant") if "backend" in values else ())}  # which belong to a backend
     return structs.replace(scene, values={**scene.values, **values}, history=tuple(without(scene.history, names)))
 
 
 def _new(chosen: argparse.Namespace) -> Film:
     lab = lab_class(chosen.what)
-    return Film(Scene(lab.LAB, {}, steps=0 if lab.ENDS else 1000), frames=300)
+    array = chosen.out.suffix.lower() == FOLDER_ZARR.ending
+    still = array and chosen.every is None and not chosen.to  # 300 equal arrays would serve nobody
+    return Film(Scene(lab.LAB, {}, steps=0 if lab.ENDS else 1000), frames=1 if still else 300)
 
 
 def _described(path: Path) -> Film:
-    """What a file says of itself: a film, or a scene as a film of one frame."""
+    """The film that a file describes; a scene is a film of one frame."""
     if not path.is_file():
         raise SceneError(f"{path} is not there")
-    if path.suffix == PNG.ending:
+    if path.suffix.lower() == PNG.ending:
         with Image.open(path) as opened:
             text = getattr(opened, "text", {}).get(render.TEXT)
         if text is None:
@@ -147,7 +224,7 @@ def _described(path: Path) -> Film:
 
 def _size(text: str) -> tuple[int, int]:
     width, cross, height = text.lower().partition("x")
-    if not cross or not width.isdigit() or not height.isdigit():
+    if not cross or not (text.isascii() and width.isdigit() and height.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is no size such as 1920x1080")
     return int(height), int(width)
 
@@ -172,18 +249,22 @@ def add_sweep(commands: Any) -> None:
 
 
 def run_sweep(chosen: argparse.Namespace, command: str) -> int:
-    """Make the table; 0 when it is done, 1 if rows failed. ValueError says what is wrong with the request."""
+    """Make the table; return 0, or 1 if rows failed or none was made. ValueError for a request that is wrong."""
     kind = lab_class(chosen.lab)
+    if chosen.steps is not None and kind.ENDS:
+        raise SceneError(f"--steps has no effect on {kind.LAB}, which is computed to its end: leave it out")
     steps = (0 if kind.ENDS else 1000) if chosen.steps is None else chosen.steps
     sweep = ParameterSweep(kind.LAB, values_of(kind, chosen.set), axes_of(kind, chosen.vary), steps)
-    _require_writable(chosen.out)
+    require_writable(chosen.out)
     table = TableMaker(sweep, chosen.out, command)
     gpu = on_gpu(kind, (sweep.at(number).get("backend") for number in range(sweep.count)))
     with _progress_bar("rows", sweep.count, table.parts) as show:
         counts = table.run(pool_for(chosen.scheduler, chosen.workers, gpu), show)
     said = ", ".join(f"{count} {status}" for status, count in counts.items())
     Console(stderr=True, soft_wrap=True).print(f"wrote {chosen.out}: {sweep.count} rows, {said}", highlight=False)
-    return FAILED if counts.get("failed") else 0
+    if not counts.get("made"):
+        Console(stderr=True, soft_wrap=True).print(f"no row could be made; the first: {table.why}", highlight=False)
+    return FAILED if counts.get("failed") or not counts.get("made") else 0
 
 
 # -- both
@@ -210,12 +291,3 @@ def _progress_bar(what: str, total: int, parts: ResumableParts) -> Iterator[Call
         except KeyboardInterrupt as stop:
             stop.args = (parts.words,)
             raise
-
-
-def _require_writable(path: Path) -> None:
-    """Raise SceneError if nothing can be written there: before hours of work."""
-    if path.is_dir() and path.suffix.lower() != FOLDER_ZARR.ending:
-        raise SceneError(f"{path} is a folder, not a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not writable(path):
-        raise SceneError(f"{path} cannot be written")

@@ -31,7 +31,10 @@ from compute.lab import Lab
 if TYPE_CHECKING:
     from compute.export.recordings import Recording
 
+GROUP, CHUNKS = "zarr.json", "c"  # of Zarr 3: what marks a group or an array, and an array's folder of numbers
 NOTE = "8-bit levels: value = low + level / 254 * (high - low) of that frame; level 255 is no number; row 0 is lowest"
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may run
 
 NamedArrays = dict[str, NDArray[Any]]
 TableRows = Sequence[Mapping[str, Any]]
@@ -40,12 +43,33 @@ OnCount = Callable[[int, int], None]  # called with how many are done, of how ma
 
 @contextmanager
 def _zarr_group(path: Path, about: Mapping[str, Any]) -> Iterator[Any]:
-    """A new Zarr group with `about` in its attributes, which takes the place of `path` at the end of the block."""
+    """A new Zarr group with `about` in its attributes, which replaces an older one at `path` at the end of the block.
+
+    SceneError if anything else is there.
+    """
     zarr = ZARR.load()
+    require_zarr(path)
     with whole_file(path) as made:
         yield zarr.open_group(str(made), mode="w", attributes={TEXT: dict(about)})
+        require_zarr(path)  # minutes later
         if path.exists():  # a folder cannot take the place of another one
-            shutil.move(path, made.with_name("older"))
+            shutil.move(path.resolve(), made.with_name("older"))
+
+
+def require_zarr(path: Path) -> None:
+    """Raise SceneError unless `path` is free, an empty folder or a Zarr group: nothing else may be deleted."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise SceneError(f"{path} is a file, not a Zarr folder: take another name, or delete it")
+    if not (path / GROUP).is_file() and (found := next(path.iterdir(), None)):
+        raise SceneError(f"{path} is a folder without {GROUP}, which holds {found.name}: take another name")
+    for entry in path.rglob("*"):
+        parts = entry.relative_to(path).parts
+        array = path / parts[0] / GROUP  # its numbers are in files such as field/c/0/0/0
+        chunk = array.is_file() and parts[1:2] in ((), (CHUNKS,)) and "".join(parts[2:]).isdecimal() == bool(parts[2:])
+        if entry.name != GROUP and not chunk:
+            raise SceneError(f"{path} also holds {'/'.join(parts)}, no part of Zarr: take another name, or move it")
 
 
 # -- results of a lab
@@ -215,8 +239,23 @@ def write_parquet(path: Path, rows: TableRows, names: list[str], about: str) -> 
 def _cell(value: Any) -> Any:
     """JSON's words for what is no number and no text: true, false, lists; nothing for what is not there."""
     if value is None or isinstance(value, str):
-        return value or ""
+        return plain_cell(value or "")
     return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+def plain_cell(text: str) -> str:
+    """Return the text for a CSV file, with an apostrophe before one that a spreadsheet would run as a formula."""
+    if text[:1] not in FORMULA or _is_number(text):
+        return text
+    return f"'{text}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _column(values: list[Any]) -> list[Any]:
@@ -228,4 +267,4 @@ def _column(values: list[Any]) -> list[Any]:
         return values
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in present):
         return [None if value is None else float(value) for value in values]
-    return [None if value is None else str(_cell(value)) for value in values]
+    return [value if value is None or isinstance(value, str) else str(_cell(value)) for value in values]

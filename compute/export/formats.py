@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from compute import machine
+from compute.documents import readable
 from compute.export import data_files, film_files, render
 from compute.export.data_files import TableRows
 from compute.export.film import Film
@@ -30,13 +31,22 @@ from compute.files import whole, whole_file
 EVEN = "its colours are kept for every second pixel, so that width and height must be even"
 
 
+SCENE = frozenset({"steps", "backend"})  # options of `fieldlab render` that change the state of the lab
+LOOK = frozenset({"size", "palette", "part", "axes"})  # how a state is drawn
+MOMENTS = frozenset({"to", "frames", "every", "easing"})  # which states follow one another
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """name: on the page; ending: of the file's name, in lower case; package: what it needs beyond Fieldlab's own."""
+    """name: on the page; ending: of the file's name, in lower case; package: what it needs beyond Fieldlab's own.
+
+    options: those of `fieldlab render` that change such a file; the command refuses all others.
+    """
 
     name: str
     ending: str
     package: Package | None = None
+    options: frozenset[str] = frozenset()
 
     @property
     def installed(self) -> bool:
@@ -52,6 +62,7 @@ class StillFormat(FileFormat):
     """
 
     axes: bool
+    options: frozenset[str] = SCENE | LOOK
     write: Callable[[Scene, Path, str, LiveState | None, OnProgress, bool], None]
 
 
@@ -59,6 +70,7 @@ class StillFormat(FileFormat):
 class ArrayFormat(FileFormat):
     """Raw results of a lab. write(film, path, command, current, progress): see `write_npz`."""
 
+    options: frozenset[str] = SCENE
     write: Callable[[Film, Path, str, LiveState | None, OnProgress], None]
 
 
@@ -72,6 +84,7 @@ class FilmFormat(FileFormat):
     largest: int
     fastest: float = inf
     even: bool = False
+    options: frozenset[str] = SCENE | LOOK | MOMENTS | {"rate", "workers", "scheduler"}
     encode: Callable[[Path, Frames, float, str], None]
 
     def require(self, size: tuple[int, int], rate: float = 1.0) -> None:
@@ -185,12 +198,11 @@ def write_zipped_zarr(
     progress: OnProgress = lambda _: None,
 ) -> None:
     """Write Zarr in a ZIP file, which zarr opens as it is."""
-    inner = path.with_suffix("")
-    write_zarr(film, inner, command, current, progress)
     with whole_file(path) as made:
+        inner = made.with_name(f"{made.name}.folder")  # beside the user's files it could replace one
+        write_zarr(film, inner, command, current, progress)
         shutil.make_archive(str(made.with_suffix("")), "zip", inner)
-    shutil.rmtree(inner)
-    describe(film.scene.plain(), path, command, 0.0)
+        describe(film.scene.plain(), path, command, 0.0, made)
 
 
 @contextmanager
@@ -219,7 +231,7 @@ def described(plain: dict[str, Any], path: Path, command: str, seconds: float) -
     return {
         **plain,
         "made": {
-            "file": path.name,
+            "file": readable(path.name),
             "sha256": checksum,
             "seconds": round(seconds, 3),
             "command": command,
@@ -235,21 +247,25 @@ def described(plain: dict[str, Any], path: Path, command: str, seconds: float) -
 
 PNG = StillFormat(name="PNG", ending=".png", axes=False, write=write_picture)
 NPZ = ArrayFormat(name="NPZ (NumPy)", ending=".npz", write=write_npz)
-FOLDER_ZARR = ArrayFormat(name="Zarr", ending=".zarr", package=ZARR, write=write_zarr)
-ZIPPED_ZARR = ArrayFormat(name="Zarr, zipped", ending=".zarr.zip", package=ZARR, write=write_zipped_zarr)
+FOLDER_ZARR = ArrayFormat(name="Zarr", ending=".zarr", package=ZARR, options=SCENE | MOMENTS, write=write_zarr)
+ZIPPED_ZARR = ArrayFormat(
+    name="Zarr, zipped", ending=".zarr.zip", package=ZARR, options=SCENE | MOMENTS, write=write_zipped_zarr
+)
+DRAWING = SCENE | LOOK | {"transparent"}
 FORMATS: tuple[FileFormat, ...] = (
     PNG,
-    StillFormat(name="PNG with axes", ending=".png", axes=True, write=write_drawing),
+    StillFormat(name="PNG with axes", ending=".png", axes=True, options=DRAWING, write=write_drawing),
     NPZ,
     FOLDER_ZARR,
     ZIPPED_ZARR,
-    StillFormat(name="SVG", ending=".svg", axes=True, write=write_drawing),
-    StillFormat(name="PDF", ending=".pdf", axes=True, write=write_drawing),
+    StillFormat(name="SVG", ending=".svg", axes=True, options=DRAWING, write=write_drawing),
+    StillFormat(name="PDF", ending=".pdf", axes=True, options=DRAWING, write=write_drawing),
     FilmFormat(name="MP4", ending=".mp4", package=AV, largest=16384, even=True, encode=film_files.mp4),
     FilmFormat(name="WebM", ending=".webm", package=AV, largest=16384, even=True, encode=film_files.webm),
     # browsers show a GIF's frame that is shorter than 1/50 s for 1/10 s
     FilmFormat(name="GIF", ending=".gif", largest=65535, fastest=50.0, encode=film_files.gif),
-    FilmFormat(name="WebP", ending=".webp", largest=16383, encode=film_files.webp),
+    # and one of at most 10 ms, of any picture, likewise
+    FilmFormat(name="WebP", ending=".webp", largest=16383, fastest=90.0, encode=film_files.webp),
     TableFormat(name="CSV", ending=".csv", write_rows=data_files.write_csv),
     TableFormat(name="Parquet", ending=".parquet", package=PYARROW, write_rows=data_files.write_parquet),
 )
@@ -265,12 +281,19 @@ RENDERED = tuple(
 
 
 def render_format(path: Path, axes: bool) -> StillFormat | ArrayFormat | FilmFormat:
-    """Return the format of a file by its name's ending; axes: whether a PNG has them. SceneError for one unknown."""
+    """Return the format of a file by the ending of its name; axes: whether a PNG has them.
+
+    SceneError names the known endings.
+    """
     ending = path.suffix.lower()
     for still in STILLS:
         if still.ending == ending and (still.axes or not axes):
             return still
-    return next((one for one in ARRAYS if one.ending == ending), None) or film_format(path)
+    others: tuple[ArrayFormat | FilmFormat, ...] = (*ARRAYS, *FILMS)
+    for one in others:
+        if one.ending == ending:
+            return one
+    raise SceneError(f"a file must end in one of {', '.join(RENDERED)}, not {path.name!r}")
 
 
 def film_format(path: Path) -> FilmFormat:

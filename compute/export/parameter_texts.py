@@ -11,36 +11,68 @@ from typing import Any
 import numpy as np
 import param
 
-from compute.documents import short
+from compute.documents import readable, short
 from compute.export.scene import SceneError
+from compute.fields import is_finite
 from compute.lab import Lab
 
 RANGE = re.compile(r"(?P<low>[^:,]+):(?P<high>[^:,]+):(?P<by_factors>x?)(?P<count>\d+)")
+WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 MOST_VALUES = 10_000  # of one parameter
+NONE = "null"  # as in JSON
 
 
 def values_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
-    """Return NAME=VALUE texts as values of the lab's parameters; SceneError names those there are."""
-    return {name: parsed(kind, name, value) for name, value in (_split(kind, text) for text in texts)}
+    """Return NAME=VALUE texts as values of the lab's parameters.
+
+    SceneError for an unknown name, which lists the known ones, for a name that comes twice, and for a bad value.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, value = _split(kind, text)
+        if name in found:
+            raise SceneError(f"{name} is set twice, to {short(found[name])} and to {short(value)}: set it once")
+        found[name] = parsed(kind, name, value)
+    return found
 
 
 def parsed(kind: type[Lab], name: str, text: str) -> Any:
-    """Return a value from its text.
+    """Return the value that a text means for the parameter `name`.
 
-    It is JSON for numbers and switches, comma-separated for tuples, one of the choices there are, else as it stands.
+    Numbers, switches, lists and dictionaries are JSON, tuples are separated by commas, and a selector takes one of its
+    choices; any other text is the value. "null" is None where the parameter allows it.
     """
     parameter: Any = kind.param[name]
+    if text == NONE and parameter.allow_None:
+        return None
     if isinstance(parameter, param.Tuple):
-        parts = [part.strip() for part in text.split(",")]
-        if isinstance(parameter, param.NumericTuple):
-            return tuple(_number(name, part) for part in parts)
-        return tuple(parts)
+        return _tuple(name, parameter, text)
     if isinstance(parameter, param.Number | param.Boolean | param.List | param.Dict):
+        like = f"{name} must be a value such as {json.dumps(parameter.default)}, not {text!r}"
         try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            raise SceneError(f"{name} must be a value such as {json.dumps(parameter.default)}, not {text!r}") from error
+            value = json.loads(text, parse_constant=_not_finite)
+        except ValueError as error:
+            raise SceneError(like) from error
+        number = isinstance(parameter, param.Number) and not isinstance(parameter, param.Boolean)
+        if value is None or (number and isinstance(value, int | float) and not is_finite(value)):
+            raise SceneError(like)
+        return value
     return _chosen(kind, name, text) if type(parameter) is param.Selector else text
+
+
+def _not_finite(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _tuple(name: str, parameter: Any, text: str) -> tuple[Any, ...]:
+    """Parts are texts where the default has texts, else numbers: whole ones without a point stay whole."""
+    parts = [part.strip() for part in text.split(",")]
+    if parameter.length is not None and len(parts) != parameter.length:
+        raise SceneError(f"{name} must be {parameter.length} values separated by commas, not {text!r}")
+    defaults = parameter.default or (None,) * len(parts)
+    return tuple(
+        part if isinstance(default, str) else _number(name, part) for part, default in zip(parts, defaults, strict=True)
+    )
 
 
 def _chosen(kind: type[Lab], name: str, text: str) -> str:
@@ -58,7 +90,8 @@ def _chosen(kind: type[Lab], name: str, text: str) -> str:
 def axes_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """Return NAME=a,b,c texts, or NAME=lo:hi:n (even steps), NAME=lo:hi:xn (equal factors), as values to be tried.
 
-    Tuples are separated by semicolons. SceneError for a name that comes twice, or for no or too many values.
+    Tuples, lists and dictionaries are separated by semicolons. SceneError for a name or a value that comes twice, and
+    for no or too many values.
     """
     found: dict[str, tuple[Any, ...]] = {}
     for text in texts:
@@ -73,11 +106,21 @@ def _many(kind: type[Lab], name: str, spec: str) -> tuple[Any, ...]:
     parameter: Any = kind.param[name]
     ranged = RANGE.fullmatch(spec)
     if ranged and isinstance(parameter, param.Number | param.String) and not isinstance(parameter, param.Boolean):
-        return tuple(dict.fromkeys(_written(parameter, value) for value in _range(name, ranged)))
-    pieces = [piece.strip() for piece in spec.split(";" if isinstance(parameter, param.Tuple) else ",")]
+        values = [_written(parameter, value) for value in _range(name, ranged)]
+        if len(set(values)) < len(values):
+            raise SceneError(f"{name} has only {len(set(values))} whole numbers in {ranged[0]!r}, not {len(values)}")
+        return tuple(values)
+    commas = not isinstance(parameter, param.Tuple | param.List | param.Dict)
+    pieces = [piece.strip() for piece in spec.split("," if commas else ";")]
     if not all(pieces) or len(pieces) > MOST_VALUES:
-        raise SceneError(f"{name} must be values separated by commas, at most {MOST_VALUES}, not {short(spec)}")
-    return tuple(parsed(kind, name, piece) for piece in pieces)
+        by = "commas" if commas else "semicolons"
+        raise SceneError(f"{name} must be values separated by {by}, at most {MOST_VALUES}, not {short(spec)}")
+    values = [parsed(kind, name, piece) for piece in pieces]
+    keys = [repr(value) for value in values]  # a list has no hash
+    for place, key in enumerate(keys):
+        if key in keys[:place]:
+            raise SceneError(f"{name} is varied over {key} twice")
+    return tuple(values)
 
 
 def _range(name: str, ranged: re.Match[str]) -> list[float]:
@@ -104,8 +147,9 @@ def _written(parameter: Any, value: float) -> Any:
 
 
 def _number(name: str, text: str) -> float:
+    """The number in a text; a whole one without a point is an int."""
     try:
-        value = float(text)
+        value = int(text) if WHOLE.fullmatch(text) else float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
@@ -114,7 +158,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _split(kind: type[Lab], text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
+    name, equals, value = readable(text).partition("=")
     known: Mapping[str, Any] = kind.param.objects("existing")
     if not equals or name not in known or name == "name":
         raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {', '.join(sorted(known))}")

@@ -19,6 +19,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from compute.export.scene import Scene, coloured
+from compute.frames import Raster
 from compute.history import Entries, Entry
 from compute.lab import Lab
 
@@ -28,6 +29,7 @@ OnProgress = Callable[[float], None]  # called with the part that is done, from 
 LEVEL = 1  # of a PNG's compression: 2 to 3 times as quick as the default for a tenth more bytes
 TEXT = "fieldlab"  # key of the text in a PNG, and of the like in other files
 SLICE = 64  # steps of a lab in one call
+PROBE = (64, 64)  # pixels of a picture of which only the extent matters
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,20 @@ def current_pixels(lab: Lab, scene: Scene) -> Pixels:
 
         return figures.pixels(lab, frame, scene)
     return fitted(coloured(frame.rasters[name].levels, scene.colours, lab.APART), scene.size)
+
+
+def shown_raster(scene: Scene, drawing: bool) -> Raster | None:
+    """Return the picture that a file of `scene` shows, as the lab begins with it; None for lines.
+
+    drawing: the file is a drawing with axes, which shows a panel.
+    """
+    with closing(scene.open()) as lab:
+        frame = lab.frame(scene.view, PROBE)
+        panels = lab.panels(frame)
+    if not drawing:
+        return frame.rasters.get(scene.part or next(iter(frame.rasters), ""))
+    panel = panels.get(scene.part or next(iter(panels), ""))
+    return frame.rasters.get(panel.image) if panel and panel.image else None
 
 
 def fitted(picture: Pixels, size: tuple[int, int]) -> Pixels:

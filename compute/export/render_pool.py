@@ -106,6 +106,12 @@ def pool_for(scheduler: str | None, workers: int | None, gpu: bool) -> RenderPoo
     return LocalPool(workers, gpu)
 
 
+def require_workers(workers: int | None) -> None:
+    """Raise SceneError unless it is None or a number of processes that may be started."""
+    if workers is not None and not 1 <= workers <= MOST_WORKERS:
+        raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
+
+
 class WorkerLost(RuntimeError):
     """Workers ended again and again without making anything."""
 
@@ -116,8 +122,7 @@ class LocalPool:
     def __init__(self, workers: int | None = None, gpu: bool = False) -> None:
         self.gpus = gpus_here() if gpu else ()
         self.workers = workers if workers is not None else len(self.gpus) or max(1, cpu_count() // 4)
-        if not 1 <= self.workers <= MOST_WORKERS:
-            raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
+        require_workers(self.workers)
 
     def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[MadePart]:
         """Yield the parts `numbers`, in any order; those of a worker that dies are made again by another."""
@@ -216,6 +221,9 @@ class Cluster:
     """
 
     def __init__(self, address: str, workers: int | None = None) -> None:
+        require_workers(workers)
+        if workers is not None and address != LOCAL:
+            raise SceneError(f"workers are the cluster's own at {address}, and cannot be {workers}: leave them out")
         self._dask: Any = DISTRIBUTED.load()
         self.address, self.workers = address, workers
 
@@ -331,12 +339,11 @@ class ResumableParts:
         return self._file(number).read_bytes()
 
     def clear(self) -> None:
-        """Delete all parts: the plan last, so that none is ever without it."""
-        for file in self.folder.iterdir():
-            if file.is_dir():
-                shutil.rmtree(file)
-            elif file.name not in (PLAN, LOCK):
-                file.unlink()
+        """Delete all parts, and nothing else in their folder: the plan last, so that no part is ever without it."""
+        for number in range(self.count):
+            self._file(number).unlink(missing_ok=True)
+        for half in self.folder.glob(".*.part"):
+            shutil.rmtree(half)
         (self.folder / PLAN).unlink()
 
     @contextmanager
@@ -406,6 +413,9 @@ class ResumableParts:
             if len(self.missing()) < self.count:
                 what = f"{self.folder.name} holds {self._what} of an unknown plan"
                 raise SceneError(f"{what}; take another name, or delete that folder")
+            if other := sorted(file.name for file in self.folder.iterdir() if file.name != LOCK):
+                what = f"{self.folder.name} holds {other[0]}, which is none of the {self._what}"
+                raise SceneError(f"{what}; take another name, or move that folder")
             with whole(plan) as out:
                 json.dump(wanted, out, indent=1, ensure_ascii=False)
         elif json.loads(plan.read_text(encoding="utf-8")) != json.loads(json.dumps(wanted)):

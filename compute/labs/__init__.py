@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from compute.kernel_cache import allow_uncached
+
+allow_uncached()  # before the kernels of a lab are loaded
+
 from compute import plugins
 from compute.arguments import named
 from compute.lab import Lab

@@ -21,7 +21,8 @@ from rich.table import Column
 
 from compute import machine
 from compute.backends import BACKENDS, backend
-from compute.files import whole
+from compute.documents import as_json
+from compute.files import require_writable, whole
 from compute.labs import labs
 from compute.measure import exports, record_comparison, records
 from compute.measure.benchmark import Benchmark
@@ -66,10 +67,14 @@ def _add_files(bench: argparse.ArgumentParser) -> None:
 
 def _bench(chosen: argparse.Namespace, command: str) -> int:
     benchmark = benchmark_named(chosen.lab)
+    if why := backend("cpu_numba").simulated:  # which also copies, for the copy bandwidth
+        raise ValueError(f"nothing can be measured: {why}")
     plan = _plan(chosen, benchmark)
     target = _target(chosen.save, chosen.lab)
     files = {name: path for name in FILES if (path := vars(chosen)[name])}
     _require_apart([*files.values(), target])
+    if chosen.compare and chosen.compare.resolve() in {path.resolve() for path in files.values()}:
+        raise ValueError(f"--compare names a file that would be overwritten, {chosen.compare.name}")
     old = records.load(chosen.compare) if chosen.compare else None
     if old:
         record_comparison.require_lab(old, chosen.lab)
@@ -79,7 +84,7 @@ def _bench(chosen: argparse.Namespace, command: str) -> int:
     compared = record_comparison.compare(old, record, results.rows) if old else None
     if chosen.json:
         printed = record | ({"comparison": compared.as_record()} if compared else {})
-        sys.stdout.write(json.dumps(printed, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(f"{as_json(printed, sys.stdout)}\n")
     else:
         out = Console()
         out = out if out.is_terminal else Console(width=WIDTH)
@@ -93,6 +98,10 @@ def _bench(chosen: argparse.Namespace, command: str) -> int:
         sys.stderr.write(f"wrote {path}\n")
     if results.interrupted:
         raise type(results.interrupted)("what was measured before it is kept")
+    if not any(row.measurement for row in results.rows):
+        why = next((row.reason for row in results.rows if row.reason and row.status != "missing"), "no case fits")
+        sys.stderr.write(f"fieldlab: nothing was measured in {chosen.budget:g} s: {why}; a larger --budget may help\n")
+        return DISAGREED
     return DISAGREED if any(row.status in ("disagrees", "failed") for row in results.rows) else OK
 
 
@@ -168,20 +177,8 @@ def _require_apart(paths: Sequence[Path | None]) -> None:
         if named.count(path) > 1:
             raise ValueError(f"two options name the same file, {path.name}")
     for target in paths:
-        _require_writable(target)
-
-
-def _require_writable(path: Path | None) -> None:
-    """Find out before minutes of measuring, not after."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, not a file")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise ValueError(f"{path.parent} is not a folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not machine.writable(path):
-        raise ValueError(f"{path} cannot be written")
+        if target is not None:
+            require_writable(target)
 
 
 def _some_of(option: str, values: tuple[str, ...] | None, known: Sequence[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from compute import machine
+from compute.container import processors, throttled_seconds
 from compute.system import CpuReading, GpuReading, GpuUser, Reading, System, busy_and_all
 
 OTHERS_SHARE = 0.10  # of the machine's threads kept busy by others, from which it is said
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Note:
     """The time from the note before to the end of one case. others: cores that other processes kept busy, None if
-    the system does not tell; warnings: what disturbed the GPU.
+    the system does not tell; warnings: what disturbed the GPU, and a CPU quota.
     """
 
     title: str
@@ -44,7 +45,7 @@ class Watch:
 
     def __init__(self, system: System | None = None) -> None:
         self._system = system or System()
-        self._processor = _processor_seconds()
+        self._processor, self._throttled = _processor_seconds(), throttled_seconds()
         self.before = self._system.read()
         self.notes: list[Note] = []
         self._after: Reading | None = None
@@ -55,7 +56,9 @@ class Watch:
         then, self._processor = self._processor, _processor_seconds()
         seconds = reading.moment - last.moment
         others = _others(then, self._processor, seconds)
-        self.notes.append(Note(title, reading, others, tuple(self._gpu_warnings(last, reading))))
+        stopped, self._throttled = self._throttled, throttled_seconds()
+        warnings = *self._gpu_warnings(last, reading), *quota_warnings(stopped, self._throttled)
+        self.notes.append(Note(title, reading, others, warnings))
 
     def end(self) -> None:
         """Read once more, where processes of the bench's own are at work and others cannot be told from them."""
@@ -145,6 +148,12 @@ def cpu_warnings(others: float | None) -> Iterator[str]:
     threads = psutil.cpu_count() or 1
     if others is not None and others > OTHERS_SHARE * threads:
         yield f"other processes kept {others:.1f} of {threads} CPU threads busy"
+
+
+def quota_warnings(before: float | None, now: float | None) -> Iterator[str]:
+    """Yield a warning if the container's CPU quota has stopped processes for HELD_LONG seconds or more."""
+    if before is not None and now is not None and now - before >= HELD_LONG:
+        yield f"the container's CPU quota of {processors() or 0:g} processors stopped it for {now - before:.2g} s"
 
 
 def _processor_seconds() -> tuple[float, float, float]:

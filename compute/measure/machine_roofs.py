@@ -19,7 +19,7 @@ from time import perf_counter
 import numpy as np
 
 from compute import numba_threads
-from compute.backends import BACKENDS
+from compute.backends import BACKENDS, backend
 from compute.devices import Device, cpu_count
 from compute.engine.worker import die_with_parent
 from compute.gpu_devices import cuda_count
@@ -89,17 +89,22 @@ def machine_roofs() -> MachineRoofs:
 
 
 def measure_and_keep() -> kept_roofs.KeptRoofs:
-    """Measure every device that a backend of this machine can use, in this process; keep it if it is worth that."""
+    """Measure every device that a backend of this machine can use, in this process; keep it if it is worth that.
+
+    ValueError where Numba compiles nothing: the roofs of the host are measured with its loops.
+    """
+    if why := backend("cpu_numba").simulated:
+        raise ValueError(f"the roofs cannot be measured: {why}")
     return kept_roofs.measured(measure)
 
 
 def measure() -> kept_roofs.Rates:
     """Measure them, and keep nothing."""
     found: kept_roofs.Rates = {}
-    for backend in BACKENDS:
-        count = 0 if backend.missing else 1 if backend.device == "host" else cuda_count()
+    for one in BACKENDS:
+        count = 0 if one.missing else 1 if one.device == "host" else cuda_count()
         for index in range(count):
-            device = backend.open_device(index)
+            device = one.open_device(index)
             rates = {"copy": copy_bandwidth(device).roof}
             for dtype in DTYPES:
                 fma = fma_rate(device, dtype)

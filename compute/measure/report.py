@@ -175,6 +175,8 @@ def disturbed(results: Results, title: str) -> Iterator[Text]:
 def _table(case: Any, rows: list[Row], results: Results, benchmark: Benchmark) -> RenderableType:
     over = next((row.over for row in rows if row.over), "")
     reference = next((row.reference for row in rows if row.reference), "")
+    if not any(row.status == "measured" for row in rows):
+        return Text(case.title, "bold")  # the notes say why there is no table
     title = f"{case.title}   right within {case.tolerance:.0e} of {reference}"
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("way", no_wrap=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from math import nan
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -21,18 +21,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from compute import documents
+from compute.export.data_files import plain_cell
 from compute.export.link import packed
 from compute.export.scene import Scene
-from compute.files import whole
+from compute.files import require_writable, whole
 from compute.labs.crossover.catalogue import OWN_FILE
 from compute.labs.crossover.workload import DTYPES, own_name
 from compute.own import learning
+from compute.own.declaring import LARGEST_N
 from compute.own.exercises import EXERCISES, exercise
 from compute.own.report import as_html, as_json, lines
 from compute.own.trial import Options, TrialReport, try_file
 from compute.own.verdict import recorded_roofs, reward
+from compute.serve_options import port
 
 WRONG, BAD_INPUT, UNFINISHED = 1, 2, 3
+BUDGET, PORT = 20.0, 5006  # seconds of timing, and the port of the page
 RESULTS = "fieldlab-learn.json"
 LOOK = 0.5  # s between two looks at a watched file
 WATCHED = ("*.py", "*.cu", "*.cuh", "*.h")  # beside the file
@@ -46,7 +51,7 @@ def add_try(commands: Any) -> None:
     parser.add_argument("file", type=Path, help="a Python file with a workload and ways: docs/own_kernel.md")
     parser.add_argument("--sizes", type=_sizes, metavar="LEAST:MOST", help="n to time (default: the file's)")
     parser.add_argument("--dtypes", type=_dtypes, default=(), help=f"of {', '.join(DTYPES)} (default: the file's)")
-    parser.add_argument("--budget", type=float, default=20.0, help="seconds of timing in all (default 20)")
+    parser.add_argument("--budget", type=float, help=f"seconds of timing in all (default {BUDGET:g})")
     parser.add_argument("--deadline", type=float, default=30.0, help="seconds until a way is given up (default 30)")
     seconds = "seconds of checking a way, its first call apart (default 5)"
     parser.add_argument("--check-seconds", type=float, default=5.0, help=seconds)
@@ -56,16 +61,20 @@ def add_try(commands: Any) -> None:
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that needs no network")
     parser.add_argument("--watch", action="store_true", help="do it again whenever the file is saved")
     parser.add_argument("--open", action="store_true", help="then show it on the page, on this machine alone")
-    parser.add_argument("--port", type=int, default=5006, help="of the page (default 5006)")
+    parser.add_argument("--port", type=port, help=f"of the page (default {PORT})")
     parser.set_defaults(run=run_try)
 
 
 def _sizes(text: str) -> tuple[int, int]:
     least, _, most = text.partition(":")
     try:
-        return int(float(least)), int(float(most))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"must be two numbers with a colon, as 100:1e6, not {text!r}") from error
+        sizes = [float(least), float(most)]
+    except ValueError:
+        sizes = [nan]
+    if not all(1 <= size <= LARGEST_N and size.is_integer() for size in sizes):
+        wanted = f"two whole numbers from 1 to {LARGEST_N:,} with a colon, as 100:1e6"
+        raise argparse.ArgumentTypeError(f"must be {wanted}, not {text[:40]!r}")
+    return int(sizes[0]), int(sizes[1])
 
 
 def _dtypes(text: str) -> tuple[str, ...]:
@@ -74,22 +83,36 @@ def _dtypes(text: str) -> tuple[str, ...]:
 
 def run_try(chosen: argparse.Namespace, _command: str) -> int:
     """Try the file once, or whenever it is saved; return the exit code."""
+    _require_request(chosen)
     options = Options(
-        chosen.file, chosen.sizes, chosen.dtypes, budget=chosen.budget, deadline=chosen.deadline,
-        check_seconds=chosen.check_seconds, seed=chosen.seed, timed=not chosen.check,
+        chosen.file, chosen.sizes, chosen.dtypes, deadline=chosen.deadline, check_seconds=chosen.check_seconds,
+        budget=BUDGET if chosen.budget is None else chosen.budget, seed=chosen.seed, timed=not chosen.check,
     )  # fmt: skip
     if chosen.open and chosen.watch:
         raise ValueError("--open and --watch exclude each other: the page shows the file as it was when it was opened")
     saved = _saved(chosen.file)  # before the trial: what is saved while it runs is tried next
     report = _once(options, chosen)
     if chosen.open and report.dtypes:  # else it could not be opened
-        show_on_page(chosen.file, report.dtypes[0], chosen.port)
+        show_on_page(chosen.file, report.dtypes[0], chosen.port or PORT)
     while chosen.watch:
         saved = _saved_anew(chosen.file, saved)
         report = _once(options, chosen)
     if report.refused:
         return BAD_INPUT
     return 0 if report.right else UNFINISHED if report.unfinished else WRONG
+
+
+def _require_request(chosen: argparse.Namespace) -> None:
+    """Raise ValueError for options that would be ignored, and for a page that cannot be written."""
+    for option in ("sizes", "budget"):
+        if chosen.check and vars(chosen)[option] is not None:
+            raise ValueError(f"--{option} has no effect with --check, which takes no times: leave one of them out")
+    if chosen.port is not None and not chosen.open:
+        raise ValueError("--port has no effect without --open: leave it out")
+    if chosen.html:
+        if chosen.html.resolve() == chosen.file.resolve():
+            raise ValueError(f"--html would overwrite the file itself, {chosen.file}: take another name")
+        require_writable(chosen.html)
 
 
 def _once(options: Options, chosen: argparse.Namespace) -> TrialReport:
@@ -176,6 +199,10 @@ def _check(chosen: argparse.Namespace, _command: str) -> int:
 
 def _report(chosen: argparse.Namespace, _command: str) -> int:
     every, bad = [], 0
+    if chosen.csv:
+        if chosen.csv.resolve() in {path.resolve() for path in chosen.files}:
+            raise ValueError(f"--csv would overwrite results, {chosen.csv}: take another name")
+        require_writable(chosen.csv)
     for path in chosen.files:
         try:
             every.append(learning.load_results(path))
@@ -189,19 +216,14 @@ def _report(chosen: argparse.Namespace, _command: str) -> int:
     Console(soft_wrap=True, highlight=False).print(shown)
     if chosen.csv:
         with whole(chosen.csv) as out:
-            csv.writer(out).writerows([head, *([_plain(cell) for cell in row] for row in rows)])
+            csv.writer(out).writerows([head, *([plain_cell(cell) for cell in row] for row in rows)])
     return BAD_INPUT if bad else 0
-
-
-def _plain(cell: str) -> str:
-    """A cell that no table program takes for a formula."""
-    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
 def show(report: TrialReport, *, as_json_text: bool) -> None:
     """Print the report."""
     if as_json_text:
-        sys.stdout.write(json.dumps(as_json(report), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(f"{documents.as_json(as_json(report), sys.stdout)}\n")
         return
     console = Console(soft_wrap=True, highlight=False)
     for line in lines(report):

@@ -336,6 +336,8 @@ def load(path: Path) -> OwnFile:
     finally:
         _loading.pop()
         sys.path.remove(str(path.parent))
+        if str(path.parent) not in sys.path:  # for what a way imports when it runs; last, so that it shadows nothing
+            sys.path.append(str(path.parent))
     return _whole(file)
 
 

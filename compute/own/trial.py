@@ -31,6 +31,7 @@ ITERATIONS, UNWATCHED = "iteration by iteration", "races between CPU threads are
 THREADED = ("cpu_numba", "cpu_numpy", "cpu_awkward")  # backends whose ways may have parallel loops of Numba
 ON_SIMULATOR, ON_SHIM = "in Numba's simulator", "on the CPU in place of a GPU"
 STAND_INS = {"gpu_numba": ON_SIMULATOR, "gpu_cupy": ON_SHIM}  # where a way of a GPU is checked without one, by backend
+LONGEST = 86_400.0  # seconds of a budget, and of a deadline
 LONGEST_CALL = 0.25  # part of the budget that one call may take at most; larger n are left out
 SayLine = Callable[[str], None]
 
@@ -59,8 +60,10 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, value in (("budget", self.budget), ("deadline", self.deadline)):
-            if not value > 0:
-                raise ValueError(f"{name} must be more than 0 seconds, not {value}")
+            if not 0 < value <= LONGEST:
+                raise ValueError(f"{name} must be more than 0 and at most {LONGEST:g} seconds, not {value}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be a whole number from 0 to {2**32 - 1}, not {self.seed}")
         if self.sizes and not 1 <= self.sizes[0] < self.sizes[1]:
             raise ValueError(f"sizes must rise from at least 1, not {self.sizes[0]} to {self.sizes[1]}")
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import psutil
-
+from compute.container import available_memory
 from compute.export.child_process import ChildProcess, Failure, Progress, Result, exchange
 from compute.own import tasks
 from compute.own.faults import Fault
@@ -85,4 +84,4 @@ class WayProcess:
 
 def free_memory() -> int:
     """Bytes that one way may take."""
-    return int(SHARE * psutil.virtual_memory().available)
+    return int(SHARE * available_memory())

@@ -18,7 +18,7 @@ import pytest
 from bokeh.server.util import create_hosts_allowlist
 
 from app import access, serve
-from compute import kernel_cache, settings
+from compute import kernel_cache, serve_options, settings
 
 SAY = "import json, sys\nfor line in {lines}: print(json.dumps(line), flush=True)\nsys.exit({code})"
 DONE = [["began", 1, 2, "the wave kernels"], ["ended", 1, 3, 4.4], ["began", 2, 2, "the rest"], ["ended", 2, 0, 0.2]]
@@ -130,6 +130,7 @@ def test_ctrl_c_ends_it_with_its_process_and_nothing_is_served(monkeypatch, caps
 def became(monkeypatch):
     """What the process becomes: the arguments of `panel serve` behind the folder, and the address to print."""
     monkeypatch.setattr(serve, "compile_first", lambda: None)
+    monkeypatch.setattr(serve_options, "require_address", lambda address: None)  # not this machine's
     monkeypatch.setenv(serve.ADDRESS, "")
 
     def run(*arguments):
@@ -137,9 +138,9 @@ def became(monkeypatch):
         monkeypatch.setattr(os, "execv", lambda path, command: ran.append(command))
         serve.main(arguments)
         (command,) = ran
-        assert command[:4] == [sys.executable, "-m", "panel", "serve"]
-        assert command[4].endswith("/app")
-        return command[5:], os.environ[serve.ADDRESS]
+        assert command[:5] == [sys.executable, "-m", "compute.start", "panel.command", "serve"]
+        assert command[5].endswith("/app")
+        return command[6:], os.environ[serve.ADDRESS]
 
     return run
 
@@ -157,7 +158,7 @@ def test_behind_a_proxy_it_takes_a_path_and_the_visitors_addresses(became, monke
     """What panel serve has no option for goes through the environment."""
     for name in (serve.SESSIONS, serve.METRICS):
         monkeypatch.setenv(name, "unset")
-    given = ["--prefix", "lab", "--behind-proxy", "--sessions", "7", "--metrics", "--origin", "uni.example"]
+    given = ["--prefix", "/lab", "--behind-proxy", "--sessions", "7", "--metrics", "--origin", "uni.example"]
     own, address = became(*given)
     assert own[-3:] == ["--prefix", "/lab", "--use-xheaders"]
     assert address == "http://uni.example/lab/app"

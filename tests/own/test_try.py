@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path, capsys):
     assert main(["try", str(tmp_path / "none.py"), "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["refused"].startswith("there is no file")
     assert main(["try", str(path), "--budget", "0"]) == 2
-    assert "budget must be more than 0 seconds, not 0.0" in capsys.readouterr().err
+    assert "budget must be more than 0 and at most 86400 seconds, not 0.0" in capsys.readouterr().err
     assert main(["try", str(path), "--sizes", "9:3"]) == 2
     assert "sizes must rise from at least 1, not 9 to 3" in capsys.readouterr().err
 
@@ -219,3 +219,72 @@ def test_what_is_saved_during_a_trial_is_tried_next(watched, tmp_path):
     looks += [nothing]
     assert main(["try", str(tmp_path / "own.py"), "--watch"]) == 130
     assert done == {"trials": 2, "looks": 2}
+
+
+HELPED = '''
+import numpy as np
+from compute.own import way, workload
+
+@workload(sizes=(10, 1000))
+def inputs(n, dtype, rng):
+    return rng.random(n).astype(dtype)
+
+@way("cpu_numpy")
+def plain(values):
+    return values + 1
+
+@way("cpu_numpy_helped")
+def helped(values):
+    from helper import loop
+    return loop(values)
+'''
+
+
+def test_a_module_beside_the_file_can_be_imported_by_a_way(tmp_path, monkeypatch, capsys):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "blur.py").write_text(HELPED)
+    (tmp_path / "d" / "helper.py").write_text("def loop(values):\n    return values + 1\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["try", "d/blur.py", "--check"]) == 0
+    assert "cpu_numpy_helped: right" in capsys.readouterr().out
+    (tmp_path / "d" / "helper.py").write_text("def loop(values):\n    return values + 2\n")
+    assert main(["try", "d/blur.py", "--check"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--sizes", "1:inf"], "must be two whole numbers from 1 to"),
+        (["--sizes", "1:nan"], "must be two whole numbers"),
+        (["--sizes=1.5:10"], "must be two whole numbers"),
+        (["--sizes=-3:10"], "must be two whole numbers"),
+        (["--sizes", "1:1e400"], "must be two whole numbers"),
+        (["--sizes", "1"], "must be two whole numbers"),
+        (["--seed=-1"], "seed must be a whole number from 0 to"),
+        (["--budget", "inf"], "budget must be more than 0 and at most 86400 seconds, not inf"),
+        (["--deadline", "nan"], "deadline must be more than 0"),
+        (["--check", "--sizes", "1:10"], "--sizes has no effect with --check"),
+        (["--check", "--budget", "3"], "--budget has no effect with --check"),
+        (["--port", "5010"], "--port has no effect without --open"),
+        (["--open", "--port", "70000"], "must be 1 to 65535"),
+        (["--html", "FILE"], "--html would overwrite the file itself"),
+    ],
+)
+def test_a_request_that_cannot_be_tried_is_refused(tmp_path, capsys, arguments, says):
+    path = tmp_path / "own.py"
+    path.write_text(HELPED)
+    assert main(["try", str(path), *(str(path) if each == "FILE" else each for each in arguments)]) == 2
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert captured.out == ""
+    assert path.read_text() == HELPED
+
+
+def test_interpreted_loops_are_not_timed_as_numba_s(tmp_path, monkeypatch):
+    path = tmp_path / "own.py"
+    path.write_text(HELPED.replace("cpu_numpy_helped", "cpu_numba").replace("from helper import loop", "loop = plain"))
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    report = try_file(Options(path, budget=0.1, check_seconds=0.2, per_decade=1, roofs=False))
+    (numba,) = (one for one in report.ways if one.way.name == "cpu_numba")
+    assert numba.unmeasured.startswith("Numba compiles nothing (NUMBA_DISABLE_JIT is set)")
+    assert not numba.series

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from compute.arguments import named
+from compute.documents import short
+from compute.fields import is_finite
 from compute.images import LoadedPicture
 from compute.labs.diffusion.scheme import mode_profile
 
@@ -204,19 +205,15 @@ def preset_rows(name: str, ny: int, nx: int, options: PresetOptions) -> FieldRow
 
 def require_stroke(points: object, value: object, radius: object) -> None:
     """Raise ValueError unless they are 1 to MAX_POINTS points (x, y), a value and a radius above 0, all finite."""
-    if not (_finite(radius) and radius > 0):  # type: ignore[operator]
-        raise ValueError(f"radius must be a finite number above 0, not {radius!r}")
+    if not (is_finite(radius) and radius > 0):  # type: ignore[operator]
+        raise ValueError(f"radius must be a finite number above 0, not {short(radius)}")
     few = isinstance(points, Sequence) and not isinstance(points, str) and 1 <= len(points) <= MAX_POINTS
-    if not (_finite(value) and few and all(map(_is_point, points))):  # type: ignore[call-overload]
+    if not (is_finite(value) and few and all(map(_is_point, points))):  # type: ignore[call-overload]
         raise ValueError(f"paint needs a finite value and 1 to {MAX_POINTS} finite points (x, y)")
 
 
 def _is_point(point: object) -> bool:
-    return isinstance(point, Sequence) and len(point) == 2 and all(map(_finite, point))
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(point, Sequence) and len(point) == 2 and all(map(is_finite, point))
 
 
 def stroke_as_json(points: StrokePoints, value: float, radius: float) -> dict[str, object]:
@@ -229,9 +226,10 @@ def discs_along(points: StrokePoints, spacing: float) -> Iterator[tuple[float, f
     count = 1
     yield points[0][0], points[0][1]
     for (x0, y0), (x1, y1) in pairwise(points):
-        parts = max(1, math.ceil(math.hypot(x1 - x0, y1 - y0) / spacing))
-        count += parts
-        if count > MAX_DISCS:
+        length = math.hypot(x1 - x0, y1 - y0) / spacing  # may be inf
+        if not count + length <= MAX_DISCS:
             raise ValueError(f"a stroke must be at most {MAX_DISCS} half radii long; use a wider brush")
+        parts = max(1, math.ceil(length))
+        count += parts
         for k in range(1, parts + 1):
             yield x0 + (x1 - x0) * k / parts, y0 + (y1 - y0) * k / parts

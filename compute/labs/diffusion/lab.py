@@ -18,12 +18,13 @@ from uuid import uuid4
 
 import numpy as np
 import param
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from compute.backends import Backend
 from compute.builds import watching
 from compute.devices import Array, Host, device_numbers, devices_name
 from compute.display.camera import Camera, Survey
+from compute.fields import as_field, as_number, is_finite
 from compute.frames import Frame, View
 from compute.gpu_devices import Cuda
 from compute.history import GIVEN, Entry
@@ -181,7 +182,7 @@ class Diffusion(Lab):
         """Limits in order, a variant the backend has, and r within its bound when `unstable` is off."""
         for name in ("limits_field", "limits_laplacian"):
             limits = values[name]
-            if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):
+            if limits is not None and not (all(map(is_finite, limits)) and limits[0] < limits[1]):
                 raise ValueError(f"{name} must be two finite numbers, the lower one first, not {limits}")
         together = _together(values["devices"], values["backend"])
         kernels, variant = _kernels(self.chosen, together), values["variant"]
@@ -279,17 +280,12 @@ class Diffusion(Lab):
         elif self.preset == "single mode":
             self.exact_mode = ExactMode(*shape, self.mode_p, self.mode_q, self.edges)
 
-    def load(self, array: NDArray[Any]) -> None:
-        """Take `array` (ny, nx) as the field, in the lab's dtype; the step count starts at 0.
+    def load(self, array: ArrayLike) -> None:
+        """Begin at step 0 with `array` (ny, nx) as the field, rounded to the lab's dtype.
 
-        Raises ValueError for another shape or for values that are not finite.
+        ValueError for another shape, and for values that as_field refuses.
         """
-        array = np.asarray(array)
-        if array.shape != (self.ny, self.nx):
-            raise ValueError(f"array must have the shape ({self.ny}, {self.nx}), not {array.shape}")
-        if not np.isfinite(array).all():
-            raise ValueError("array must be finite; it holds NaN or inf")
-        self._put(array.astype(self.dtype), 0)
+        self._put(as_field(array, (self.ny, self.nx), self.dtype), 0)
         self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
         self.history.lose(GIVEN)
 
@@ -344,6 +340,7 @@ class Diffusion(Lab):
         begins: whether it is a stroke of its own, not the rest of the last one: an undo takes a stroke back whole.
         """
         initial.require_stroke(points, value, radius)
+        value = as_number(value, self.dtype, "value")
         if radius > max(self.ny, self.nx):
             raise ValueError(f"radius must be at most {max(self.ny, self.nx)} cells, not {radius}")
         discs = list(initial.discs_along(points, radius / 2))

@@ -7,8 +7,8 @@ tell of the curve, survey.py what is worked out beside the steps, rules/ what ch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite, prod
-from numbers import Integral, Real
+from math import prod
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from compute import settings
 from compute.builds import watching
+from compute.fields import is_finite, real_array
 from compute.frames import Frame, View
 from compute.lab import Lab, OutOfMemory
 from compute.labs.l_curve.bidiagonal import SPARE, Bidiagonalisation, footprint, nbytes, room_for
@@ -388,7 +389,7 @@ def require_range(lambdas: Any) -> None:
     SMALLEST <= lowest < highest <= LARGEST.
     """
     low, high, count = lambdas
-    if not (_number(low) and _number(high) and 0 < low < high):
+    if not (is_finite(low) and is_finite(high) and 0 < low < high):
         raise ValueError(f"lambdas must be (lowest, highest, count) with 0 < lowest < highest, not {lambdas}")
     if not SMALLEST <= low < high <= LARGEST:
         raise ValueError(f"lambdas must be from {SMALLEST:g} to {LARGEST:g}, not {lambdas}")
@@ -398,15 +399,11 @@ def require_range(lambdas: Any) -> None:
 
 def require_lambda(lam: Any) -> float:
     """A λ from SMALLEST to LARGEST as float; ValueError otherwise."""
-    if not (_number(lam) and lam > 0):
+    if not (is_finite(lam) and lam > 0):
         raise ValueError(f"lam must be a finite number above 0, not {lam!r}")
     if not SMALLEST <= lam <= LARGEST:
         raise ValueError(f"lam must be from {SMALLEST:g} to {LARGEST:g}, not {lam!r}")
     return float(lam)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 
 def _extent(given: Mapping[str, Any]) -> tuple[int, int]:
@@ -419,7 +416,7 @@ def _extent(given: Mapping[str, Any]) -> tuple[int, int]:
             matrix = matrix.arrays.get("A", np.zeros((0, 0)))  # without A the file is refused once it is used
         if scipy.sparse.issparse(matrix):
             return matrix.shape[1], int(matrix.nnz)
-        shape = np.asarray(matrix).shape
+        shape = real_array(matrix, "A").shape
         if len(shape) != 2:
             raise ValueError(f"matrix must have rows and columns, not the shape {shape}")
         return shape[1], prod(shape)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from compute.fields import require_whole
 from compute.images import LoadedPicture
 from compute.labs.l_curve.bidiagonal import compressed
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
@@ -108,6 +109,9 @@ class HeldProblem:
             picture, n = LoadedPicture.of(options["image"]), values["n"]
             options["image"], kept = picture.field(n, n), " ".join(map(str, astuple(picture.kept(n, n))))
         A, b, x = make(name, None if name == OWN else values["n"], **options)
+        entries = A.data if scipy.sparse.issparse(A) else A
+        if entries.dtype.kind in "iu":
+            require_whole(entries, dtype, "A")
         with np.errstate(over="ignore"):
             packed = compressed(A, dtype)
         if not np.isfinite(packed.data).all():

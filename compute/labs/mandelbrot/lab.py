@@ -14,6 +14,7 @@ import param
 from numpy.typing import NDArray
 
 from compute.devices import Array
+from compute.fields import is_finite
 from compute.frames import Frame, View
 from compute.lab import Lab
 from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
@@ -99,9 +100,9 @@ class Mandelbrot(Lab):
         """Centre and zoom must be decimal numbers within their bounds, limits in order, pointer and variant known."""
         Place.of(values["center"], values["zoom"], values["ny"], values["nx"])
         limits, pointer, variant = values["limits"], values["pointer"], values["variant"]
-        if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):
+        if limits is not None and not (all(map(is_finite, limits)) and limits[0] < limits[1]):
             raise ValueError(f"limits must be two finite numbers, the lower one first, not {limits}")
-        if pointer is not None and not all(0 <= part <= 1 for part in pointer):
+        if pointer is not None and not all(is_finite(part) and 0 <= part <= 1 for part in pointer):
             raise ValueError(f"pointer must be two numbers from 0 to 1, not {pointer}")
         if variant and variant not in self.kernels.VARIANTS:
             known = ", ".join(self.kernels.VARIANTS)
@@ -274,11 +275,14 @@ class Mandelbrot(Lab):
         self._finish()
         return self.device.download(self.painting.state.count)
 
-    def smooth(self) -> NDArray[np.float32]:
-        """(ny, nx) counts without steps, n + 1 - log2(ln|z_n| / ln 2); max_iterations where it did not escape."""
+    def smooth(self) -> NDArray[np.float64]:
+        """(ny, nx) counts without steps, n + 1 - log2(ln|z_n| / ln 2); max_iterations where z did not escape.
+
+        Those of escaped pixels come from the device in float32: above 2^24 they are rounded to 2, `counts` are exact.
+        """
         self._finish()
         values = self.device.download(self.painting.state.smooth)
-        return np.where(np.isnan(values), np.float32(self.max_iterations), values)
+        return np.where(np.isnan(values), float(self.max_iterations), values.astype(np.float64))
 
     def data(self) -> dict[str, NDArray[Any]]:
         """counts and smooth."""

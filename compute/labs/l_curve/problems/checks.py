@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isfinite
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-import psutil
 import scipy
 from numpy.typing import NDArray
 
+from compute.container import available_memory
+from compute.documents import short
+from compute.fields import as_type, is_finite, real_array
 from compute.lab import RESERVE, OutOfMemory
 
 LARGEST = 2**31 - 1  # rows and columns: indices are 32-bit
@@ -43,8 +44,7 @@ class RealNumber:
 
     def checked(self, name: str, value: Any) -> float:
         """The value as float; ValueError names it and its bounds."""
-        real = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-        if real and self.low <= float(value) <= self.high:
+        if is_finite(value) and self.low <= float(value) <= self.high:
             return float(value)
         raise ValueError(f"{name} must be a number from {self.low:g} to {self.high:g}, not {value!r}")
 
@@ -61,10 +61,11 @@ class Angles:
         if isinstance(value, Integral):
             return WholeNumber(self.default, 1, self.most).checked(name, value)
         known = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
-        angles = tuple(float(angle) for angle in value) if known else ()
-        if not 1 <= len(angles) <= self.most or not all(isfinite(angle) for angle in angles):
-            raise ValueError(f"{name} must be a count, or 1 to {self.most} finite angles in degrees, not {value!r}")
-        return angles
+        angles = tuple(value) if known else ()
+        if not 1 <= len(angles) <= self.most or not all(map(is_finite, angles)):
+            wanted = f"a count, or 1 to {self.most} finite angles in degrees"
+            raise ValueError(f"{name} must be {wanted}, not {short(value)}")
+        return tuple(map(float, angles))
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ ProblemOption = WholeNumber | RealNumber | Angles | AnyValue
 
 def require_memory(needed: int, what: str) -> None:
     """Raise OutOfMemory, a ValueError, before `needed` bytes of main memory are asked for in vain."""
-    free = int((1 - RESERVE) * psutil.virtual_memory().available)
+    free = int((1 - RESERVE) * available_memory())
     if needed > free:
         raise OutOfMemory(
             f"{what} needs {needed / 2**30:.2f} GiB of main memory, but {free / 2**30:.2f} GiB can be used"
@@ -99,14 +100,14 @@ def checked(A: Any, b: Any, x: Any) -> tuple[Any, NDArray[Any], NDArray[np.float
 
     A and b must be finite and real, fit, and A must not vanish, nor transpose(A) b: then x would be 0 for every λ.
     """
-    A = scipy.sparse.csr_matrix(A) if scipy.sparse.issparse(A) else np.asarray(A)
+    A = scipy.sparse.csr_matrix(A) if scipy.sparse.issparse(A) else real_array(A, "A")
     _require_matrix(A)
-    b = np.asarray(b)
+    b = real_array(b, "b")
     _require_vector("b", b, A.shape[0], "rows")
     if not np.any(A.T @ b.astype(np.float64)):
         raise ValueError("b must not be orthogonal to every column of A: the solution would be 0 for every λ")
     if x is not None:
-        x = np.asarray(x, np.float64)
+        x = as_type(real_array(x, "x"), np.float64, "x")
         _require_vector("x", x, A.shape[1], "columns")
     return A, b, x
 

@@ -31,6 +31,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from compute.fields import as_type, real_array
 from compute.loaded import LoadedFile, fingerprint
 from compute.settings import MIB, current
 
@@ -48,6 +49,7 @@ BROKEN = (  # what the readers raise for damaged files
     OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError, MemoryError, RuntimeError, SyntaxError,
     struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
+ARRAYS = {"matrix": "A", "rhs": "b", "truth": "x"}  # options, and their names in the equations
 FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz) or a Matrix Market file"
 OwnProblem = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
 
@@ -92,13 +94,11 @@ def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> OwnPr
 
 def _line(values: Any, name: str) -> NDArray[np.float64]:
     """A vector, or a matrix of one column or row, as (size,)."""
-    shape = np.shape(values) if not scipy.sparse.issparse(values) else values.shape
-    if len(shape) not in (1, 2) or prod(shape) != max(shape, default=0):
-        raise ValueError(f"{name} must be a vector, not of the shape {shape}")
-    array = np.asarray(values.toarray() if scipy.sparse.issparse(values) else values)
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold real numbers, not {array.dtype}")
-    return array.ravel().astype(np.float64)
+    array = values if scipy.sparse.issparse(values) else real_array(values, name)
+    if array.ndim not in (1, 2) or prod(array.shape) != max(array.shape, default=0):
+        raise ValueError(f"{name} must be a vector, not of the shape {array.shape}")
+    array = real_array(values.toarray(), name) if scipy.sparse.issparse(values) else array
+    return as_type(array.ravel(), np.float64, name)
 
 
 def _alone(given: Any, name: str) -> Any:
@@ -121,7 +121,7 @@ def _open(given: Any, name: str) -> Mapping[str, Any]:
         return given.arrays
     if isinstance(given, (bytes, bytearray)):
         return _read(bytes(given), name)
-    return {"A": given if scipy.sparse.issparse(given) else np.asarray(given)}
+    return {"A": given if scipy.sparse.issparse(given) else real_array(given, ARRAYS[name])}
 
 
 def _read(data: bytes, name: str) -> Mapping[str, Any]:

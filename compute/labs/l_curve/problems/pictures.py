@@ -13,6 +13,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from compute.fields import as_field
+
 # grey value, half axes, centre, angle in degrees: Shepp and Logan (1974) with the contrast of Toft (1996)
 ELLIPSES = (
     (1.0, 0.69, 0.92, 0.0, 0.0, 0.0),
@@ -48,16 +50,11 @@ def shepp_logan(n: int) -> NDArray[np.float64]:
 def as_picture(image: object, n: int) -> NDArray[np.float64]:
     """(n * n,) pixels of `image`, an (n, n) array with row 0 the lowest; of the phantom if it is None.
 
-    Raises ValueError for another shape, or values that are not finite.
+    ValueError for another shape, and for values that as_field refuses.
     """
     if image is None:
         return shepp_logan(n).ravel()
-    picture = np.asarray(image, np.float64)
-    if picture.shape != (n, n):
-        raise ValueError(f"image must have the shape ({n}, {n}), not {picture.shape}")
-    if not np.isfinite(picture).all():
-        raise ValueError("image must be finite; it holds NaN or inf")
-    return picture.ravel()
+    return as_field(image, (n, n), np.float64, "image").ravel()
 
 
 # -- how long rays run in the pixels of a square picture

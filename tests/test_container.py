@@ -1,0 +1,181 @@
+"""Limits of a container, from control groups of both versions: threads, memory, refusals and conditions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from compute import container, devices, machine
+from compute.devices import Host, cpu_count
+from compute.lab import OutOfMemory
+from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve.problems.checks import require_memory
+from compute.measure import conditions
+from compute.measure.conditions import Watch
+from compute.system import CpuReading, Reading, System
+
+GIB = 2**30
+
+
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """Writes files of control groups: groups(own, {path: text})."""
+
+    def write(own, files):
+        (tmp_path / "own").write_text(own)
+        for name, text in files.items():
+            path = tmp_path / "sys" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{text}\n")
+        monkeypatch.setattr(container, "OWN", tmp_path / "own")
+        monkeypatch.setattr(container, "ROOT", tmp_path / "sys")
+
+    return write
+
+
+def second(cpu="max 100000", memory="max", current=0, inactive=0, folder=""):
+    return {
+        f"{folder}cpu.max": cpu, f"{folder}memory.max": memory, f"{folder}memory.current": current,
+        f"{folder}memory.stat": f"anon 1\ninactive_file {inactive}", f"{folder}cpu.stat": "nr_periods 9",
+    }  # fmt: skip
+
+
+def test_without_control_groups_there_is_no_limit(groups, tmp_path, monkeypatch):
+    monkeypatch.setattr(container, "OWN", tmp_path / "nowhere")
+    assert (container.processors(), container.memory_limit(), container.throttled_seconds()) == (None, None, None)
+    assert container.limits() == {}
+    assert container.total_memory() == psutil.virtual_memory().total
+    for own in ("", "nonsense", "0::/\n", "x:y\n:::\n"):
+        groups(own, {"cpu.max": "what is this", "memory.max": "much", "memory.current": "?"})
+        assert (container.processors(), container.memory_limit()) == (None, None)
+
+
+def test_version_2_in_a_container(groups):
+    """The container's own group is the root that it sees."""
+    groups("0::/\n", second("150000 100000", 2 * GIB, GIB, GIB // 2))
+    assert container.processors() == 1.5
+    assert container.memory_limit() == 2 * GIB
+    assert container.available_memory() == 2 * GIB - GIB // 2
+    groups("0::/\n", second())
+    assert (container.processors(), container.memory_limit()) == (None, None)
+
+
+def test_version_2_of_a_service_takes_the_strictest_group_above_it(groups):
+    groups(
+        "0::/system.slice/fieldlab.service\n",
+        second("400000 100000", 8 * GIB, GIB, folder="system.slice/")
+        | second("300000 100000", "max", folder="system.slice/fieldlab.service/"),
+    )
+    assert container.processors() == 3
+    assert container.memory_limit() == 8 * GIB
+    groups("0::/a/b\n", second("50000 100000", GIB, folder="a/b/") | second("400000 100000", 8 * GIB, folder="a/"))
+    assert (container.processors(), container.memory_limit()) == (0.5, GIB)
+
+
+@pytest.mark.parametrize("mount", ["cpu,cpuacct", "cpu"])
+@pytest.mark.parametrize("path", ["docker/abc", ""])
+def test_version_1(groups, mount, path):
+    """In a container the path is the host's, and the folder that is mounted is the container's own."""
+    inner = f"{path}/" if path else ""
+    groups(
+        "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n0::/\n",
+        {
+            f"{mount}/{inner}cpu.cfs_quota_us": 200_000, f"{mount}/{inner}cpu.cfs_period_us": 50_000,
+            f"{mount}/{inner}cpu.stat": "nr_throttled 3\nthrottled_time 2500000000",
+            f"memory/{inner}memory.limit_in_bytes": 3 * GIB, f"memory/{inner}memory.usage_in_bytes": 2 * GIB,
+            f"memory/{inner}memory.stat": f"total_inactive_file {GIB}",
+        },
+    )  # fmt: skip
+    assert container.processors() == 4
+    assert container.memory_limit() == 3 * GIB
+    assert container.available_memory() <= 2 * GIB
+    assert container.throttled_seconds() == 2.5
+    groups("4:cpu:/\n5:memory:/\n", {
+        "cpu/cpu.cfs_quota_us": -1, "cpu/cpu.cfs_period_us": 100_000, "memory/memory.limit_in_bytes": 2**63 - 4096,
+        "memory/memory.usage_in_bytes": 5,
+    })  # fmt: skip
+    if not path:
+        assert container.memory_limit() is None
+
+
+@pytest.mark.parametrize(("quota", "count"), [(50_000, 1), (150_000, 1), (200_000, 2), (350_000, 3), (9_900_000, 4)])
+def test_threads_fit_the_quota(groups, monkeypatch, quota, count):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)), raising=False)
+    groups("0::/\n", second(f"{quota} 100000"))
+    assert cpu_count() == count
+    assert Host().describe()["cores"] == count
+
+
+def test_numba_has_as_many_threads_as_processors():
+    """In a process of its own, whose threads have not begun."""
+    code = """if True:
+        from compute import container
+        container.processors = lambda: 1.0
+        import compute.devices
+        compute.devices.processors = lambda: 1.0
+        from compute.labs.diffusion import Diffusion
+        import numba
+        lab = Diffusion(ny=8, nx=8)
+        lab.advance(2)
+        print(numba.config.NUMBA_NUM_THREADS, numba.get_num_threads())
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.split() == ["1", "1"], done.stderr
+    environment["NUMBA_NUM_THREADS"] = "2"  # what the user says counts
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.split()[:1] == ["2"], done.stderr
+
+
+def test_a_grid_beyond_the_container_s_memory_is_refused(groups):
+    groups("0::/\n", second(memory=GIB, current=GIB - 2**26))
+    assert Host().free_bytes() == 2**26
+    with pytest.raises(OutOfMemory, match=r"this needs 0\.\d+ GiB on host, but 0\.06 GiB can be used"):
+        Diffusion(ny=8192, nx=8192)
+    with pytest.raises(OutOfMemory, match=r"but 0\.06 GiB can be used"):
+        require_memory(GIB, "it")
+
+
+def test_the_machine_of_a_record_says_what_its_container_may_use(groups, monkeypatch, capsys):
+    from compute.__main__ import main
+
+    monkeypatch.setattr(machine, "machine", machine.machine.__wrapped__)
+    groups("0::/\n", second("150000 100000", GIB))
+    found = machine.machine()
+    assert found["container"] == {"processors": 1.5, "memory": GIB}
+    assert (found["threads"], found["memory"]) == (1, GIB)
+    assert main(["info"]) == 0
+    assert "limited to 1.5 processors and 1 GiB" in capsys.readouterr().out
+    assert main(["info", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["machine"]["container"]["processors"] == 1.5
+    cpu = System()._cpu()
+    assert cpu.memory_total == GIB
+    assert 0 <= cpu.memory_used <= GIB
+    groups("0::/\n", second())
+    assert "container" not in machine.machine()
+
+
+def test_a_case_during_which_the_quota_stopped_the_process_says_so(groups, monkeypatch):
+    clock = iter([0.0, 2.0, 4.0])
+    monkeypatch.setattr(System, "read", lambda self: Reading(next(clock), CpuReading("CPU")))
+    monkeypatch.setattr(conditions, "OTHERS_SHARE", 1e9)
+    groups("0::/\n", second("150000 100000") | {"cpu.stat": "throttled_usec 1000000"})
+    watch = Watch(System())
+    groups("0::/\n", second("150000 100000") | {"cpu.stat": "throttled_usec 1300000"})
+    watch.note("stopped")
+    watch.note("quiet")
+    assert watch.warnings("stopped") == ("the container's CPU quota of 1.5 processors stopped it for 0.3 s",)
+    assert watch.warnings("quiet") == ()
+
+
+def test_devices_reads_the_quota_each_time(groups, monkeypatch):
+    """A quota may change while the process runs."""
+    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    for quota in (2, 5):
+        groups("0::/\n", second(f"{quota}00000 100000"))
+        assert cpu_count() == quota

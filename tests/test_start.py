@@ -1,0 +1,200 @@
+"""The first seconds of a command, and what it needs of its surroundings: Ctrl-C, the folder, the locale, the width."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from app import serve
+from compute import gpu_devices, info, serve_options, start
+from compute.__main__ import BAD_INPUT, OK, main
+from compute.documents import readable
+
+SMALL = ["render", "diffusion", "--set", "ny=8", "--set", "nx=8", "--steps", "1"]
+
+INTERRUPTED_AT = """if True:
+    import os, signal, sys, time
+
+    class Slow:
+        "Ctrl-C comes while a large module is imported."
+        def find_spec(self, name, path=None, target=None):
+            if name == {name!r}:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(60)
+
+    sys.meta_path.insert(0, Slow())
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    import runpy
+    sys.argv = {arguments!r}
+    runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "name"),
+    [
+        ("compute", ["fieldlab", "info"], "numba"),
+        ("compute", ["fieldlab", "serve"], "rich"),
+        ("app.serve", ["serve"], "msgspec"),
+        ("compute.start", ["start", "panel.command", "serve", "app", "--port", "0"], "panel"),
+    ],
+)
+def test_ctrl_c_while_modules_are_imported_is_one_line(module, arguments, name):
+    code = INTERRUPTED_AT.format(name=name, module=module, arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (130, "fieldlab: interrupted; nothing was saved\n")
+
+
+def run(*arguments, cwd=None, **environment):
+    code = "import sys; from compute.start import main; sys.exit(main())"
+    here = {**os.environ, "PYTHONPATH": os.getcwd(), **environment}  # noqa: PTH109 - for a folder that is deleted
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, timeout=300, check=False, cwd=cwd, env=here
+    )
+
+
+def test_a_deleted_folder_is_said(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    program = "from compute.start import main; exit(main())"
+    command = f"cd {folder} && rmdir {folder} && exec {sys.executable} -c '{program}' info"
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}  # noqa: PTH109
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == BAD_INPUT
+    assert done.stderr.startswith("fieldlab: the working folder cannot be used, change to another one: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+BARE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def test_output_in_ascii_escapes_what_it_cannot_write(tmp_path):
+    done = run(*SMALL, "--out", str(tmp_path / "é.png"), PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (OK, rb"wrote " + os.fsencode(tmp_path) + rb"/\xe9.png")
+    done = run("info", "--json", PYTHONIOENCODING="ascii")
+    assert done.returncode == OK
+    assert json.loads(done.stdout.decode("ascii"))["backends"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes")
+def test_names_beyond_the_locale_are_read_and_written(tmp_path):
+    for name, said in (("é".encode(), "é"), (b"b\xe4d", r"b\xe4d")):
+        path = os.fsencode(tmp_path) + b"/" + name + b".png"
+        done = run(*SMALL, "--set", "text=é", "--out", path, **BARE)
+        assert done.returncode == OK, done.stderr
+        assert b"Traceback" not in done.stderr
+        with open(path + b".json", encoding="utf-8") as beside:  # noqa: PTH123 - a name in bytes
+            found = json.load(beside)
+        assert found["made"]["file"] == f"{said}.png"
+        assert f"{said}.png" in found["made"]["command"].replace("\\\\", "\\")
+        assert found["values"]["text"] == "é"
+        done = run("render", path, "--out", os.fsencode(tmp_path) + b"/" + name + b".npz", **BARE)
+        assert done.returncode == OK, done.stderr
+
+
+def test_a_readable_name_is_what_its_bytes_say():
+    assert readable("é") == "é"
+    assert readable(os.fsdecode("é".encode())) == "é"
+    assert readable("\udcc3\udca9") == "é"
+    assert readable("b\udce4d") == r"b\xe4d"
+
+
+def test_the_line_that_installs_a_backend_is_whole_at_any_width():
+    install = "pip install 'fieldlab[cuda13]'  # with a driver below 580: 'fieldlab[cuda12]'"
+    absent = {"name": "gpu_cupy", "label": "CUDA C", "device": "cuda", "missing": "not here", "install": install}
+    out = io.StringIO()
+    info.show({**info.facts(), "backends": [absent]}, Console(file=out, width=40))
+    assert f"    {install}" in out.getvalue().splitlines()
+
+
+def test_info_at_forty_columns_loses_nothing(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main(["info"]) == OK
+    told = capsys.readouterr().out
+    assert "…" not in told
+    for backend in info.facts()["backends"]:
+        assert not backend["install"] or backend["install"] in told
+
+
+def test_the_version_is_said(capsys):
+    assert main(["--version"]) == OK
+    assert re.match(r"fieldlab \S+", capsys.readouterr().out)
+
+
+def test_an_absent_numba_cuda_is_told_from_an_absent_gpu(monkeypatch):
+    numba_cuda = pytest.importorskip("numba.cuda")
+    monkeypatch.setattr(numba_cuda, "is_available", lambda: False)
+    for installed, words in ((True, "numba-cuda finds no"), (False, "numba-cuda is not installed; Numba finds no")):
+        monkeypatch.setattr(gpu_devices, "_installed", lambda name, there=installed: there)
+        assert gpu_devices.NumbaCuda.missing().startswith(words)
+
+
+# -- where to serve
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--origin", "nonsense"], "must be HOST:PORT"),
+        (["--origin", "http://lecture:5006"], "must be HOST:PORT without a scheme"),
+        (["--origin", "lecture:0"], "must be HOST:PORT"),
+        (["--origin", "lecture:70000"], "must be HOST:PORT"),
+        (["--origin", "lecture:5006/app"], "must be HOST:PORT"),
+        (["--origin", ""], "must be HOST:PORT"),
+        (["--prefix", "nope"], "must be like /lectures/fieldlab"),
+        (["--prefix", "/"], "must be like /lectures/fieldlab"),
+        (["--prefix", "/a//b"], "must be like /lectures/fieldlab"),
+        (["--prefix", "/a/../b"], "must be like /lectures/fieldlab"),
+    ],
+)
+def test_where_to_serve_is_checked_before_anything_is_compiled(arguments, says, monkeypatch, capsys):
+    monkeypatch.setattr(serve, "compile_first", lambda: pytest.fail("it compiles"))
+    assert main(["serve", *arguments]) == BAD_INPUT
+    assert says in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        serve.main(arguments)
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("lecture:5006", "localhost", "lectures.example", "*.example:443"),
+        *("192.168.1.20", "[::1]:5006", "[fd00::7]", "a_b:80"),
+    ],
+)
+def test_origins_that_browsers_can_come_by_are_taken(origin):
+    assert serve_options.origin(origin) == origin
+
+
+def test_an_address_that_cannot_be_listened_on_is_refused_before_anything_is_compiled(monkeypatch, capsys):
+    monkeypatch.setattr(serve, "compile_first", lambda: pytest.fail("it compiles"))
+    monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("it serves"))
+
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    known = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert main(["serve", "--address", "nope.invalid"]) == BAD_INPUT
+    assert "address: 'nope.invalid' cannot be found: Name or service not known" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        serve.main(["--address", "nope.invalid"])
+    monkeypatch.setattr(socket, "getaddrinfo", known)
+    assert main(["serve", "--address", "192.0.2.1"]) == BAD_INPUT  # of RFC 5737: no machine has it
+    assert "address: '192.0.2.1' is none of this machine's to listen on" in capsys.readouterr().err
+    assert main(["serve", "--address", "a" * 300]) == BAD_INPUT
+    for address in ("localhost", "127.0.0.1", "0.0.0.0"):
+        serve_options.require_address(address)
+
+
+def test_streams_without_an_encoding_are_left_alone():
+    start.accept_every_character(io.StringIO())
