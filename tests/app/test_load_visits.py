@@ -172,3 +172,11 @@ def test_arguments_of_a_callback_are_found_by_name():
     args = {"type": "map", "entries": [["source", {"id": "p1"}], ["n", 3], ["ticket", {"type": "object", "id": "p2"}]]}
     assert arguments_of({"args": args}) == {"source": "p1", "ticket": "p2"}
     assert arguments_of({"args": None}) == arguments_of({}) == {}
+
+
+def test_a_server_that_ends_is_reported_with_its_exit_code():
+    with pytest.raises(OSError, match="the server ended with exit code -9"), serving() as server:
+        assert server.process is not None
+        server.process.kill()
+        server.process.wait()
+        raise ClientError("the page is gone")
