@@ -78,7 +78,7 @@ def kinds_of(process: int) -> dict[str, int]:
 def serving(
     environment: Mapping[str, str] | None = None, start: Sequence[str] = ("panel", "serve"), said: Path | None = None
 ) -> Iterator[Server]:
-    """Run `panel serve app` on a free port, and stop it in the end. OSError if it does not answer.
+    """Run `panel serve app` on a free port, and stop it in the end. OSError if it does not answer, or ends by itself.
 
     start: the module, and its first arguments, that serve instead; said: the file that gets what the server says.
     """
@@ -89,6 +89,10 @@ def serving(
         try:
             _wait(process, port, log)
             yield Server(f"http://{HOST}:{port}/app", psutil.Process(process.pid))
+        except Exception as error:
+            if (code := process.poll()) is None:
+                raise
+            raise OSError(f"the server ended with exit code {code}:\n{_end_of(log)}") from error
         finally:
             _stop(process)
 

@@ -273,11 +273,13 @@ def _visit(count: int, out: Path) -> int:
         with whole(out) as file:
             json.dump(visits.record_of(found, counts, command), file, indent=1, ensure_ascii=False)
 
+    log = out.with_suffix(".log")
+    log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with serving({METRICS: "1"}) as server:
+        with serving({METRICS: "1"}, said=log) as server:
             _, counts = asyncio.run(visits.visit_all(server, count, told))
     except (ClientError, OSError) as error:
-        sys.stderr.write(f"fieldlab: {error}\n")
+        sys.stderr.write(f"fieldlab: {error}; the server's log is in {log}\n")
         return 2
     table = Table(title=f"{count} pages opened and closed", title_justify="left")
     for column in ("", "first", "last", "a visit", "interval", "allowed", ""):

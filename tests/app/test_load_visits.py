@@ -8,6 +8,7 @@ import time
 from math import nan
 
 import numpy as np
+import psutil
 import pytest
 from bokeh.core.serialization import Deserializer
 from tornado.httpserver import HTTPServer
@@ -172,3 +173,18 @@ def test_arguments_of_a_callback_are_found_by_name():
     args = {"type": "map", "entries": [["source", {"id": "p1"}], ["n", 3], ["ticket", {"type": "object", "id": "p2"}]]}
     assert arguments_of({"args": args}) == {"source": "p1", "ticket": "p2"}
     assert arguments_of({"args": None}) == arguments_of({}) == {}
+
+
+def use_and_kill() -> None:
+    """Use a server that is killed meanwhile."""
+    with serving() as server:
+        assert server.process is not None
+        server.process.kill()
+        while server.process.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        raise ClientError("the page is gone")
+
+
+def test_a_server_that_ends_is_reported_with_its_exit_code():
+    with pytest.raises(OSError, match="the server ended with exit code -9"):
+        use_and_kill()
