@@ -2,8 +2,8 @@
 
 Every command takes `--lab FOLDER`, once or more often: a lab from outside this repository (plugins.py).
 
-Exit codes: 0 done; 1 a way disagreed with the reference or failed; 2 bad input or something missing; 130 interrupted;
-143 told to end (SIGTERM).
+Exit codes: 0 done; 1 a way disagreed with the reference or failed, or nothing was measured or made; 2 bad input or
+something missing; 130 interrupted; 143 ended by SIGTERM.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def is_finite(value: object) -> bool:
 
 
 def real_array(values: Any, name: str) -> NDArray[Any]:
-    """Return `values` as an array of real numbers, not yet converted; ValueError names what it holds instead."""
+    """Return `values` as an array of real numbers, not yet converted; ValueError names any other type."""
     if isinstance(values, np.ma.MaskedArray):
         masked = int(np.ma.count_masked(values))
         if masked:
@@ -74,7 +74,7 @@ def require_whole(array: NDArray[Any], dtype: DTypeLike, name: str) -> None:
 
 
 def as_field(values: Any, shape: Sequence[int], dtype: DTypeLike, name: str = "array") -> NDArray[Any]:
-    """Return `values` as an array of that shape and floating-point type; ValueError names what is wrong with them.
+    """Return `values` as an array of that shape and floating-point type; ValueError names the fault.
 
     Floating-point numbers are rounded; those far below the largest one may become 0.
     """

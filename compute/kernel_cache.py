@@ -1,15 +1,12 @@
-"""Where compiled kernels are kept, whether they are those of this code, and how long it took to compile them.
+"""The cache of compiled kernels: its folder, whether it is current, and build times.
 
-Numba keeps a compiled kernel beside its source, or under NUMBA_CACHE_DIR, or in the user's cache where it may not write
-beside the source, and compiles it anew when the source file itself, its time of change too, Numba or the processor is
-another one. What it does not see is a change in another file of which the kernel has made a part of itself. So what was
-compiled in advance is recorded with all sources it may be made of; when one of them has changed, `forget_stale` deletes
-what may be stale.
+Numba caches a kernel in __pycache__ beside its source, or in NUMBA_CACHE_DIR, or in the user's cache folder. It
+recompiles a kernel when the source file, Numba or the processor changes, but not when another file changes that the
+kernel has inlined. The record of kernels compiled ahead therefore lists every source; `forget_stale` deletes kernels
+whose sources have changed. The record and the build times lie in the cache folder.
 
-The record and the times lie beside the cache, so that they go with it, and so that they are this machine's.
-
-Engines, spares and jobs of one server write to one cache, each in a process of its own. `take_turns` has them do it one
-after the other.
+The engines, spares and jobs of a server share one cache; `take_turns` serialises their writes. Where no folder can be
+written, `allow_uncached` lets Numba compile without a cache, and `problem` gives the reason.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """What was compiled in advance. sources: digest and time of change of each file, by its path in the package;
+    """The kernels compiled ahead. sources: digest and modification time of each file, by its path in the package;
     made_by: versions and processor; index: Numba's index files.
     """
 
@@ -125,20 +122,20 @@ def _warn_uncached() -> None:
 
 
 def is_current() -> bool:
-    """Whether everything that was compiled in advance is there, and is of this code, this Numba and this processor."""
+    """Return whether the kernels compiled ahead exist and match the sources, Numba and the processor."""
     known, now = _recorded(), _now()
     return bool(known.index) and known == now
 
 
 def note_current() -> None:
-    """Record that what is needed in advance has been compiled from the code as it is now. OSError if it cannot be."""
+    """Record that the kernels compiled ahead are those of the current sources. OSError if that cannot be written."""
     _write(RECORD, asdict(_now()))
 
 
 def forget_stale() -> None:
-    """Delete the compiled kernels of which a part may come from sources that have changed since the record.
+    """Delete the compiled kernels that may contain code from sources changed since the record.
 
-    Those of one lab if it is that lab's files alone, else all of them; all of them, too, if nothing is recorded.
+    If only files of one lab have changed, its kernels are deleted, else all; without a record, all.
     """
     known, now = _recorded(), _now()
     paths = {path for path, _ in known.sources.items() ^ now.sources.items()}
@@ -151,7 +148,7 @@ def forget_stale() -> None:
 
 
 def take_turns() -> None:
-    """Have the processes that share a cache write to it one after the other. Harmless if called twice.
+    """Serialise the writes of the processes that share a cache. A second call changes nothing.
 
     Numba reads a function's index, takes the first free name in it, writes the index and then the kernel. Of two
     processes that did so with other types of arguments at the same moment one's index could name the other's kernel,

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -206,8 +207,8 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace, command: str) -> int:
     """Measure, and show or save the record; return 0."""
-    if chosen.rounds < 1 or chosen.seconds <= 0:
-        raise ValueError(f"rounds and seconds must be above 0, not {chosen.rounds} and {chosen.seconds}")
+    if chosen.rounds < 1 or not 0 < chosen.seconds < inf:
+        raise ValueError(f"rounds and seconds must be above 0 and finite, not {chosen.rounds} and {chosen.seconds}")
     name = chosen.backend or next(b.name for b in reversed(BACKENDS) if not b.missing)
     backend(name).require()
     if chosen.save:

@@ -413,7 +413,8 @@ class ResumableParts:
             if len(self.missing()) < self.count:
                 what = f"{self.folder.name} holds {self._what} of an unknown plan"
                 raise SceneError(f"{what}; take another name, or delete that folder")
-            if other := sorted(file.name for file in self.folder.iterdir() if file.name != LOCK):
+            there = self.folder.iterdir() if self.folder.is_dir() else ()  # without locks it comes with its first file
+            if other := sorted(file.name for file in there if file.name != LOCK):
                 what = f"{self.folder.name} holds {other[0]}, which is none of the {self._what}"
                 raise SceneError(f"{what}; take another name, or move that folder")
             with whole(plan) as out:

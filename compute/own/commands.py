@@ -32,7 +32,7 @@ from compute.own import learning
 from compute.own.declaring import LARGEST_N
 from compute.own.exercises import EXERCISES, exercise
 from compute.own.report import as_html, as_json, lines
-from compute.own.trial import Options, TrialReport, try_file
+from compute.own.trial import LONGEST, Options, TrialReport, try_file
 from compute.own.verdict import recorded_roofs, reward
 from compute.serve_options import port
 
@@ -187,6 +187,8 @@ def _check(chosen: argparse.Namespace, _command: str) -> int:
     student = chosen.student.strip()
     if not 0 < len(student) <= learning.LONGEST_NAME:
         raise ValueError(f"student must have 1 to {learning.LONGEST_NAME} characters, not {len(student)}")
+    if not 0 < chosen.deadline <= LONGEST:
+        raise ValueError(f"deadline must be more than 0 and at most {LONGEST:g} seconds, not {chosen.deadline}")
     answer = learning.check_answer(chosen.file, chosen.file.stem, student, chosen.deadline)
     _say(f"{answer.exercise}: {answer.text}.")
     if answer.passed and (said := reward(exercise(answer.exercise), recorded_roofs())):
