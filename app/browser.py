@@ -27,7 +27,7 @@ class Browser(JSComponent):
     presses Space means run or pause, and Enter still presses the button. They stay where they are indispensable: every
     key in a text field and in an open list or menu; Space in a dialog, and on a switch, a file's field or a closed list
     that somebody came to with Tab, as no other key works them; arrows on sliders, in dialogs, and on tabs and lists
-    that somebody came to with Tab.
+    that somebody came to with Tab; Home and End on sliders.
     """
 
     wanted = param.List(default=[], item_type=str, doc="Keys that mean something now.")
@@ -55,6 +55,7 @@ class Browser(JSComponent):
         if (typing(event) || listing(event)) return true;
         if (event.key == ' ') return within(event, 'dialog', 'alertdialog') ||
           tabbed && (input(event, 'checkbox', 'radio', 'file') || within(event, 'combobox'));
+        if (['Home', 'End'].includes(event.key)) return input(event, 'range');
         return event.key.startsWith('Arrow') && (input(event, 'range', 'radio') || within(event, 'dialog') ||
           tabbed && within(event, 'combobox', 'tab', 'tablist'));
       };

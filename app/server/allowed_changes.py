@@ -26,7 +26,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or of the compone
     "FoldHead": frozenset({"unfolded"}),
     "IntSlider": SLIDER,
     "LiteralInput": TEXT,
-    "Page": frozenset({"dark_theme"}),
+    "Page": frozenset({"contextbar_open", "dark_theme", "sidebar_open"}),
     "RadioButtonGroup": CHOICE,
     "Range1d": frozenset({"start", "end"}),
     "Select": frozenset({"value"}),
@@ -48,6 +48,7 @@ EVENTS = frozenset({
 # Changes that the libraries of a page send as well and that the server has no use for; discarded without a log line.
 UNUSED: Mapping[str, frozenset[str]] = {
     "BoxAnnotation": frozenset({"left", "right", "bottom", "top", "visible"}),  # of the tool that zooms to a box
+    "FileDownload": frozenset({"disabled", "label"}),
     "Figure": frozenset({"background_fill_color", "border_fill_color", "outline_line_color", "outline_line_alpha"}),
     "Select": frozenset({"dropdown_open"}),
     "Selection": frozenset({"multiline_indices"}),

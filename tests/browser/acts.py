@@ -93,8 +93,10 @@ class DiffusionStage(LabPage):
 
     def ready(self) -> None:
         """Pause at the start, show the whole field, and move by dragging."""
-        if "Running" in self.status():
+        self.until(lambda: self.step() > 0)
+        while "Running" in self.status():  # a page that is still being drawn does not hear the first press
             self.key(" ")
+            self.page.wait_for_timeout(1500)
         self.until(lambda: "Paused" in self.status())
         self.key("r")
         self.until(lambda: self.step() == 0)

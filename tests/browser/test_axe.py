@@ -11,7 +11,7 @@ from jinja2 import Template
 from playwright.sync_api import Page
 
 from app.admission import PAGE, server_full
-from app.serve import LOGIN
+from app.server.login import PAGE as LOGIN
 from tests.browser.axe import faults
 from tests.browser.conftest import LAPTOP
 from tests.browser.lab_page import OPENING, LabPage
