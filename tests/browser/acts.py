@@ -93,7 +93,7 @@ class DiffusionStage(LabPage):
 
     def ready(self) -> None:
         """Pause at the start, show the whole field, and move by dragging."""
-        self.until(lambda: self.step() > 0)
+        self.until(lambda: self.step() >= 0)
         while "Running" in self.status():  # a page that is still being drawn does not hear the first press
             self.key(" ")
             self.page.wait_for_timeout(1500)

@@ -150,6 +150,9 @@ def test_nor_in_a_story_its_notes_and_the_page_of_who_follows_it(opened, lasting
     assert [(where, faulty) for where, faulty in found.items() if faulty] == []
 
 
+LOGIN_FORMS = ("login", False), ("login", True), ("logout", False)
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nor_where_somebody_waits_outside(page, dark):
     """The login, with and without its complaint, and what is read where every seat is taken."""
@@ -157,7 +160,8 @@ def test_nor_where_somebody_waits_outside(page, dark):
     login = Template(LOGIN.read_text(encoding="utf-8"))
     title, words = server_full(4, "Then reload this page.")
     found = []
-    for html in (login.render(), login.render(errormessage="wrong"), PAGE.format(title=title, words=words)):
+    forms = [login.render(form=form, endpoint=form, asked="", error=error) for form, error in LOGIN_FORMS]
+    for html in (*forms, PAGE.format(title=title, words=words)):
         page.set_content(html)
         found += faults(page)
     assert found == []
