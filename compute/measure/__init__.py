@@ -18,6 +18,7 @@ A bench        case.py               BenchPlan, TimedCase, Implementation, Bench
                commands.py           `fieldlab bench`: options, progress, files
 What is kept   records.py            records on disk (assets/timings), checked when they are read
                report.py             a bench as a record and as tables
+               reasons.py            when a sentence may say "because"
                record_comparison.py  a bench beside an older record (--compare)
                exports.py            samples as CSV, for pyperf, for Perfetto
 Live           verdict.py            Variant, Standing, Verdict: what may be said; ResultCache

@@ -69,6 +69,19 @@ class Benchmark(ABC):
         chosen: values by option, () where none were given; gpu: whether there is one.
         """
 
+    def fitted(
+        self,
+        cases: Sequence[Any],
+        chosen: Mapping[str, Sequence[Any]],  # noqa: ARG002
+        gpu: bool,  # noqa: ARG002
+        budget: float,  # noqa: ARG002
+    ) -> tuple[Sequence[Any], tuple[str, ...]]:
+        """Return the cases in sizes that are predicted to fit the budget, and in words what was changed, and why.
+
+        What was chosen is never changed.
+        """
+        return cases, ()
+
     def counted_share(self, row: Row) -> float:
         """Return the part of what `rate.need` counts that this way really takes: moves, or executes."""
         return self.rate.share(row.backend, row.variant, row.case.dtype, row.steps)
@@ -122,6 +135,10 @@ class CaseBenchmark(Benchmark):
     @abstractmethod
     def fixture(self, device: Device, case: Any, right: Any) -> BenchmarkFixture:
         """Return what holds the arrays of a backend and runs its kernels. right: what `reference` returned."""
+
+    def headline(self, cases: Sequence[Any]) -> Sequence[Any]:
+        """Return the cases that a small budget is spent on first, in that order; the others follow as planned."""
+        return cases
 
     def differs(self, difference: float, tolerance: float) -> str:
         """Say a disagreement in words."""

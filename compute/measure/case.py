@@ -92,7 +92,8 @@ class BenchmarkFixture(Protocol):
 class BenchPlan:
     """What to time. cases: the lab's own; budget: seconds for the whole run (sampling.py).
 
-    listen: whether to note when the parts of each sample ran, for a trace.
+    listen: whether to note when the parts of each sample ran, for a trace; notes: what was left out or made smaller so
+    that it fits, and why.
     """
 
     lab: str
@@ -100,6 +101,7 @@ class BenchPlan:
     backends: tuple[str, ...]
     budget: float = 60.0
     listen: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,7 @@ class Results:
     fma: dict[tuple[str, str], MeasuredRoof] = field(default_factory=dict)
     l2: dict[str, float] = field(default_factory=dict)  # bytes of a GPU's cache, by device
     conditions: Watch = field(default_factory=Watch)
+    notes: tuple[str, ...] = ()  # of the plan
     interrupted: KeyboardInterrupt | None = None  # what ended the run before its time
     outside: OutsideCheck | None = None
 

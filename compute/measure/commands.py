@@ -47,7 +47,7 @@ def add_bench(commands: Any, arguments: Sequence[str]) -> None:
         bench.add_argument(f"--{option.name}", type=_list, help=option.help)
     bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")
     bench.add_argument("--dtypes", type=_list, help="some of the lab's dtypes (default: all)")
-    whole_run = "seconds for the whole run, compiling apart; one that needs it takes up to 30 (default 60)"
+    whole_run = "seconds for the run, without compiling and references; one that needs it takes up to 30 (default 60)"
     bench.add_argument("--budget", type=_seconds, default=60.0, help=whole_run)
     bench.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
     _add_files(bench)
@@ -139,8 +139,8 @@ def _plan(chosen: argparse.Namespace, benchmark: Benchmark) -> BenchPlan:
         raise ValueError(f"none of the backends asked for is here. {reasons}")
     names = names or tuple(b.name for b in BACKENDS)
     with_gpu = any(backend(name).device == "cuda" and not backend(name).missing for name in names)
-    cases = tuple(benchmark.cases(own, dtypes, with_gpu))
-    return BenchPlan(chosen.lab, cases, names, chosen.budget, listen=chosen.trace is not None)
+    cases, notes = benchmark.fitted(benchmark.cases(own, dtypes, with_gpu), own, with_gpu, chosen.budget)
+    return BenchPlan(chosen.lab, tuple(cases), names, chosen.budget, chosen.trace is not None, notes)
 
 
 def _own_options(arguments: Sequence[str]) -> tuple[Option, ...]:

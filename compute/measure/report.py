@@ -57,6 +57,7 @@ def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchm
             for (name, dtype), fma in results.fma.items()
         },
         "results": [entry(row, results, benchmark) for row in results.rows if row.case is not None],
+        "notes": list(results.notes),
         "interrupted": results.interrupted is not None,
         "missing": {row.backend: row.reason for row in results.rows if row.status == "missing"},
         **({"outside": results.outside.as_record()} if results.outside else {}),
@@ -131,6 +132,8 @@ def show(results: Results, benchmark: Benchmark, console: Console) -> None:
     for (name, dtype), fma in results.fma.items():
         rate = _figure(fma.roof / 1e12)
         console.print(f"Fused multiply-adds of {name}, {dtype}: {rate} T/s (upper quartile of {fma.rate.n})")
+    for note in results.notes:
+        console.print(Text(note, style="yellow"))
     for case in dict.fromkeys(row.case for row in results.rows if row.case is not None):
         rows = [row for row in results.rows if row.case == case]
         console.print()

@@ -3,6 +3,10 @@
 For each case of the lab's CaseBenchmark: all implementations start from the same state and are compared with the
 reference; those that agree are sampled in shuffled rounds. One that disagrees gets no time. A kernel that is wrong by
 design is timed too, and reported apart.
+
+The budget is spent breadth first. A first pass over all cases, the lab's headline cases at its front, checks every way
+and takes the fewest samples, FIRST_SAMPLES of a slow way. A second pass spends what is left on more samples of what was
+timed. References and compiling are not in the budget.
 """
 
 from __future__ import annotations
@@ -37,6 +41,10 @@ CHECKING = 0.3  # of a case's time, as far as the progress goes, before it is ti
 SAMPLING = 2 / 3  # of a case's time is its share: seconds of sampling; checks take the rest
 PATIENCE = 2.0  # a case may take so many times its share, if slow ways need it for their check and fewest samples
 WARM_UPS = 2  # before the samples of a way
+FIRST_SAMPLES = 2  # in the first pass, of a way that takes SLOW seconds or more for a sample
+SLOW = 0.25
+FIRST_PASS = 0.75  # of what is left, for the cases of the first pass together: no share of it is larger
+HEADLINE = 0.5  # of what is left, for the first way of a case alone: it is timed even beyond the case's share
 LOOKS = 4  # at how long a way takes, before it is called too slow; fewer if each takes long itself
 LOOKING = 1 / 20  # of what a lane of a race may take, for one of them
 NOTHING = 1.0  # seconds that a way may take in any case: no fast one is lost to a slow one
@@ -73,7 +81,8 @@ class CaseRun:
 
     case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; deadline: of the whole
     run; listen: whether the parts of each sample are noted; alone: seconds that each way may take, whatever the others
-    take, 0 where they share: in a race nobody is left out for another's sake.
+    take, 0 where they share: in a race nobody is left out for another's sake. quick: whether this is the first pass,
+    with FIRST_SAMPLES of slow ways and none beyond the fewest.
     """
 
     def __init__(
@@ -89,10 +98,12 @@ class CaseRun:
     ) -> None:
         self._benchmark, self._right, self._share, self._pace = benchmark, right, share, pace
         self._deadline, self._alone = deadline, alone
+        self.quick = False
         self.case = self._case = case
         self._listen = listen
         self._fixtures: dict[str, BenchmarkFixture] = {}
-        self._checked: list[tuple[Implementation, Row, Sample]] = []
+        self._checked: list[tuple[Implementation, Row, tuple[Sample, ...]]] = []
+        self._taken: dict[str, Row] = {}  # of the first pass, by way
         self._left_before = deadline.left
         self._planned = 0.0  # seconds that the fewest samples of the ways that were checked will take
         self.rows: list[Row] = []
@@ -111,18 +122,38 @@ class CaseRun:
             text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             self.rows.append(replace(row, status="failed", reason=text))
 
+    def resume(self, way: Implementation, row: Row) -> None:
+        """Prepare a way that was timed in the first pass for more samples; its row stays as it is if that fails."""
+        step = self._pace.step_seconds(way, self._case)
+        if self._deadline.over or self._too_slow(way, step) or self._open(way):
+            self.rows.append(row)
+            return
+        try:
+            self._fixtures[way.backend.name].first(way)
+        except Exception:  # noqa: BLE001 - what was measured before is kept
+            self.rows.append(row)
+            return
+        self._checked.append((way, row, row.samples))
+        self._taken[way.name] = row
+        self._planned += (WARM_UPS + self._fewest(way, step)) * self._at_once(way) * step
+
     def sample(self, heard: Callable[[float], object] = lambda _: None) -> None:
         """Time the ways that were checked, in shuffled rounds, and add their rows; heard: as of `interleave`."""
         calls: dict[str, Callable[[], Sample]] = {}
+        least: dict[str, int] = {}
         for way, _, _ in self._checked:
             if self._deadline.over:
                 break
-            for _ in range(WARM_UPS):  # the first at length: it may tune itself
+            for _ in range(self._warm_ups(way)):  # the first at length: it may tune itself
                 self._pace.note(way, self._case, self._run(way).step_seconds)
             calls[way.name] = self._call(way, self._steps(way))
+            least[way.name] = self._fewest(way, self._pace.step_seconds(way, self._case))
         found: dict[str, list[Sample]] = {}
         try:
-            interleave(calls, self._for_samples, heard=heard, stop=lambda: self._deadline.over, samples=found)
+            interleave(
+                calls, 0.0 if self.quick else self._for_samples, heard=heard, stop=lambda: self._deadline.over,
+                samples=found, least=least,
+            )  # fmt: skip
         except KeyboardInterrupt:
             self._add(found, "interrupted before it was timed")
             raise
@@ -136,14 +167,15 @@ class CaseRun:
         """Add the rows of the ways that were checked; reason: why one has no samples."""
         rows = []
         checked, self._checked = self._checked, []
-        for way, row, first in checked:
+        for way, row, (first, *before) in checked:
             if not found.get(way.name):
-                rows.append(replace(row, status="skipped", reason=reason))
+                rows.append(row if before else replace(row, status="skipped", reason=reason))
                 continue
             last = found[way.name][-1].timing
             self._pace.note(way, self._case, last.step_seconds)
             cold = replace(first, timing=replace(first.timing, first_call=True, cells=last.cells))
-            samples = (cold, *found[way.name])
+            earlier = (replace(one, timing=replace(one.timing, cells=last.cells)) for one in before)
+            samples = (cold, *earlier, *found[way.name])
             measurement = Measurement.of([sample.timing for sample in samples])
             rows.append(replace(row, measurement=measurement, steps=last.steps, samples=samples))
         self.rows += with_speed_ups(rows)
@@ -192,8 +224,9 @@ class CaseRun:
             return
         else:
             row = replace(row, status="measured")
-        self._checked.append((way, row, first))
-        self._planned += (WARM_UPS + LEAST_SAMPLES) * self._at_once(way) * max(timing.step_seconds, step)
+        self._checked.append((way, row, (first,)))
+        seconds = max(timing.step_seconds, step)
+        self._planned += (self._warm_ups(way) + self._fewest(way, seconds)) * self._at_once(way) * seconds
 
     def _open(self, way: Implementation) -> str:
         """Open the backend's arrays if they are not there yet; why not, or empty."""
@@ -208,12 +241,26 @@ class CaseRun:
 
     def _too_slow(self, way: Implementation, step: float) -> str:
         """Why steps of so many seconds would take too long; empty if they would not, or take next to nothing."""
-        seconds = step * (self._benchmark.check_steps + LEAST_SAMPLES * self._at_once(way))
+        seconds = step * (self._benchmark.check_steps + self._fewest(way, step) * self._at_once(way))
         left = min(self._alone or PATIENCE * self._share - self._spent - self._planned, self._deadline.left)
+        if self.quick and not self._checked and not any(row.measurement for row in self.rows):
+            left = max(left, HEADLINE * self._deadline.left)
         if seconds <= max(left, NOTHING):
             return ""
         left, what = max(0.0, left), self._benchmark.rate.step
         return f"would take about {seconds:.3g} s ({step:.2g} s a {what}); {left:.3g} s are allowed for this case"
+
+    def _fewest(self, way: Implementation, step: float) -> int:
+        """Samples that this way has at least."""
+        if self.quick and step * self._at_once(way) >= SLOW:
+            return FIRST_SAMPLES
+        row = self._taken.get(way.name)
+        return LEAST_SAMPLES if row is None or row.measurement is None else LEAST_SAMPLES - row.measurement.step.n
+
+    def _warm_ups(self, way: Implementation) -> int:
+        """Calls before the samples: one of a slow way in the first pass."""
+        slow = self.quick and self._pace.step_seconds(way, self._case) * self._at_once(way) >= SLOW
+        return 1 if slow else WARM_UPS
 
     @property
     def _spent(self) -> float:
@@ -227,6 +274,8 @@ class CaseRun:
         return max(self._share / 2, min(self._share, self._share / SAMPLING - others))
 
     def _steps(self, way: Implementation) -> int:
+        if way.name in self._taken:  # samples of one length
+            return self._taken[way.name].steps
         seconds = self._pace.step_seconds(way, self._case)
         return steps_for(seconds, most=self._benchmark.most_steps, at_once=self._at_once(way))
 
@@ -249,7 +298,7 @@ class BenchRun:
         self._benchmark, self._plan, self._progress = benchmark, plan, progress
         self._shared: tuple[Any, Any] = (None, None)  # the newest reference, and what it is shared by
         self._deadline = Deadline(plan.budget)
-        self.results = Results()
+        self.results = Results(notes=plan.notes)
 
     def run(self) -> Results:
         """Time every case, in the plan's order, as long as there is time; an interrupted run keeps what it has."""
@@ -271,38 +320,94 @@ class BenchRun:
         return f"{len(self._plan.cases)} cases, {ways} ways in all: {seconds}; {KEPT}"
 
     def _cases(self, backends: Sequence[Backend], cases: Sequence[Any]) -> None:
-        pace, beyond = Pace(), max(0.0, LEAST_RUN - self._plan.budget)
-        for number, case in enumerate(cases, 1):
-            ways = list(self._ways(backends, case))
-            if self._deadline.over:
-                late = (Row(way.backend.name, way.variant, case, "skipped", OVER) for way in ways)
-                self.results.rows += late
-                continue
-            self._progress(f"{case.title}: reference", (number - 1) / len(cases))
-            right = self._reference(case)
-            share = SAMPLING * max(0.0, self._deadline.left - beyond) / (len(cases) - number + 1)
-            run = CaseRun(self._benchmark, case, right, share, pace, self._deadline, self._plan.listen)
-            try:
-                self._time(run, ways, (number - 1, len(cases)))
-            finally:
-                run.not_timed("interrupted before it was timed")
-                self.results.conditions.note(case.title)
-                run.close()
-                places = {(way.backend.name, way.variant): place for place, way in enumerate(ways)}
-                self.results.rows += sorted(run.rows, key=lambda row: places[row.backend, row.variant])
+        """Time every case in two passes; the rows are in the order of the plan."""
+        headline = list(self._benchmark.headline(cases))
+        order = list(dict.fromkeys([*headline, *cases]))
+        found: dict[Any, list[Row]] = {}
+        try:
+            self._passes(backends, order, len(headline), found)
+        finally:  # also if it is interrupted
+            self.results.rows += [row for case in cases for row in found.get(case, ())]
 
-    def _time(self, run: CaseRun, ways: Sequence[Implementation], place: tuple[int, int]) -> None:
-        """Check the ways, then time them. place: cases that are done, and all."""
+    def _passes(
+        self, backends: Sequence[Backend], order: Sequence[Any], headline: int, found: dict[Any, list[Row]]
+    ) -> None:
+        """Do both passes. order: the cases, so many headline cases first; found: gets the rows of each case."""
+        pace = Pace()
+        for second in (False, True):
+            if second and not self._for_more:
+                break
+            timed = [case for case in order if not second or any(row.measurement for row in found[case])]
+            for number, case in enumerate(timed):
+                ways = list(self._ways(backends, case))
+                if not self._deadline.over:
+                    before = {(row.backend, row.variant): row for row in found.get(case, ())}
+                    among = headline + 1 if not second and number < headline else len(timed)
+                    self._case(case, ways, before, pace, (number, len(timed), max(1, among - number)), found)
+                elif not second:
+                    found[case] = [Row(way.backend.name, way.variant, case, "skipped", OVER) for way in ways]
+
+    def _case(
+        self, case: Any, ways: Sequence[Implementation], before: Mapping[tuple[str, str], Row], pace: Pace,
+        place: tuple[int, int, int], found: dict[Any, list[Row]],
+    ) -> None:  # fmt: skip
+        """Time one case in one pass.
+
+        before: its rows of the first pass, by backend and variant; place: cases that are done, all of them, and how
+        many share what is left: headline cases share it with one more, whatever follows them; found: gets the new rows.
+        """
+        done, count, among = place
+        self._progress(f"{case.title}: reference", self._part(before, done, count))
+        with self._deadline.stopped():
+            right = self._reference(case)
+        share = (SAMPLING if before else FIRST_PASS / PATIENCE) * self._for_more / among
+        run = CaseRun(self._benchmark, case, right, share, pace, self._deadline, self._plan.listen)
+        run.quick = not before
+        try:
+            self._time(run, ways, before, (done, count))
+        finally:
+            run.not_timed("interrupted before it was timed")
+            self.results.conditions.note(case.title)
+            run.close()
+            places = {(way.backend.name, way.variant): number for number, way in enumerate(ways)}
+            kept = {**before, **{(row.backend, row.variant): row for row in run.rows}}
+            rows = sorted(kept.values(), key=lambda row: places[row.backend, row.variant])
+            found[case] = with_speed_ups([replace(row, speed_up=None, over="") for row in rows])
+
+    @property
+    def _for_more(self) -> float:
+        """Seconds of the budget that are left; a small one may be exceeded up to LEAST_RUN for the fewest samples."""
+        return max(0.0, self._deadline.left - max(0.0, LEAST_RUN - self._plan.budget))
+
+    @staticmethod
+    def _part(before: Mapping[Any, Row], done: float, count: int) -> float:
+        """How much of the run is done: each pass is half of it."""
+        return (0.5 if before else 0.0) + 0.5 * done / count
+
+    def _time(
+        self,
+        run: CaseRun,
+        ways: Sequence[Implementation],
+        before: Mapping[tuple[str, str], Row],
+        place: tuple[int, int],
+    ) -> None:
+        """Check the ways, or resume those that were timed, then time them. place: cases that are done, and all."""
         done, cases = place
         title = run.case.title
 
         def tell(text: str, part: float) -> None:
             """Say how far this case is: part 0 … 1."""
-            self._progress(f"{title}: {text}", (done + part) / cases)
+            self._progress(f"{title}: {text}", self._part(before, done + part, cases))
 
         for number, way in enumerate(_in_checking_order(ways)):
-            tell(f"checking {way.name}", CHECKING * number / len(ways))
-            run.check(way)
+            row = before.get((way.backend.name, way.variant))
+            if row is None:
+                tell(f"checking {way.name}", CHECKING * number / len(ways))
+                run.check(way)
+            elif row.measurement is None:
+                run.rows.append(row)
+            else:
+                run.resume(way, replace(row, speed_up=None, over=""))
         with closing(RoofMeter(self._devices(ways), (self._benchmark.rate.roof,), run.case.dtype)) as meter:
 
             def between(part: float) -> None:

@@ -56,29 +56,34 @@ def interleave(
     heard: Callable[[float], object] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
     samples: dict[str, list[Sample]] | None = None,
+    least: Mapping[str, int] | None = None,
 ) -> dict[str, list[Sample]]:
     """Call every way in shuffled rounds; samples by way.
 
-    budget: seconds for all ways together; LEAST_SAMPLES of each are taken even beyond it, MOST_SAMPLES at most. stop():
-    whether to end at once, even with fewer. samples: to fill, for who wants to have them if this is interrupted.
+    budget: seconds for all ways together; `least` samples of each, by default LEAST_SAMPLES, are taken even beyond it,
+    MOST_SAMPLES at most. stop(): whether to end at once, even with fewer. samples: a dictionary to fill, for a caller
+    that keeps them if this is interrupted.
     heard(part of the budget that is over, 1 at most) is called between two rounds, when nothing is being timed.
     """
     order, random = list(ways), Random(seed)
     samples = {} if samples is None else samples
     samples.update((name, []) for name in ways)
     start = clock()
-    while order and not all(_finished(samples[name], clock() - start > budget) for name in order):
+    fewest = {name: (least or {}).get(name, LEAST_SAMPLES) for name in order}
+    while order and not all(_finished(samples[name], clock() - start > budget, fewest[name]) for name in order):
+        late = clock() - start > budget
         heard(min(1.0, (clock() - start) / max(budget, 1e-9)))
         random.shuffle(order)
         for name in order:
             if stop():
                 return samples
-            samples[name].append(ways[name]())
+            if not late or len(samples[name]) < fewest[name]:  # a slow way does not wait for a fast one's fewest
+                samples[name].append(ways[name]())
     return samples
 
 
-def _finished(samples: list[Sample], late: bool) -> bool:
-    if len(samples) < LEAST_SAMPLES:
+def _finished(samples: list[Sample], late: bool, least: int) -> bool:
+    if len(samples) < least:
         return False
     return late or len(samples) >= MOST_SAMPLES or settled([sample.timing.step_seconds for sample in samples])
 
@@ -132,7 +137,7 @@ KEPT = "what is measured is kept if you interrupt it"
 
 
 class Deadline:
-    """The end of a run that has begun now. budget: seconds for all of it; compiling kernels is no part of them."""
+    """The end of a run that has begun now. budget: seconds for all of it, without compiling and without references."""
 
     def __init__(self, budget: float, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -147,6 +152,15 @@ class Deadline:
     def over(self) -> bool:
         """Whether nothing may be begun any more."""
         return self.left <= 0.0
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Do not count the time of the block: a reference is computed once, whatever the budget."""
+        start = self._clock()
+        try:
+            yield
+        finally:
+            self._end += self._clock() - start
 
     @contextmanager
     def watching_builds(self) -> Iterator[None]:

@@ -11,9 +11,9 @@ from compute.backends import backend
 from compute.devices import Host
 from compute.labs.diffusion.benchmark import BENCHMARK as DIFFUSION
 from compute.measure.benchmark import CaseBenchmark
-from compute.measure.case import Checked, Implementation, Row
+from compute.measure.case import BenchPlan, Checked, Implementation, Row
 from compute.measure.run import BenchRun, CaseRun, Pace, _in_checking_order
-from compute.measure.sampling import Deadline, interleave
+from compute.measure.sampling import LEAST_SAMPLES, Deadline, interleave
 from compute.measure.timing import Timing
 
 STEP = {"fast": 1e-4, "slow": 1.0, "as slow": 1.0, "first slow": 40.0}  # s a step, by variant
@@ -157,18 +157,63 @@ def test_what_was_too_slow_once_is_not_begun_again():
     assert benchmark.begun.count("first slow") == 1
 
 
-def test_the_last_case_gets_its_part_however_slow_the_ways_of_the_first_are(monkeypatch):
-    benchmark = FakeBenchmark(("fast", "slow", "as slow"))
-    monkeypatch.setattr("compute.measure.run.RoofMeter", NoMeter)
-    monkeypatch.setattr("compute.measure.run.interleave", partial(interleave, clock=benchmark.clock))
-    monkeypatch.setattr(BenchRun, "_roof_of", lambda *_: None)
-    cases = tuple(FakeCase(f"case {number}", pace=str(number)) for number in range(6))
-    plan = type("Plan", (), {"cases": cases, "budget": 60.0, "listen": False, "backends": ("cpu_numpy",)})()
-    run = BenchRun(benchmark, plan)
-    run._deadline = Deadline(60.0, benchmark.clock)
-    run._cases([backend("cpu_numpy")], cases)
-    measured = {(row.case.title, row.variant) for row in run.results.rows if row.measurement}
-    assert {title for title, variant in measured if variant == "fast"} == {case.title for case in cases}
+@pytest.fixture
+def bench(monkeypatch):
+    """The rows of a whole run of such cases, by the clock of its ways."""
+
+    def ran(benchmark: FakeBenchmark, count: int, budget: float) -> list[Row]:
+        monkeypatch.setattr("compute.measure.run.RoofMeter", NoMeter)
+        monkeypatch.setattr("compute.measure.run.interleave", partial(interleave, clock=benchmark.clock))
+        monkeypatch.setattr(BenchRun, "_roof_of", lambda *_: None)
+        cases = tuple(FakeCase(f"case {number}", pace=str(number)) for number in range(count))
+        run = BenchRun(benchmark, BenchPlan("fake", cases, ("cpu_numpy",), budget))
+        run._deadline = Deadline(budget, benchmark.clock)
+        run._cases([backend("cpu_numpy")], cases)
+        assert [row.case for row in run.results.rows] == [
+            case for case in cases for _ in benchmark.variants(None, case)
+        ]
+        return run.results.rows
+
+    return ran
+
+
+def test_the_last_case_gets_its_part_however_slow_the_ways_of_the_first_are(bench):
+    rows = bench(FakeBenchmark(("fast", "slow", "as slow")), 6, 60.0)
+    assert {row.case.title for row in rows if row.measurement and row.variant == "fast"} == {
+        row.case.title for row in rows
+    }
+
+
+def test_every_case_is_timed_once_before_any_is_refined(bench):
+    """Each case's only way takes a second: two samples in the first pass, and more where time is left."""
+    benchmark = FakeBenchmark(("slow",))
+    rows = bench(benchmark, 5, 40.0)
+    assert all(row.measurement for row in rows)
+    assert min(row.measurement.step.n for row in rows) == 2
+    assert all(row.status == "measured" for row in rows)
+    rows = bench(FakeBenchmark(("slow",)), 5, 400.0)
+    assert min(row.measurement.step.n for row in rows) >= LEAST_SAMPLES
+    assert all(len(row.samples) == row.measurement.step.n + 1 for row in rows)  # one first call, both passes
+
+
+def test_headline_cases_come_first_and_rows_stay_in_the_order_of_the_plan(bench):
+    benchmark = FakeBenchmark(("slow",))
+    benchmark.headline = lambda cases: [cases[3], cases[1]]
+    rows = bench(benchmark, 5, 34.0)
+    assert [row.case.title for row in rows] == [f"case {number}" for number in range(5)]
+    assert rows[3].measurement
+    assert rows[1].measurement
+
+
+def test_a_reference_does_not_use_up_the_budget(bench, monkeypatch):
+    benchmark = FakeBenchmark(("slow",))
+
+    def reference(case):
+        benchmark.clock.now += 1000.0
+        return case
+
+    monkeypatch.setattr(benchmark, "reference", reference)
+    assert all(row.measurement for row in bench(benchmark, 3, 40.0))
 
 
 @pytest.mark.parametrize("names", [("one", "two"), ("one",)])

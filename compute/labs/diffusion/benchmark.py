@@ -39,6 +39,7 @@ Field = NDArray[Any]
 
 LARGEST_SIZE = 32768  # cells a side: 4 GiB of float32
 SIZES = (512, 2000)  # cells a side, when none are asked for
+RECORDED_FIRST = "float32"  # the dtype that a small budget is spent on first
 GPU_SIZES = (*SIZES, 8192, 16384)  # the same where there is a GPU
 TOLERANCE = {"float32": 1e-6, "float64": 1e-13}  # relative L2; right kernels show 5e-8 and 1e-15
 WRONG = {"racing": "the tutorial's kernel updates in place while neighbouring blocks still read"}
@@ -338,6 +339,27 @@ class DiffusionBenchmark(CaseBenchmark):
         if max(sizes) > LARGEST_SIZE:
             raise ValueError(f"--sizes: without --devices a side has from 1 to {LARGEST_SIZE} cells, not {max(sizes)}")
         return [GridCase(size, dtype, edge) for size in sorted(sizes) for edge in edges for dtype in dtypes]
+
+    def fitted(
+        self,
+        cases: Sequence[Any],
+        chosen: Mapping[str, Sequence[Any]],
+        gpu: bool,
+        budget: float,  # noqa: ARG002
+    ) -> tuple[Sequence[Any], tuple[str, ...]]:
+        """Return the cases; without a GPU the larger grids are left out, where a check alone would take minutes."""
+        if gpu or chosen["sizes"]:
+            return cases, ()
+        large = [size for size in GPU_SIZES if size not in SIZES]
+        words = " and ".join(f"{size} x {size}" for size in large)
+        return cases, (f"{words} are left out without a GPU: checking NumPy there takes minutes; --sizes has them",)
+
+    def headline(self, cases: Sequence[Any]) -> Sequence[Any]:
+        """Return the grids in float32: the two small ones, which tell the pace, then the largest, then the others."""
+        grids = [case for case in cases if isinstance(case, GridCase) and case.dtype == RECORDED_FIRST]
+        sizes = sorted({case.size for case in grids})
+        order = {size: place for place, size in enumerate([*sizes[:2], *reversed(sizes[2:])])}
+        return sorted(grids, key=lambda case: order[case.size])
 
     def variants(self, backend: Backend, case: GridCase) -> Mapping[str, Any]:  # noqa: ARG002 all of them for every grid
         """Return the backend's steps by name."""

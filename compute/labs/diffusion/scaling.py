@@ -7,7 +7,7 @@ GPUs are sampled in shuffled rounds, and compared with one GPU of the same run o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, ClassVar, Literal
@@ -65,11 +65,19 @@ class ScalingCase:
         """(ny, nx) on so many GPUs."""
         return self.side * (count if self.kind == "weak" else 1), self.side
 
-    def needed_bytes(self, gpus: int) -> int:
-        """On the first GPU, for every number of GPUs at once: it holds a share of each, and what is compared with."""
-        cells = [self.shape(count)[0] * self.side // min(count, gpus) for count in self.counts]
-        largest = max(self.shape(count)[0] * self.side for count in self.counts)
-        return (2 * sum(cells) + 2 * largest) * np.dtype(self.dtype).itemsize + 8 * COMPARED
+    def needed_bytes(self, count: int, held: Collection[int] = ()) -> int:
+        """Return what so many GPUs need on the first one: its slab of both grids, and one GPU's grids to compare with.
+
+        held: numbers of GPUs whose grids are there already; that of one GPU serves as the comparison of a grid of the
+        same size.
+        """
+        cells = self.shape(count)[0] * self.side
+        slab, whole = cells // count, 0 if count == 1 or self.alone(count, held) else cells
+        return 2 * (slab + whole) * np.dtype(self.dtype).itemsize + (8 * COMPARED if count > 1 else 0)
+
+    def alone(self, count: int, held: Collection[int]) -> bool:
+        """Whether one GPU holds a grid of this size already."""
+        return 1 in held and self.shape(1) == self.shape(count)
 
     def facts(self) -> dict[str, Any]:
         """For the record; a row says its own ny."""
@@ -154,10 +162,6 @@ class ScalingRun:
                 for count in case.counts]  # fmt: skip
         if share <= 0:
             return [replace(row, reason=f"the budget of {self._budget:.0f} s is over") for row in rows]
-        needed, free = case.needed_bytes(Cuda.count()), Cuda(0).free_bytes()
-        if needed > free:
-            reason = f"needs {needed / 2**30:.1f} GiB on cuda:0; {free / 2**30:.1f} GiB are free"
-            return [replace(row, reason=reason) for row in rows]
         grids: dict[int, Grids] = {}
         try:
             rows = [self._checked(case, row, count, grids) for row, count in zip(rows, case.counts, strict=True)]
@@ -170,9 +174,14 @@ class ScalingRun:
 
     def _checked(self, case: ScalingCase, row: Row, count: int, grids: dict[int, Grids]) -> Row:
         """Compare with one GPU; the grids are kept if they are right."""
+        needed, free = case.needed_bytes(count, grids), Cuda(0).free_bytes()
+        if needed > free:
+            more = ", with one GPU's grids to compare with" if count > 1 and not case.alone(count, grids) else ""
+            reason = f"needs {needed / 2**30:.1f} GiB on cuda:0{more}; {free / 2**30:.1f} GiB are free"
+            return replace(row, reason=reason)
         try:
             made = open_grids(case.shape(count), case.dtype, count)
-            first, different = check(made, case, count)
+            first, different = check(made, case, count, grids.get(1) if case.alone(count, grids) else None)
         except Exception as error:  # noqa: BLE001  one number of GPUs that fails must not lose the others' figures
             return replace(row, status="failed", reason=" ".join(f"{type(error).__name__}: {error}".split())[:300])
         row = replace(row, device=made.device.name, difference=different, largest=None, samples=(first,),
@@ -229,18 +238,22 @@ def open_grids(shape: tuple[int, int], dtype: str, count: int) -> Grids:
     return Grids(device, u, out, gpu_slabs.step if count > 1 else gpu_cupy.step)
 
 
-def check(made: Grids, case: ScalingCase, count: int) -> tuple[Sample, float]:
-    """(the first call, part of the cells that have other bits than one GPU gives)."""
+def check(made: Grids, case: ScalingCase, count: int, alone: Grids | None = None) -> tuple[Sample, float]:
+    """Return (the first call, part of the cells that have other bits than one GPU gives).
+
+    alone: the grids of one GPU right after this check of them, if they are there: large ones fit once only.
+    """
     made.begin()
     first = take_sample(lambda: made.advance(case.edges, CHECKED[0], _variant(count)))
     for steps in CHECKED[1:]:
         made.advance(case.edges, steps, _variant(count))
     if count == 1:
         return first, 0.0
-    alone = open_grids(case.shape(count), case.dtype, 1)
-    alone.begin()
-    for steps in CHECKED:
-        alone.advance(case.edges, steps, ONE)
+    if alone is None:
+        alone = open_grids(case.shape(count), case.dtype, 1)
+        alone.begin()
+        for steps in CHECKED:
+            alone.advance(case.edges, steps, ONE)
     different = sum(
         different_cells(alone.u[slab.first : slab.last], made.u.own(number)) for number, slab in _slabs(made.u)
     )

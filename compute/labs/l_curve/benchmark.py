@@ -17,6 +17,7 @@ from compute.labs.l_curve.course import CurveCase, LaneCurve, course_of, words_o
 from compute.labs.l_curve.fixtures import (
     ACCURACY,
     COUNTS,
+    FASTEST,
     PACKAGE,
     AllAtOnce,
     CurveFixture,
@@ -33,7 +34,10 @@ from compute.measure.case import BenchmarkFixture, Option, Row
 from compute.measure.course import Course
 
 N = 15_000  # the tutorial's
-CPU_N = 3000  # where there is no GPU: its norms take a second
+CPU_SIZES = (3000, 2000, 1500, 1000, 700)  # where there is no GPU: the largest that fits the budget
+CPU_N, CPU_SECONDS = CPU_SIZES[0], 120.0  # the first pass over all curves of that n took so long on two busy cores
+GROWTH = 2.5  # power of n that a curve's time grows by: n² non-zeros, and more steps
+FITTING = 0.6  # of the budget for the first pass
 LARGEST_N = 40_000  # 1.6e8 non-zeros
 ROOM = 4000  # columns of V that the reference may take, in float64
 DTYPES = ("float32", "float64")
@@ -170,6 +174,25 @@ class LCurveBenchmark(CaseBenchmark):
         kinds = chosen["parts"] or KINDS
         return [LCurveCase(kind, n, dtype) for n in sorted(sizes) for dtype in dtypes for kind in kinds]
 
+    def fitted(
+        self, cases: Sequence[Any], chosen: Mapping[str, Sequence[Any]], gpu: bool, budget: float
+    ) -> tuple[Sequence[Any], tuple[str, ...]]:
+        """Return smaller problems where there is no GPU and the budget is small."""
+        if gpu or chosen["sizes"]:
+            return cases, ()
+        fits = [n for n in CPU_SIZES if CPU_SECONDS * (n / CPU_N) ** GROWTH <= FITTING * budget]
+        n = fits[0] if fits else CPU_SIZES[-1]
+        seconds = CPU_SECONDS * (N / CPU_N) ** GROWTH
+        note = (
+            f"n = {n} without a GPU: curves of n = {N} are predicted to take about {seconds / 60:.0f} min in all here; "
+            f"a larger --budget has n = {CPU_N}, --sizes any n"
+        )
+        return [replace(case, n=n) for case in cases], (note,)
+
+    def headline(self, cases: Sequence[LCurveCase]) -> Sequence[LCurveCase]:
+        """Return the whole curves in float32."""
+        return [case for case in cases if case.dtype == DTYPES[0] and not case.plain]
+
     def variants(self, backend: Backend, case: LCurveCase) -> Mapping[str, Any]:
         """Return the backend's ways: to multiply, to step, to get a curve."""
         kernels = backend.kernels(PACKAGE)
@@ -185,7 +208,10 @@ class LCurveBenchmark(CaseBenchmark):
 
     def reference(self, case: LCurveCase) -> CurveReference:
         """Return the right curve."""
-        return CurveReference(case.n)
+        found = CurveReference(case.n)
+        if any(not backend(name).missing for name in FASTEST):
+            _ = found.steps  # now, when no case's time runs
+        return found
 
     def fixture(
         self, device: Device, case: LCurveCase | CurveCase, right: CurveReference | LaneCurve

@@ -26,8 +26,10 @@ from compute.labs.mandelbrot.scenes import (
     BenchScene,
     CountsReference,
     OneLaunch,
+    fitted_scene,
     kernels_of,
     lab_of,
+    predicted_seconds,
     scenes,
 )
 from compute.labs.mandelbrot.state import FRESH
@@ -186,6 +188,30 @@ class MandelbrotBenchmark(CaseBenchmark):
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchScene]:
         """Return the scenes, in each dtype that they have."""
         return scenes(tuple(chosen["scenes"]), tuple(dtypes), gpu)
+
+    def fitted(
+        self,
+        cases: Sequence[Any],
+        chosen: Mapping[str, Sequence[Any]],  # noqa: ARG002
+        gpu: bool,
+        budget: float,
+    ) -> tuple[Sequence[Any], tuple[str, ...]]:
+        """Return smaller pictures where there is no GPU, as many halvings as the prediction asks for."""
+        if gpu:
+            return cases, ()
+        fitting = [fitted_scene(case, budget / len(cases)) for case in cases]
+        notes = [
+            f"{case.name}: {small.shape[1]} x {small.shape[0]} pixels without a GPU; {case.shape[1]} x {case.shape[0]} "
+            f"are predicted to take about {predicted_seconds(case):.2g} s a picture here"
+            for case, small in zip(cases, fitting, strict=True) if small.shape != case.shape
+        ]  # fmt: skip
+        return fitting, tuple(dict.fromkeys(notes))
+
+    def headline(self, cases: Sequence[BenchScene]) -> Sequence[BenchScene]:
+        """Return one case of each scene in float64, the quick ones first."""
+        names = ("lesson", "whole set, shortcuts", "pan", "e14", "e113", "whole set", "interior")
+        first = [case for case in cases if case.dtype == "float64" and case.name in names]
+        return sorted(first, key=lambda case: names.index(case.name))
 
     def variants(self, backend: Backend, case: BenchScene) -> Mapping[str, Any]:
         """Return the backend's kernels for this scene."""

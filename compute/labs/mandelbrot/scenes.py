@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.backends import Backend
+from compute.devices import cpu_count
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL, Task
 from compute.labs.mandelbrot.place import PRECISIONS, Place, Precision, choose
@@ -193,6 +194,27 @@ def scenes(names: tuple[str, ...], dtypes: tuple[str, ...], gpu: bool) -> list[B
         own = ("float64",) if scene.arithmetic.deep or scene.pan else dtypes
         found += [replace(scene, dtype=dtype) for dtype in own if dtype in dtypes]
     return found
+
+
+ITERATIONS = {  # of a pixel in the mean, or as many as take as long, by scene
+    "lesson": 11.3, "whole set": 220.0, "whole set, shortcuts": 30.0, "interior": 4096.0, "e14": 1300.0, "e113": 4500.0,
+    "pan": 30.0,
+}  # fmt: skip
+CPU_RATE = 2e8  # iterations a second of a core, for a prediction of how long a picture takes without a GPU
+CALLS = 6  # of the fastest way that a first pass makes of a picture, with checks and two kernels beside it
+LEAST_ROWS = 90
+
+
+def predicted_seconds(scene: BenchScene) -> float:
+    """Return the seconds that Numba should take for a picture on all cores, within a factor of some."""
+    return scene.cells * ITERATIONS.get(scene.name, scene.view.max_iterations) / (CPU_RATE * cpu_count())
+
+
+def fitted_scene(scene: BenchScene, seconds: float) -> BenchScene:
+    """Return the scene in halves of its rows and columns until CALLS pictures take `seconds`; the lesson's as it is."""
+    while scene.name != "lesson" and CALLS * predicted_seconds(scene) > seconds and scene.shape[0] >= 2 * LEAST_ROWS:
+        scene = replace(scene, shape=(scene.shape[0] // 2, scene.shape[1] // 2))
+    return scene
 
 
 class OneLaunch(Schedule):

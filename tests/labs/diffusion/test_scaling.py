@@ -50,7 +50,8 @@ def run(monkeypatch):
     """What a run says; different: the part of the cells that are wrong, by the number of GPUs."""
 
     def ran(budget=5.0, different=None, **chosen):
-        def checked(made, case, count):
+        def checked(made, case, count, alone=None):
+            assert (alone is not None) == (count > 1 and case.kind == "strong" and 1 in case.counts)
             timing = made.advance(case.edges, 25, scaling._variant(count))
             return Sample(0.0, 1.0, timing), (different or {}).get(count, 0.0)
 
@@ -108,10 +109,23 @@ def test_other_bits_than_one_gpu_give_no_time(run):
 
 
 def test_a_grid_that_does_not_fit_and_a_budget_that_is_over_are_said(run):
-    results, _ = run(sizes=(2048, 16384), devices=(1, 2))
-    assert "GiB on cuda:0; 4.0 GiB are free" in results.rows[2].reason
+    results, _ = run(sizes=(2048, 32768), devices=(1, 2))
+    assert results.rows[2].reason == "needs 8.0 GiB on cuda:0; 4.0 GiB are free"
+    assert "needs 12.5 GiB on cuda:0, with one GPU's grids to compare with; 4.0" in results.rows[3].reason
+    assert results.rows[0].status == "measured"
     results, _ = run(sizes=(2048,), devices=(1,), budget=1e-9)
     assert {(row.status, row.reason) for row in results.rows} == {("skipped", "the budget of 0 s is over")}
+
+
+def test_a_number_of_gpus_asks_for_its_slab_and_the_comparison_once():
+    """65536² cells in float32 are 16 GiB a grid: a pair on one GPU, half and a quarter of it on two and four."""
+    (case, weak) = scaling.scaling_cases((1, 2, 4), (65536,), ("float32",), ("zero-flux",))
+    pair, scratch = 2 * 4 * 65536**2, 8 * scaling.COMPARED
+    assert case.needed_bytes(1) == pair
+    assert case.needed_bytes(2, {1: None}) == pair // 2 + scratch
+    assert case.needed_bytes(4, {1: None, 2: None}) == pair // 4 + scratch
+    assert case.needed_bytes(4) == pair // 4 + pair + scratch  # nothing to compare with is there yet
+    assert weak.needed_bytes(4, {1: None}) == pair + 4 * pair + scratch  # four times as many cells
 
 
 @pytest.mark.parametrize("text", ["0", "5", "x", "1.5", "-1", "99999999999"])
