@@ -239,7 +239,7 @@ def _record(
         **provenance(command, sum(one.rate.n for one in by_format) + sum(one.rate.n for one in by_count), watch),
         "encoders": [_known(asdict(each)) for each in by_format],
         "backend": name,
-        "workers": [{**asdict(each), "times": _times(each, by_count)} for each in by_count],
+        "workers": [_known({**asdict(each), "times": _times(each, by_count)}) for each in by_count],
     }
 
 
