@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -237,10 +237,17 @@ def _record(
     return {
         "schema": SCHEMA,
         **provenance(command, sum(one.rate.n for one in by_format) + sum(one.rate.n for one in by_count), watch),
-        "encoders": [asdict(each) for each in by_format],
+        "encoders": [_known(asdict(each)) for each in by_format],
         "backend": name,
-        "workers": [{**asdict(each), "times": _times(each, by_count)} for each in by_count],
+        "workers": [_known({**asdict(each), "times": _times(each, by_count)}) for each in by_count],
     }
+
+
+def _known(value: Any) -> Any:
+    """The value with None for each number that was not measured: JSON has no NaN."""
+    if isinstance(value, dict):
+        return {name: _known(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _show(by_format: Sequence[Encoder], by_count: Sequence[Pool], name: str) -> None:

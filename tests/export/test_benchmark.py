@@ -98,6 +98,7 @@ def test_the_command_shows_and_saves_what_was_measured(tmp_path, monkeypatch, ca
     document = json.loads(path.read_text(encoding="utf-8"))
     assert [each["times"] for each in document["workers"]] == [1.0, 1.9]
     assert document["machine"]["cpu"]
+    assert "NaN" not in path.read_text(encoding="utf-8")
     assert main(["bench", "export", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schema"] == "fieldlab-export-bench/1"
     for wrong in (["--workers", "0"], ["--scenes", "moon"], ["--rounds", "0"], ["--backend", "abacus"]):

@@ -221,7 +221,7 @@ def test_the_command_line_says_what_a_file_does_not_hold(tmp_path, capsys):
     lab.load(np.ones((8, 8)))
     (tmp_path / "a.json").write_text(json.dumps(scene(lab).plain()), encoding="utf-8")
     assert main(["render", str(tmp_path / "a.json"), "--out", str(tmp_path / "a.png")]) == 0
-    assert "made again as far as the file tells: the field was given as an array" in capsys.readouterr().err
+    assert "the file does not hold everything: the field was given as an array" in capsys.readouterr().err
     assert main(["render", "mandelbrot", "--every", "3", "--out", str(tmp_path / "a.gif")]) == 2
     assert "every is for a lab that never ends" in capsys.readouterr().err
 

@@ -64,7 +64,7 @@ def visited():
 
 def raced():
     chosen = {"set": ["ny=20", "nx=24"], "work": "", "steps": 3, "backends": "cpu_numpy,cpu_numba", "json": True}
-    finish = {"time": 0.0, "tolerance": 0.0}  # no other than the steps
+    finish = {"time": None, "tolerance": None}  # no other than the steps
     with redirect_stdout(StringIO()) as said:
         race_command.run_command(Namespace(lab="diffusion", **chosen, **finish), "race")
     record = json.loads(said.getvalue())
