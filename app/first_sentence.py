@@ -1,9 +1,9 @@
 """The first sentence of the readout: how fast this computer is, and how fast a GPU is at the same work.
 
-The figures are those of the comparison; until there is one, the rate of the live picture stands alone, marked as a
-first estimate. Without a GPU a recorded one is compared: with this computer, if the record is of the same work and
-method; else with the CPU of the same record, and the sentence says what was recorded. Every factor is a ratio of
-medians with its confidence interval where there is one, and a reason is stated only as compute.measure.reasons allows.
+The figures come from the comparison. Before the first comparison the rate of the live picture appears without a factor,
+marked as a first estimate. Without a GPU the sentence compares a recorded GPU: with this computer, if grid, precision
+and method agree; otherwise with the CPU of the same record, naming the recorded work. A factor is a ratio of medians,
+followed by its confidence interval; compute.measure.reasons decides whether a reason follows.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ROOFS = {"copy": "the rate at which it copies its memory", "fma": "the multiply-
 
 @dataclass(frozen=True)
 class Fastest:
-    """The fastest right ways of this computer, None where there is none yet.
+    """The fastest right ways of this computer; None before the first one is measured.
 
-    live: rate of the live picture; gpu_share, cpu_share: what these ways reach of their devices' roofs; held: bytes
-    that the work reads over and over, nan where unknown.
+    live: rate of the live picture; gpu_share, cpu_share: shares of their devices' roofs; held: bytes that the work
+    reads repeatedly, nan if unknown.
     """
 
     cpu: Standing | None = None
@@ -49,7 +49,7 @@ class Fastest:
     def of(
         cls, verdict: Verdict | None, live: float, share: Callable[[Standing], RoofShare], held: float = nan
     ) -> Fastest:
-        """Return the fastest ways of `verdict`. share(way): what it reaches of its device's roof."""
+        """Return the fastest ways of `verdict`. share(way): its share of its device's roof."""
         known = [one for one in verdict.standings if one.right and one.measurement] if verdict else []
         cpu, gpu = (
             min((one for one in known if one.variant.kind == kind), key=seconds_of, default=None)
@@ -69,7 +69,7 @@ def seconds_of(standing: Standing) -> float:
 
 
 def sentence(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
-    """Return the sentence as HTML, "" before anything is known."""
+    """Return the sentence as HTML, "" before the first figure."""
     words = _own(fastest, rules) if fastest.gpu else _beside(fastest, rules, pair)
     return f"<p class='first'>{words}</p>" if words else ""
 
@@ -120,7 +120,7 @@ def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None)
 
 
 def _here(fastest: Fastest, rules: ComparisonRules) -> str:
-    """This computer's rate with its confidence interval, as HTML without a full stop; "" if it is unknown."""
+    """Format this computer's rate with its confidence interval, as HTML without a full stop; "" if unknown."""
     cpu, unit = fastest.cpu, rules.rate.unit
     rate = rate_of(cpu) if cpu else fastest.live
     if not isfinite(rate):
@@ -135,7 +135,7 @@ def _here(fastest: Fastest, rules: ComparisonRules) -> str:
 
 
 def _unlike(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
-    """How the recorded method differs from that of this computer, in words; "" where it is the same or unknown."""
+    """Say how the recorded method differs from this computer's; "" if both agree or one is unknown."""
     cpu = fastest.cpu
     if pair is None or not pair.method or cpu is None or not cpu.timings:
         return ""

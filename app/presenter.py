@@ -27,7 +27,7 @@ STATIC = Path(__file__).parent / "static"
 PRESENTING, NARROW = "presenting", "narrow"
 MINIMAL = "minimal"  # as in a narrow window, without the sentence: in a frame of a slide
 STATEMENT = "statement-alone"  # the headline and the sentence alone, above the status bar
-BECAUSE = re.compile(r"((?:, because|; why) [^<]*)\.")
+BECAUSE = re.compile(r"((?:, because|; the GPU reaches|; the [\d.]+ (?:[kMG]B|bytes)) [^<]*)\.")
 
 
 class PresenterBar(JSComponent):

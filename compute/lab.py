@@ -49,7 +49,6 @@ ON_THE_WAY = ("backend", "device_index", "variant", "dtype")  # structural param
 _RUN_BEFORE: set[tuple[str, ...]] = set()  # by this process: lab, backend, and what else a build depends on
 
 
-
 class OutOfMemory(ValueError):
     """A grid was refused before anything was allocated; the text gives the predicted and the free bytes."""
 

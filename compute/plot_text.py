@@ -21,7 +21,6 @@ ROWS = 33  # of a table of curves at most
 LINES = 3  # of a plot that are put into sentences; a table has all of them
 
 
-
 @dataclass(frozen=True)
 class NumberTable:
     """A table: columns and rows as texts, the first entry of each row is its heading; note: what it leaves out."""

@@ -24,7 +24,7 @@ THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scip
 
 ELSEWHERE = re.compile(r"See ([A-Z]|`|\w+\.)|As (in|of) \w+\.?$")
 LONGEST = 45  # lines of a function: more are several steps, each of which has a name
-NAMED_BY_NUMPY = {"compute/own/gpu_simulator.py"}  # __array_ufunc__ is given the method's name
+NAMED_BY_NUMPY = {"compute/own/gpu_simulator.py", "compute/own/cpu_threads.py"}  # __array_ufunc__ is given the name
 PROJECT = read("app", "compute")
 MODULE_NAME = re.compile(r"(app|compute)(\.[a-z_]\w*)+")
 MODULES = {source.module for source in PROJECT}

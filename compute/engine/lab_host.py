@@ -112,9 +112,7 @@ class LabHost:
         if (number := self._ring.frames_through) > self.pacer.frames_through:
             self.pacer.permit(number, now)
 
-    def defer(
-        self, request: messages.HostRequest | messages.WorkerRequest, carry_out: Callable[[], object]
-    ) -> None:
+    def defer(self, request: messages.HostRequest | messages.WorkerRequest, carry_out: Callable[[], object]) -> None:
         """Carry `request` out in a turn, after what came before it, so that it costs this lab and no other.
 
         ValueError if too many wait.

@@ -7,8 +7,8 @@ A reason is stated only where the roofs support it:
 * arithmetic, where both devices reach ARITHMETIC_SHARE of their own fused multiply-add rates or more: else the ratio of
   the times is not that of the units, but of how well two programs use them.
 
-In all other cases the shares are stated without a conclusion, as far as they are known. A share above FULL percent
-means that the data lie in a cache or that the roof was disturbed, and supports nothing.
+All other cases state the known shares without a conclusion. A share above FULL percent supports no reason: the data
+fit a cache, or the measurement of the roof was disturbed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOFS: dict[RoofKind, str] = {"copy": "copy bandwidth", "fma": "multiply-add rat
 
 @dataclass(frozen=True)
 class RoofShare:
-    """What a way reaches on its device.
+    """The share of its device's roof that a way reaches.
 
     percent: of the device's own roof, nan where unknown; cache: bytes of its last-level cache, nan where unknown.
     """
@@ -36,7 +36,7 @@ class RoofShare:
 
     @property
     def known(self) -> bool:
-        """Whether the share is known and can be one: not above the roof."""
+        """Whether the share is finite and at most FULL percent."""
         return isfinite(self.percent) and self.percent <= FULL
 
 
@@ -46,7 +46,7 @@ UNKNOWN = RoofShare()
 def why_faster(roof: RoofKind, gpu: RoofShare, cpu: RoofShare, held: float) -> str:
     """Return why a GPU is faster than a CPU, as the end of a sentence with its comma or semicolon; "" if unknown.
 
-    held: bytes that the work reads over and over, nan where it is unknown.
+    held: bytes that the work reads repeatedly, nan if unknown.
     """
     if roof == "copy":
         return _by_memory(gpu, cpu, held)
@@ -69,11 +69,11 @@ def _without_reason(roof: RoofKind, gpu: RoofShare, cpu: RoofShare) -> str:
 
 
 def shares(roof: RoofKind, gpu: RoofShare, cpu: RoofShare) -> str:
-    """Return the shares in words: "the GPU reaches 57 % of its multiply-add rate, the CPU 3.3 % of its own"."""
+    """Format both shares: "the GPU reaches 57 % of its multiply-add rate, the CPU 3.3 % of its own"."""
     said = f"the GPU reaches {percent(gpu.percent)} of its {ROOFS[roof]}"
     return f"{said}, the CPU {percent(cpu.percent)} of its own" if cpu.known else said
 
 
 def percent(value: float) -> str:
-    """Return a percentage in words, with two figures below 10."""
+    """Format a percentage, with two figures below 10."""
     return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"

@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 
 from compute.own.watch import Order
 
-THREADS = 4  # that a kernel is told it has, where it asks
+THREADS = 4  # returned by get_num_threads
 MANY = -1  # in place of an iteration: more than one
 CREATORS = ("zeros", "empty", "ones", "full", "zeros_like", "empty_like", "ones_like", "full_like")
 
 
 class NeedsChunks(BaseException):
-    """The kernel asked for its thread number while every iteration was a thread of its own."""
+    """The kernel requests its thread number while every iteration counts as a thread."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ThreadRace:
 
     @property
     def text(self) -> str:
-        """The race in words, without a full stop."""
+        """The race as a sentence without a full stop."""
         (one, other), (does, did) = self.iterations, self.verbs
         first = f"another {self.unit}" if one == MANY else f"{self.unit} {one}"
         return (
@@ -73,7 +73,7 @@ class Element:
 
 @dataclass
 class ThreadWatch:
-    """What is recorded during one call. loops: parallel loops that ran; race: the first one found."""
+    """The accesses recorded during one call. loops: parallel loops that ran; race: the first one found."""
 
     order: Order = Order.given
     seed: int = 0
@@ -101,11 +101,11 @@ class ThreadWatch:
             self._now.remove(self)
 
     def watched(self, array: NDArray[Any], name: str) -> NDArray[Any]:
-        """Return the same memory as an array whose accesses are recorded."""
+        """Return a view of the array that records every access."""
         start = array.__array_interface__["data"][0]
         self.roots.append((start, start + array.nbytes, max(1, array.itemsize), name, array))
         self.roots.sort(key=lambda root: root[0])
-        return array.view(WatchedArray)
+        return array.view(LoopArray)
 
     def touch(self, addresses: NDArray[np.int64], write: bool, values: Any = None) -> None:
         """Record that the running iteration reads or writes the elements at `addresses`."""
@@ -156,13 +156,13 @@ def _addresses(array: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, WatchedArray):
+    if isinstance(value, LoopArray):
         return value.view(np.ndarray)
     return type(value)(_plain(one) for one in value) if isinstance(value, (tuple, list)) else value
 
 
-class WatchedArray(np.ndarray):
-    """An array whose accesses are recorded while an iteration of a parallel loop runs."""
+class LoopArray(np.ndarray):
+    """An array that records its accesses while an iteration of a parallel loop runs."""
 
     _known: NDArray[np.int64] | None = None
 
@@ -181,12 +181,12 @@ class WatchedArray(np.ndarray):
         plain = self.view(np.ndarray)
         value = plain[_plain(key)]
         if isinstance(value, np.ndarray) and value.base is not None and np.may_share_memory(value, plain):
-            return value.view(WatchedArray)  # a view: its elements are not read yet
+            return value.view(LoopArray)  # a view: its elements are not read yet
         self._touch(write=False, key=key)
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(value, WatchedArray):
+        if isinstance(value, LoopArray):
             value._touch(write=False)  # noqa: SLF001 - of the same class
         plain = self.view(np.ndarray)
         plain[_plain(key)] = _plain(value)
@@ -196,31 +196,31 @@ class WatchedArray(np.ndarray):
         outputs = options.get("out", ())
         reduction = len(outputs) == 1 and outputs[0] is inputs[0] and self._whole(outputs[0])
         for one in inputs:
-            if isinstance(one, WatchedArray) and not (reduction and one is outputs[0]):
+            if isinstance(one, LoopArray) and not (reduction and one is outputs[0]):
                 one._touch(write=False)  # noqa: SLF001 - of the same class
         if outputs:
             options["out"] = tuple(_plain(one) for one in outputs)
         result = getattr(ufunc, method)(*(_plain(one) for one in inputs), **options)
         for one in outputs:
-            if isinstance(one, WatchedArray) and not reduction:
+            if isinstance(one, LoopArray) and not reduction:
                 one._touch(write=True, values=one.view(np.ndarray))  # noqa: SLF001 - of the same class
         return outputs[0] if len(outputs) == 1 else result
 
     @staticmethod
     def _whole(array: Any) -> bool:
-        """Whether it is a whole array, not a row of one: then the operation in place is a reduction of Numba's."""
+        """Return True for a whole array, False for a row: Numba treats only the former as a reduction."""
         watch = ThreadWatch.current()
         return watch is not None and any(root[4].size == array.size for root in watch.roots if _same_start(root, array))
 
     def __array_function__(self, func: Any, _types: Any, args: Any, kwargs: Any) -> Any:
         for one in (*args, *kwargs.values()):
             for part in one if isinstance(one, (tuple, list)) else (one,):
-                if isinstance(part, WatchedArray):
+                if isinstance(part, LoopArray):
                     part._touch(write=part is kwargs.get("out"), values=0)  # noqa: SLF001 - of the same class
         given = [_plain(one) for one in args]
         result = func(*given, **{name: _plain(one) for name, one in kwargs.items()})
         if _is_array(result) and any(np.may_share_memory(result, one) for one in given if _is_array(one)):
-            return result.view(WatchedArray)
+            return result.view(LoopArray)
         return result
 
     def fill(self, value: Any) -> None:
@@ -293,7 +293,7 @@ def install() -> None:
 
 
 def _vectorize(*signatures: Any, **_options: Any) -> Any:
-    """Stand for numba.vectorize: element by element, so that its elements cannot race."""
+    """Replace numba.vectorize by NumPy's: elements are computed one by one and cannot race."""
 
     def made(function: Any) -> Any:
         return np.vectorize(function)

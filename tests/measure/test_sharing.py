@@ -36,6 +36,7 @@ def two_quiet_backends(monkeypatch):
     monkeypatch.setattr(module, "AGAIN", math.inf)
     monkeypatch.setattr(module, "settled", lambda times: len(times) >= 10)
     monkeypatch.setattr(module, "TELLING", 0.0)  # nor how fast it is: every sample counts
+    monkeypatch.setattr(module, "PACED", math.inf)
     monkeypatch.setattr(verdicts, "BACKENDS", [b for b in verdicts.BACKENDS if b.device == "host"])
 
 
