@@ -409,6 +409,7 @@ class LabRegistry:
                 told += [(lab, messages.LabFailed(reason)), (lab, messages.LabClosed())]
                 self.drop(lab, keep=lab.checkpoint if lab.opened else None)
             lab.sent = lab.opened = lab.told_waiting = False
+            lab.close_ring()  # its mark belongs to the process that has ended
         return told
 
     def refuse_unknown(self, text: str) -> list[tuple[LabState, messages.Event]]:

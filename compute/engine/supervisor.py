@@ -264,7 +264,7 @@ class Supervisor:
             process, spare = self._take_process()
         except OSError as error:
             time.sleep(POLL)
-            return WorkerExit(f"it could not be started: {error}", time.monotonic())
+            return WorkerExit(f"it could not be started: {error}", time.monotonic(), natural=False)
         self._process, self._lived, self._reported = process, False, 0
         self._watchdog = Watchdog(self._deadline, time.monotonic())
         process.begin(self._setup)

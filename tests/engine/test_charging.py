@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import count
 from math import isnan
 
@@ -30,6 +31,7 @@ from compute.engine.process import (
     WorkerExit,
 )
 from compute.engine.registry import CRASH_WINDOW, LabRegistry
+from compute.engine.shared_memory import FrameRing, duplicate
 from compute.engine.supervisor import WAITING
 from tests.engine.faulty import BROKEN_DEVICE, Client, running, until
 
@@ -297,6 +299,20 @@ class TestCharges:
         labs[3].worked_at = 1.0
         assert [lab.number for lab in registry.due(2.0, 0.0)] == [3, 2, 4, 1]
         assert [lab.number for lab in registry.due(2.0, 9.0)] == [4]
+
+    def test_the_mark_of_a_process_that_has_ended_is_not_read_again(self):
+        """As when an idle process, or one that has not opened the lab, dies after one that was killed at work."""
+        registry = LabRegistry()
+        lab = registry.add("faulty", {}, print, (8, 8))
+        items = registry.opening(lab, 0.0)
+        killed, crashed = WorkerExit("killed", 0.0, natural=False), WorkerExit("crashed", 0.0)
+        with closing(FrameRing(duplicate(items[0].descriptors[0]))) as workers, workers.at_work():
+            assert registry.culprit(killed) is None
+            assert registry.culprit(crashed) is lab
+            registry.on_worker_exit(killed)
+            assert registry.culprit(crashed) is None
+        for item in items:
+            item.drop()
 
     def test_a_death_that_was_ended_from_outside_has_no_culprit(self):
         registry = LabRegistry()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from compute.engine import Busy, EngineBroken, EngineRestarted, FrameReady, LabClosed, Refused, Supervisor
+from compute.engine import Busy, EngineBroken, EngineRestarted, FrameReady, LabClosed, LabFailed, Refused, Supervisor
 from compute.engine.messages import OPENING
 from compute.engine.process import Standby
 from compute.engine.registry import LabState
@@ -119,8 +119,9 @@ def test_a_process_that_cannot_be_started_is_tried_again_and_opens_no_breaker(en
 
 
 def test_any_other_reason_for_which_no_process_starts_counts(engine, monkeypatch):
-    client = Client(engine)
-    client.barrier()
+    client = Client(engine, eager=True)  # most probably at work at any moment
+    client.handle.run()
+    client.wait(FrameReady, 3)
 
     def missing(standby):
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "python")
@@ -129,6 +130,7 @@ def test_any_other_reason_for_which_no_process_starts_counts(engine, monkeypatch
         patched.setattr(Standby, "take", missing)
         engine._process.kill()
         assert "could not be started" in client.wait(EngineBroken).reason
+    assert client.of(LabFailed) == []
 
 
 def test_a_lab_whose_frames_have_no_memory_after_a_restart_waits_for_it(engine, monkeypatch):
