@@ -281,12 +281,6 @@ def test_a_result_that_is_not_finite_disagrees(monkeypatch):
     assert rows["cpu_numba"].status == "disagrees"
 
 
-def test_a_grid_that_would_take_too_long_is_skipped_with_the_reason():
-    rows = benchmark.BENCHMARK.run(plan(sizes=(24, 2048), budget=1e-6, backends=("cpu_numpy",))).rows
-    assert [row.status for row in rows] == ["measured", "skipped"]
-    assert "are allowed" in rows[1].reason
-
-
 def test_the_exact_modes_are_what_the_reference_steps_to():
     """The two references are independent: a formula and the NumPy kernel. Here they must tell the same."""
     for edge in scheme.EDGES:

@@ -196,7 +196,7 @@ def test_a_lane_that_would_take_minutes_is_left_out_and_named(monkeypatch):
         return timing, 95.0 if way.backend.name == "cpu_numpy" else taken
 
     monkeypatch.setattr(SceneFixture, "first", slow)
-    record = Recorded("mandelbrot", "a GPU", "2026-11-21", "gpu_cupy", "block", 30, 40, "float64", "small", 6e-5, 1e12)
+    record = Recorded("mandelbrot", "a GPU", "2026-11-21", "gpu_cupy", "block", 30, 40, "float64", "small", 1e-9, 1e12)
     result = run_race(Race(Mandelbrot, SMALL, (NUMPY, NUMBA, Racer("gpu_cupy", "block", record))), quiet)
     assert [lane.racer.name for lane in result.ranks] == [Racer("gpu_cupy", "block").name, "Numba"]
     (words,) = result.left_out

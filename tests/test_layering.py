@@ -156,12 +156,16 @@ def names_of_no_module(sources):
 
 
 def begun_too_early(sources):
-    """A file that is a command begins when all of it is defined: as its last statement."""
+    """A file that is a command begins as its last statement, when all of it is defined.
+
+    A block that raises SystemExit may stand before slow imports: nothing below it is executed.
+    """
     return [
         source.at(node)
         for source in sources
         for node in source.tree.body[:-1]
         if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+        if not ast.unparse(node.body[-1]).startswith("raise SystemExit")
     ]
 
 
