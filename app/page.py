@@ -611,7 +611,7 @@ class Page:
     def _fill(self, tab: LabTab, bar: int, parts: list[Any]) -> None:
         """Show `parts` in a bar beside the view, unless another tab is shown by now."""
         if tab is self.current:
-            self._bars[bar].param.update(objects=parts, visible=True)
+            self._bars[bar].objects, self._bars[bar].visible = parts, True
 
     def _write_address(self, tab: LabTab, query: str, push: bool) -> None:
         """The state of a tab's lab is this."""

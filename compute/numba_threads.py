@@ -27,7 +27,7 @@ from numba import njit, prange
 from numba.np.ufunc import parallel
 
 from compute.devices import cpu_count
-from compute.kernel_cache import take_turns
+from compute.kernel_cache import allow_uncached, take_turns
 from compute.parallel_regions import note
 
 THREADS = "NUMBA_NUM_THREADS"
@@ -92,6 +92,7 @@ class _Known:
 
 
 _known = _Known()
+allow_uncached()  # before the loop below is defined
 
 
 @njit(cache=True, nogil=True, parallel=True)

@@ -22,7 +22,7 @@ from app.load.server import Server, serving
 from app.load.visits import MemoryReading, judged, noise_image, scene_of, verdict
 from app.serve import METRICS
 from compute.export.link import packed, unpacked
-from compute.images import open_image
+from compute.images import essential
 
 VISITS = 18  # of the short soak: three of each kind of upload, one of each kind of link
 
@@ -77,7 +77,8 @@ def test_no_two_links_or_files_are_equal():
     own = [link for link in links if unpacked(link).lab != "crossover"]  # which has nothing of a link's own
     assert len(set(own)) == len(own)
     assert noise_image(2) != noise_image(4)
-    assert open_image(visits.grey_image(7)).size == (visits.SIDE, visits.SIDE)
+    found = essential(visits.grey_image(7))
+    assert (found.width, found.height) == (visits.SIDE, visits.SIDE)
 
 
 def test_too_many_failed_visits_end_a_soak(monkeypatch):
