@@ -248,7 +248,7 @@ def test_the_history_of_the_ribbon_is_that_of_the_present_range_alone():
     lab = LCurve(problem="shaw", n=60, noise=1e-3, tolerance=1e-3, lambdas=(1e-2, 1.0, 50))
     before = run_live(lab)[-1].curves["history"]
     lab.update(lambdas=(1e-6, 1e-2, 50))
-    frames = [lab.frame(), *run_live(lab, 1)]
+    frames = [lab.frame(), *run_live(lab, 1, 400)]
     for frame in frames:
         history = frame.curves["history"]
         assert history.x[0] == before.x[-1]  # its first entry is of the step at which the range changed
@@ -256,7 +256,7 @@ def test_the_history_of_the_ribbon_is_that_of_the_present_range_alone():
     assert frames[0].curves["history"].y[0] == pytest.approx(frames[0].curves["width"].y.max())
     steps = lab.bidiagonal.k
     lab.update(tolerance=1e-6)  # the same range: it goes on
-    assert run_live(lab, 1)[-1].curves["history"].x[0] < steps
+    assert run_live(lab, 1, 400)[-1].curves["history"].x[0] < steps
 
 
 def test_steps_that_load_their_kernels_count_in_no_rate(monkeypatch):
