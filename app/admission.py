@@ -33,7 +33,6 @@ from bokeh.protocol.exceptions import ProtocolError
 from bokeh.server.connection import ServerConnection
 from bokeh.server.contexts import ApplicationContext
 from bokeh.server.session import ServerSession
-from bokeh.server.views.autoload_js_handler import AutoloadJsHandler
 from bokeh.server.views.doc_handler import DocHandler
 from tornado.web import HTTPError, RequestHandler
 
@@ -241,8 +240,7 @@ def install(ready: ReadyPages | None = None) -> None:
         return session or await create(context, session_id, request, token)
 
     ApplicationContext.create_session_if_needed = create_if_admitted
-    for handler in (DocHandler, AutoloadJsHandler):
-        handler.write_error = _explained(handler.write_error)
+    DocHandler.write_error = _explained(DocHandler.write_error)
     setattr(ApplicationContext, MARK, True)
 
 
