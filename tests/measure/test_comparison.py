@@ -42,6 +42,7 @@ class Engines:
 
     def __init__(self, answer=True):
         self.answer, self.opened, self.sampled, self.closed = answer, [], [], 0
+        self.roofs = []  # of each that was sampled, the roof that was asked for with it
         self.tells = []  # of each that was opened, what takes its events
 
     def open(self, engine, values, on_event):
@@ -56,6 +57,7 @@ class Handle:
 
     def sample(self, steps, repeat, roof="", dtype=""):
         self.engines.sampled.append(self.values["backend"])
+        self.engines.roofs.append(roof)
         self.run(benchmark_target.sample(Diffusion, self.values, steps, repeat, roof, dtype))
 
     def solve(self, steps, seed):
@@ -592,12 +594,13 @@ def test_the_roof_is_sampled_in_turn_with_the_ways_on_their_engine(monkeypatch):
         return (10e9, 10e9, 20e9)[:count]
 
     monkeypatch.setattr(benchmark_target, "sampled_beside", planted)
+    monkeypatch.setattr(module, "settled", lambda warm: False)  # however quiet this machine is, it samples on
     bench = Bench()
     assert math.isnan(bench.comparison.roof("host", "float32"))
     bench.verdict()
     bench.turn(20)
     assert set(asked) == {("host", "copy", "float32")}
-    assert len(asked) >= 2
+    assert len(asked) == bench.engines.roofs.count("copy") >= 2
     assert 15e9 <= bench.comparison.roof("host", "float32") <= 20e9  # the upper quartile of 10, 10 and 20 each time
     assert math.isnan(bench.comparison.roof("cuda:0", "float32"))
     assert len(bench.results.get(("roof", "host", "copy", "float32"))) <= MOST_TIMINGS + benchmark_target.ROOF_SAMPLES
