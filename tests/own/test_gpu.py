@@ -27,7 +27,7 @@ needs_gpu = pytest.mark.skipif(not CUPY.ready, reason=f"gpu_cupy: {CUPY.missing 
 @needs_gpu
 @pytest.mark.parametrize("name", ["blur", "nbody", "particles", "smoothing", "leapfrog", "detector"])
 def test_the_files_on_a_gpu(name):
-    report = try_file(Options(FILES / f"{name}.py", budget=4.0, check_seconds=3.0, per_decade=1))
+    report = try_file(Options(FILES / f"{name}.py", budget=4.0, check_seconds=30.0, per_decade=1))
     assert report.refused == ""
     for one in report.ways:
         planted = one.way.name.rpartition("_")[2]
@@ -35,6 +35,7 @@ def test_the_files_on_a_gpu(name):
         assert one.kind == kind, one.sentence
         if not kind and one.way.backend.ready:
             assert one.places["here"]
+            assert one.left == "", one.left  # other tests use the same GPU meanwhile, so the check has 30 s
             assert one.series["float32"], one.notes
     assert report.findings["float32"].n
     assert "gpu float32" in report.roofs
