@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from math import isfinite
 from typing import Any
 
 import panel as pn
@@ -73,12 +72,8 @@ class StatusBar:
         self.panel.object = f"<div class='status'>{''.join(items)}</div>"
 
     def _numbers(self) -> list[StatusFact]:
-        frame, gate = self.session.latest, self.session.gate
-        if frame is None:
-            return []
-        latency = f"{gate.latency * 1e3:.0f} ms" if isfinite(gate.latency) else "–"
-        stream = [("frames/s", f"{gate.rate:.0f}", ""), ("dropped", f"{gate.dropped}", ""), ("latency", latency, "")]
-        return [*self._facts(frame), *stream]
+        frame = self.session.latest
+        return list(self._facts(frame)) if frame is not None else []
 
     def _untried(self) -> bool:
         """Whether the lab says that it has not begun."""

@@ -1,9 +1,8 @@
-"""CPU against GPU, live: one large number, then the evidence for it.
+"""The right column: one factor, one sentence and the bars behind them; everything else is folded under "Details".
 
-What is compared and when a speed-up may be shown is decided by compute.measure.comparison; here it is asked for, four
-times a second, and drawn. Recorded and cited figures have blocks of their own and never meet a measured median. What
-the number does not rest on, facts of the live picture, the parts of its frames and their history, is folded away until
-somebody asks for it: so the column of each lab fits a window of 1440 x 900 px.
+compute.measure.comparison decides what is compared and when; `Readout.tick` asks it four times a second. Details holds
+the samples, the shares of the roofs, the agreement of the results, recorded and cited figures, the facts and the parts
+of the live picture, and the history of its times. With Details folded, the column of each lab fits 1440 x 900 px.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import io
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import inf, isfinite, nan
@@ -31,20 +30,20 @@ from app import readout_html as html
 from app.admission import session_limiter
 from app.curve_plots import bokeh_figure
 from app.explain import explained, term
-from app.first_sentence import Fastest, sentence
+from app.headline import Fastest, headline
 from app.lean_plots import rewrite
 from app.stream import ignore
-from app.theme import ASSETS, LIGHT, colours, html_pane, keep_type, stylesheet
+from app.theme import ASSETS, LIGHT, colours, keep_type, stylesheet
 from app.upstream.plot_pane import PlotPane
 from compute.backends import backend
 from compute.measure.comparison import Comparison
 from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.records import Recorded, library
-from compute.measure.rules import Fact
+from compute.measure.rules import ComparisonRules, Fact
 from compute.measure.statistics import Measurement, Spread, Window
 from compute.measure.timing import Timing
-from compute.measure.verdict import Verdict, shared_results, why_slower
+from compute.measure.verdict import Verdict, shared_results
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -79,13 +78,15 @@ class Readout:
         self.history = ComputeTimePlot() if self._stepwise else ComputeTimePlot("ms/frame", 1e-3)
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
-        self._live = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
+        self._details = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         plot = PlotPane(self.history.figure, sizing_mode="stretch_width", margin=0)
-        self.live = Fold("The live picture", self._live, plot, unfolded=self._comparison is None)
-        self.live.on_unfold = lambda: session.later(self._refresh)
-        self.shown = Shown(name, {}, "")  # what the text says now, for those who save it
-        self._saves = SaveButtons(TIMING_FORMATS, lambda: self.shown)
-        self.panel = pn.Column(self._text, self.live, self._saves.panel, sizing_mode="stretch_width", margin=(8, 16))
+        self.details = Fold("Details", self._details, plot, unfolded=self._comparison is None)
+        self.details.on_unfold = lambda: session.later(self._refresh)
+        self.again = again_button(self._measure_again)
+        self.again.visible = self._comparison is not None
+        self.shown = Shown(name, {}, "")  # the timings behind the text, for the export card
+        self.saves = SaveButtons(TIMING_FORMATS, lambda: self.shown)
+        self.panel = pn.Column(self._text, self.again, self.details, sizing_mode="stretch_width", margin=(8, 16))
         self._draw(None)
 
     # -- what the page calls
@@ -114,7 +115,7 @@ class Readout:
         if not session.playing:
             self.history.rest(now)
         self._fresh.clear()
-        if self.live.unfolded:
+        if self.details.unfolded:
             self.history.draw(now, self._kind)
         self._write(now)
 
@@ -122,6 +123,14 @@ class Readout:
         """Write what was folded away until now: it was not kept up to date."""
         self.history.draw(time.monotonic(), self._kind)
         self._draw(self._comparison.verdict() if self._comparison else None)
+
+    def _measure_again(self) -> None:
+        """Discard the timings of these settings and take new ones."""
+        if self._comparison:
+            self._comparison.measure_again()
+            self._window.clear()
+            self._drawn_at = -REDRAW
+            self._write(time.monotonic())
 
     def _go_on(self) -> None:
         """An answer that the first number waits for has come: take it, and ask the next question at once."""
@@ -189,13 +198,14 @@ class Readout:
             session.lab.LAB, dict(session.values), session.engine, rules.rate if rules else None, verdict,
             self._window.timings, session.gate.rate,
         )  # fmt: skip
-        self._saves.allow(not self.shown.empty)
+        self.saves.allow(not self.shown.empty)
         live = self._window.measurement()
-        evidence, facts = self._evidence(verdict, live)
-        _show(self._text, evidence)
-        if self.live.unfolded:  # what nobody sees is not sent
-            head = term("Parts of a live frame", html.INCLUDED)
-            _show(self._live, f"{facts}<h3>{head}</h3>{html.parts(live, self._kind, session.gate.rate)}")
+        text, details = self._evidence(verdict, live)
+        _show(self._text, text)
+        if self.details.unfolded:  # a folded pane is not sent
+            head, gate = term("Parts of a live frame", html.INCLUDED), session.gate
+            parts = html.parts(live, self._kind, gate.rate, gate.dropped, gate.latency)
+            _show(self._details, f"{details}<h3>{head}</h3>{parts}")
 
     def _roof(self, engine: str, dtype: str) -> float:
         """What rates there are compared with: as sampled in turn with the ways, until then as measured at the start."""
@@ -217,38 +227,48 @@ class Readout:
         return live.cells_per_second
 
     def _evidence(self, verdict: Verdict | None, live: Measurement | None) -> tuple[str, str]:
-        """The headline and the ways with their bars; and what they do not rest on: the picture's facts, first calls."""
+        """Return the headline with its bars, and the details, as HTML; sets `headline` and `sentence`."""
         if self._comparison is None:
             return "", ""
         rules, values, latest = self._comparison.rules, self._session.confirmed, self._session.latest
         dtype, step = rules.dtype(values), rules.rate.step
-        names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
-        rates = {kind: self._roof(name, dtype) for kind, name in names.items()}
-        caches = {kind: machine_roofs().caches(name) for kind, name in names.items()}
-        beside = {kind: isfinite(self._comparison.roof(name, dtype)) for kind, name in names.items()}
-        kept = {kind: "" if beside[kind] else machine_roofs().kept for kind in names}
-        roofs = html.Roofs(rates, caches, rules.held(values), kept)
-        told = rules.facts(values, latest, rates[self._kind]) if latest else ()
-        facts = html.facts(told, rules.rate, roofs, self._kind)
-        drawing = rules.chart(values, recorded_figures())
+        roofs = self._roofs(rules, values, dtype)
+        told = rules.facts(values, latest, roofs.rates[self._kind]) if latest else ()
         standings = verdict.standings if verdict else ()
-        blocks = ""
-        if drawing is None or drawing.beside:
-            blocks = f"<h3>{rules.rate.unit}, logarithmic</h3>{html.ways(standings, rules.rate, dtype, roofs)}"
-            if standings and all(standing.variant.kind == "cpu" for standing in standings):
-                on_grid = "edges" in values
-                here = html.ComputedCase(values["ny"], values["nx"], dtype, values["edges"]) if on_grid else None
-                blocks += html.others(rules.elsewhere(values, recorded_figures()), here)
-        if drawing is not None:
-            blocks += html.chart(drawing, standings, step)
-        why = why_slower(verdict, machine_roofs().waking) if verdict else ""
         pair = rules.recorded_pair(values, recorded_figures())
         fastest = Fastest.of(
             verdict, self._live_rate(told, live), lambda way: roofs.reached(way, rules.rate, dtype), roofs.held
         )
-        first = sentence(fastest, rules, pair)
-        self.headline, self.sentence = html.number(verdict) + html.reason(verdict, why), first
-        return f"{html.headline(verdict, why)}{first}{blocks}", f"{facts}{html.first_calls(standings)}"
+        said = headline(verdict, fastest, rules, pair, machine_roofs().waking)
+        self.headline, self.sentence = said.number, said.sentence
+        drawing = rules.chart(values, recorded_figures())
+        if drawing is None or drawing.beside:
+            bars = html.ways(standings) + (html.recorded(pair.gpu) if pair and fastest.gpu is None else "")
+            bars = f"<h3>{rules.rate.unit}, logarithmic</h3>{bars}"
+        else:
+            bars = html.chart(drawing, standings, step)
+        blocks = [f"<h3>Results</h3>{html.agreement(verdict.agreement if verdict else None)}"]
+        blocks += [f"<h3>Times</h3>{html.details(standings, rules.rate, dtype, roofs)}"] if standings else []
+        blocks += [html.first_calls(standings)]
+        if drawing is not None and drawing.beside:
+            blocks += [html.chart(drawing, standings, step)]
+        if elsewhere := rules.elsewhere(values, recorded_figures()):
+            on_grid = "edges" in values
+            here = html.ComputedCase(values["ny"], values["nx"], dtype, values["edges"]) if on_grid else None
+            blocks += [f"<h3>Other machines, {rules.rate.unit}</h3>{html.others(elsewhere, here)}"]
+        if facts := html.facts(told, rules.rate, roofs, self._kind):
+            blocks += [f"<h3>Live picture</h3>{facts}"]
+        return f"{said.number}{said.sentence}{bars}", "".join(blocks)
+
+    def _roofs(self, rules: ComparisonRules, values: Mapping[str, Any], dtype: str) -> html.Roofs:
+        """Return the roofs and caches of the CPU and of the selected GPU."""
+        names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
+        rates = {kind: self._roof(name, dtype) for kind, name in names.items()}
+        caches = {kind: machine_roofs().caches(name) for kind, name in names.items()}
+        sampled = {kind: bool(self._comparison and isfinite(self._comparison.roof(name, dtype)))
+                   for kind, name in names.items()}  # fmt: skip
+        kept = {kind: "" if sampled[kind] else machine_roofs().kept for kind in names}
+        return html.Roofs(rates, caches, rules.held(values), kept)
 
 
 def _show(pane: pn.pane.HTML, words: str) -> None:
@@ -405,8 +425,16 @@ class Fold(pn.Column):
             self.on_unfold()
 
 
-SAVE_HEAD = "<h3 class='saves'>Save these timings</h3>"
-SAVE_STYLE = ".saves { margin: 4px 0 0; font-size: var(--small, 14px); font-weight: 700; color: var(--muted); }"
+def again_button(press: Callable[[], object]) -> pmui.Button:
+    """Return the button "Measure again"."""
+    button = pmui.Button(
+        label="Measure again", icon="refresh", variant="text", size="small", margin=(4, 0, 0, -4), sizing_mode=None,
+        sx={"textTransform": "none"}, description="Discard the timings of these settings and take new ones",
+    )  # fmt: skip
+    button.on_click(lambda _event: press())
+    return button
+
+
 SAVE_SX = {
     "minWidth": 0, "padding": "2px 6px", "fontSize": "0.875rem", "textTransform": "none",
     "& .MuiButton-startIcon": {"margin": "0 4px 0 0"},
@@ -436,14 +464,14 @@ TIMING_FORMATS = (
 
 
 class SaveButtons:
-    """The row. what(): a Shown, or what else the formats make their texts of; it has `lab` and `date`."""
+    """A row of buttons, one for each format. what(): a Shown, or another source of the formats' texts, with `lab` and
+    `date`.
+    """
 
     def __init__(self, formats: tuple[TimingFormat, ...], what: Callable[[], Any]) -> None:
         self._formats, self._what = formats, what
         self.buttons = {entry.label: self._button(entry) for entry in formats}
-        head = html_pane(SAVE_HEAD, SAVE_STYLE, sizing_mode=None)
-        row = pn.Row(*self.buttons.values(), margin=0, sizing_mode="stretch_width")
-        self.panel = pn.Column(head, row, margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Row(*self.buttons.values(), margin=(0, 8), sizing_mode="stretch_width")
         self.allow(False)
 
     def allow(self, something: bool) -> None:

@@ -1,7 +1,6 @@
-"""The readout in words and bars: pure functions from what is known to HTML; what came from outside is escaped.
+"""The readout as HTML: factors, bars of rates and times, the details of each measurement, the parts of a live frame.
 
-First the headline, the ways with their rates and the parts of a live frame; then, for a problem that everybody solves,
-bars of time: measured here, recorded elsewhere (hollow), cited (hatched).
+Bars are full if measured here, hollow if recorded elsewhere, hatched if cited. Text from outside is escaped.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from compute.measure.records import Recorded
 from compute.measure.rules import Chart, Fact
 from compute.measure.statistics import COVERAGE, Measurement, SpeedUp
 from compute.measure.timing import PARTS
-from compute.measure.verdict import Standing, Verdict, threads
+from compute.measure.verdict import Standing, threads
 
 LOWEST, HIGHEST = 1e7, 1e13  # cells or iterations a second at the two ends of the bars
 PART_NAMES = {"launch": "launch", "compute": "compute", "levels": "levels", "transfer": "copy", "delivery": "delivery"}
@@ -44,55 +43,41 @@ INTERVAL = (
     "there is none for fewer than six samples."
 )
 NO_INTERVAL = "no interval yet: fewer than six samples"
-
-
-def headline(verdict: Verdict | None, why: str = "") -> str:
-    """The large number and what it compares, its spread, and how far the results lie apart. why: it is a slow-down."""
-    if verdict is None:
-        return number(None)
-    agreement = _agreement(verdict.agreement)
-    if verdict.state == "disagree":
-        return f"{number(verdict)}<p>{escape(verdict.title)}</p>{agreement}"
-    speed = verdict.speed_up
-    if verdict.state != "agree" or speed is None:
-        return f"{number(verdict)}{agreement}"
-    noisy = " <span class='noisy'>noisy</span>" if speed.noisy else ""
-    interval = f"<p>{term(allowed(speed), f'{allowed(speed)}: {INTERVAL}', 'interval')}{noisy}</p>"
-    if verdict.early:
-        interval = "<p class='noisy'>first estimate, more samples follow</p>"
-    return f"{number(verdict)}{reason(verdict, why)}{interval}{agreement}"
-
-
-def reason(verdict: Verdict | None, why: str) -> str:
-    """Why the headline's way is slower, below the number, as HTML; "" where it is said to be none. why: in words."""
-    slow = verdict is not None and verdict.speed_up is not None and slower(verdict.speed_up)
-    return f"<p class='reason'>{escape(why)}</p>" if why and slow else ""
-
-
-def number(verdict: Verdict | None) -> str:
-    """The large number and what it compares, or why there is none; as HTML."""
-    if verdict is None:
-        return "<div class='headline'><b class='words'>Starting</b></div>"
-    title, speed = escape(verdict.title), verdict.speed_up
-    if verdict.state == "disagree":
-        return "<div class='headline'><b class='words bad'>Results disagree</b></div>"
-    if verdict.state != "agree" or speed is None:
-        words = "Measuring" if verdict.state == "measuring" else "No comparison"
-        return f"<div class='headline'><b class='words'>{words}</b><span>{title}</span></div>"
-    words = title.replace(" over ", " than ") if slower(speed) else title
-    return f"<div class='headline {verdict.challenger.kind}'>{factor(speed)}<span>{words}</span></div>"
+ALIKE = 1.02  # ratio below which two ways are called equally fast
 
 
 def slower(speed: SpeedUp) -> bool:
-    """Whether it is a slow-down, to the figures that are shown."""
-    return float(f"{1 / speed.ratio:.3g}") > 1
+    """Return whether the factor is a slow-down."""
+    return not undecided(speed) and speed.ratio < 1
+
+
+def undecided(speed: SpeedUp) -> bool:
+    """Return whether neither side is faster: the interval holds 1, or the ratio is close to 1."""
+    return speed.undecided or 1 / ALIKE < speed.ratio < ALIKE
 
 
 def factor(speed: SpeedUp) -> str:
-    """The large number, as HTML: "104×", or "2.62× slower" in another colour: a factor below one is no speed-up."""
-    if slower(speed):
-        return f"<b class='slower'>{times(1 / speed.ratio)}×<small> slower</small></b>"
-    return f"<b>{times(max(speed.ratio, 1.0))}×</b>"
+    """Return the factor as HTML: "104×", "2.62× slower", "≈47×" without an interval, words if neither is faster."""
+    if undecided(speed):
+        return "<b class='words'>About as fast</b>"
+    ratio = max(speed.ratio, 1 / speed.ratio)
+    marks = [name for name, marked in (("slower", slower(speed)), ("estimate", not speed.bounded)) if marked]
+    figures = times(ratio) if speed.bounded else f"<small>≈</small>{approximate(ratio)}"
+    small = "<small> slower</small>" if slower(speed) else ""
+    tag = f"<b class='{' '.join(marks)}'>" if marks else "<b>"
+    return f"{tag}{figures}×{small}</b>"
+
+
+def compared(speed: SpeedUp, fast: str, slow: str) -> str:
+    """Return both names with the preposition of the factor: "GPU over CPU", "GPU than CPU", "GPU and CPU"."""
+    between = "and" if undecided(speed) else "than" if slower(speed) else "over"
+    return f"{fast} {between} {slow}"
+
+
+def approximate(ratio: float) -> str:
+    """Return a ratio with two figures."""
+    rounded = float(f"{ratio:.2g}")
+    return spaced(rounded) if rounded >= 10 else f"{rounded:.1f}"
 
 
 def allowed(speed: SpeedUp) -> str:
@@ -101,6 +86,8 @@ def allowed(speed: SpeedUp) -> str:
         return NO_INTERVAL
     ends = speed.low, speed.high
     low, high = (f"{times(ratio)}×" if ratio >= 1 else f"{times(1 / ratio)}× slower" for ratio in ends)
+    if low == high:
+        return low
     if speed.high < 1:
         return f"{times(1 / speed.high)} to {low}"
     return f"{times(speed.low)} to {high}" if speed.low >= 1 else f"{low} to {high} faster"
@@ -143,9 +130,14 @@ class Roofs:
         return f" ({escape(words)})" if words else ""
 
 
-def ways(standings: Iterable[Standing], rate: Rate, dtype: str, roofs: Roofs) -> str:
-    """One block a backend: rate and bar, then the numbers."""
-    return "".join(_way(standing, rate, dtype, roofs) for standing in standings)
+def ways(standings: Iterable[Standing]) -> str:
+    """Return a line for each backend with its rate and bar, or with the reason why there is none yet."""
+    return "".join(_way(standing) for standing in standings)
+
+
+def details(standings: Iterable[Standing], rate: Rate, dtype: str, roofs: Roofs) -> str:
+    """Return the times, samples, counted work and share of the roof of each backend that was measured."""
+    return "".join(_detail(standing, rate, dtype, roofs) for standing in standings if standing.measurement)
 
 
 class ComputedCase(NamedTuple):
@@ -161,6 +153,15 @@ class ComputedCase(NamedTuple):
         """Size, dtype and case."""
         size = f"{self.nx}²" if self.nx == self.ny else f"{self.nx} × {self.ny}"
         return ", ".join(filter(None, (size, self.dtype, self.case)))
+
+
+def recorded(figure: Recorded) -> str:
+    """Return the hollow bar of a recorded rate, its work and date as an explanation of its name."""
+    work = ComputedCase(figure.ny, figure.nx, figure.dtype, figure.case)
+    about = f"{figure.machine}: recorded {figure.date} with {work.words}, {figure.backend} {figure.variant}".strip()
+    name = term(escape(figure.machine), f"{about}; not measured here", f"bar of {figure.machine}")
+    line = f"<div class='line'><b>{name} recorded</b><b>{giga(figure.rate)}</b></div>"
+    return f"<div class='way gpu'>{line}{_bar(figure.rate, kind='recorded')}</div>"
 
 
 def others(figures: Iterable[Recorded], here: ComputedCase | None = None) -> str:
@@ -202,8 +203,13 @@ def _why(fact: Fact, rate: Rate, roofs: Roofs, kind: str) -> str:
     return roofs.note(fact.value, kind, rate)
 
 
-def parts(measurement: Measurement | None, kind: str, frames_per_second: float) -> str:
-    """The stacked bar of a live frame's time, and its legend; parts that were not measured are left out."""
+def parts(
+    measurement: Measurement | None, kind: str, frames_per_second: float, dropped: int = 0, latency: float = nan
+) -> str:
+    """Return the stacked bar of a live frame's time and its legend; parts that were not measured are left out.
+
+    dropped: frames that were computed and never painted; latency: seconds from computing to painting, nan if unknown.
+    """
     if measurement is None:
         return "<p class='quiet'>no frame yet</p>"
     known = {name: measurement.parts[name] for name in PARTS if isfinite(measurement.parts.get(name, nan))}
@@ -212,7 +218,8 @@ def parts(measurement: Measurement | None, kind: str, frames_per_second: float) 
         return "<p class='quiet'>no step yet</p>"
     bar = "".join(f"<i class='{name}' style='width:{100 * value / total:.2f}%'></i>" for name, value in known.items())
     items = "".join(f"<li class='{name}'>{PART_NAMES[name]} {duration(value)}</li>" for name, value in known.items())
-    items += f"<li class='plain'>{frames_per_second:.0f} frames/s</li>"
+    items += f"<li class='plain'>{frames_per_second:.0f} frames/s</li><li class='plain'>dropped {dropped}</li>"
+    items += f"<li class='plain'>latency {duration(latency)}</li>" if isfinite(latency) else ""
     body = f"<div class='parts'>{bar}</div><ul class='legend'>{items}</ul>{launch_bound(measurement.launch_bound)}"
     return f"<div class='{kind}'>{body}</div>"
 
@@ -232,24 +239,36 @@ def first_calls(standings: Iterable[Standing]) -> str:
     return f"<p class='quiet'>First call: {', '.join(known)}</p>" if known else ""
 
 
-def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
+def _way(standing: Standing) -> str:
     variant, measurement = standing.variant, standing.measurement
-    name = named(standing)
     if measurement is None:
-        return f"<div class='way {variant.kind}'>{_line(name, '')}<p class='quiet'>{escape(standing.waiting)}</p></div>"
+        waiting = f"<p class='quiet'>{escape(standing.waiting)}</p>"
+        return f"<div class='way {variant.kind}'>{_line(named(standing), '')}{waiting}</div>"
     step, cells, speed = measurement.step, measurement.cells, measurement.cells_per_second
     bar = _bar(speed, cells / step.q3, cells / step.q1)
+    return f"<div class='way {variant.kind}'>{_line(named(standing), giga(speed), _marks(measurement))}{bar}</div>"
+
+
+def _marks(measurement: Measurement) -> str:
+    """Return the words that a time is noisy or that of its launches, as HTML."""
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
-    noisy += launch_bound(measurement.launch_bound)
-    spread = f"{duration(step.median)} a {rate.step} ({span(step.q1, step.q3)}), n&nbsp;{step.n}{noisy}"
+    return noisy + launch_bound(measurement.launch_bound)
+
+
+def _detail(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
+    variant, measurement = standing.variant, standing.measurement
+    if measurement is None:
+        return ""
+    step, speed = measurement.step, measurement.cells_per_second
+    spread = f"{duration(step.median)} a {rate.step} ({span(step.q1, step.q3)}), n&nbsp;{step.n}{_marks(measurement)}"
     reached = roofs.percent(standing, rate, dtype)
     share = f", {roofs.share(reached, variant.kind, rate)}" if isfinite(reached) else ""
     unit, size = COUNTED[rate.counted]
     moved = f"{figure(_needed(standing, rate, dtype) * rate.counted_per_second(speed, dtype) / size)}&nbsp;"
     counted = f"{moved}{term(unit, f'{WORDS[unit]} {NEEDS[rate.counted]}')}{share}"
     rates = f"{thousands(measurement.steps_per_second)}&nbsp;{rate.step}s/s, {counted}"
-    lines = f"<p>{spread}</p><p class='quiet'>{rates}</p>"
-    return f"<div class='way {variant.kind}'>{_line(name, giga(speed))}{bar}{lines}</div>"
+    name = f"<p><b>{escape(named(standing))}</b></p>"
+    return f"<div class='way {variant.kind}'>{name}<p>{spread}</p><p class='quiet'>{rates}</p></div>"
 
 
 def _needed(standing: Standing, rate: Rate, dtype: str) -> float:
@@ -265,7 +284,8 @@ def named(standing: Standing) -> str:
     return standing.variant.label + (f", {count} thread{'s' * (count != 1)}" if count else "")
 
 
-def _agreement(agreement: Agreement | None) -> str:
+def agreement(agreement: Agreement | None) -> str:
+    """Return how far the results lie apart, as HTML."""
     if agreement is None:
         return "<p class='quiet'>results not yet compared</p>"
     said = escape(agreement.said)
@@ -281,8 +301,8 @@ def _value(fact: Fact, rate: Rate) -> str:
     return written[fact.kind](fact.value)
 
 
-def _line(name: str, value: str) -> str:
-    return f"<div class='line'><b>{escape(name)}</b><b>{value}</b></div>"
+def _line(name: str, value: str, marks: str = "") -> str:
+    return f"<div class='line'><b>{escape(name)}{marks}</b><b>{value}</b></div>"
 
 
 def _bar(value: float, low: float = nan, high: float = nan, kind: str = "measured") -> str:

@@ -16,9 +16,10 @@ from app.export.exports import Exports
 from app.export.fields import ExportSection
 from app.export.film import FilmSection
 from app.export.restore import DropZone
-from app.export.sections import LinkSection, NumbersSection, PictureSection, RecordSection
+from app.export.sections import LinkSection, NumbersSection, PictureSection, RecordSection, TimingsSection
 from app.export.source import ExportSource
 from app.notices import Notices
+from app.readout import SaveButtons
 from app.theme import CARD, html_pane
 from app.widgets import FULL, icon
 from compute.export.jobs import JOBS
@@ -153,6 +154,9 @@ class LabExports:
             RecordSection.TITLE: lambda: RecordSection(source, exports, changed),
             NumbersSection.TITLE: lambda: NumbersSection(source, exports),
         }
+        saves = getattr(tab.readout, "saves", None)  # a lab from outside may have a readout without files
+        if isinstance(saves, SaveButtons):
+            self._makers[TimingsSection.TITLE] = lambda: TimingsSection(saves)
         self._made: dict[str, ExportSection] = {}  # as they are first looked at: together they take 0.2 s
         first, titles = PictureSection.TITLE, list(self._makers)
         self.shown: Any = pmui.RadioButtonGroup(options=titles, value=first, size="small", **FULL)

@@ -34,6 +34,7 @@ from app.export.fields import (
 from app.export.source import ExportSource, Moment, slide
 from app.markup import quiet
 from app.qr_code import LinkCode
+from app.readout import SaveButtons
 from app.theme import html_pane
 from app.widgets import FULL
 from compute import scratch
@@ -60,8 +61,8 @@ HOW = "a, b, c or low:high:5, by equal factors low:high:x5"
 ABOUT_LINK = (
     "<p class='quiet'>A picture (PNG) or JSON that was saved here brings its state back: drop it on the page.</p>"
 )
-ABOUT_NUMBERS = """<p class='quiet'>The arrays behind the picture, every cell in full precision, with what made them.
-Timings as CSV, JSON, pyperf or trace are saved on the right, below the comparison.</p>"""
+ABOUT_NUMBERS = """<p class='quiet'>The arrays behind the picture, in full precision, with their parameters.</p>"""
+ABOUT_TIMINGS = """<p class='quiet'>The timings behind the comparison on the right, every sample included.</p>"""
 ABOUT_TABLE = """<h3 class='along'>A table over parameters</h3>
 <p class='quiet'>A row for every combination: the facts of the status bar and what it took.</p>"""
 
@@ -205,6 +206,15 @@ class NumbersSection(ExportSection):
             return file_job(partial(tasks.arrays, form, moment.scene, export.path, moment.current), moment.scene)
 
         export.order(self._source, "", job)
+
+
+class TimingsSection(ExportSection):
+    """The timings of the readout as files. Only labs with a readout that has `saves` have this section."""
+
+    TITLE = "Timings"
+
+    def __init__(self, saves: SaveButtons) -> None:
+        self.panel = column(html_pane(ABOUT_TIMINGS, margin=(0, 8)), saves.panel)
 
 
 def file_job(task: ChildTask, scene: Scene) -> Job:

@@ -257,6 +257,18 @@ class Comparison:
         ):
             self._look(now)
 
+    def measure_again(self) -> None:
+        """Discard the timings and the failures of the newest values; the results of all backends stay compared."""
+        if not self._values:
+            return
+        if self._job is not None:
+            self._end()
+        for variant in self._ways[2]:
+            for key in (self._timed_key(variant), self._failed_key(variant)):
+                self._results.discard(key)
+        self._calm_at = 0.0
+        self._forget()
+
     def _look(self, now: float) -> None:
         """Start the next job, if there is one that nobody else is at."""
         if not self._results.claim([self._shared], self, now, now + HOLD):

@@ -279,6 +279,11 @@ class ResultCache:
             self._entries.popitem(last=False)
         self.version += 1
 
+    def discard(self, key: ResultKey) -> None:
+        """Remove an entry, if there is one."""
+        if self._entries.pop(key, None) is not None:
+            self.version += 1
+
     def right(self, key: ResultKey) -> Any:
         """A reference's result; None if it is not known, or was given up for newer ones."""
         return self._right.get(key)

@@ -53,19 +53,19 @@ def session(lab, **values):
     frame = Frame({}, {"iterations": 6e9, "timed_iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}, TIMING)
     return SimpleNamespace(
         lab=lab, values=defaults | values, confirmed=defaults | values, latest=frame, phase="running", playing=True,
-        engine="host", gate=SimpleNamespace(rate=25.0), later=lambda callback: callback(),
+        engine="host", gate=SimpleNamespace(rate=25.0, dropped=3, latency=0.012), later=lambda callback: callback(),
     )  # fmt: skip
 
 
 def shown(lab, **values):
     made = Readout(session(lab, **values))
-    made.live.unfold()
+    made.details.unfold()
     made.tick()
     made._drawn_at -= 2 * readout.REDRAW
     for _ in range(3):
         made.on_painted(TIMING)
     made.tick()
-    text = made._text.object + made._live.object
+    text = made._text.object + made._details.object
     label = made.history.figure.yaxis[0].axis_label
     made.close()
     return text, label
@@ -117,7 +117,7 @@ def test_a_lab_that_compares_nothing_has_the_parts_of_its_frames_and_no_more():
 def test_what_is_folded_away_is_not_written_and_unfolding_it_shows_what_is_true_then():
     made = Readout(session(Mandelbrot, backend="cpu_numpy"))
     written, draw = [], made.history.draw
-    made._live.param.watch(lambda event: written.append(event.new), "object")
+    made._details.param.watch(lambda event: written.append(event.new), "object")
     made.history.draw = lambda *given: written.append(given) or draw(*given)
 
     def frames(compute):
@@ -129,19 +129,19 @@ def test_what_is_folded_away_is_not_written_and_unfolding_it_shows_what_is_true_
     frames(4e-3)  # the first one of a setting sets it
     frames(4e-3)
     assert not written
-    made.live.unfold()
+    made.details.unfold()
     assert len(written) == 2
-    assert "compute 4.00&nbsp;ms" in re.sub(r"<[^>]*>", "", made._live.object)
+    assert "compute 4.00&nbsp;ms" in re.sub(r"<[^>]*>", "", made._details.object)
     for _ in range(9):
         frames(8e-3)
-    assert "compute 8.00&nbsp;ms" in re.sub(r"<[^>]*>", "", made._live.object)
-    made.live._head.unfolded = False
+    assert "compute 8.00&nbsp;ms" in re.sub(r"<[^>]*>", "", made._details.object)
+    made.details._head.unfolded = False
     written.clear()
     for _ in range(19):
         frames(2e-3)
     assert not written
-    made.live.unfold()
-    assert "compute 2.00&nbsp;ms" in re.sub(r"<[^>]*>", "", made._live.object)
+    made.details.unfold()
+    assert "compute 2.00&nbsp;ms" in re.sub(r"<[^>]*>", "", made._details.object)
     made.close()
 
 
@@ -224,7 +224,7 @@ def test_a_pause_is_a_gap_in_the_history():
     """The line does not lead from the last frame before a pause to the first one after it."""
     tab = session(Mandelbrot)
     made = Readout(tab)
-    made.live.unfold()
+    made.details.unfold()
 
     def ticks(count, frames):
         for _ in range(count):

@@ -90,7 +90,7 @@ class SideBar:
         if changed:
             self.page.wait_for_timeout(400)  # the accordion's animation
 
-    def unfold(self, label: str = "The live picture") -> None:
+    def unfold(self, label: str = "Details") -> None:
         """Open what is folded in the right column below that head, if it is not open."""
         head = self.page.get_by_role("button", name=label, exact=True)
         if head.get_attribute("aria-expanded") == "false":

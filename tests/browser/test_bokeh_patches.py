@@ -16,7 +16,7 @@ VIEW = """
         for (const child of view.children_views()) walk(child);
       };
       Bokeh.index.roots.forEach(walk);
-      const one = views.find((view) => view.model.data?.label == 'CSV');
+      const one = views.find((view) => view.model.data?.label == 'Measure again');
       one ? found(one) : setTimeout(look, 50);
     };
     look();
@@ -27,7 +27,7 @@ AT_ONCE = f"""async () => {{
   {VIEW}
   const button = (view.el.shadowRoot ?? view.el).querySelector('button'), drawn = [];
   for (const disabled of [true, false, true, false]) {{
-    view.model.data.disabled = disabled;
+    view.model.data.setv({{ disabled }}, {{ sync: false }});
     for (let i = 0; i < 100; i++) await null;
     drawn.push(button.disabled);
   }}
@@ -41,13 +41,13 @@ AT_BIRTH = f"""async () => {{
   const element = document.createElement('div');
   const Told = () => {{
     const [value] = fieldlab.shared(React, view, 'label');
-    React.useLayoutEffect(() => {{ view.model.data.label = 'changed'; }}, []);
+    React.useLayoutEffect(() => {{ view.model.data.setv({{ label: 'changed' }}, {{ sync: false }}); }}, []);
     return value;
   }};
   createRoot(element).render(React.createElement(Told));
   for (let i = 0; i < 600 && element.textContent != 'changed'; i++) await new Promise((done) => setTimeout(done, 100));
   const told = element.textContent;
-  view.model.data.label = 'CSV';
+  view.model.data.setv({{ label: 'Measure again' }}, {{ sync: false }});
   return told;
 }}"""
 # Waits until the page has had all the layouts that the lab itself has asked for.
@@ -205,7 +205,7 @@ KINDS = """() => {
 @pytest.fixture(scope="module")
 def opened(lasting, server):
     lab = LabPage(lasting(), server)
-    lab.page.get_by_text("CSV", exact=True).wait_for()
+    lab.page.locator("button", has_text="Measure again").wait_for()
     lab.unfold()
     lab.pause()
     lab.until(lambda: not lab.page.get_by_text("Measuring").count(), OPENING)  # which writes the column anew

@@ -39,7 +39,7 @@ def told(new_page, server):
 
 def test_what_a_theme_does_to_plots_is_told_to_no_server(told):
     lab, names = told
-    lab.page.get_by_text("CSV", exact=True).wait_for()
+    lab.page.locator("button", has_text="Measure again").wait_for()
     lab.until(lambda: "inner_width" in names)  # a plot was drawn
     values = lab.page.evaluate(SET)
     assert len(values) > 5

@@ -138,6 +138,20 @@ def test_right_results_give_a_speed_up_within_its_spread():
     assert [s.variant.backend for s in verdict.standings] == ["cpu_numba", "cpu_numpy"]
 
 
+def test_timings_are_taken_anew_on_request_and_results_stay_compared():
+    """A bad start, another program that ran meanwhile, does not stay."""
+    bench = Bench()
+    assert bench.verdict().state == "agree"
+    bench.finish()
+    solved = len(bench.engines.opened) - len(bench.engines.sampled)
+    bench.comparison.measure_again()
+    again = bench.comparison.verdict()
+    assert again.state == "measuring"
+    assert all(one.measurement is None and one.right for one in again.standings)
+    assert bench.verdict().state == "agree"
+    assert len(bench.engines.opened) - len(bench.engines.sampled) == solved
+
+
 def slightly_off(u, out, r, edges, steps):
     cpu_numpy.step(u, out, 1.001 * r, edges, steps)
 

@@ -1,6 +1,6 @@
-"""The right column: one large number, GPU over CPU at the largest n with evidence, the times behind it, and the files.
+"""The right column: the factor at the largest n, what it compares, and the times behind it; the rest under "Details".
 
-A finished sweep is offered as the same files that `fieldlab bench crossover` writes, every sample included.
+The export card offers a finished sweep as the files that `fieldlab bench crossover` writes, every sample included.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from typing import Any
 import panel as pn
 
 from app.explain import explained
+from app.labs.crossover.findings import finding_html
 from app.labs.crossover.labels import duration, quartiles
 from app.labs.crossover.sweep_view_model import SweepViewModel
+from app.markup import filled
 from app.readout import Fold, SaveButtons, TimingFormat
-from app.readout_html import allowed, factor, launch_bound, slower
+from app.readout_html import allowed, compared, factor, launch_bound, slower
 from app.session import Session
 from app.theme import ASSETS, stylesheet
 from compute import machine
@@ -51,11 +53,10 @@ class CrossoverReadout:
         self.headline = self.sentence = ""  # as HTML, for where this column is closed
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
-        self._saves = SweepSaves(session)
-        self._included = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
-        fold = Fold("What is in a time", self._included)
-        parts = self._text, fold, self._saves.buttons.panel
-        self.panel = pn.Column(*parts, sizing_mode="stretch_width", margin=(8, 16))
+        self._sweep = SweepSaves(session)
+        self.saves = self._sweep.buttons
+        self._details = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
+        self.panel = pn.Column(self._text, Fold("Details", self._details), sizing_mode="stretch_width", margin=(8, 16))
         self.tick()
 
     def on_painted(self, timing: Timing) -> None:
@@ -63,7 +64,7 @@ class CrossoverReadout:
 
     def on_event(self, event: Any) -> None:
         """An engine event: it may bring what is saved."""
-        self._saves.on_event(event)
+        self._sweep.on_event(event)
 
     def set_theme(self, dark: bool) -> None:
         """All colours follow the page's variables."""
@@ -76,9 +77,9 @@ class CrossoverReadout:
 
     def tick(self) -> None:
         """Write what is known, if it is something else."""
-        self._saves.tick()
-        self.headline = head(self._model)
-        for pane, words in ((self._text, readout_html(self._model)), (self._included, _included(self._model))):
+        self._sweep.tick()
+        self.headline, self.sentence = head(self._model), sentence(self._model)
+        for pane, words in ((self._text, readout_html(self._model)), (self._details, details(self._model))):
             html = explained(f"<div class='readout'>{words}</div>")
             if html != pane.object:
                 pane.object = html
@@ -88,46 +89,65 @@ def readout_html(model: SweepViewModel) -> str:
     """Return the text of the column as HTML."""
     finding = model.finding
     if not finding.n or finding.ratio is None:
-        recorded = model.elsewhere
-        head = _headline(recorded) if recorded.n else f"<div class='headline'><b class='words'>{TITLE}</b></div>"
-        title = f"<p><b>{TITLE} on this computer.</b></p>" if recorded.n else ""
-        return f"{head}{title}<p class='quiet'>{ADVICE}</p>"
+        title = f"<p><b>{TITLE} on this computer.</b></p>" if model.elsewhere.n else ""
+        return f"{head(model)}{_interval(model.elsewhere)}{title}<p class='quiet'>{ADVICE}</p>"
     known = [line for line in model.lines if finding.n in line.series]
     ranked = sorted(known, key=lambda line: line.series[finding.n].median)
     longest = ranked[-1].series[finding.n].median
     ways = "".join(_way(line, line.series[finding.n], longest, finding.n) for line in ranked)
-    head = f"<h3>time of a call at n = {spaced(finding.n)}, logarithmic</h3>"
-    return f"{_headline(finding)}{head}{ways}{_agreement(model)}{_first_calls(model, finding.n)}"
+    title = f"<h3>time of a call at n = {spaced(finding.n)}, logarithmic</h3>"
+    return f"{head(model)}{_interval(finding)}{reason(finding)}{title}{ways}"
+
+
+def details(model: SweepViewModel) -> str:
+    """Return what the factor does not need: spreads, agreement, first calls, what a time includes."""
+    finding, blocks = model.finding, []
+    if finding.n:
+        known = [line for line in model.lines if finding.n in line.series]
+        spreads = [(line.label, line.place or quartiles(line.series[finding.n])) for line in known]
+        rows = "".join(filled("<li><span>{name}</span><b>{said}</b></li>", name=one, said=two) for one, two in spreads)
+        blocks = [f"<h3>Quartiles</h3><ul class='facts'>{rows}</ul>", f"<h3>Results</h3>{_agreement(model)}"]
+        blocks += [_first_calls(model, finding.n)]
+    return "".join([*blocks, f"<h3>What is in a time</h3><p class='quiet'>{escape(model.workload.included)}</p>"])
 
 
 def head(model: SweepViewModel) -> str:
-    """Return the large number alone, as HTML: of what was measured here, else of a recorded sweep."""
-    finding = model.finding if model.finding.n and model.finding.ratio is not None else model.elsewhere
-    return _number(finding) + _reason(finding) or f"<div class='headline'><b class='words'>{TITLE}</b></div>"
+    """Return the factor and what it compares as HTML: as measured here, else as recorded."""
+    return number(_shown(model))
 
 
-def _number(finding: Finding) -> str:
-    ratio = finding.ratio
-    if ratio is None:
-        return ""
-    fast, slow = finding.names_at_n
-    number = f"{factor(ratio)}<span>{escape(fast)} {'than' if slower(ratio) else 'over'} {escape(slow)}</span>"
+def number(finding: Finding) -> str:
+    """Return the factor of a finding and what it compares as HTML."""
+    if finding.ratio is None:
+        return f"<div class='headline'><b class='words'>{TITLE}</b></div>"
+    names = escape(compared(finding.ratio, *finding.names_at_n))
     hollow = " recorded" if finding.place else ""  # as everything that was not measured here
-    return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>"
+    said = f"{factor(finding.ratio)}<span>{names} at n = {spaced(finding.n)}</span>"
+    return f"<div class='headline {finding.fast.kind}{hollow}'>{said}</div>"
 
 
-def _headline(finding: Finding) -> str:
-    ratio = finding.ratio
-    if ratio is None:
+def sentence(model: SweepViewModel) -> str:
+    """Return the finding as HTML, for where the page's own sentence is not shown; "" before there is one."""
+    finding = _shown(model)
+    return f"<p class='first'>{finding_html(finding)}</p>" if finding.n else ""
+
+
+def _shown(model: SweepViewModel) -> Finding:
+    """Return the finding of this computer, else the recorded one."""
+    return model.finding if model.finding.n and model.finding.ratio is not None else model.elsewhere
+
+
+def _interval(finding: Finding) -> str:
+    if finding.ratio is None:
         return ""
-    noisy = " <span class='noisy'>noisy</span>" if ratio.noisy else ""
-    rate_place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
-    interval = f"<p>{allowed(ratio)}{noisy} at n = {spaced(finding.n)}</p>"
-    return f"{_number(finding)}{_reason(finding)}{interval}{rate_place}"
+    noisy = " <span class='noisy'>noisy</span>" if finding.ratio.noisy else ""
+    known = allowed(finding.ratio) if finding.ratio.bounded or not finding.place else "no interval in this record"
+    place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
+    return f"<p>{known}{noisy}</p>{place}"
 
 
-def _reason(finding: Finding) -> str:
-    """Why the headline's way is slower, as HTML; "" where it is not."""
+def reason(finding: Finding) -> str:
+    """Return why the GPU is slower, as HTML; "" if it is not."""
     if finding.ratio is None or not slower(finding.ratio):
         return ""
     known = finding.reason_slower(spaced)
@@ -143,8 +163,8 @@ def _way(line: TimeCurve, spread: Spread, longest: float, n: int) -> str:
     noisy = " <span class='noisy'>noisy</span>" if n in line.noisy else ""
     noisy += launch_bound(n in line.launch_bound)
     name = f"<div class='line'><b>{escape(line.label)}{noisy}</b><b>{duration(spread.median)}</b></div>"
-    note = line.place or quartiles(spread)
-    return f"<div class='way {line.kind}'>{name}<div class='track'>{bar}</div><p class='quiet'>{escape(note)}</p></div>"
+    note = f"<p class='quiet'>{escape(line.place)}</p>" if line.place else ""
+    return f"<div class='way {line.kind}'>{name}<div class='track'>{bar}</div>{note}</div>"
 
 
 def _agreement(model: SweepViewModel) -> str:
@@ -165,10 +185,6 @@ def _first_calls(model: SweepViewModel, n: int) -> str:
     known = [f"{escape(line.label)} {duration(spot.first_call)}" for line in model.measured.values()
              for spot in line.points if spot.n == n and isfinite(spot.first_call)]  # fmt: skip
     return f"<p class='quiet'>First call: {', '.join(known)}</p>" if known else ""
-
-
-def _included(model: SweepViewModel) -> str:
-    return f"<p class='quiet'>{escape(model.workload.included)}</p>"
 
 
 COMMAND = "fieldlab, live in the page"

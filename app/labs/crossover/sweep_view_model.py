@@ -20,6 +20,7 @@ from compute.labs.crossover.finding import (
     TimeCurve,
     compare,
     measured_curves,
+    newest_run,
     outdated_lines,
     recorded_curves,
     sides,
@@ -136,12 +137,7 @@ class SweepViewModel:
     def _newest_run(self) -> list[TimeCurve]:
         """Every recorded curve of the machine that has the newest one of a GPU."""
         values = self.session.values
-        every = recorded_curves(
-            self.workload, {}, values["dtype"], self.settings, values["evict"], self.sizes, every=True
-        )  # fmt: skip
-        known = [line for line in every if line.series]
-        gpus = [line for line in known if line.kind == "gpu"]
-        return [line for line in known if gpus and line.machine == gpus[0].machine]
+        return newest_run(self.workload, values["dtype"], self.settings, values["evict"], self.sizes)
 
     def _told_of(self) -> list[TimeCurve]:
         """The curves that `elsewhere` tells of and that are not shown anyway; none once something is measured here."""

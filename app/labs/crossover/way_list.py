@@ -36,6 +36,8 @@ input:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 .off label { color: var(--muted); cursor: default; background: none; }
 .off .sign { color: var(--muted); }
 .why { color: var(--muted); padding: 0 8px 8px 32px; line-height: 1.35; }
+.why summary { cursor: pointer; }
+.why summary:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
 .why code { display: block; margin-top: 2px; padding: 4px 8px; background: var(--ground); border-radius: 4px;
   overflow-wrap: anywhere; font-size: var(--small, 14px); color: var(--ink); user-select: all; }
 """
@@ -61,7 +63,7 @@ class WayList(JSComponent):
       const entries = new Map();
       const entry = (way) => {
         const item = document.createElement('li'), label = document.createElement('label');
-        const box = document.createElement('input'), said = part('why', '', 'div');
+        const box = document.createElement('input'), said = part('why', '', 'details');
         box.type = 'checkbox';
         box.addEventListener('change', () => model.send_msg({ way, on: box.checked }));
         item.append(label, said);
@@ -80,7 +82,11 @@ class WayList(JSComponent):
           label.replaceChildren(box, part('sign', each.sign), part('name', each.name),
             part(`state ${each.tone}`, each.state));
           said.hidden = !each.why;
-          said.replaceChildren(each.why, ...(each.install ? [part('', each.install, 'code')] : []));
+          if (said.dataset.why !== each.why) {
+            said.dataset.why = each.why;
+            said.replaceChildren(part('', 'not available here', 'summary'), each.why,
+              ...(each.install ? [part('', each.install, 'code')] : []));
+          }
           return item;
         });
         if (shown.length != list.children.length || shown.some((item, i) => item != list.children[i]))

@@ -103,6 +103,18 @@ def recorded_curves(
     ]  # fmt: skip
 
 
+def newest_run(
+    of: Workload, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
+) -> list[TimeCurve]:
+    """Return every recorded curve, of CPU and GPU, of the machine with the newest curve of a GPU; none without a GPU.
+
+    It is shown where this computer has measured nothing yet, since recorded GPU curves alone would have no opponent.
+    """
+    known = [line for line in recorded_curves(of, {}, dtype, settings, evict, sizes, every=True) if line.series]
+    machine = next((line.machine for line in known if line.kind == "gpu"), None)
+    return [line for line in known if line.machine == machine]
+
+
 def outdated_lines(
     of: Workload, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
 ) -> list[str]:
@@ -210,6 +222,8 @@ class Finding:
     @property
     def place(self) -> str:
         """Which of both was recorded elsewhere, and where."""
+        if self.fast.place and self.fast.place == self.slow.place:
+            return f"both {self.fast.place}"
         return " · ".join(
             f"{side.called.removesuffix(' (recorded)')} was {side.place}"
             for side in (self.fast, self.slow)

@@ -39,7 +39,8 @@ def _time(frame: Frame) -> Panel:
     )  # fmt: skip
     sizes = [spot.n for line in drawn.values() for spot in line.points]
     extent = min(sizes), max(sizes)
-    known = finding.recorded_curves(of, drawn, dtype, picture.settings_of(frame), frame.facts["evict"] > 0, extent)
+    work = of, dtype, picture.settings_of(frame), frame.facts["evict"] > 0, extent
+    known = finding.recorded_curves(of, drawn, *work[1:]) if own else finding.newest_run(*work)
     known = [line for line in known if line.series]
     figures = fitting(of.cited, dtype, extent)
     foreign = [*map(_recorded, known), *(Foreign(c.name, (c.n,), (c.seconds,), cited=True) for c in figures)]

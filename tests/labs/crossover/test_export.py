@@ -104,7 +104,9 @@ CURVE = recorded.RecordedCurve(
 
 
 def test_recorded_curves_of_absent_ways_are_hollow_and_cited_figures_hatched(monkeypatch):
-    """Not those of another dtype, of other caches, of ways that can run here, or at n that are not asked for."""
+    """Not those of another dtype, of other caches, or at n that are not asked for. The CPU of the record is shown as
+    long as nothing is measured here.
+    """
     others = [replace(CURVE, dtype="float32"), replace(CURVE, evict=True), replace(CURVE, way="cpu_numpy")]
     monkeypatch.setattr(recorded, "library", lambda folder=None: [*others, CURVE])
     monkeypatch.setattr(Way, "missing", property(lambda way: "no GPU" * (way.backend.device == "cuda")))
@@ -112,12 +114,15 @@ def test_recorded_curves_of_absent_ways_are_hollow_and_cited_figures_hatched(mon
     with closing(Crossover(**values)) as made:
         shown = figures.drawn(made, made.frame(), Scene("crossover", values, (300, 400), part="time"))
     (axes,) = shown.axes
-    (line,) = axes.lines
+    line, opponent = sorted(axes.lines, key=lambda one: one.get_label())
+    assert opponent.get_label() == "NumPy, recorded"
     assert (line.get_label(), line.get_markerfacecolor()) == ("CuPy, recorded", "white")
     assert line.get_color() == figures.HUES["gpu"]
     assert line.get_xydata().tolist() == [[100, 2e-5], [10**8, 2e-5]]
-    *hatched, bars = sorted(axes.collections, key=lambda one: isinstance(one, LineCollection))
-    assert [bar[:, 1].tolist() for bar in bars.get_segments()] == [[1e-5, 4e-5]] * 2
+    quartiles = [one for one in axes.collections if isinstance(one, LineCollection)]
+    hatched = [one for one in axes.collections if one not in quartiles]
+    for bars in quartiles:
+        assert [bar[:, 1].tolist() for bar in bars.get_segments()] == [[1e-5, 4e-5]] * 2
     cited = {(mark.get_hatch(), *mark.get_offsets()[0].tolist()) for mark in hatched}
     assert cited == {("////", 1e8, seconds) for seconds in (60.9e-3, 2.15e-3, 0.489e-3)}
     assert {text.get_text() for text in axes.texts} == {"NumPy", "on a GPU", "on a GPU, NVIDIA H200"}
