@@ -1,4 +1,4 @@
-"""The address bar holds the state: a link, as the card "Take it along" copies it, to what the shown lab shows now.
+"""The address bar holds the state: a link, as the card "Export" copies it, to what the shown lab shows now.
 
 So a reload, a bookmark and the browser's Back bring it back. A LabAddress, one a tab, looks at its lab with each
 refresh and, when something has changed and has come to rest, writes the link anew; of a lab that runs, every PERIOD
@@ -130,8 +130,8 @@ class LabAddress:
         self._push |= self._landmark is not None and landmark != self._landmark
         self._landmark = landmark
         if missing and not self._missing:
-            words = "A reload, or the browser's Back, would begin without it."
-            self._tab.notices.tell("info", f"The page's address does not hold all of this: {missing}. {words}")
+            words = f"The link in the address bar does not include everything: {missing}. A reload loses it."
+            self._tab.notices.tell("info", words)
         self._missing = missing
         self._write()
 

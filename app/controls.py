@@ -248,7 +248,7 @@ class ComputeControls(ValueWidgets):
             value=session.values["backend"],
             options={b.label: b.name for b in known},
             disabled_options=[b.name for b in absent],
-            helper_text=f"{preferred(known).label} is the best that is ready here: the page opens with it.",
+            helper_text=f"Fastest backend on this computer: {preferred(known).label} (default)",
             size="small",
             **FULL,
         )

@@ -19,6 +19,9 @@ WORDS = {
     "Gcell/s": "Gcell/s: 10⁹ cells of the grid brought forward by one step, a second. More is faster.",
     "Giter/s": "Giter/s: 10⁹ iterations z ← z² + c, a second, over all pixels. More is faster.",
     "Gnz/s": "Gnz/s: 10⁹ nonzeros of the matrix multiplied, a second. More is faster.",
+    "billion cells/s": "Gcell/s: 10⁹ cells of the grid brought forward by one step, a second. More is faster.",
+    "billion iterations/s": "Giter/s: 10⁹ iterations z ← z² + c, a second, over all pixels. More is faster.",
+    "billion nonzeros/s": "Gnz/s: 10⁹ nonzero entries of the matrix multiplied, a second. More is faster.",
     "GB/s": "GB/s: 10⁹ bytes that must at least be moved between memory and processor, a second.",
     "Ginstr/s": "Ginstr/s: 10⁹ arithmetic instructions that the iterations need, a second.",
     "of copy": "Of the rate at which this device copies memory, measured beside these times or in the week before: the "

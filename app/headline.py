@@ -134,7 +134,7 @@ def _own(fastest: Fastest, rules: ComparisonRules, verdict: Verdict | None) -> C
     gpu, cpu = fastest.gpu, fastest.cpu
     if gpu is None or gpu.measurement is None or cpu is None or cpu.measurement is None:
         return None
-    fast, slow, unit = giga(rate_of(gpu)), giga(rate_of(cpu)), rules.rate.unit
+    fast, slow, unit = giga(rate_of(gpu)), giga(rate_of(cpu)), rules.rate.spelled
     rates = f"This computer's GPU: <b class='gpu'>{fast}</b> {unit}, its CPU: <b class='cpu'>{slow}</b>"
     if rules.rate.step != "step":  # one way may do more work for the same result
         rates += f"; time of one {rules.rate.step}"
@@ -151,7 +151,7 @@ def _recorded_over_here(fastest: Fastest, rules: ComparisonRules, pair: Recorded
     cpu = fastest.cpu
     if pair is None or not pair.same or cpu is None or cpu.measurement is None or _unlike(fastest, rules, pair):
         return None
-    gpu, unit = pair.gpu, rules.rate.unit
+    gpu, unit = pair.gpu, rules.rate.spelled
     rates = f"{_machine(pair)}, recorded: <b class='gpu recorded'>{giga(gpu.rate)}</b> {unit}. "
     rates += f"This computer: <b class='cpu'>{giga(rate_of(cpu))}</b>{_spread(cpu)}"
     return Compared(
@@ -165,7 +165,7 @@ def _recorded_pair(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair 
     """Compare a recorded GPU with the CPU of the same record, whose work is not the work on the screen."""
     if pair is None or pair.cpu is None or (pair.same and not _unlike(fastest, rules, pair)):
         return None
-    gpu, cpu, unit = pair.gpu, pair.cpu, rules.rate.unit
+    gpu, cpu, unit = pair.gpu, pair.cpu, rules.rate.spelled
     rates = f"{filled('Recorded with {words}', words=pair.words)}: {_machine(pair)} "
     rates += f"<b class='gpu recorded'>{giga(gpu.rate)}</b> {unit}, "
     rates += f"its CPU <b class='cpu recorded'>{giga(cpu.rate)}</b>"
@@ -184,7 +184,7 @@ def _here(
         return None
     by_name = {one.variant: one for one in verdict.standings}
     fast, slow = by_name[verdict.challenger], by_name[verdict.opponent]
-    first = f"<b class='{fast.variant.kind}'>{giga(rate_of(fast))}</b> {rules.rate.unit} with {named(fast)}"
+    first = f"<b class='{fast.variant.kind}'>{giga(rate_of(fast))}</b> {rules.rate.spelled} with {named(fast)}"
     rates = f"This computer: {first}{_spread(fast)}, {giga(rate_of(slow))} with {named(slow)}"
     return Compared(
         verdict.speed_up, fast.variant.label, slow.variant.label, fast.variant.kind, rates,
@@ -223,14 +223,14 @@ def _this_computer(fastest: Fastest, rules: ComparisonRules, where: str = "") ->
     if not isfinite(rate):
         return ""
     spread = _spread(cpu) if cpu and cpu.measurement else f" ({ESTIMATE})"
-    return f"This computer{where}: <b class='cpu'>{giga(rate)}</b> {rules.rate.unit}{spread}."
+    return f"This computer{where}: <b class='cpu'>{giga(rate)}</b> {rules.rate.spelled}{spread}."
 
 
 def _recorded_rate(pair: RecordedPair | None, rules: ComparisonRules, unlike: str) -> str:
     """Return the rate of a recorded GPU that is compared with nothing here, as a sentence in HTML; "" if unknown."""
     if pair is None:
         return ""
-    rate = f"<b class='gpu recorded'>{giga(pair.gpu.rate)}</b> {rules.rate.unit}"
+    rate = f"<b class='gpu recorded'>{giga(pair.gpu.rate)}</b> {rules.rate.spelled}"
     if pair.same and not unlike:
         return f"{_machine(pair)}, recorded: {rate}."
     why = filled("; {why}", why=pair.unpaired) if pair.unpaired and not pair.same else ""

@@ -80,7 +80,7 @@ WHOLE = (
     "takes it: {timed}. Between start and finish a lane is drawn at an even pace. What is shown now is a replay."
 )
 DISTURBED = "{others} meanwhile: times may be longer than on an idle computer."
-ELSEWHERE = "No record is of just this work; {machine}, {date}, took {seconds} for other work: {words}."
+ELSEWHERE = "No recorded run matches these settings; {machine}, {date}, took {seconds} for other work: {words}."
 RECORDED = "The hatched lane was run on {machine} on {date}; its pictures were computed here ahead of time."
 EXPLAINED = ("recorded", "median", "noisy", "compute")  # words of app/explain.py that the card has
 SIDE, MARGIN = 256, 16  # px of a drawn curve, and around it

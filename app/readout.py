@@ -244,7 +244,7 @@ class Readout:
         drawing = rules.chart(values, recorded_figures())
         if drawing is None or drawing.beside:
             bars = html.ways(standings) + (html.recorded(pair.gpu) if pair and fastest.gpu is None else "")
-            bars = f"<h3>{rules.rate.unit}, logarithmic</h3>{bars}"
+            bars = f"<h3>{rules.rate.spelled}, logarithmic</h3>{bars}"
         else:
             bars = html.chart(drawing, standings, step)
         blocks = [f"<h3>Results</h3>{html.agreement(verdict.agreement if verdict else None)}"]
@@ -255,7 +255,7 @@ class Readout:
         if elsewhere := rules.elsewhere(values, recorded_figures()):
             on_grid = "edges" in values
             here = html.ComputedCase(values["ny"], values["nx"], dtype, values["edges"]) if on_grid else None
-            blocks += [f"<h3>Other machines, {rules.rate.unit}</h3>{html.others(elsewhere, here)}"]
+            blocks += [f"<h3>Other machines, {rules.rate.spelled}</h3>{html.others(elsewhere, here)}"]
         if facts := html.facts(told, rules.rate, roofs, self._kind):
             blocks += [f"<h3>Live picture</h3>{facts}"]
         return f"{said.number}{said.sentence}{bars}", "".join(blocks)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 5000
 MOST_CHARACTERS = 500_000  # of a history as JSON
 LONG = f"more happened since the reset than a file keeps: {MOST_ENTRIES} entries, {MOST_CHARACTERS // 1000} kB"
-LOADED = "data that was loaded from elsewhere"
+LOADED = "uploaded data"
 GIVEN = "the field was given as an array"
 
 ALWAYS = ("backend",)  # written even at its default: a page opens with another one where there is a GPU

@@ -13,7 +13,7 @@ A file begins with its front matter, then come its steps, each closed off by a l
     ---
     …
 
-A step has one link to a state, as the page's address and the card "Take it along" have it; host and path before the
+A step has one link to a state, as the page's address and the card "Export" have it; host and path before the
 question mark are not looked at. Its title may name what to point at: a part of the page (AREAS) or a parameter of the
 lab; "r; go on" as well says that the field goes on instead of beginning anew. A figure that is tested is a link to
 `claim:` and a name. What follows a line `???` are notes, for the lecturer alone. Everything else is Markdown; HTML in

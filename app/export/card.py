@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
 PLACE = CARD | {"z-index": "1250"}  # over the other card
-TITLE = "<h2 class='along'>Take it along</h2>"
-WORDS = "Take it along: link, picture, film, numbers (E)"
+TITLE = "<h2 class='along'>Export</h2>"
+WORDS = "Export: link, picture, film, numbers (E)"
 RECORDING = "Recording; stop it here (E)"
 TICK = 250  # ms
 
 
 class ExportCard:
-    """The card "Take it along" of one page. `button` belongs into its header, `parts` into its body, from the start.
+    """The card "Export" of one page. `button` belongs into its header, `parts` into its body, from the start.
 
     dropped(name, text): a file was dropped on the page.
     """

@@ -198,7 +198,7 @@ class Restorer:
             usual = scene.kind.param["backend"].default
             self._tell("info", f"Made with {wanted}, which this machine lacks: shown with {usual}.")
         if scene.missing:
-            self._tell("warning", f"Not all of it is in the file: {scene.missing}.")
+            self._tell("warning", f"The file does not include everything: {scene.missing}.")
         self._tab.address.forget()
 
     def tick(self) -> None:

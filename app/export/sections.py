@@ -103,7 +103,7 @@ class LinkSection(ExportSection):
     def _copied(self, moment: Moment, address: str, copied: bool) -> None:
         self.address.param.update(value=address, visible=True)
         words = "The link is on the clipboard" if copied else "The browser does not allow the clipboard: copy it here"
-        lost = f"; what it cannot hold: {moment.scene.missing}" if moment.scene.missing else ""
+        lost = f"; it does not include: {moment.scene.missing}" if moment.scene.missing else ""
         self._say(f"{words}{lost}.")
         builder().beside(self._exports.document, partial(self.code.show, address))  # a long one takes 0.3 s
 
@@ -140,7 +140,7 @@ class PictureSection(ExportSection):
         self.form = pmui.Select(label="Format", options=list(self._formats), value=PNG.name, size="small", **FULL)
         self.form.param.watch(lambda event: self._suit(), "value")
         self.height = heights(1080, source.lab)
-        self.transparent = pmui.Switch(label="Nothing behind the drawing", value=False, visible=False, **FULL)
+        self.transparent = pmui.Switch(label="Transparent background", value=False, visible=False, **FULL)
         self.save = button("Save the picture", "download", self._save)
         self.panel = column(self.what, row(self.form, self.height), self.transparent, self.save)
 

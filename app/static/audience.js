@@ -12,7 +12,7 @@ export function render({ model }) {
 
   const counter = make('p', { className: 'count' });
   counter.setAttribute('role', 'status');
-  const follows = (count) => (count == 1 ? '1 follows' : `${count} follow`);
+  const follows = (count) => (count == 1 ? '1 follower' : `${count} followers`);
 
   const room = ({ code, link, local, network, qr, followers }) => {
     const found = [], port = location.port || (location.protocol == 'https:' ? 443 : 80);

@@ -71,7 +71,7 @@ class Worker:
     def _build_began(self, builds: Builds) -> None:
         """Announce it, with how long this kernel took the last time it was compiled on this machine."""
         usual = kernel_cache.usual_seconds(builds.kernel)
-        words = "compiling, a few seconds at a guess" if usual is None else f"compiling, {usual:.1f} s the last time"
+        words = "compiling (a few seconds)" if usual is None else f"compiling (about {max(1, round(usual))} s)"
         self._sender.extend_deadline(self._served, words, COMPILING)
 
     def _build_ended(self, builds: Builds) -> None:

@@ -39,6 +39,11 @@ class Rate:
     saves: str = ""
     share: Callable[[str, str, str, int], float] = field(default=lambda *_: 1.0)
 
+    @property
+    def spelled(self) -> str:
+        """The unit in words: "billion cells/s"."""
+        return f"billion {self.work}/s"
+
     def counted_per_second(self, rate: float, dtype: str) -> float:
         """What the roof counts, a second, at `rate` cells or iterations a second, for a kernel that takes all of it."""
         return self.need(dtype) * rate

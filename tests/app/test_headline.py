@@ -76,7 +76,7 @@ def said(fastest: Fastest, values: dict[str, object] | None = None, figures=FIGU
 def test_without_a_gpu_the_recorded_one_of_the_same_work_is_compared_with_this_computer():
     """262144 cells in 0.4 ms here, in 1 µs there."""
     assert said(Fastest(cpu=standing(CPU, 4e-4))) == (
-        "400× GPU Q (recorded) over this computer | GPU Q, recorded: 262 Gcell/s. This computer: "
+        "400× GPU Q (recorded) over this computer | GPU Q, recorded: 262 billion cells/s. This computer: "
         f"0.655; factor 400×{SHARES}."
     )
     assert "class='headline gpu recorded'" in made(Fastest(cpu=standing(CPU, 4e-4))).number
@@ -104,7 +104,9 @@ def test_a_way_that_was_chosen_by_name_is_compared_with_the_same_method_only():
     assert said(Fastest(cpu=chosen), figures=figures).startswith("400×")
     words = said(Fastest(cpu=standing(Variant("cpu_numba", "one-step"), 4e-4, kernel="one-step")), figures=figures)
     assert "over this computer" not in words
-    assert "GPU Q, recorded with several steps a pass, here one step a pass: 262 Gcell/s, not comparable." in words
+    assert (
+        "GPU Q, recorded with several steps a pass, here one step a pass: 262 billion cells/s, not comparable." in words
+    )
     words = said(Fastest(cpu=chosen), {"ny": 600}, figures)
     assert "×" not in words.replace("512 × 512", "")
     assert words.endswith("; its CPU was recorded with one step a pass only, the GPU with several steps a pass.")
@@ -116,7 +118,7 @@ def test_a_timing_of_another_picture_is_compared_with_no_record():
     """The work of both sides must agree: 2.5 million iterations are not the 71 million of the lesson's scene."""
     words = said(Fastest(cpu=standing(CPU, 4e-4, cells=CELLS // 28)), figures=FIGURES[:1])
     assert words.startswith("Starting |")
-    assert "GPU Q, recorded with 262 144 cells a step, here 9 362: 262 Gcell/s, not comparable." in words
+    assert "GPU Q, recorded with 262 144 cells a step, here 9 362: 262 billion cells/s, not comparable." in words
 
 
 def test_nothing_is_bold_where_the_interval_holds_1():
@@ -147,11 +149,14 @@ def test_the_mandelbrot_sentence_is_about_a_record_with_the_same_shortcuts(short
 
 def test_the_live_picture_is_an_estimate_and_compared_with_nothing():
     words = said(Fastest(live=CELLS / 1e-3))
-    assert words == "Starting | This computer: 0.262 Gcell/s (first estimate). GPU Q, recorded: 262 Gcell/s."
+    assert (
+        words
+        == "Starting | This computer: 0.262 billion cells/s (first estimate). GPU Q, recorded: 262 billion cells/s."
+    )
     words = said(Fastest(cpu=standing(CPU, 1e-3, samples=1)))
-    assert words.startswith("≈ 1 000× GPU Q (recorded) over this computer | GPU Q, recorded: 262 Gcell/s.")
+    assert words.startswith("≈ 1 000× GPU Q (recorded) over this computer | GPU Q, recorded: 262 billion cells/s.")
     assert words.endswith(f"This computer: 0.262 (first estimate); no interval yet: fewer than six samples{SHARES}.")
-    assert said(Fastest()) == "Starting | GPU Q, recorded: 262 Gcell/s."
+    assert said(Fastest()) == "Starting | GPU Q, recorded: 262 billion cells/s."
 
 
 @pytest.mark.parametrize(
@@ -161,12 +166,12 @@ def test_no_factor_is_given_between_this_computer_and_a_figure_of_other_work(val
     words = said(Fastest(cpu=standing(CPU, 1e-6)), values)
     assert "over this computer" not in words
     if "dtype" in values:
-        assert words == "Starting | This computer: 262 Gcell/s."
+        assert words == "Starting | This computer: 262 billion cells/s."
     elif values.get("ny") == 1500:  # nearest: 2048, where it was 1e-5 s on the GPU and 5e-4 s on the processor
         assert words == (
             "50.0× GPU Q over its CPU (both recorded) | Recorded with 2048 × 2048 cells, float32, zero-flux: GPU Q 419 "
-            "Gcell/s, its CPU 8.39; factor 50.0×; the GPU reaches 60 % of its copy bandwidth, the CPU 60 % of its own. "
-            "This computer with the settings here: 262 Gcell/s."
+            "billion cells/s, its CPU 8.39; factor 50.0×; the GPU reaches 60 % of its copy bandwidth, the CPU 60 % "
+            "of its own. This computer with the settings here: 262 billion cells/s."
         )
     else:
         assert "recorded with 512 × 512 cells" in words or "Recorded with 512 × 512 cells" in words
@@ -177,8 +182,9 @@ def test_two_backends_of_the_cpu_are_compared_where_no_record_can_be():
     verdict = judge(CPU, Variant("cpu_numpy"), (standing(CPU, 1e-4), standing(Variant("cpu_numpy"), 1e-3)))
     words = said(Fastest(cpu=standing(CPU, 1e-4)), {"ny": 600}, FIGURES[:1], verdict)
     assert words == (
-        "10.0× Numba over NumPy | This computer: 2.62 Gcell/s with Numba, 2 threads, 0.262 with NumPy, 1 thread; "
-        "factor 10.0×. GPU Q, recorded with 512 × 512 cells, float32, zero-flux: 262 Gcell/s, not comparable."
+        "10.0× Numba over NumPy | This computer: 2.62 billion cells/s with Numba, 2 threads, 0.262 with NumPy, 1 "
+        "thread; factor 10.0×. GPU Q, recorded with 512 × 512 cells, float32, zero-flux: 262 billion cells/s, not "
+        "comparable."
     )
     assert "class='headline cpu'" in made(Fastest(), {"ny": 600}, [], verdict).number
 
@@ -197,8 +203,8 @@ def test_a_gpu_that_is_here_is_compared_with_the_processor_beside_it():
     held = 2.0**31
     fastest = Fastest.of(verdict, nan, lambda way: RoofShare(55.0 if way.variant == GPU else nan), held)
     assert said(fastest, verdict=verdict) == (
-        "100× CUDA C over Numba, 2 threads | This computer's GPU: 262 Gcell/s, its CPU: 2.62; factor 100×, because its "
-        "memory is faster: the GPU reaches 55 % of its copy bandwidth."
+        "100× CUDA C over Numba, 2 threads | This computer's GPU: 262 billion cells/s, its CPU: 2.62; factor 100×, "
+        "because its memory is faster: the GPU reaches 55 % of its copy bandwidth."
     )
     assert "class='headline gpu'" in made(fastest, verdict=verdict).number
     assert "over" not in said(Fastest(gpu=standing(GPU, 1e-6)))
@@ -227,7 +233,7 @@ def test_a_way_that_does_more_for_the_same_result_is_no_faster_for_it():
     gpu, cpu = standing(GPU, 1e-3, cells=11 * CELLS), standing(CPU, 1e-2, cells=10 * CELLS)
     one = headline(None, Fastest(cpu=cpu, gpu=gpu), rules, None)
     assert "<b>10.0×</b>" in one.number
-    assert "GPU: 2.88 Gnz/s, its CPU: 0.262 ; time of one curve" in text(one.sentence)
+    assert "GPU: 2.88 billion nonzeros/s, its CPU: 0.262 ; time of one curve" in text(one.sentence)
     assert judge(GPU, CPU, (gpu, cpu)).speed_up.ratio == pytest.approx(10)
 
 

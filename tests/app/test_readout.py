@@ -147,14 +147,14 @@ def test_what_is_folded_away_is_not_written_and_unfolding_it_shows_what_is_true_
 
 def test_a_field_is_told_in_steps_and_cells():
     text, label = shown(Diffusion, backend="cpu_numpy")
-    assert "Gcell/s, logarithmic" in text
+    assert "billion cells/s, logarithmic" in text
     assert "class='facts'" not in text
     assert label == "µs/step"
 
 
 def test_a_picture_is_told_in_iterations_and_its_facts():
     text, label = shown(Mandelbrot, backend="cpu_numpy")
-    assert "Giter/s, logarithmic" in text
+    assert "billion iterations/s, logarithmic" in text
     assert "<b>3.00&nbsp;<span" in text  # whose unit is explained
     assert "3.00&nbsp;Giter/s" in re.sub(r"<[^>]*>", "", text)
     assert "<b>24&nbsp;%</b>" in text  # 4 x 3e9 of 5e10
@@ -166,7 +166,7 @@ def test_the_lesson_s_scene_is_shown_as_a_chart():
     text, _ = shown(Mandelbrot, backend="cpu_numpy", center=view.center, zoom=view.zoom, max_iterations=20)
     assert "The lesson&#x27;s scene" in text
     assert "Python, cited" in text
-    assert "Giter/s, logarithmic" not in text
+    assert "billion iterations/s, logarithmic" not in text
 
 
 def test_nothing_is_asked_before_the_first_frame(monkeypatch):

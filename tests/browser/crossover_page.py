@@ -54,7 +54,7 @@ SIGNS = {  # of each view, what no other shows
     "Parts of the time": ".split",
     "Lesson": ".lessons",
     "Traps": ".program.wrong",
-    "What held": ".held article",
+    "Claims checked": ".held article",
 }
 ROOFLINE = f"""() => {{ {MODEL}
   const plot = Bokeh.index.find_one(model('roofline plot'))?.el;

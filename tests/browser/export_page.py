@@ -31,7 +31,7 @@ class ExportPage(SideBar):
 
     def show(self, section: str) -> None:
         """Show that section of the card."""
-        if not self.page.get_by_text("Take it along").first.is_visible():
+        if not self.page.get_by_text("Export").first.is_visible():
             self.key("e")
         self.page.get_by_role("button", name=section, exact=True).first.click()
         self.page.get_by_role("button", name=ACTS[section], exact=True).last.wait_for()  # fields come a moment later

@@ -104,7 +104,7 @@ def test_somebody_who_comes_takes_no_button_and_no_focus_away(room, phone):
     end.focus()
     button = end.element_handle()
     follow(phone, lab, code)
-    lab.page.locator(".audience .count").get_by_text("1 follows").wait_for()
+    lab.page.locator(".audience .count").get_by_text("1 follower").wait_for()
     assert button.evaluate("(node) => node.isConnected && node.getRootNode().activeElement === node")
 
 
@@ -112,7 +112,7 @@ def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page
     lab, code = room
     lab.key("q")
     follow(phone, lab, code)
-    chip = lab.page.get_by_role("button", name=f"{code} · 1 follows")
+    chip = lab.page.get_by_role("button", name=f"{code} · 1 follower")
     chip.wait_for()
     until(phone, lambda: phone.locator("#lab").inner_text() == "Diffusion")
     until(phone, lambda: "r = D" in phone.locator("#values").inner_text())
@@ -154,7 +154,7 @@ def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page
     chip.wait_for()
 
     # the end
-    lab.page.get_by_role("button", name=f"{code} · 1 follows").click()
+    lab.page.get_by_role("button", name=f"{code} · 1 follower").click()
     lab.page.get_by_role("button", name="End the room").click()
     until(phone, lambda: "The lecturer has ended the room" in phone.locator("#said").inner_text())
     phone.goto(f"{lab.server.url.rpartition('/')[0]}/follow/{code}")

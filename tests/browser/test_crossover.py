@@ -22,7 +22,7 @@ from tests.browser.serving import ROOT, serve
 
 SETUP = Path(__file__).with_name("crossover_setup.py")
 RECORDED = {100: 1.0, 1000: 1e-4, 10_000: 1e-9}  # seconds of a way that no machine can have: it crosses every other
-VIEWS = ("Crossover", "Programs", "Parts of the time", "Roofline", "Lesson", "Traps", "What held")
+VIEWS = ("Crossover", "Programs", "Parts of the time", "Roofline", "Lesson", "Traps", "Claims checked")
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_parts_roofline_and_conclusions_have_their_views(lab):
     assert sorted(y) == pytest.approx(sorted(10_000 / seconds for seconds in times.values()))
     lab.turn("Lesson")
     lab.page.get_by_text("The lesson.").wait_for()
-    lab.turn("What held")
+    lab.turn("Claims checked")
     lab.page.locator(".held article").first.wait_for()
     assert lab.page.locator(".held article").count() == len(conclusions())
 

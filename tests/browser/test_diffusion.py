@@ -282,7 +282,7 @@ def test_the_kernels_of_the_backend_are_offered(lab):
     lab.page.get_by_label("Kernel", exact=True).click()
     offered = lab.page.get_by_role("menuitem")
     offered.first.wait_for()
-    assert [text.strip() for text in offered.all_inner_texts()] == ["T-step", "one-step"]
+    assert [text.strip() for text in offered.all_inner_texts()] == ["several steps per pass", "one step per pass"]
     lab.page.keyboard.press("Escape")
 
 

@@ -162,7 +162,7 @@ def test_what_is_typed_into_a_field(lab):
 def test_files_of_an_own_problem(lab):
     """The names of the files, and of the arrays in them, which a refusal of the engine quotes."""
     page = lab.page
-    card = page.get_by_text("Take it along").first
+    card = page.get_by_text("Export").first
     if card.is_visible():  # from the test before
         lab.key("e")
         card.wait_for(state="hidden")
@@ -205,7 +205,7 @@ def test_names_of_ways_workloads_and_machines(new_page, tmp_path):
         page.get_by_role("menuitem").first.wait_for()
         shown.shows()
         page.keyboard.press("Escape")
-        for view in ("Parts of the time", "Roofline", "Programs", "Traps", "What held", "Lesson"):
+        for view in ("Parts of the time", "Roofline", "Programs", "Traps", "Claims checked", "Lesson"):
             if page.get_by_role("button", name=view, exact=True).count():
                 lab.turn(view)
                 lab.shows(view)

@@ -175,7 +175,7 @@ def test_alpha_is_written_everywhere(lab):
     [
         ("n [samples]", "7", "n must be a multiple of 2 for heat, not 7"),
         ("n [samples]", "many", "must be a whole number, not 'many'"),
-        ("Conditioning κ", "0", "kappa must be a number from 0.1 to 100, not 0"),
+        ("Conditioning parameter", "0", "kappa must be a number from 0.1 to 100, not 0"),
         ("λ", "-1", "lam must be a finite number above 0, not -1"),
         ("Steps at most", "0", "steps_at_most must be from 1 to 100000, not 0"),
         ("n [samples]", "2000000", "GiB"),

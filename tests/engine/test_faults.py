@@ -212,7 +212,7 @@ def test_a_kernel_that_must_be_built_later_is_no_hang_and_its_frame_is_marked(ha
     frame = client.wait_frame(lambda frame: frame.facts["step"] == 2)
     assert frame.timing.first_call
     assert not client.of(EngineRestarted)
-    assert "compiling, a few seconds at a guess" in [event.what for event in client.of(Busy)]
+    assert "compiling (a few seconds)" in [event.what for event in client.of(Busy)]
     client.handle.update(trap="")
     client.handle.step(1)
     assert not client.wait_frame(lambda frame: frame.facts["step"] == 3).timing.first_call

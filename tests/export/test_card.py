@@ -688,7 +688,7 @@ def test_no_table_is_made_without_a_picture_that_the_options_hold(exports, notes
     with closing(LCurve(problem="blur", n=8, options={"image": photograph()}, backend="cpu_numpy")) as lab:
         source, moment = SimpleNamespace(lab=LCurve, session=SimpleNamespace(values=lab.values())), stood(lab)
     said = refused_table(source, exports, notes, moment, "noise=0.1,0.2")
-    assert "data that was loaded from elsewhere: Further options" in said
+    assert "uploaded data: Further options" in said
 
 
 def test_colours_that_were_fitted_by_hand_are_in_no_table_s_way(changed, exports):

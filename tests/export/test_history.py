@@ -238,7 +238,7 @@ def test_a_file_that_is_lost_is_named_and_the_present_is_shown_all_the_same():
     matrix = np.diag(np.arange(1.0, 21.0))
     lab = LCurve(problem="own", options={"matrix": matrix, "rhs": np.ones(20)})
     told = LCurve.history_of(lab.values(), lab.snapshot())
-    assert told.missing == "data that was loaded from elsewhere: Further options"
+    assert told.missing == "uploaded data: Further options"
     kept = Scene("l_curve", told.values, missing=told.missing)
     with render.opened_at(kept, render.LiveState(lab.values(), lab.snapshot())) as shown:
         np.testing.assert_array_equal(shown.solve().residual_norms, lab.solve().residual_norms)

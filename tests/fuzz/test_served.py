@@ -41,7 +41,7 @@ def test_widgets_session_engine_and_link_tell_the_same_after_any_sequence(server
     assert set(found.longest) == set(found.sent)  # how long each waited until all agreed
 
 
-@pytest.mark.parametrize("label", ["Iterations at most", "Samples a pixel", "Steps at most", "n  [samples]", "to"])
+@pytest.mark.parametrize("label", ["Iterations at most", "Samples per pixel", "Steps at most", "n  [samples]", "to"])
 def test_what_costs_more_is_used_too(label: str) -> None:
     user = User(Guest("http://nowhere"), random.Random(1))
     assert user._change("IntSlider", {"label": label, "start": 1, "end": 9})

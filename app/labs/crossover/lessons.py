@@ -48,7 +48,7 @@ def lessons_html(model: SweepViewModel) -> str:
         "Parts of the time": escape(of_time_parts(n, measured)),
         "Roofline": escape(of_roofline(n, measured, roofs)),
         "Traps": escape(WITHOUT_FIGURES["Traps"]),
-        "What held": escape(of_claims([one for one in conclusions() if one.workload == model.workload.name])),
+        "Claims checked": escape(of_claims([one for one in conclusions() if one.workload == model.workload.name])),
     }
     rows = [f"<dt>{view}</dt><dd>{sentence}</dd>" for view, sentence in said.items() if sentence]
     if not any(sentence for view, sentence in said.items() if view not in WITHOUT_FIGURES):

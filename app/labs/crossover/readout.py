@@ -173,11 +173,12 @@ def _agreement(model: SweepViewModel) -> str:
              if spot.step is not None and isfinite(spot.difference)]  # fmt: skip
     if not known:
         return ""
-    tolerance = escape(model.frame.notes.get("tolerance", "")) if model.frame else ""
-    allowed = f", {tolerance} allowed" if tolerance else ""
     if not max(known):
         return "<p>results equal to the reference</p>"
-    return f"<p>results within {max(known):.1e} of the reference{allowed}</p>"
+    tolerance, unit = model.frame.notes.get("tolerance", "") if model.frame else "", model.workload.difference_in
+    bound = filled("; up to {tolerance} accepted", tolerance=tolerance) if tolerance else ""
+    apart = f"{max(known):.2g} {unit} off" if unit else f"within {max(known):.1e} of the reference"
+    return f"<p>results {apart}{bound}</p>"
 
 
 def _first_calls(model: SweepViewModel, n: int) -> str:

@@ -105,7 +105,7 @@ class CrossoverView(LabView):
             "Roofline": Subview(self.roofline.panel, show=self._show_roofline, resize=self.roofline.resize),
             "Lesson": Subview(lesson, show=self._show_lesson, resize=partial(_set_height, lesson)),
             "Traps": Subview(self.traps.panel, resize=self.traps.resize),
-            "What held": Subview(claims, self._show_verdicts, resize=partial(_set_height, claims)),
+            "Claims checked": Subview(claims, self._show_verdicts, resize=partial(_set_height, claims)),
         }  # fmt: skip
         self.shown = self.views["Crossover"]
         self.chooser = pmui.RadioButtonGroup(

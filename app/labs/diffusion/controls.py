@@ -29,14 +29,16 @@ SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
 BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows 1.08-fold a step
 FARTHEST = 0.3  # where the slider of r ends beyond the limit, unless r itself lies farther
 SEEDS = 1000
+KERNELS = {"T-step": "several steps per pass", "one-step": "one step per pass"}  # as the page shows them
 WHOLE_KEYS = ("0", "home")  # show the whole field
-HELD, FOLLOWING, TYPED = LIMITS = ("of the field as it began", "of each frame", "as typed")
+HELD, FOLLOWING, TYPED = LIMITS = ("initial field", "each frame", "manual")
 SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
 
 
 def kernel_words(name: str) -> str:
-    """What the list of kernels calls the kernel `name`."""
-    return f"{name} (wrong on purpose)" if name in WRONG_VARIANTS else name
+    """Return the name of a kernel as the page shows it."""
+    words = KERNELS.get(name, name)
+    return f"{words} (wrong on purpose)" if name in WRONG_VARIANTS else words
 
 
 def told_apart(low: float, high: float) -> tuple[float, float]:
@@ -250,7 +252,7 @@ class DiffusionDisplay(ValueWidgets):
 
     def _limits(self) -> list[Any]:
         self.kind = pmui.Select(
-            label="Limits of the colours", options=list(LIMITS), value=self._present_kind(), size="small", **FULL
+            label="Colour range", options=list(LIMITS), value=self._present_kind(), size="small", **FULL
         )
         self.snap = pmui.Button(
             label="Fit the limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL

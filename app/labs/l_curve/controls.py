@@ -130,7 +130,7 @@ class GrowthControls:
 
 TOLERANCES = {f"1e-{n}": 10.0**-n for n in range(1, 13)}
 BY_HAND = "by hand"
-KEEP = "Keep this solution beside (N)"
+KEEP = "Keep for comparison (N)"
 
 
 class LambdaControls(ValueWidgets):

@@ -73,7 +73,7 @@ class CurvePath:
 WORD_WIDE, LINE_HIGH = 0.5, 1.4  # type sizes: width of a letter of the words below, at most, and height of their line
 CLEAR = 0.6  # type sizes between these words and the curve
 EDGE = 3  # px between them and a badge, the ring or a cross hair
-NOISE, SMOOTHING = "small λ: noise rules", "large λ: smoothing rules"  # written at the two ends of the curve
+NOISE, SMOOTHING = "small λ: noise dominates", "large λ: smoothing dominates"  # written at the two ends of the curve
 X_LABEL, Y_LABEL = "residual norm  ‖Ax − b‖", "solution norm  ‖x‖"
 BADGE = {False: 24, True: 32}  # px; in presenter mode
 TICK = {False: (64, 36), True: (88, 48)}  # px of the axes that a power of ten needs
@@ -140,8 +140,8 @@ class LCurvePlot:
         for hair in self.hairs:
             self.figure.add_layout(hair)
         ends = {"text_font": FAMILY, "text_font_style": "italic", "visible": False, "x": 1.0, "y": 1.0}
-        self.noise = Label(text=NOISE, name="noise rules", **ends)
-        self.smoothing = Label(text=SMOOTHING, name="smoothing rules", **ends)
+        self.noise = Label(text=NOISE, name="noise dominates", **ends)
+        self.smoothing = Label(text=SMOOTHING, name="smoothing dominates", **ends)
         for label in (self.noise, self.smoothing):
             self.figure.add_layout(label)
         for name, renderer in (("l-curve", self.line), ("ribbon", self.ribbon), ("picked", self.ring),

@@ -22,6 +22,7 @@ from compute.labs.crossover.workload import Workload
 from compute.measure.statistics import SpeedUp, Spread
 
 NEAR = 10**0.5  # a measured n may be so many times larger or smaller than the one cited
+EQUAL = 1.05  # ratio up to which two ways are called equally fast
 HALF = 2.0  # a ratio holds if at least half of it is reached: machines differ
 
 ClaimVerdict = Literal["holds", "does not hold", "undecided", "not measured yet"]
@@ -117,7 +118,8 @@ class Alike(Judgement):
         if len(known) < len(pairs) or len({n for n, _ in known}) > 1:
             return None
         n, worst = max(known, key=lambda pair: pair[1].ratio)
-        ours = f"{worst.ratio:.3g} times apart at most ({worst.low:.3g} to {worst.high:.3g}), n = {n:,}"
+        apart = f"largest ratio of two ways {worst.ratio:.3g} ({worst.low:.3g} to {worst.high:.3g})"
+        ours = f"{'equally fast' if worst.ratio < EQUAL else apart}, n = {n:,}"
         return Found(ours, _verdict(-worst.high, -worst.low, -self.within))
 
 

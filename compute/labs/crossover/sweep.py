@@ -178,20 +178,20 @@ class Checks:
             arithmetic, memory = self._growth(known[-1].n, case, point.way)
             expected = _expected([p.call_seconds for p in known], max(arithmetic, memory), OVERHEAD)
             if expected > allowed:
-                return f"would take about {expected:.2g} s a call; {allowed:.2g} s are allowed"
+                return f"about {expected:.2g} s a call; limit {allowed:.2g} s"
             expected = _expected(self._handling(known), memory, 0.0)
             if expected > longest:
-                return f"its arrays would take about {expected:.2g} s to handle; {longest:.2g} s are allowed"
+                return f"about {expected:.2g} s to prepare and compare its arrays; limit {longest:.2g} s"
         if self._references and point.n not in self._references:
             n = max(self._references)
             expected = self._references[n] * self._growth(n, case)[1]
             if expected > longest:
-                return f"the reference would take about {expected:.2g} s; {longest:.2g} s are allowed"
+                return f"about {expected:.2g} s for the reference; limit {longest:.2g} s"
         if not known and self._plan.longest and point.way.backend.device == "host":
             n, seconds = self._trial(point.way, point.n)
             expected = seconds * max(self._growth(n, case, point.way)) if seconds >= TELLING else 0.0
             if expected > allowed:
-                return f"would take about {expected:.2g} s a call; {allowed:.2g} s are allowed"
+                return f"about {expected:.2g} s a call; limit {allowed:.2g} s"
         return ""
 
     def _trial(self, way: Way, least: int) -> tuple[int, float]:

@@ -227,6 +227,7 @@ class Workload:
         outputs: (n, dtype, **settings) -> arrays like the results; none if an input is changed in place.
         reference: (*inputs) -> the right results, by another method where there is one.
         difference: (results, right results) -> how far they are apart.
+        difference_in: what `difference` counts, in words; "" for the results' own unit.
         work: (n, dtype, **settings) -> the least work there is.
         settings: what may be chosen besides n and dtype: the values allowed by name, the default first.
         cited: figures of others, with their source.
@@ -253,6 +254,7 @@ class Workload:
     settings: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     cited: tuple[Cited, ...] = ()
     claims: tuple[Claim, ...] = ()
+    difference_in: str = ""
 
     def __post_init__(self) -> None:
         if not 1 <= self.sizes[0] < self.sizes[1]:

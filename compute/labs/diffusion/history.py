@@ -270,15 +270,15 @@ class UndoHistory:
 
     def back(self) -> EarlierField:
         """What is to come back, which the present state takes the place of; ValueError if nothing is kept."""
-        return self._swap(self.past, self.future, "undo needs a field that was changed")
+        return self._swap(self.past, self.future, "nothing to undo")
 
     def forth(self) -> EarlierField:
         """What was undone; ValueError if nothing was, or something else was done since."""
-        return self._swap(self.future, self.past, "redo needs a field that was undone")
+        return self._swap(self.future, self.past, "nothing to redo")
 
     def _swap(self, here: list[EarlierField], there: list[EarlierField], needs: str) -> EarlierField:
         if not here:
-            raise ValueError(f"{needs}; none is kept" + f" ({self.gone})" * bool(self.gone))
+            raise ValueError(needs + f" ({self.gone})" * bool(self.gone))
         present = self._present({})
         wanted = here.pop()
         if present:

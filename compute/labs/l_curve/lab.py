@@ -75,7 +75,7 @@ class LCurve(Lab):
     density = _bounded("random_sparse", "density", "Share of entries that are not 0")
     seed = _bounded("random_sparse", "seed", "Seed of the problem")
     depth = _bounded("gravity", "depth", "Depth [lengths of the line]")
-    kappa = _bounded("heat", "kappa", "Conditioning κ")
+    kappa = _bounded("heat", "kappa", "Conditioning parameter")
     band = _bounded("blur", "band", "Reach of the blur [pixels]")
     sigma = _bounded("blur", "sigma", "Width of the blur σ [pixels]")
     rays = param.Number(default=None, bounds=(0, 2**15), allow_None=True, label="Rays [a pixel, or an angle]")

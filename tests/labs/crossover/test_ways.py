@@ -146,7 +146,7 @@ def test_a_workload_s_folder_is_complete(w):
         assert cited.seconds > 0
         assert cited.dtype in ("", *DTYPES)
     assert w.about.startswith(f"# {w.title}\n")
-    for part in ("**The lesson.**", "**What was claimed.**", "**What held.**", "**Included.**"):
+    for part in ("**The lesson.**", "**What was claimed.**", "**Claims checked.**", "**Included.**"):
         assert part in w.about
     assert {"cpu_numpy", "cpu_numba"} & {way.name for way in w.ways()}
     for way in w.ways():

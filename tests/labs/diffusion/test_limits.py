@@ -1,4 +1,4 @@
-"""Limits that are held are those of the field as it began, whenever the first frame is; a refit is in the history."""
+"""Limits that are held are those initial field, whenever the first frame is; a refit is in the history."""
 
 from __future__ import annotations
 

@@ -442,7 +442,7 @@ def test_typed_limits_that_are_brought_replace_typed_limits_of_both_pictures():
     for field, laplacian in (((0.0, 1.0), (-1.0, 1.0)), ((2.0, 5.0), (-0.1, 0.1))):
         tab.bring(limits_field=field, limits_laplacian=laplacian)
         assert tuple(tab.session.values[name] for name in names) == (field, laplacian)
-        assert tab.controls.display.kind.value == "as typed"
+        assert tab.controls.display.kind.value == "manual"
     tab.session.changes.clear()
     tab.controls.keys["l"]()  # those of the newest frame, in one change
     assert len(tab.session.changes) == 1
@@ -455,7 +455,7 @@ def spans(tab):
     return values.low, values.high
 
 
-@pytest.mark.parametrize("kind", ["of the field as it began", "of each frame"])
+@pytest.mark.parametrize("kind", ["initial field", "each frame"])
 def test_the_key_fits_the_limits_of_the_colours_which_stay_so(kind):
     tab = Sided(preset="gaussian", hold_limits=True)
     display = tab.controls.display
@@ -467,11 +467,11 @@ def test_the_key_fits_the_limits_of_the_colours_which_stay_so(kind):
     field = tab.lab.field()
     now = pytest.approx((field.min(), field.max()), rel=0.01, abs=0.01)
     assert field.max() < 0.9 * began[1]  # it has spread
-    assert (spans(tab) == now) == (kind == "of each frame")
+    assert (spans(tab) == now) == (kind == "each frame")
     tab.controls.keys["l"]()
     tab.see()
     assert spans(tab) == now
-    assert display.kind.value == "of the field as it began"  # held, whatever it was
+    assert display.kind.value == "initial field"  # held, whatever it was
     fitted = spans(tab)
     tab.lab.advance(300)
     tab.see()

@@ -336,7 +336,7 @@ def test_a_kept_solution_is_said_to_be_kept_as_long_as_it_is():
         assert keep.label.startswith("Kept beside: λ")
         tab.choose(problem)
         tab.see()
-        assert (solution.kept, keep.value, keep.label) == (None, False, "Keep this solution beside (N)")
+        assert (solution.kept, keep.value, keep.label) == (None, False, "Keep for comparison (N)")
 
 
 def test_what_was_saved_is_not_rounded_to_a_slider_s_level():

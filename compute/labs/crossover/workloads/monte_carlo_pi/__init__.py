@@ -54,6 +54,7 @@ WORKLOAD = Workload(
     outputs=outputs,
     reference=reference,
     difference=difference,
+    difference_in="standard errors",
     work=work,
     claims=(
         Claim(
