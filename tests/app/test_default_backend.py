@@ -92,7 +92,8 @@ def test_the_page_says_with_what_it_opens(ready):
     assert machine.backend.value == "gpu_cupy"
     assert machine.backend.helper_text == "Fastest backend on this computer: CUDA C (default)"
     ready(CPU)
-    assert ComputeControls(session(Diffusion)).backend.helper_text == "Fastest backend on this computer: Numba (default)"
+    helper = ComputeControls(session(Diffusion)).backend.helper_text
+    assert helper == "Fastest backend on this computer: Numba (default)"
 
 
 def test_what_goes_back_to_the_host_goes_to_what_is_ready_there(ready):

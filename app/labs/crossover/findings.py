@@ -113,7 +113,7 @@ def _times(model: SweepViewModel, running: bool) -> str:
         why = finding.reason_slower(spaced) or "what holds it back is not measured"
         return f"{said}{times(1 / finding.ratio.ratio)}× slower: {escape(why)}"
     roof = slow.roof if slow.machine else _roof_here(model, slow)
-    why = _rate_out_of_reach(fast, n, slow, _unbeaten(model, slow, roof))
+    why = _rate_out_of_reach(fast, n, slow, _unbeaten(model, slow, roof), roof)
     return f"{said}{times(finding.ratio.ratio)}× as fast{f'; {why}' if why else ''}"
 
 
@@ -156,8 +156,11 @@ def _device(line: TimeCurve) -> str:
     return "host" if line.kind == "cpu" else "cuda:0"
 
 
-def _rate_out_of_reach(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | None) -> str:
+def _rate_out_of_reach(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | None, whole: Roof | None) -> str:
     """Which rate of the faster one is above what was measured of the slower one's device; "" where none is known to be.
+
+    Only the roof that limits this work on the slower device counts: memory where the work does fewer operations a byte
+    than that device can (`whole`: its roof, what was exceeded included), else arithmetic.
 
     A copy tells nothing of data that a cache of that device holds, and caches are faster: where one is known to be
     large enough nothing is said of memory. A record tells no caches, and a call may use its data again and again, so
@@ -173,10 +176,10 @@ def _rate_out_of_reach(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | No
         (moved, inf if held else roof.bandwidth, "moves", "copies {} at most from memory to memory", "B/s"),
         (computed, roof.flops, "does", "does {} at most in fused multiply-adds", "FLOP/s"),
     ]
-    beyond = [one for one in known if one[0] > one[1]]
-    if not beyond:
+    by_memory = whole is not None and computed * whole.bandwidth <= moved * whole.flops
+    reached, most, done, does, unit = known[0 if by_memory else 1]
+    if reached <= most:
         return ""
-    reached, most, done, does, unit = max(beyond, key=lambda one: one[0] / one[1])
     return f"it {done} {rate(reached, unit)}, and {who} {does.format(rate(most, unit))}"
 
 

@@ -25,6 +25,7 @@ from compute.measure.statistics import SpeedUp, Spread
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
 
 ALIKE = 1.1  # times the fastest up to which a way goes on leading, so that noise changes no name
+ROUNDING = 1 + 1e-12  # a line through equal times is drawn at that time, whatever log and exp round to
 FAR, FLAT = 10, 1.5  # a time that grows by less than FLAT while n grows FAR-fold is not that of the work
 
 
@@ -321,7 +322,7 @@ def envelope(lines: Sequence[TimeCurve]) -> dict[int, Spread]:
     found: dict[int, Spread] = {}
     for n in sorted({n for line in lines for n in line.series}):
         best = min((line.series[n] for line in lines if n in line.series), key=lambda spread: spread.median)
-        if all(best.median <= _drawn(line, n) for line in lines if n not in line.series):
+        if all(best.median <= ROUNDING * _drawn(line, n) for line in lines if n not in line.series):
             found[n] = best
     return found
 
