@@ -25,6 +25,8 @@ from bokeh.server.views import ws
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
+from app.server.connections import session_of
+
 MARK = bytes.fromhex("8f1d6ec2a5b04b7e9c3342d07ae915f6")  # begins no message of Bokeh's
 ALIGNED = 8  # bytes
 BINARY = 0x2  # of a WebSocket's frames
@@ -147,5 +149,6 @@ def take(handler: ws.WSHandler, text: str) -> None:
     if listener is None or handler.connection is None:
         return
     document = listener.document  # None once the lab's tab is closed
-    if document is not None and document is handler.connection.session.document:
+    session = session_of(handler.connection)
+    if document is not None and session is not None and document is session.document:
         listener.confirm(int(found[2]), float(found[3]))

@@ -21,9 +21,13 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from bokeh.server.connection import ServerConnection
+from bokeh.server.session import ServerSession
 from bokeh.server.views import ws
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, StreamClosedError
+
+from app.server.page_ids import GONE
 
 PATIENCE = 15.0  # s
 HEADROOM = 64  # descriptors; a quarter of the limit if that is less
@@ -109,12 +113,24 @@ def _limit_messages() -> None:
 
     def on_message(handler: ws.WSHandler, fragment: str | bytes) -> Awaitable[None] | None:
         """Replacement of Bokeh's method; Tornado does not read from the connection until the result is done."""
-        sender = handler.connection.session if handler.connection is not None else handler
+        connection = handler.connection
+        sender = session_of(connection) if connection is not None else handler
+        if sender is None:  # the page was discarded while the message was on its way
+            handler.close(GONE, "the page was closed")
+            return None
         pause = allowances.setdefault(sender, Allowance()).spend(max(SMALLEST, len(fragment)))
         handled: Awaitable[None] | None = theirs(handler, fragment)
         return _and_pause(handled, pause) if pause else handled
 
     ws.WSHandler.on_message = on_message
+
+
+def session_of(connection: ServerConnection) -> ServerSession | None:
+    """Return the session of a connection, None once Bokeh has discarded it: its property fails an assertion then."""
+    try:
+        return connection.session
+    except AssertionError:
+        return None
 
 
 async def _and_pause(handled: Awaitable[None] | None, pause: float) -> None:
