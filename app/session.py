@@ -166,8 +166,7 @@ class Session(param.Parameterized):
     """A lab on an engine, as one tab sees it.
 
     state, playing: see above; busy: something long that the engine does for this lab, in words, or nothing; values:
-    every parameter of the lab, at first `values` and the defaults; confirmed: the same, without what the engine has not
-    applied and may refuse; answered: false from a change until the next frame;
+    every parameter of the lab, at first `values` and the defaults; answered: false from a change until the next frame;
     steps_per_frame, at first `pace`, is None for as fast as it goes. lock_free: whether a frame can be shown without
     the document's lock.
     Listeners: on_frame(number, frame), on_confirm(number) of a frame that the browser is to confirm again,
@@ -191,7 +190,6 @@ class Session(param.Parameterized):
         super().__init__()
         self.lab, self.document = lab, document
         self.values = Values(self._all_values)
-        self.confirmed = Values(self._confirmed_values)
         self.steps_per_frame = pace
         self.view: tuple[float, float, float, float] | None = None
         self.pixels = (512, 512)
@@ -260,7 +258,9 @@ class Session(param.Parameterized):
             return {**asked, **self.state.cause, **self.state.wanted}
         return asked
 
-    def _confirmed_values(self) -> dict[str, Any]:
+    @property
+    def confirmed(self) -> Mapping[str, Any]:
+        """The values that the engine has applied: another object once one of them changes, never to be changed."""
         return self._applied.of(self._first, *([self._handle.confirmed] if self._handle is not None else []))
 
     # -- life

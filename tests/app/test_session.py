@@ -122,6 +122,15 @@ def test_an_earlier_change_is_put_back_after_a_later_one(tab):
     assert tab.session.confirmed["level"] == 0.25
 
 
+def test_confirmed_values_are_another_object_once_one_of_them_changes(tab):
+    """The live comparison follows them by identity: with one object for good it went on timing the first values."""
+    before = tab.session.confirmed
+    assert tab.session.confirmed is before
+    tab.session.change(level=0.25)
+    tab.until(lambda: tab.session.confirmed["level"] == 0.25)
+    assert tab.session.confirmed is not before
+
+
 def test_where_another_engine_cannot_open_the_lab_it_stays(tab):
     tab.session.change(level=0.75)
     tab.session.change(text="huge")  # which names another engine
