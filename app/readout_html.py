@@ -437,10 +437,10 @@ def _row(
 ) -> str:
     time = duration(seconds)
     about = term(time, f"{time}: {title}".replace("&nbsp;", " "), name)
-    line = f"<div class='line'><span>{escape(name)}{mark}</span><b>{about}</b></div>"
+    called = term(escape(name), f"{name}: {reason}", f"why {name}") if reason else escape(name)
+    line = f"<div class='line'><span>{called}{mark}</span><b>{about}</b></div>"
     track = f"<div class='track'><i class='{bar}' style='width:{time_place(seconds):.2f}%'></i>{whisker}</div>"
-    why = f"<p class='quiet'>{escape(reason)}</p>" if reason else ""
-    return f"<div class='race {kind}'>{line}{track}{why}</div>"
+    return f"<div class='race {kind}'>{line}{track}</div>"
 
 
 def _axis() -> str:
