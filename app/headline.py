@@ -184,8 +184,8 @@ def _here(
         return None
     by_name = {one.variant: one for one in verdict.standings}
     fast, slow = by_name[verdict.challenger], by_name[verdict.opponent]
-    first = f"<b class='{fast.variant.kind}'>{giga(rate_of(fast))}</b> {rules.rate.spelled} with {named(fast)}"
-    rates = f"This computer: {first}{_spread(fast)}, {giga(rate_of(slow))} with {named(slow)}"
+    first = f"<b class='{fast.variant.kind}'>{giga(rate_of(fast))}</b> {rules.rate.spelled} with {fast.variant.label}"
+    rates = f"This computer: {first}{_spread(fast)}, {giga(rate_of(slow))} with {slow.variant.label}"
     return Compared(
         verdict.speed_up, fast.variant.label, slow.variant.label, fast.variant.kind, rates,
         slower=f"; {reason_slower(fast, slow, waking)}", estimate=verdict.early,
@@ -233,14 +233,14 @@ def _recorded_rate(pair: RecordedPair | None, rules: ComparisonRules, unlike: st
     rate = f"<b class='gpu recorded'>{giga(pair.gpu.rate)}</b> {rules.rate.spelled}"
     if pair.same and not unlike:
         return f"{_machine(pair)}, recorded: {rate}."
-    why = filled("; {why}", why=pair.unpaired) if pair.unpaired and not pair.same else ""
     words = filled("{words}", words=unlike if pair.same else pair.words)
-    return f"{_machine(pair)}, recorded with {words}: {rate}, not comparable{why}."
+    return f"Not comparable: {_machine(pair)}, recorded with {words}: {rate}."
 
 
 def _machine(pair: RecordedPair) -> str:
     """Return the name of the recorded machine as HTML, explained by the date and the work of its record."""
-    about = f"{pair.gpu.machine}: {RECORDED} {pair.gpu.date}, {pair.words}"
+    alone = f"; {pair.unpaired}" if pair.unpaired else ""
+    about = f"{pair.gpu.machine}: {RECORDED} {pair.gpu.date}, {pair.words}{alone}"
     return term(filled("{machine}", machine=pair.gpu.machine), plain(about), "machine")
 
 

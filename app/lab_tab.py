@@ -14,12 +14,12 @@ from app.admission import session_limiter
 from app.bokeh_messages import changed_together
 from app.explain import label_html, term
 from app.export.restore import Restorer
-from app.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of
+from app.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of, questions
 from app.lean_plots import lighten
 from app.markup import filled, plain
 from app.notices import Notices
 from app.plot_words import PlotWords, name_plots
-from app.readout import Readout
+from app.readout import Fold, Readout
 from app.session import Session
 from app.stream import Delivered, ignore
 from app.theme import html_pane
@@ -87,7 +87,19 @@ class StatusBar:
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
 LEAST_VIEW = (200, 160)  # px of width and height of a view: what is cut off in a smaller window can be scrolled to
+QUESTIONS = "Questions to try"
+QUESTIONS_STYLE = """
+.article { color: var(--ink); font-size: var(--small, 14px); line-height: 1.35; }
+.article ol { margin: 0; padding-left: 20px; }
+.article li { margin: 0 0 4px; }
+"""
 TICK = 250  # ms between refreshes of status, curves and readout
+
+
+def questions_fold(lab: type[Lab]) -> list[Fold]:
+    """Return the questions of the lab's README.md for the right column, unfolded; none without any."""
+    text = questions(lab)
+    return [Fold(QUESTIONS, html_pane(text, QUESTIONS_STYLE), unfolded=True, margin=(8, 0))] if text else []
 
 
 class LabTab:
@@ -109,6 +121,7 @@ class LabTab:
         self.controls = parts.controls(session, self.lab_view, self.notices)
         self.status = StatusBar(session, parts.facts)
         self.readout: ReadoutPanel = parts.readout(session, self.lab_view) if parts.readout else Readout(session)
+        self.questions = questions_fold(lab)
         panels = self.lab_view.panel, self.readout.panel
         plots = [pane.object for panel in panels for pane in panel.select(PlotPane)]
         lighten(plots)

@@ -8,6 +8,7 @@ its parameters.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -56,6 +57,9 @@ class ReadoutPanel(Protocol):
 
     def close(self) -> None:
         """The session is over."""
+
+
+_QUESTIONS = re.compile(r"^\*\*Questions to try\.\*\*.*\n\n((?:\d+\. .*\n(?:[ \t]+.*\n)*)+)", re.MULTILINE)
 
 
 @runtime_checkable
@@ -159,6 +163,12 @@ class Parts:
     def about(lab: type[Lab]) -> str:
         """Return what is to be read about `lab`: its README.md without the title, as HTML, equations typeset."""
         return article(lab.about().partition("\n")[2])
+
+
+def questions(lab: type[Lab]) -> str:
+    """Return the list below "Questions to try" in the lab's README.md as HTML, "" without one."""
+    found = _QUESTIONS.search(lab.about())
+    return article(found[1]) if found else ""
 
 
 def parts_of(lab: type[Lab]) -> Parts:

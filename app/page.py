@@ -594,7 +594,8 @@ class Page:
         self._main.objects = list(tab.main)
         for bar in self._bars:
             bar.visible = whole  # until it shows the controls of this lab: those of another one would mislead
-        fills = partial(self._fill, tab, 0, [tab.controls.panel]), partial(self._fill, tab, 1, list(tab.readout.panel))
+        bars = [tab.controls.panel], [*tab.readout.panel, *tab.questions]
+        fills = [partial(self._fill, tab, number, bar) for number, bar in enumerate(bars)]
         for fill in fills:
             if whole:
                 fill()

@@ -402,10 +402,10 @@ class Fold(pn.Column):
     on_unfold() is called each time it is unfolded, for what is not written while it is folded.
     """
 
-    def __init__(self, label: str, *parts: Any, unfolded: bool = False) -> None:
+    def __init__(self, label: str, *parts: Any, unfolded: bool = False, margin: Any = (4, 0, 0, 0)) -> None:
         head = FoldHead(label=label, unfolded=unfolded, margin=0, sizing_mode="stretch_width")
         body = pn.Column(*parts, visible=unfolded, margin=0, sizing_mode="stretch_width")
-        super().__init__(head, body, margin=(4, 0, 0, 0), sizing_mode="stretch_width")
+        super().__init__(head, body, margin=margin, sizing_mode="stretch_width")
         self._head, self._body = head, body
         self.on_unfold: Callable[[], object] = ignore
         self._head.param.watch(lambda event: self._fold(event.new), "unfolded")
