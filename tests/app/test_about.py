@@ -11,7 +11,8 @@ import panel_material_ui as pmui
 import pytest
 from panel_material_ui.widgets.base import MaterialWidget
 
-from app.lab_view import parts_of, questions
+from app import lab_view
+from app.lab_view import parts_of
 from app.labs.mandelbrot.places import PlaceText
 from compute.labs import LABS
 from tests.direct import DirectSession
@@ -91,10 +92,10 @@ def test_the_equation_stands_beside_the_picture(lab):
 @EACH_LAB
 def test_the_questions_of_a_lab_are_a_list_of_their_own(lab):
     """The right column shows them; the card About has them within its text."""
-    html = questions(lab)
+    html = lab_view.questions(lab)
     assert html.count("<li>") >= 4
     assert re.sub("<[^>]+>|\\s", "", html) in re.sub("<[^>]+>|\\s", "", parts_of(lab).about(lab))
 
 
 def test_a_lab_without_questions_has_no_list():
-    assert questions(SimpleNamespace(about=lambda: "# Waves\n\n1. **The equation.** Text.\n")) == ""
+    assert lab_view.questions(SimpleNamespace(about=lambda: "# Waves\n\n1. **The equation.** Text.\n")) == ""
