@@ -33,6 +33,7 @@ class Notices:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.panel = pn.Column(styles=PLACE, width=WIDTH, margin=0)
+        self._pauses: list[pmui.Alert] = []  # notes that say why the lab is paused
         self._seen = False  # whether the browser has drawn the lab that they lie over
 
     def tell(self, kind: str, text: str) -> None:
@@ -40,6 +41,10 @@ class Notices:
 
         What is told while it still stands there is shown once, and stays as long as if it was new.
         """
+        self._tell(kind, text)
+
+    def _tell(self, kind: str, text: str) -> pmui.Alert:
+        """Show `text` and return its note."""
         note = pmui.Alert(  # its object would be read as Markdown; its title is shown as it is
             title=plain(text), severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=STYLE
         )
@@ -48,6 +53,7 @@ class Notices:
         self.panel.objects = [*others[1 - MOST :], note]
         if self._seen:
             self._count(note)
+        return note
 
     def seen(self) -> None:
         """The browser has drawn the lab, for which a slow one needs longer than a note stays: they count from now."""
@@ -61,13 +67,24 @@ class Notices:
     def _drop(self, note: pmui.Alert, *_: object) -> None:
         self.panel.objects = [other for other in self.panel.objects if other is not note]
 
+    def clear(self) -> None:
+        """Drop all notes but errors, which stay until they are closed or their time is over."""
+        self.panel.objects = [note for note in self.panel.objects if note.severity == "error"]
+
+    def resumed(self) -> None:
+        """Drop the notes that say why the lab was paused: it runs again, or shows another state."""
+        kept = [note for note in self.panel.objects if note not in self._pauses]
+        self._pauses.clear()
+        if len(kept) < len(self.panel.objects):
+            self.panel.objects = kept
+
     def announce(self, event: Any) -> None:
         """Tell the user what an engine event means to them; silent for those that mean nothing."""
         match event:
             case messages.Refused(text=text):
                 self.tell("warning", f"Not changed: {text}")
             case messages.Paused(reason=reason) if reason:
-                self.tell("warning", f"Paused: {reason}")
+                self._pauses.append(self._tell("warning", f"Paused: {reason}"))
             case messages.EngineRestarted(reason=reason, seconds=seconds):
                 words = f"The engine was restarted after {seconds:.1f} s ({reason})."
                 self.tell("warning", f"{words} It goes on from the last good field.")

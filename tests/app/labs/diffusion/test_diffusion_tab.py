@@ -423,6 +423,28 @@ def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
     assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.1, 0.1, 0.25)  # r as it was before
 
 
+def test_beyond_the_limit_single_cells_are_shown_and_the_pace_is_slow_and_even():
+    """An audience sees the cells of the chequerboard grow, and no flicker: each step turns the pattern over."""
+    tab = Sided(ny=128, nx=128, probe_x=1.0)
+    pictures, speed, unstable = tab.lab_view.pictures, tab.controls.transport.speed, tab.controls.unstable
+    speed.value = 50
+    unstable.value = True
+    assert tab.session.steps_per_frame == 2
+    assert pictures.view == (96, 48, 128, 80)  # 32 cells a side, at the probe and within the field
+    unstable.value = False
+    assert (tab.session.steps_per_frame, pictures.view) == (50, None)
+    tab.bring(unstable=True, r=0.3)  # a link says what it shows by itself
+    assert (tab.session.steps_per_frame, pictures.view) == (2, None)
+    speed.value = 10  # by hand
+    tab.bring(unstable=False, r=0.1)
+    assert tab.session.steps_per_frame == 10
+    tab.lab_view.show_part((0.0, 0.0, 64.0, 64.0))
+    unstable.value = True
+    assert pictures.view == (0, 0, 64, 64)  # a part that was chosen by hand stays
+    unstable.value = False
+    assert pictures.view == (0, 0, 64, 64)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "typed"),
     [
