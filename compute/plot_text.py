@@ -12,7 +12,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import NOT_FINITE, TOP_LEVEL, Extent, Frame, Raster
+from compute.frames import NOT_FINITE, TOP_LEVEL, WAITING, Extent, Frame, Raster
 from compute.lab import Lab
 from compute.panels import Line, Panel
 
@@ -73,8 +73,10 @@ def picture_sentence(panel: Panel, raster: Raster, apart: str, known: tuple[floa
     """
     rows, columns = raster.levels.shape
     count = np.bincount(raster.levels.ravel(), minlength=NOT_FINITE + 1)
+    waits, count[WAITING] = (count[WAITING], 0) if raster.waiting else (0, count[WAITING])
     head = f"{panel.title}: a picture of {columns} × {rows} pixels"
-    without = f"; {count[NOT_FINITE] / raster.levels.size:.0%} {apart}" if count[NOT_FINITE] else ""
+    parts = ((count[NOT_FINITE], apart), (waits, "not computed yet"))
+    without = "".join(f"; {number / raster.levels.size:.0%} {words}" for number, words in parts if number)
     levels = np.flatnonzero(count[: TOP_LEVEL + 1])
     if not levels.size:
         return f"{head}{without}."
@@ -121,13 +123,19 @@ def picture_table(panel: Panel, raster: Raster, apart: str, known: tuple[float, 
     body = []
     for row in ups:
         y = number(pixel_centre(extent, (rows, columns), int(row), 0)[1])
-        levels = raster.levels[row, rights]
-        body.append((y, *(apart if one == NOT_FINITE else number(value_of(raster, float(one))) for one in levels)))
+        body.append((y, *(pixel_words(raster, int(one), apart) for one in raster.levels[row, rights])))
     what = f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip() or panel.title
     note = f"{len(ups)} × {len(rights)} of {rows} × {columns} pixels, each to a 254th of the colours' span."
     if beyond(raster, known):
         note += " Values beyond the span show as its ends."
     return NumberTable(f"{panel.title}: {what}", (f"{panel.y or 'y'} \\ {panel.x or 'x'}", *heads), tuple(body), note)
+
+
+def pixel_words(raster: Raster, level: int, apart: str) -> str:
+    """Return the value of a level, or that it has none."""
+    if level == NOT_FINITE:
+        return apart
+    return "not computed yet" if raster.waiting and level == WAITING else number(value_of(raster, float(level)))
 
 
 def value_of(raster: Raster, level: float) -> float:
