@@ -268,7 +268,7 @@ def test_reset_leads_back_to_the_image_and_a_preset_away_from_it():
     tab.see()
     np.testing.assert_array_equal(tab.lab.field(), Diffusion(ny=32, nx=32, preset="gaussian").field())
     assert tab.shown() == "gaussian"
-    assert tab.field() == ("Image as field [≤ 16 MiB]", "")
+    assert tab.field() == ("Image as field [.png, .jpg ≤ 16 MiB]", "")
 
 
 def test_a_file_that_is_no_image_is_shown_as_rejected_with_the_reason():
