@@ -18,8 +18,11 @@ from compute.engine import messages
 
 LIFE = 12_000  # ms that a note stays
 MOST = 3  # notes at a time; the oldest gives way
-WIDTH = 440  # px
-PLACE = {"position": "fixed", "right": "16px", "bottom": "56px", "z-index": "1400", "max-width": "calc(100vw - 32px)"}
+WIDTH = 440  # px, in a window that is as wide
+PLACE = {  # above the status bar, and above the bar of a narrow window
+    "position": "fixed", "right": "16px", "bottom": "max(56px, 16px + var(--bar-high, 0px))", "z-index": "1400",
+    "width": f"min({WIDTH}px, calc(100vw - 32px))",
+}  # fmt: skip
 STYLE = {
     "backgroundColor": "var(--paper)",
     "boxShadow": "0 4px 16px rgb(0 0 0 / 25%)",
@@ -32,16 +35,23 @@ class Notices:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.panel = pn.Column(styles=PLACE, width=WIDTH, margin=0)
+        self.panel = pn.Column(styles=PLACE, margin=0)
         self._pauses: list[pmui.Alert] = []  # notes that say why the lab is paused
+        self._about: dict[str, pmui.Alert] = {}  # the newest note about something that goes on
         self._seen = False  # whether the browser has drawn the lab that they lie over
 
-    def tell(self, kind: str, text: str) -> None:
+    def tell(self, kind: str, text: str, about: str = "") -> None:
         """Show `text`, whoever wrote it, as text; kind is "info", "success", "warning" or "error".
 
-        What is told while it still stands there is shown once, and stays as long as if it was new.
+        What is told while it still stands there is shown once, and stays as long as if it was new. about: names what
+        goes on, so that the note replaces an earlier one about the same.
         """
-        self._tell(kind, text)
+        note = self._tell(kind, text)
+        before = self._about.get(about) if about else None
+        if before is not None and before is not note:
+            self._drop(before)
+        if about:
+            self._about[about] = note
 
     def _tell(self, kind: str, text: str) -> pmui.Alert:
         """Show `text` and return its note."""

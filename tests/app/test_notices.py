@@ -50,3 +50,14 @@ def test_notes_on_a_pause_go_when_it_is_over_and_all_but_errors_with_a_step():
     notices.announce(Paused("again"))
     notices.clear()
     assert [note.title for note in notices.panel.objects] == ["kept"]
+
+
+def test_notes_about_what_goes_on_replace_each_other():
+    notices = Notices(Document())
+    notices.tell("info", "other")
+    notices.tell("info", "24 % done", "restoring")
+    notices.tell("info", "74 % done", "restoring")
+    assert [note.title for note in notices.panel.objects] == ["other", "74 % done"]
+    notices.tell("success", "Restored", "restoring")
+    notices.tell("success", "Restored", "restoring")
+    assert [note.title for note in notices.panel.objects] == ["other", "Restored"]

@@ -51,7 +51,7 @@ class Tab:
         )
         self.controls = SimpleNamespace(panel=column(self.groups))
         self.lab_view = SimpleNamespace(show_part=lambda view: None)
-        self.restorer = Restorer(self, lambda kind, text: None)
+        self.restorer = Restorer(self, lambda kind, text, about="": None)
         self.restorer.restore = lambda scene, plays: self.asked.append(("restore", scene.steps, plays))
 
     def wait_no_longer(self):
