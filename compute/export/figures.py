@@ -67,7 +67,8 @@ def drawn(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> Figure:
     panel = panels[name]
     with mpl.rc_context(STEADY):
         dpi = scene.size[0] / HEIGHT
-        figure = Figure((scene.size[1] / dpi, HEIGHT), dpi=dpi, layout="constrained")
+        layout = "compressed" if panel.image else "constrained"  # a picture and its colour bar stay together, centred
+        figure = Figure((scene.size[1] / dpi, HEIGHT), dpi=dpi, layout=layout)
         axes = figure.add_subplot()
         axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
         if panel.image:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
+from app.lab_tab import SIDEBAR
 from app.stream import WIDEST
 from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
 from tests.browser.lab_page import FRAMES
@@ -245,6 +246,18 @@ def test_backend_size_and_edges_change_while_it_runs(lab):
     lab.choose("Grid [cells]", "512 × 512")
     lab.group("Physics")
     lab.choose("Edges", "zero-flux")
+
+
+SCROLL_BAR = 15  # px of one that takes room, as on Windows and Linux; a headless browser draws none
+
+
+def test_all_buttons_stand_in_the_side_bar_beside_a_scroll_bar(lab):
+    lab.group("Field")
+    redo = lab.page.locator("nav [aria-label^='Redo']").first
+    box = redo.bounding_box()
+    assert box["x"] + box["width"] <= SIDEBAR - SCROLL_BAR
+    run = lab.page.get_by_role("button", name="Pause").or_(lab.page.get_by_role("button", name="Run")).first
+    assert run.evaluate("(node) => node.scrollWidth <= node.clientWidth")
 
 
 CONTRAST = f"""() => {{

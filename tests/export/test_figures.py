@@ -128,6 +128,19 @@ def test_the_colour_of_what_waits_is_none_of_a_palette_s(name):
     np.testing.assert_array_equal(colours_of(look, waiting=True)[:WAITING], colours_of(look)[:WAITING])
 
 
+def test_a_picture_with_axes_is_centred_and_says_its_step_and_r():
+    scene = Scene("diffusion", {"r": 0.125, "ny": 30, "nx": 30}, size=(300, 534), axes=True, part="field")
+    with closing(Diffusion(ny=30, nx=30, r=0.125, backend="cpu_numba")) as lab:
+        lab.advance(1234)
+        frame = lab.frame()
+        made = figures.drawn(lab, frame, scene)
+        shown = figures.pixels(lab, frame, scene)
+    assert made.get_supxlabel() == "step 1,234, r = 0.125"
+    inked = np.flatnonzero((shown != 255).any(axis=(0, 2)))
+    left, right = inked[0], shown.shape[1] - 1 - inked[-1]
+    assert abs(left - right) <= 4  # px of 534
+
+
 def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):
     path = tmp_path / "heat.png"
     write_drawing(HEAT, path, transparent=True)

@@ -46,7 +46,7 @@ class InitialField:
             label=parameter.label, value=session.values["preset"], options=self._presets, size="small", **FULL
         )
         self.choice.param.watch(lambda event: self._choose(event.new), "value")
-        label = f"Image as field [.png, .jpg ≤ {current().upload} MiB]"
+        label = f"Image as field [≤ {current().upload} MiB]"
         self.upload = Upload(label, "Image", decoding.picture, self._take)
         self._names: dict[str, str] = {}  # of files that were loaded, by their fingerprints
         self._image = ""  # the fingerprint of the one that is shown, "" for a preset

@@ -272,6 +272,14 @@ class DiffusionView(LabView):
         steps, values = zip(*self._series, strict=True)
         self.series.show([(np.array(steps), np.array(values))])
 
+    def samples(self) -> tuple[str, str]:
+        """The samples of "At the probe": step, cell and value, the oldest first."""
+        if not self._series:
+            return "", ""
+        _, x, y = self._series_of
+        rows = (f"{step:.0f},{x:.0f},{y:.0f},{value!r}" for step, value in self._series)
+        return "probe", "\n".join(("step,x_cell,y_cell,u", *rows)) + "\n"
+
     def _remember(self, frame: Frame) -> None:
         """Add the probe's sample to those of the same run and the same cell; others are dropped.
 

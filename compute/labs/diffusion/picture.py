@@ -47,9 +47,10 @@ ERROR_WINDOW = 512  # side of the square in the middle on which the racing kerne
 
 
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
-    """Those that the frame has something for."""
-    names = {*frame.rasters, *frame.curves}
-    return {name: panel for name, panel in PANELS.items() if name in names}
+    """Those that the frame has something for, with its step and its r."""
+    names, facts = {*frame.rasters, *frame.curves}, frame.facts
+    note = f"step {facts['step']:,.0f}, r = {facts['r']:g}" if facts.keys() >= {"step", "r"} else ""
+    return {name: replace(panel, note=note) for name, panel in PANELS.items() if name in names}
 
 
 def extremes_of(frame: Frame) -> Mapping[str, tuple[float, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from types import SimpleNamespace
 
@@ -132,6 +133,29 @@ def test_another_place_of_the_probe_begins_anew_and_no_old_frame_joins_it():
     tab.lab_view.tick()  # before the engine's next frame
     tab.see()
     assert tab.curve() == ([0], [pytest.approx(float(tab.lab.field()[2, 2]))])
+
+
+def test_the_probe_s_samples_are_exported_as_they_are_drawn():
+    probed = Probed(probe_x=0.25, probe_y=0.75)
+    assert probed.lab_view.samples() == ("", "")
+    probed.see()
+    probed.run(3, 4)
+    name, text = probed.lab_view.samples()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert name == "probe"
+    assert [row["step"] for row in rows] == ["0", "3", "7"]
+    assert {(row["x_cell"], row["y_cell"]) for row in rows} == {("8", "24")}
+    assert [float(row["u"]) for row in rows] == probed.curve()[1]
+    assert float(rows[-1]["u"]) == probed.lab.field()[24, 8]
+
+
+def test_no_tip_covers_the_brush():
+    pictures = Probed().lab_view.pictures
+    hovers = [plot.hover for plot in pictures.plots.values()]
+    pictures.use_pointer_for(painting=True)
+    assert [hover.renderers for hover in hovers] == [[], []]
+    pictures.use_pointer_for(painting=False)
+    assert [hover.renderers for hover in hovers] == [[plot.image] for plot in pictures.plots.values()]
 
 
 def test_a_stroke_is_drawn_as_a_step_where_it_was_made():
@@ -268,7 +292,7 @@ def test_reset_leads_back_to_the_image_and_a_preset_away_from_it():
     tab.see()
     np.testing.assert_array_equal(tab.lab.field(), Diffusion(ny=32, nx=32, preset="gaussian").field())
     assert tab.shown() == "gaussian"
-    assert tab.field() == ("Image as field [.png, .jpg ≤ 16 MiB]", "")
+    assert tab.field() == ("Image as field [≤ 16 MiB]", "")
 
 
 def test_a_file_that_is_no_image_is_shown_as_rejected_with_the_reason():
