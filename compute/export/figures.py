@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -67,7 +67,8 @@ def drawn(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> Figure:
     panel = panels[name]
     with mpl.rc_context(STEADY):
         dpi = scene.size[0] / HEIGHT
-        layout = "compressed" if panel.image else "constrained"  # a picture and its colour bar stay together, centred
+        # "compressed": a picture and its colour bar stay together, centred
+        layout: Literal["compressed", "constrained"] = "compressed" if panel.image else "constrained"
         figure = Figure((scene.size[1] / dpi, HEIGHT), dpi=dpi, layout=layout)
         axes = figure.add_subplot()
         axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
