@@ -45,7 +45,7 @@ class Tab:
             act=self.asked.append, play=self.asked.append, later=lambda call: call(),
         )  # fmt: skip
         self.drawn, self.awaits_scene, self.parts = True, True, SimpleNamespace(plays=True)
-        self.notices = SimpleNamespace()
+        self.notices = SimpleNamespace(clear=lambda: None)
         self.groups = accordion(
             {"Field": column(), "Physics": column(pmui.FloatSlider(label=Diffusion.param["r"].label))}, opened=(0,)
         )

@@ -77,8 +77,8 @@ class RooflinePlot(LogPlot):
 
     def _redraw(self) -> None:
         if self._shown is not None:
-            shown, self._shown = self._shown, None
-            self.show(*shown[:4], self._why, *shown[4:])
+            (lines, styles, roofs, n, *recorded), self._shown = self._shown, None
+            self.show(lines, styles, roofs, n, self._why, *recorded)
 
     def show(
         self,

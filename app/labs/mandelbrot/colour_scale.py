@@ -24,6 +24,13 @@ from compute.frames import TOP_LEVEL, WAITING, Curve, Frame, Raster
 from compute.measure.rates import spaced
 
 PALETTE_CODE = (Path(__file__).parent / "colours.js").read_text(encoding="utf-8")
+WAITS_CODE = """
+const waits = Boolean(source.data.waiting?.[0]);
+if (waits !== (wheel.waits ?? true)) {
+  wheel.waits = waits;
+  wheel.properties.colours.change.emit();  // has colours.js paint; nothing is sent
+}
+"""
 PALETTE = "Inferno"
 INSIDE = "#000000"  # the set
 GAP = 14.0  # px between two labels at least
@@ -51,9 +58,9 @@ class PaletteMapper:
         self.mapper = levels_mapper(PALETTE, INSIDE, syncable=False)  # what turns in the browser stays there
         self.mapper.palette = [*self.mapper.palette[:WAITING], LIGHT["line"]]  # the first picture waits, see colours.js
         self._wheel = PaletteState(colours=palette(PALETTE))
-        self._code = CustomJS(args={"mapper": self.mapper, "wheel": self._wheel}, code=PALETTE_CODE)
+        code = CustomJS(args={"mapper": self.mapper, "wheel": self._wheel}, code=PALETTE_CODE)
         for name in ("colours", "offset", "speed", "waiting"):
-            self._wheel.js_on_change(name, self._code)
+            self._wheel.js_on_change(name, code)
         self.mapper.tags = [self._wheel]  # reachable from what is drawn, so that it exists in the browser
 
     def choose(self, name: str, reverse: bool) -> None:
@@ -63,8 +70,7 @@ class PaletteMapper:
 
     def follow(self, source: ColumnDataSource) -> None:
         """Give pixels that are not computed yet a colour of their own while column "waiting" of `source` says so."""
-        self._code.args = {**self._code.args, "source": source}
-        source.js_on_change("data", self._code)
+        source.js_on_change("data", CustomJS(args={"wheel": self._wheel, "source": source}, code=WAITS_CODE))
 
     def set_theme(self, dark: bool) -> None:
         """Take the page's colour for pixels that are not computed yet."""

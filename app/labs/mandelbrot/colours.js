@@ -2,7 +2,7 @@
 // where it began, as a link, a picture that is saved and those who follow have it. While a picture is not finished, its
 // last level is that of pixels that are not computed yet, and has a colour of the page.
 const PACE = 33;  // ms between two turns at least
-let turned = 0, last = null, waits = true;
+let turned = 0, last = null;
 
 function paint({mapper, wheel}) {
   const {colours} = wheel, around = 2 * colours.length;
@@ -11,7 +11,7 @@ function paint({mapper, wheel}) {
     const at = ((level + by) % around + around) % around;
     return colours[at < colours.length ? at : around - 1 - at];
   });
-  if (waits) palette[palette.length - 1] = wheel.waiting;
+  if (wheel.waits ?? true) palette[palette.length - 1] = wheel.waiting;
   mapper.palette = palette;
 }
 
@@ -24,14 +24,8 @@ function turn(args, now) {
   paint(args);
 }
 
-export default (args, origin) => {
-  const {source, wheel} = args;
-  if (origin === source) {
-    const now = Boolean(source.data.waiting?.[0]);
-    if (now === waits) return;
-    waits = now;
-    return paint(args);
-  }
+export default (args) => {
+  const {wheel} = args;
   if (!wheel.speed) turned = 0;
   paint(args);
   if (wheel.speed && last === null) {

@@ -59,7 +59,8 @@ class RecordedCurve:
         """The curve as the ways of a frame are."""
         points = []
         for n, step in self.series.items():
-            (moved, flops), status = self.rates.get(n, (nan, nan)), "noisy" if n in self.noisy else "measured"
+            moved, flops = self.rates.get(n, (nan, nan))
+            status: ShownStatus = "noisy" if n in self.noisy else "measured"
             part = self.parts.get(n, RecordedParts())
             points.append(
                 ShownPoint(
