@@ -136,6 +136,9 @@ FASTEST = "as fast as it goes"
 SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
 
 
+RUN_WIDTH = 84  # px: with six symbols beside it, it leaves the side bar (280) the room of a scroll bar
+
+
 def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
     """The large button that says what a press would do: run, or pause."""
 
@@ -147,7 +150,7 @@ def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
         """Say it on the button."""
         button.param.update(**says())
 
-    button = pmui.Button(**says(), size="medium", margin=(2, 4, 2, 8), width=96)
+    button = pmui.Button(**says(), size="medium", margin=(2, 0, 2, 8), width=RUN_WIDTH, sx={"padding": "6px 8px"})
     button.on_click(lambda event: toggle())
     session.param.watch(show, "playing")
     return button

@@ -170,4 +170,6 @@ def _fence(renderer: RendererHTML, tokens: Sequence[Token], number: int, options
 
 
 _MARKDOWN = MarkdownIt("gfm-like", {"html": False}).disable("image")
+if _MARKDOWN.linkify is not None:
+    _MARKDOWN.linkify.set({"fuzzy_link": False, "fuzzy_email": False})  # finding.py is a file's name, and no address
 _MARKDOWN.add_render_rule("fence", _fence)

@@ -132,6 +132,7 @@ class LabTab:
         session.on_delivered = self._delivered
         session.on_event = self._event
         session.on_values = self.controls.show_values
+        session.param.watch(lambda event: session.later(self._settle), "state")
         self.restorer = Restorer(self, self.notices.tell)
         self.address = LabAddress(self)
         self.listeners: list[Callable[[Any], None]] = [self.address.on_event]
@@ -226,6 +227,11 @@ class LabTab:
         if warning and kind != self._warning:
             self.notices.tell("warning", warning)
         self._warning = kind
+
+    def _settle(self) -> None:
+        """Drop the notes on a pause that is over."""
+        if not self.session.detail:
+            self.notices.resumed()
 
     def _delivered(self, delivered: Delivered) -> None:
         self.readout.on_painted(delivered.timing)

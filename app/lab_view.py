@@ -86,6 +86,10 @@ class LabView:
         self.on_ready: Callable[[], object] = lambda: None
         self.first_draw = FirstDraw()
 
+    def samples(self) -> tuple[str, str]:
+        """Return the name of what the view has recorded over time, and its samples as CSV; ("", "") for nothing."""
+        return "", ""
+
     def wait_for(self, *plots: Any) -> None:
         """Change nothing before the browser has drawn these Bokeh figures."""
         for plot in plots:

@@ -18,8 +18,11 @@ from compute.engine import messages
 
 LIFE = 12_000  # ms that a note stays
 MOST = 3  # notes at a time; the oldest gives way
-WIDTH = 440  # px
-PLACE = {"position": "fixed", "right": "16px", "bottom": "56px", "z-index": "1400", "max-width": "calc(100vw - 32px)"}
+WIDTH = 440  # px, in a window that is as wide
+PLACE = {  # above the status bar, and above the bar of a narrow window
+    "position": "fixed", "right": "16px", "bottom": "max(56px, 16px + var(--bar-high, 0px))", "z-index": "1400",
+    "width": f"min({WIDTH}px, calc(100vw - 32px))",
+}  # fmt: skip
 STYLE = {
     "backgroundColor": "var(--paper)",
     "boxShadow": "0 4px 16px rgb(0 0 0 / 25%)",
@@ -32,14 +35,26 @@ class Notices:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.panel = pn.Column(styles=PLACE, width=WIDTH, margin=0)
+        self.panel = pn.Column(styles=PLACE, margin=0)
+        self._pauses: list[pmui.Alert] = []  # notes that say why the lab is paused
+        self._about: dict[str, pmui.Alert] = {}  # the newest note about something that goes on
         self._seen = False  # whether the browser has drawn the lab that they lie over
 
-    def tell(self, kind: str, text: str) -> None:
+    def tell(self, kind: str, text: str, about: str = "") -> None:
         """Show `text`, whoever wrote it, as text; kind is "info", "success", "warning" or "error".
 
-        What is told while it still stands there is shown once, and stays as long as if it was new.
+        What is told while it still stands there is shown once, and stays as long as if it was new. about: names what
+        goes on, so that the note replaces an earlier one about the same.
         """
+        note = self._tell(kind, text)
+        before = self._about.get(about) if about else None
+        if before is not None and before is not note:
+            self._drop(before)
+        if about:
+            self._about[about] = note
+
+    def _tell(self, kind: str, text: str) -> pmui.Alert:
+        """Show `text` and return its note."""
         note = pmui.Alert(  # its object would be read as Markdown; its title is shown as it is
             title=plain(text), severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=STYLE
         )
@@ -48,6 +63,7 @@ class Notices:
         self.panel.objects = [*others[1 - MOST :], note]
         if self._seen:
             self._count(note)
+        return note
 
     def seen(self) -> None:
         """The browser has drawn the lab, for which a slow one needs longer than a note stays: they count from now."""
@@ -61,13 +77,24 @@ class Notices:
     def _drop(self, note: pmui.Alert, *_: object) -> None:
         self.panel.objects = [other for other in self.panel.objects if other is not note]
 
+    def clear(self) -> None:
+        """Drop all notes but errors, which stay until they are closed or their time is over."""
+        self.panel.objects = [note for note in self.panel.objects if note.severity == "error"]
+
+    def resumed(self) -> None:
+        """Drop the notes that say why the lab was paused: it runs again, or shows another state."""
+        kept = [note for note in self.panel.objects if note not in self._pauses]
+        self._pauses.clear()
+        if len(kept) < len(self.panel.objects):
+            self.panel.objects = kept
+
     def announce(self, event: Any) -> None:
         """Tell the user what an engine event means to them; silent for those that mean nothing."""
         match event:
             case messages.Refused(text=text):
                 self.tell("warning", f"Not changed: {text}")
             case messages.Paused(reason=reason) if reason:
-                self.tell("warning", f"Paused: {reason}")
+                self._pauses.append(self._tell("warning", f"Paused: {reason}"))
             case messages.EngineRestarted(reason=reason, seconds=seconds):
                 words = f"The engine was restarted after {seconds:.1f} s ({reason})."
                 self.tell("warning", f"{words} It goes on from the last good field.")

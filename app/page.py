@@ -236,6 +236,7 @@ class Page:
         # Bokeh's own columns: they draw a plot that is added later at once. Material's do so a moment after they
         # have asked it for its size, which is an error in the browser.
         self._main = pn.Column(waiting, margin=0, sizing_mode="stretch_both")
+        self._opening = html_pane("", margin=24, visible=False)  # in the place of a lab that is being built
         self._bars = [pn.Column(margin=margin, sizing_mode="stretch_width") for margin in (0, (8, 16))]
         # there from the start: what is added to a page later has it laid out anew, which takes a second
         # With some words: what reads them compiles its patterns for the first ones, which takes 30 ms.
@@ -244,7 +245,7 @@ class Page:
         self._dialog.param.watch(partial(self._card_toggled, DIALOG), "open")
         cards = self.race.card, self.code.card, self.audience.card, self.bar
         page = pmui.Page(
-            main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts, *cards],
+            main=[self._main, self._opening, self.browser, self._dialog, self.system.card, *self.export.parts, *cards],
             header=[self._header()],
             sidebar=[self._bars[0]],
             contextbar=[self.stories.card, self._bars[1]],
@@ -538,9 +539,25 @@ class Page:
             self._show_chosen_soon()
 
     def _show_chosen_soon(self) -> None:
+        self._veil()
         if not self._choosing:
             self._choosing = True
             self._build(self._show_chosen)
+
+    def _veil(self) -> None:
+        """Show nothing of the last lab while the one whose tab is chosen is built, which may take seconds."""
+        chosen = self.tabs.active
+        if not self._is_tab(chosen) or self.labs[chosen].LAB in self.lab_tabs:
+            return
+        self._opening.object = filled("<div role='status'>Opening {lab} …</div>", lab=self.labs[chosen].TITLE)
+        for part, visible in ((self._main, False), (self._opening, True), *((bar, False) for bar in self._bars)):
+            part.visible = visible
+
+    def _unveil(self) -> None:
+        """Show the present lab again: it stays, or another tab was chosen meanwhile."""
+        if self._opening.visible:
+            for part, visible in ((self._main, True), (self._opening, False), *((bar, True) for bar in self._bars)):
+                part.visible = visible
 
     def _chosen_there(self) -> None:
         """The lab that was chosen is there once this turn is over: so are the keys that were meant for it."""
@@ -554,14 +571,19 @@ class Page:
         chosen = self._chosen()
         if chosen is not None and self.current is not self.lab_tabs.get(self.labs[chosen].LAB):
             self._choose(chosen)
+        else:
+            self._unveil()
 
     def _chosen(self) -> int | None:
         """Return which tab is chosen; None, said in the log, for one that there is not: a browser may send any."""
         chosen = self.tabs.active
-        if type(chosen) is int and 0 <= chosen < len(self.labs):
-            return chosen
+        if self._is_tab(chosen):
+            return int(chosen)
         log.warning("tab must be from 0 to %d, not %.99r", len(self.labs) - 1, chosen)
         return None
+
+    def _is_tab(self, chosen: object) -> bool:
+        return type(chosen) is int and 0 <= chosen < len(self.labs)
 
     def _give_up_waiting(self, tab: LabTab) -> None:
         """A browser that draws nothing for so long, because its tab is hidden, say, is waited for no longer."""
@@ -592,6 +614,7 @@ class Page:
         self.lab_tabs[tab.session.lab.LAB] = tab
         self._fit(tab)
         self._main.objects = list(tab.main)
+        self._main.visible, self._opening.visible = True, False
         for bar in self._bars:
             bar.visible = whole  # until it shows the controls of this lab: those of another one would mislead
         bars = [tab.controls.panel], [*tab.readout.panel, *tab.questions]
@@ -641,6 +664,7 @@ class Page:
                 self._main.objects = [cannot_show(self._problems)]
                 return
             self._choose(index)
+        self._unveil()
         self.tabs.active = self.labs.index(self.current.session.lab)
 
     def _leave(self, tab: LabTab) -> None:

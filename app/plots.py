@@ -204,15 +204,14 @@ class RasterPlot(ImagePlot):
     def _add_hover(self) -> None:
         name = self.name
         formatter = CustomJSHover(args={"source": self.source, "name": name}, code=LEVEL_TO_VALUE)
-        self.figure.add_tools(
-            HoverTool(
-                renderers=[self.image],
-                tooltips=[("x, y", "$x{0.0}, $y{0.0}"), ("value", f"@{name}{{custom}}")],
-                formatters={f"@{name}": formatter},
-                point_policy="follow_mouse",
-                visible=False,
-            )
+        self.hover = HoverTool(
+            renderers=[self.image],
+            tooltips=[("x, y", "$x{0.0}, $y{0.0}"), ("value", f"@{name}{{custom}}")],
+            formatters={f"@{name}": formatter},
+            point_policy="follow_mouse",
+            visible=False,
         )
+        self.figure.add_tools(self.hover)
 
     def _add_span(self, name: str, **style: Any) -> Span:
         span = Span(dimension="width", location=0, name=f"{name} {self.name}", **style)
@@ -369,11 +368,12 @@ class RasterPlots:
         return None if x0 <= 0 and y0 <= 0 and x1 >= nx and y1 >= ny else (x0, y0, x1, y1)
 
     def use_pointer_for(self, painting: bool) -> None:
-        """Dragging paints, or it moves the view, and the section line where it begins on that."""
+        """Dragging paints, without a tip, or it moves the view, and the section line where it begins on that."""
         self.painting = painting
         for plot in self.plots.values():
             plot.figure.toolbar.active_drag = None if painting else plot.pan
             plot.section.editable = not painting
+            plot.hover.renderers = [] if painting else [plot.image]  # its tip would cover the brush
 
     def place(self, section: str, location: float, probe: Position) -> None:
         """Put the section line ("horizontal" | "vertical", at `location`) and the probe, in cells."""

@@ -46,6 +46,7 @@ from compute.frames import Frame
 from compute.lab import Lab
 
 HOST = "host"
+BEGINNING = ("reset", "rollback")  # actions that lead to another state of a lab, whatever has paused it
 
 LabRequest: TypeAlias = Callable[[LabHandle], object]
 
@@ -363,6 +364,8 @@ class Session(param.Parameterized):
 
     def act(self, name: str, **arguments: Any) -> None:
         """Call one of the lab's actions."""
+        if name in BEGINNING and isinstance(self.state, Live) and self.state.note:
+            self.state = Live()  # the note is about the state that is left
         self._request(lambda handle: handle.act(name, **arguments))
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:

@@ -201,6 +201,7 @@ class StoryTeller:
     def _bring(self, tab: LabTab, step: StoryStep, names: Collection[str]) -> None:
         """Set the values `names` of the step, () for all, and begin its field unless that goes on."""
         session, scene = tab.session, step.scene
+        tab.notices.clear()  # they are about the step before
         if scene.steps or scene.history:
             try:
                 tab.restorer.restore(self._with_backend(tab, scene), step.plays)

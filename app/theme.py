@@ -173,7 +173,11 @@ const place = (x) => Math.floor(Math.log10(Math.abs(x)));
 const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
 const digits = step && tick ? place(tick) - place(step) + 1 : 3;
 const short = Number(tick.toPrecision(Math.min(Math.max(digits, 3), 15)));
-return short && Math.max(...ticks.map(Math.abs)) < 1e-4 ? short.toExponential() : String(short);
+const most = Math.max(...ticks.map(Math.abs));
+if (!short || (most >= 1e-4 && most < 1e6) || digits > 6) return String(short);
+const [number, power] = short.toExponential().split('e');
+const raised = String(Number(power)).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
+return `${number}×10${raised}`;
 """
 RESTORE = f"""
 for (const name of {list(SIZES)})

@@ -99,21 +99,20 @@ Read = TypeVar("Read", bound=LoadedFile)
 class Upload(Generic[Read]):
     """The field `panel`, at first with the label `label`.
 
-    accept: file names, as ".png,.jpg"; what: the label of a file that was taken, as in "A: shaw.npz"; task: decodes the
-    bytes of a file, a function of compute.export.decoding; take(file, name) gets the result. The owner calls `tick` a
+    The label names the kinds of files; the browser does not filter them, as it would say nothing of a file that it
+    leaves out. what: the label of a file that was taken, as in "A: shaw.npz"; task: decodes the bytes of a file, a
+    function of compute.export.decoding; take(file, name) gets the result. The owner calls `tick` a
     few times a second and `close` with its page; it calls `taken` or `refuse` once the lab has answered.
     """
 
-    def __init__(
-        self, label: str, accept: str, what: str, task: Callable[..., Read], take: Callable[[Read, str], object]
-    ) -> None:
+    def __init__(self, label: str, what: str, task: Callable[..., Read], take: Callable[[Read, str], object]) -> None:
         self._label, self._what, self._task, self._take = label, what, task, take
         self.name = ""  # of the newest file
         self._job: Job | None = None
         self._most = current().upload * MIB  # bytes
         style = {"variant": "outlined", "size": "small", **FULL}
         self.field = FileField(
-            label=label, uploaded_label=label, accept=accept, max_file_size=self._most, **style
+            label=label, uploaded_label=label, max_file_size=self._most, **style
         )  # the browser shows uploaded_label from its first file on
         self.field.param.watch(self._arrived, "value")
         self.words = html_pane("", STYLE, margin=(0, 8), visible=False)

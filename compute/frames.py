@@ -1,7 +1,7 @@
 """What the screen gets: immutable host results, small enough for a browser.
 
 A raster is one byte a pixel: levels 0 … 254 stand for values from `low` to `high`, 255 for a value that is not
-finite. Numbers become colours in the browser, so a palette change costs no kernel.
+finite; see Raster.waiting for 254. Numbers become colours in the browser, so a palette change costs no kernel.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from compute.measure.timing import Timing
 Value = TypeVar("Value")
 TOP_LEVEL = 254
 NOT_FINITE = 255
+WAITING = 254  # of a pixel that is not computed yet, in a raster with `waiting`
 
 Extent = tuple[float, float, float, float]  # x0, y0, x1, y1: where a picture lies in its plot
 View = tuple[float, float, float, float]  # the part of a picture that is wanted, from (0, 0, 1, 1), the whole of it
@@ -29,7 +30,8 @@ class Raster:
     """One picture.
 
     levels: (py, px) uint8, row 0 at the lowest y. low, high: values of level 0 and level 254. extent: (x0, y0, x1,
-    y1), the cell coordinates the picture covers. label, unit: for the colour bar.
+    y1), the cell coordinates the picture covers. label, unit: for the colour bar. waiting: whether the picture is not
+    finished: level WAITING is then that of pixels that are not computed yet, and values have levels up to 253.
     """
 
     levels: NDArray[np.uint8]
@@ -38,6 +40,7 @@ class Raster:
     extent: Extent
     label: str = ""
     unit: str = ""
+    waiting: bool = False
 
     @property
     def span(self) -> tuple[float, float]:

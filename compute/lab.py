@@ -290,6 +290,14 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """What can be drawn of a frame, by name; the first is what is drawn by itself."""
         return plain(frame)
 
+    @classmethod
+    def extremes(cls, frame: Frame) -> Mapping[str, tuple[float, float]]:  # noqa: ARG003 a lab's own
+        """Return (minimum, maximum) of the values behind rasters by their names, where the frame's facts know them.
+
+        A raster has the means of blocks of cells, within the limits of its colours, in which both may be lost.
+        """
+        return {}
+
     @property
     def resting(self) -> bool:
         """True while advancing would do nothing, until a value changes: a picture that is complete, for instance."""

@@ -3,7 +3,7 @@ const STYLE = 'display:flex;gap:8px;align-items:center;margin:4px 0;font:14px sa
 
 function render({ model, el }) {
   const canvas = document.createElement('canvas'), bar = document.createElement('div'), said = document.createElement('span');
-  let colours = null, newest = null, due = false;       // 255 colours and that of no number; the frame to be painted
+  let colours = null, newest = null, due = false;  // 255 colours, of no number, of what waits; the frame to be painted
   canvas.setAttribute('role', 'img');
   canvas.style.cssText = 'width:100%;max-width:640px;image-rendering:pixelated;display:block';
   bar.style.cssText = STYLE;
@@ -21,11 +21,12 @@ function render({ model, el }) {
   bar.append(said);
   el.append(canvas, bar);
 
-  const levels = ({ width, height }, bytes) => {
+  const levels = ({ width, height, waiting }, bytes) => {
     const image = new ImageData(width, height), pixels = image.data;
     for (let y = 0; y < height; y += 1) {
       for (let x = 0; x < width; x += 1) {
-        const from = 3 * bytes[(height - 1 - y) * width + x], to = 4 * (y * width + x);   // row 0 is the lowest
+        const level = bytes[(height - 1 - y) * width + x];                                // row 0 is the lowest
+        const from = 3 * (waiting && level == 254 ? 256 : level), to = 4 * (y * width + x);
         pixels[to] = colours[from];
         pixels[to + 1] = colours[from + 1];
         pixels[to + 2] = colours[from + 2];

@@ -26,7 +26,7 @@ from PIL import Image
 from compute.display.palettes import table
 from compute.export.figures import pixels
 from compute.export.packages import Package
-from compute.export.scene import Scene, Style
+from compute.export.scene import NOT_COMPUTED, Scene, Style
 from compute.frames import Frame
 from compute.lab import Lab
 from compute.plot_text import sentences
@@ -96,7 +96,8 @@ class NotebookStream:
         """Take a message of a browser; one that is none of those above is left aside."""
         match message:
             case {"ready": True}:
-                self._send({"colours": True}, [table(Style().palette).tobytes() + bytes(self.lab.APART)])
+                more = bytes((*self.lab.APART, *NOT_COMPUTED))
+                self._send({"colours": True}, [table(Style().palette).tobytes() + more])
                 self.show()
             case {"painted": int(number)} if self.painted < number == self.sent:
                 self.painted = number
@@ -143,8 +144,10 @@ def drawing(lab: Lab, frame: Frame) -> tuple[dict[str, Any], bytes]:
     """The first panel of a frame, and what the browser must know to paint it: levels of a picture, a PNG of lines."""
     panel = next(iter(lab.panels(frame).values()))
     if panel.image:
-        levels = np.ascontiguousarray(frame.rasters[panel.image].levels)
-        return {"kind": "levels", "width": levels.shape[1], "height": levels.shape[0]}, levels.tobytes()
+        raster = frame.rasters[panel.image]
+        levels = np.ascontiguousarray(raster.levels)
+        about = {"width": levels.shape[1], "height": levels.shape[0], "waiting": raster.waiting}
+        return {"kind": "levels", **about}, levels.tobytes()
     return {"kind": "png", "width": SIZE[1], "height": SIZE[0]}, png(pixels(lab, frame, Scene(lab.LAB, {}, size=SIZE)))
 
 

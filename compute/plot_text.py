@@ -12,7 +12,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import NOT_FINITE, TOP_LEVEL, Extent, Frame, Raster
+from compute.frames import NOT_FINITE, TOP_LEVEL, WAITING, Extent, Frame, Raster
 from compute.lab import Lab
 from compute.panels import Line, Panel
 
@@ -41,7 +41,8 @@ def sentences(lab: type[Lab], frame: Frame) -> tuple[str, ...]:
     said = []
     for panel in lab.panels(frame).values():
         if panel.image:
-            said.append(picture_sentence(panel, frame.rasters[panel.image], lab.APART_WORDS))
+            known = lab.extremes(frame).get(panel.image)
+            said.append(picture_sentence(panel, frame.rasters[panel.image], lab.APART_WORDS, known))
         elif lines := drawn_lines(panel, frame):
             said += [line_sentence(panel, line, frame) for line in lines[:LINES]]
             if len(lines) > LINES:
@@ -54,7 +55,8 @@ def tables(lab: type[Lab], frame: Frame) -> tuple[NumberTable, ...]:
     found = []
     for panel in lab.panels(frame).values():
         if panel.image:
-            found.append(picture_table(panel, frame.rasters[panel.image], lab.APART_WORDS))
+            known = lab.extremes(frame).get(panel.image)
+            found.append(picture_table(panel, frame.rasters[panel.image], lab.APART_WORDS, known))
         else:
             found += line_tables(panel, frame)
     return tuple(found)
@@ -63,25 +65,56 @@ def tables(lab: type[Lab], frame: Frame) -> tuple[NumberTable, ...]:
 # -- pictures
 
 
-def picture_sentence(panel: Panel, raster: Raster, apart: str) -> str:
-    """What values a picture has, and where the largest is. apart: what a pixel is that has none."""
+def picture_sentence(panel: Panel, raster: Raster, apart: str, known: tuple[float, float] | None = None) -> str:
+    """Return the values of a picture in words, and the place of the largest.
+
+    apart: what a pixel is that has none. known: the extremes of all cells. They are named where the pixels, which are
+    means and end at the limits of the colours, do not show them; so are pixels beyond these limits.
+    """
     rows, columns = raster.levels.shape
     count = np.bincount(raster.levels.ravel(), minlength=NOT_FINITE + 1)
+    waits, count[WAITING] = (count[WAITING], 0) if raster.waiting else (0, count[WAITING])
     head = f"{panel.title}: a picture of {columns} × {rows} pixels"
-    without = f"; {count[NOT_FINITE] / raster.levels.size:.0%} {apart}" if count[NOT_FINITE] else ""
-    known = np.flatnonzero(count[: TOP_LEVEL + 1])
-    if not known.size:
+    parts = ((count[NOT_FINITE], apart), (waits, "not computed yet"))
+    without = "".join(f"; {number / raster.levels.size:.0%} {words}" for number, words in parts if number)
+    levels = np.flatnonzero(count[: TOP_LEVEL + 1])
+    if not levels.size:
         return f"{head}{without}."
     mean = float(count[: TOP_LEVEL + 1] @ np.arange(TOP_LEVEL + 1)) / count[: TOP_LEVEL + 1].sum()
-    least, most, middle = (number(value_of(raster, level)) for level in (known[0], known[-1], mean))
-    row, column = divmod(int(np.argmax(raster.levels == known[-1])), columns)
+    least, most, middle = (number(value_of(raster, level)) for level in (levels[0], levels[-1], mean))
+    row, column = divmod(int(np.argmax(raster.levels == levels[-1])), columns)
     x, y = (number(float(place)) for place in pixel_centre(panel.extent or raster.extent, (rows, columns), row, column))
     label = f"{raster.label} " if raster.label and raster.label != panel.title else ""
-    return f"{head}; {label}from {least} to {most}, mean {middle}, largest at x = {x}, y = {y}{without}."
+    place = f", mean {middle}, largest at x = {x}, y = {y}"
+    if known is not None and beyond(
+        raster, known
+    ):  # what lies beyond has the colours of the ends, and no place or mean that could be told
+        least += " or less" if known[0] < raster.low and not levels[0] else ""
+        most += " or more" if known[1] > raster.high and levels[-1] == TOP_LEVEL else ""
+        place = ""
+    ends = value_of(raster, float(levels[0])), value_of(raster, float(levels[-1]))
+    every = (
+        f"; over all cells from {number(known[0])} to {number(known[1])}"
+        if known and hides(raster, known, ends)
+        else ""
+    )
+    return f"{head}; {label}from {least} to {most}{place}{every}{without}."
 
 
-def picture_table(panel: Panel, raster: Raster, apart: str) -> NumberTable:
-    """Some pixels of a picture, evenly apart; the uppermost row first, as it is seen."""
+def beyond(raster: Raster, known: tuple[float, float] | None) -> bool:
+    """Whether cells with these extremes lie beyond the limits of a picture's colours, by more than rounding."""
+    slack = (raster.high - raster.low) / TOP_LEVEL
+    return known is not None and (known[0] < raster.low - slack or known[1] > raster.high + slack)
+
+
+def hides(raster: Raster, known: tuple[float, float], ends: tuple[float, float]) -> bool:
+    """Whether a picture whose pixels span `ends` hides the extremes `known` of its cells, by more than two levels."""
+    slack = 2 * (raster.high - raster.low) / TOP_LEVEL
+    return known[0] < ends[0] - slack or known[1] > ends[1] + slack
+
+
+def picture_table(panel: Panel, raster: Raster, apart: str, known: tuple[float, float] | None = None) -> NumberTable:
+    """Return some pixels of a picture, evenly apart; the uppermost row first, as it is seen. known: as above."""
     rows, columns = raster.levels.shape
     ups = np.unique(np.linspace(0, rows - 1, min(rows, SIDE)).round().astype(int))[::-1]
     rights = np.unique(np.linspace(0, columns - 1, min(columns, SIDE)).round().astype(int))
@@ -90,11 +123,19 @@ def picture_table(panel: Panel, raster: Raster, apart: str) -> NumberTable:
     body = []
     for row in ups:
         y = number(pixel_centre(extent, (rows, columns), int(row), 0)[1])
-        levels = raster.levels[row, rights]
-        body.append((y, *(apart if one == NOT_FINITE else number(value_of(raster, float(one))) for one in levels)))
+        body.append((y, *(pixel_words(raster, int(one), apart) for one in raster.levels[row, rights])))
     what = f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip() or panel.title
     note = f"{len(ups)} × {len(rights)} of {rows} × {columns} pixels, each to a 254th of the colours' span."
+    if beyond(raster, known):
+        note += " Values beyond the span show as its ends."
     return NumberTable(f"{panel.title}: {what}", (f"{panel.y or 'y'} \\ {panel.x or 'x'}", *heads), tuple(body), note)
+
+
+def pixel_words(raster: Raster, level: int, apart: str) -> str:
+    """Return the value of a level, or that it has none."""
+    if level == NOT_FINITE:
+        return apart
+    return "not computed yet" if raster.waiting and level == WAITING else number(value_of(raster, float(level)))
 
 
 def value_of(raster: Raster, level: float) -> float:

@@ -65,7 +65,7 @@ def builds() -> Iterator[Build]:
             yield Build(gpu_slabs.SOURCE, tiling.defines(dtype), every, stacked=10**9)
     for dtype in roofs.DTYPES:
         yield Build(roofs.FMA_SOURCE, {"REAL": roofs.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit
-    colours = ("logarithm", "clear", "histogram", "equalise", "distance", "blend", "resolve")
+    colours = ("logarithm", "clear", "histogram", "equalise", "mark", "distance", "blend", "resolve")
     yield Build(display.COLOUR_SOURCE, {}, dict.fromkeys(colours, 80))
     yield Build(mandelbrot.INTERIOR_SOURCE, {}, {"multiplier": 80})
     yield from of_the_mandelbrot_lab()

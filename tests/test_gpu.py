@@ -255,6 +255,8 @@ def pictured(name, u, table):
     display.logarithm(means, new(means.shape, np.float32))
     display.histogram(means, new(3000, np.int64), -1.0, 2.0)
     display.equalise(means, new(means.shape, np.uint8), -1.0, 2.0, device.upload(table))
+    counts = np.random.default_rng(2).integers(-1, 9, (263, 529)).astype(np.int32)
+    display.mark(device.upload(counts), made[-1], 5, 7, 6, 1)
     display.distance(means, new(means.shape, np.float32))
     display.blend(means, sums := new(means.shape, np.float32), hits := new(means.shape, np.int32))
     display.resolve(sums, hits, 1, new(means.shape, np.float32))

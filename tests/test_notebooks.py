@@ -130,7 +130,7 @@ def test_a_second_canvas_has_the_newest_frame_and_its_colours_at_once(small):
     seen = small.steps
     browser.stream.hear({"ready": True})
     assert len(browser.others) == 2
-    assert len(browser.others[-1][1][0]) == 3 * 256
+    assert len(browser.others[-1][1][0]) == 3 * 257  # 255 levels, no number, not computed
     assert small.steps == seen
     browser.paint()  # and it goes on for the new one
     assert small.steps == seen + 1

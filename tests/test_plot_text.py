@@ -20,7 +20,8 @@ IMAGE = Panel("Heat", "x [m]", "y [m]", image="heat", extent=(0, 0, 30, 20))
 
 def lab_with(*panels: Panel):
     """What a lab says of its plots."""
-    return SimpleNamespace(APART_WORDS="unknown", panels=lambda frame: {panel.title: panel for panel in panels})
+    drawn = {panel.title: panel for panel in panels}
+    return SimpleNamespace(APART_WORDS="unknown", panels=lambda frame: drawn, extremes=lambda frame: {})
 
 
 def frame_of(**parts) -> Frame:
@@ -32,9 +33,7 @@ def test_a_picture_in_words_has_its_values_and_the_place_of_the_largest():
     frame = frame_of(heat=Raster(LEVELS, 10.0, 18.0, (0, 0, 3, 2)))
     (said,) = sentences(lab_with(IMAGE), frame)
     # (10 + 14 + 18 + 18 + 14) / 5; the first pixel of the largest value is the third of the lowest row
-    assert said == (
-        "Heat: a picture of 3 × 2 pixels; from 10 to 18, mean 14.8, largest at x = 25, y = 5; 17% unknown."
-    )
+    assert said == ("Heat: a picture of 3 × 2 pixels; from 10 to 18, mean 14.8, largest at x = 25, y = 5; 17% unknown.")
 
 
 def test_a_picture_without_a_finite_value_has_words_too():
@@ -104,3 +103,20 @@ def test_the_words_of_a_field_are_those_of_its_array():
     lab.close()
     assert "from 0 to 1, mean 0.01562" in said  # 1 / 64
     assert "largest at x = 5.5, y = 2.5" in said
+
+
+def test_words_name_extremes_that_block_means_and_colours_hide():
+    """A chequerboard of ±1e6 in blocks of 2 x 2: every mean is 0, and the colours end at ±1."""
+    lab = Diffusion(backend="cpu_numpy", ny=8, nx=8, dtype="float64", limits_field=(-1.0, 1.0))
+    chequers = 1e6 * (1 - 2.0 * (np.indices((8, 8)).sum(axis=0) % 2))
+    lab.load(chequers)
+    field, laplacian, _ = sentences(Diffusion, lab.frame(pixels=(4, 4)))
+    assert field.endswith("over all cells from -1e+06 to 1e+06.")
+    assert "over all cells from -8e+06 to 8e+06." in laplacian  # the neighbours of each cell have the other sign
+    assert "mean" not in field + laplacian
+    whole, *_ = sentences(Diffusion, lab.frame())
+    assert "u from -1 or less to 1 or more;" in whole
+    assert "Values beyond the span" in tables(Diffusion, lab.frame())[0].note
+    lab.update(limits_field=None)
+    assert "u from -1e+06 to 1e+06, mean " in sentences(Diffusion, lab.frame())[0]
+    lab.close()

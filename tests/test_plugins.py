@@ -220,7 +220,7 @@ def test_what_the_page_takes_along_of_it_comes_back_to_the_page(wave):
         session=shown, parts=PARTS, awaits_scene=False, controls=SimpleNamespace(apply_style=ignore),
         lab_view=SimpleNamespace(show_part=ignore), address=SimpleNamespace(forget=ignore), wait_no_longer=list,
     )  # fmt: skip
-    restorer, told = Restorer(tab, lambda kind, words: told.append((kind, words))), []
+    restorer, told = Restorer(tab, lambda kind, words, about="": told.append((kind, words))), []
     restorer.restore(unpacked(packed(moment.scene)))
     end = time.monotonic() + 120
     while restorer.busy and time.monotonic() < end:  # a process of its own checks it, and computes its state

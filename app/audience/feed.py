@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from app.audience.broadcast import Broadcast, Counts
-from compute.display.palettes import table
-from compute.export.scene import Scene, Style
+from compute.export.scene import Scene, Style, colours_of
 from compute.frames import NOT_FINITE, Frame
 from compute.lab import Lab
 
@@ -64,7 +63,8 @@ class Picture:
         """Return the picture as PNG or WebP, and the seconds until the next one may be encoded."""
         start = time.thread_time()
         if self.part:
-            image = coloured_image(self.frame.rasters[self.part].levels, self.style, self.lab.APART)
+            raster = self.frame.rasters[self.part]
+            image = coloured_image(raster.levels, self.style, self.lab.APART, raster.waiting)
         else:
             image = self._drawn()
         if max(image.size) > MOST_SIDE:
@@ -91,14 +91,15 @@ def saved(image: Image.Image, form: str, **options: int) -> bytes:
     return out.getvalue()
 
 
-def coloured_image(levels: NDArray[np.uint8], style: Style, apart: tuple[int, int, int]) -> Image.Image:
+def coloured_image(
+    levels: NDArray[np.uint8], style: Style, apart: tuple[int, int, int], waiting: bool = False
+) -> Image.Image:
     """Return `levels` (height, width), row 0 the lowest, as an image with the palette of `style`; no number in `apart`.
 
-    It is `coloured` of compute/export/scene.py, without the interpreter's lock and seven times as fast.
+    waiting: as of a Raster. It is `coloured` of compute/export/scene.py, without the interpreter's lock and seven times
+    as fast.
     """
-    colours = table(style.palette)
-    colours = np.roll(colours[::-1] if style.reverse else colours, -round(style.offset * len(colours)), axis=0)
-    whole = np.concatenate([colours, np.array([apart], np.uint8)])
+    whole = colours_of(style, apart, waiting)
     height, width = levels.shape
     image = Image.frombytes("P", (width, height), np.minimum(levels[::-1], NOT_FINITE).tobytes())
     image.putpalette(whole.tobytes())

@@ -20,6 +20,7 @@ from bokeh.document import Document
 
 from app.audience.feed import PageFeed, Picture
 from app.audience.rooms import RoomError, rooms
+from app.export.restore import beginning
 from app.lab_tab import WORDS
 from app.lab_view import SaysHeadline
 from app.markup import plain
@@ -29,6 +30,7 @@ from app.server.hosts import is_host
 from app.theme import ASSETS
 from app.widgets import Card, card_script, icon
 from compute.backends import backend
+from compute.export.link import NAME, RUN, asked_in, packed, unpacked
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
@@ -71,6 +73,8 @@ class AudienceMode:
         self._feed = PageFeed(self, rooms().counts)
         self.code = self._token = self._problem = ""
         self.open = self.away = False
+        self.tries = True  # whether followers can open the lab for themselves
+        self._tried = ("", "")  # the newest address, and what followers open
         self._base = ""  # what the room's code follows in its link, as the browser says
         self._windows = 0  # how often a window was asked for
         self._held: Picture | None = None  # what viewers get while the pictures are frozen
@@ -124,6 +128,9 @@ class AudienceMode:
                 self.end()
             case {"do": "window"}:
                 self.open_window()
+            case {"tries": bool(tries)}:
+                self.tries = tries
+                self._show()
             case {"do": "toggle"}:
                 self.toggle()
 
@@ -150,7 +157,7 @@ class AudienceMode:
         if self._problem:
             content["problem"] = self._problem
         if self.code:
-            content["followers"] = len(self._feed.followers)
+            content |= {"followers": len(self._feed.followers), "tries": self.tries}
             content |= self._link() if self._base else {}
         return content
 
@@ -188,9 +195,24 @@ class AudienceMode:
         if tab is None:
             return {"lab": "", "away": self.away}
         waits = tab.session.latest is None  # the picture is still that of another lab
-        words = {**lab_words(tab), "link": tab.address.query, "away": self.away, "waits": waits}
+        words = {**lab_words(tab), "link": self._try(tab.address.query), "away": self.away, "waits": waits}
         step = step_words(teller, teller.number)
         return words | ({"story": step} if step else {})
+
+    def _try(self, query: str) -> str:
+        """Return the link of "Try it yourself" for the address `query`: "" without one, or if it is switched off.
+
+        A state that takes a while is not computed for each follower: they begin with the present values.
+        """
+        if not query or not self.tries:
+            return ""
+        if self._tried[0] != query:
+            text, plays = asked_in(query)
+            scene = unpacked(text)
+            first = beginning(scene)
+            link = query if first is scene else f"{NAME}={packed(first)}" + f"&{RUN}=1" * plays
+            self._tried = query, link
+        return self._tried[1]
 
     def notes(self) -> dict[str, Any]:
         """What only the lecturer reads."""

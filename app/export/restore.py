@@ -25,7 +25,7 @@ from compute.export.film import film_of
 from compute.export.jobs import BRIEF, STATE, Job
 from compute.export.link import NAME, unpacked
 from compute.export.render_pool import on_gpu
-from compute.export.scene import Scene, SceneError, read, scene_of
+from compute.export.scene import Scene, SceneError, read, scene_of, values_along
 from compute.export.shared_jobs import NoRoom, SharedJob, SharedJobs
 from compute.history import Entries, Entry
 from compute.lab import PICTURE_BYTES, Lab
@@ -40,6 +40,7 @@ CELLS_PER_SECOND = 2e9  # steps times cells
 STEP_SECONDS, ENTRY_SECONDS = 1e-5, 0.02  # of a step on the smallest grid, and of an entry of a history
 SHORT = 0.5  # s at most of work that has the lane BRIEF, whose deadline is long enough for a slow machine
 CELL_BYTES = 8  # of a state, at most
+RESTORING = "restoring"  # what the notes are about
 SIZE = ("ny", "nx")  # parameters on which the shape of a state depends
 KEPT = 2**26  # bytes of states that nobody waits for any more
 
@@ -96,6 +97,14 @@ def guessed_seconds(scene: Scene) -> float:
         return 0.0
     of_step = max(STEP_SECONDS, prod(sides_of(scene)) / CELLS_PER_SECOND)
     return scene.steps * of_step + len(scene.history) * ENTRY_SECONDS
+
+
+def beginning(scene: Scene) -> Scene:
+    """Return `scene`, or, where its state takes more than a moment to compute, the beginning with its last values."""
+    if guessed_seconds(scene) <= SHORT:
+        return scene
+    *_, last = (dict(scene.values), *values_along(scene.values, scene.history))
+    return structs.replace(scene, values=last, steps=0, history=(), missing="")
 
 
 def require_time(scene: Scene) -> None:
@@ -169,9 +178,9 @@ def _fitting_history(
 
 
 class Restorer:
-    """Brings the lab of one tab into the state of a scene. tell(kind, text) says what came of it."""
+    """Brings the lab of one tab into the state of a scene. tell(kind, text, about): see Notices."""
 
-    def __init__(self, tab: LabTab, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, tab: LabTab, tell: Callable[..., None]) -> None:
         self._tab, self._tell = tab, tell
         self._scene: Scene | None = None
         self._state: SharedJob | None = None
@@ -209,11 +218,12 @@ class Restorer:
         if not job.over:
             self._waited += 1
             if self._waited % 40 == 20 and self._scene.steps:
-                self._tell("info", f"Computing {self._scene.steps} steps again: {100 * job.part:.0f} % are done.")
+                words = f"Computing {self._scene.steps:,} steps: {100 * job.part:.0f} % done."
+                self._tell("info", words, RESTORING)
             return
         if job.state != "done":
             self.close()
-            self._tell("error", f"The state cannot be shown: {job.text}")
+            self._tell("error", f"The state cannot be shown: {job.text}", RESTORING)
             self._tab.wait_no_longer()
             return
         if not self._posed:
@@ -230,7 +240,7 @@ class Restorer:
         if fits:
             self._go_on(self._scene, job.result[1])
         else:
-            self._tell("error", "The state cannot be shown: the lab did not take its size.")
+            self._tell("error", "The state cannot be shown: the lab did not take its size.", RESTORING)
 
     def _has_size(self, values: Mapping[str, Any]) -> bool:
         """Whether a lab of these values takes the state."""
@@ -241,7 +251,7 @@ class Restorer:
         session = self._tab.session
         if snapshot is not None:
             session.restore(snapshot)
-            self._tell("success", f"Restored, at step {scene.steps}.")
+            self._tell("success", f"Restored, at step {scene.steps:,}.", RESTORING)
             if self._plays:
                 session.play(True)
         session.later(lambda: self._tab.lab_view.show_part(scene.view))

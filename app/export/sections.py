@@ -189,13 +189,31 @@ class NumbersSection(ExportSection):
         self._source, self._exports = source, exports
         self.form: Any = format_field("Format", (NPZ, ZIPPED_ZARR), f"Zarr: {ZARR.install}")
         self.save = button("Save the numbers", "download", self._save)
+        self.series = button("", "download", self._save_series, filled=False)
+        self.series.visible = False
         words = html_pane(ABOUT_NUMBERS, margin=(0, 8))
         self.table = TableSection(source, exports)
-        self.panel = column(words, self.form, self.save, self.table.panel)
+        self.panel = column(words, self.form, self.save, self.series, self.table.panel)
 
     def tick(self) -> None:
         """Allow saving as soon as there is a frame."""
         self.save.disabled = self.table.save.disabled = self._source.frame is None
+        name, _ = self._source.series()
+        label = f"Save the values over time at the {name} (CSV)" if name else ""
+        if label != self.series.label:
+            self.series.param.update(label=label, visible=bool(name))
+
+    def _save_series(self) -> None:
+        name, text = self._source.series()
+        export = self._exports.add(file_name(self._source.lab, name, ".csv"))
+        if export.over:
+            return
+        try:
+            export.path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            export.fail(f"it cannot be written: {error.strerror}")
+        else:
+            export.made()
 
     def _save(self) -> None:
         form = next(one for one in (NPZ, ZIPPED_ZARR) if one.ending == self.form.value)

@@ -82,6 +82,10 @@ class ExportSource:
             self._drawn_of, self._panels = self.frame, self.lab.panels(self.frame) if self.frame else {}
         return self._panels
 
+    def series(self) -> tuple[str, str]:
+        """Return the name of what the tab's view has recorded over time, and its samples as CSV; ("", "") for none."""
+        return self._tab.lab_view.samples()
+
     def size(self, height: int) -> tuple[int, int]:
         """Return (height, width) in pixels, both even, of a picture of that height, in its shape on the screen.
 

@@ -62,7 +62,7 @@ class Client:
         self._reader: asyncio.Task[None] | None = None
         self._sent = 0  # messages, which have a number each
         self._document: dict[str, str] = {}  # ids of the models that are spoken to, by what they are
-        self._fields: dict[str, tuple[str, str]] = {}  # ids of each file field and its data, by accepted types
+        self._fields: dict[str, tuple[str, str]] = {}  # of each file field and its data, by its label before [
         self._labels: dict[str, str] = {}  # of the file fields, by the ids of their data
         self._answers: dict[str, str] = {}  # ids of Acknowledgement models, by source and ticket
         self._pressed = 0.0
@@ -160,17 +160,17 @@ class Client:
             self._pressed = time.perf_counter()
             self.press(KEY)
 
-    async def upload(self, accept: str, name: str, data: bytes) -> str:
-        """Send a file to the newest field that accepts `accept`; return the field's label after the lab's answer.
+    async def upload(self, field: str, name: str, data: bytes) -> str:
+        """Send a file to the field with the label `field`, without its [...]; return its label after the lab's answer.
 
         Raises ClientError if the field or the answer does not come in time.
         """
         end = time.perf_counter() + self._patience
-        while accept not in self._fields:  # a page's side bar comes after its first frame
+        while field not in self._fields:  # a page's side bar comes after its first frame
             if time.perf_counter() > end:
-                raise ClientError(f"no field accepts {accept} within {self._patience:.0f} s")
+                raise ClientError(f"there is no field {field!r} within {self._patience:.0f} s")
             await asyncio.sleep(LOOK)
-        model, label = self._fields[accept]
+        model, label = self._fields[field]
         before = self._labels[label]
         self._message(model, [["status", "initializing"]])
         pieces = [data[start : start + PIECE] for start in range(0, len(data), PIECE)]
@@ -269,8 +269,9 @@ class Client:
                 self._document.setdefault("dialog", attributes["data"]["id"])
             elif attributes.get("class_name") == "FileInput":
                 data = attributes["data"]
-                self._fields[data["attributes"]["accept"]] = own, data["id"]
-                self._labels[data["id"]] = data["attributes"].get("label", "")
+                label = data["attributes"].get("label", "")
+                self._fields[label.partition(" [")[0]] = own, data["id"]
+                self._labels[data["id"]] = label
             elif attributes.get("class_name") == "TabMenu":
                 self._document["tabs"] = attributes["data"]["id"]
 

@@ -53,7 +53,7 @@ COLLECTED = 15.0  # seconds after that for the server's garbage collection
 SHARE = 0.02  # of the visits that may fail
 SECONDS_A_VISIT = 60.0  # time limit of a soak, divided by its visits
 PLAIN, LINK, UPLOAD = "plain", "link", "upload"
-IMAGES, MATRICES = ".png,.jpg,.jpeg", ".npz,.mtx"  # accepted types of the file fields
+IMAGES, MATRICES = "Image as field", "A, or A and b"  # the file fields, by their labels
 SIDE = 2000  # pixels; width and height of the image in a link's history, which is of one grey value
 ALLOWED = {  # growth per visit
     "server": 16 * 1024,  # bytes of RSS

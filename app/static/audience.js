@@ -36,6 +36,11 @@ export function render({ model }) {
     return make('div', { className: 'room' }, ...found);
   };
 
+  const tries = (on) => {
+    const box = make('input', { type: 'checkbox', checked: on, onchange: (event) => send({ tries: event.target.checked }) });
+    return make('label', { className: 'tries' }, box, 'Followers can open this lab for themselves (“Try it yourself”)');
+  };
+
   let said = '';                            // what the card says beside the number of followers
   const draw = () => {
     const content = model.content, { followers, ...rest } = content, { open, code, link, problem, window: address } = rest;
@@ -73,7 +78,7 @@ export function render({ model }) {
       make('button', { textContent: "Lecturer's window", title: "Notes, the next step and a clock, on the lecturer's own screen (W)",
         click: () => send({ do: 'window' }) });
     renew(section, head, ...(problem ? [make('p', { className: 'bad', textContent: problem })] : []), body,
-      make('footer', {}, act, second));
+      ...(code ? [tries(rest.tries)] : []), make('footer', {}, act, second));
   };
   model.on('content', draw);
   model.on('remove', forget);

@@ -40,17 +40,21 @@ class Survey:
 
 @dataclass(frozen=True)
 class RasterRequest:
-    """What a picture of a field shall show, and how: the parameters of `Camera.raster`."""
+    """What a picture of a field shall show, and how: the parameters of `Camera.raster`.
+
+    mark(levels, y0, x0, factor) marks the pixels that are not computed yet, of a picture that is not finished.
+    """
 
     view: View | None
     pixels: tuple[int, int]
     limits: tuple[float, float]
     label: str
     paint: Callable[..., None] | None = None
+    mark: Callable[..., None] | None = None
 
     def raster(self, levels: NDArray[np.uint8], grid: PixelGrid) -> Raster:
         """The picture with these levels."""
-        return Raster(levels, *self.limits, extent=grid.extent, label=self.label)
+        return Raster(levels, *self.limits, extent=grid.extent, label=self.label, waiting=self.mark is not None)
 
 
 @dataclass(frozen=True)
@@ -149,14 +153,16 @@ class Camera:
         limits: tuple[float, float],
         label: str,
         paint: Callable[..., None] | None = None,
+        mark: Callable[..., None] | None = None,
     ) -> Raster:
         """The part of u inside `view` (x0, y0, x1, y1 in cells), in at most `pixels` (height, width).
 
         Every pixel is the mean of a square block of whole cells, so the extent may reach past `view` and the edge.
-        paint(means, levels, low, high) makes the levels; by default they are even between the limits.
+        paint(means, levels, low, high) makes the levels; by default they are even between the limits. mark: see
+        RasterRequest.
         """
         with self.batch():
-            raster = self.queue_raster(u, RasterRequest(view, pixels, limits, label, paint))
+            raster = self.queue_raster(u, RasterRequest(view, pixels, limits, label, paint, mark))
         return raster()
 
     def queue_raster(self, u: Array, request: RasterRequest) -> Callable[[], Raster]:
@@ -169,6 +175,8 @@ class Camera:
             means = self._buffer("means", grid.shape, np.float32)
             self._kernels.reduce(u, means, *blocks)
             request.paint(means, levels, *request.limits)
+        if request.mark is not None:
+            request.mark(levels, *blocks)
         copied = self._copy(self._device, levels)
         return lambda: request.raster(copied(), grid)
 

@@ -1,7 +1,7 @@
 """From a field on a device to one byte a pixel, in Numba, rows in parallel: the functions of cpu_numpy.py.
 
 The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the
-second makes numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve).
+second makes numbers fit for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from compute import numba_threads
 from compute.display.cpu_numpy import LAST_DIGIT, LN2, WORK_SHAPE, Field, disc, gather, window
+from compute.frames import NOT_FINITE, WAITING
 
 __all__ = ["blend", "block_levels", "disc", "distance", "equalise", "gather", "histogram", "levels", "logarithm"]
-__all__ += ["reduce", "resolve", "survey", "window"]  # disc, gather, window: NumPy's memory copies
+__all__ += ["mark", "reduce", "resolve", "survey", "window"]  # disc, gather, window: NumPy's memory copies
 
 numba_threads.choose_layer()
 
@@ -214,6 +215,16 @@ def equalise(values: Field, out: NDArray[np.uint8], low: float, high: float, tab
     _equalise(values, out, (float(low), float(high)), table)
 
 
+def mark(counts: NDArray[np.int32], out: NDArray[np.uint8], y0: int, x0: int, factor: int, stride: int) -> None:
+    """Mark the pixels of an unfinished picture: out[i, j] = 254 where it is 255 and a sample of its block waits.
+
+    The samples are every stride-th pixel of counts (ny, nx) in both directions; one waits while its count is below 0.
+    The block of out[i, j] has the factor x factor samples from (y0 + i factor, x0 + j factor) on, clipped at the edges.
+    out: uint8 (py, px); what is 254 becomes 253.
+    """
+    _mark(counts, out, y0, x0, factor, stride)
+
+
 def distance(values: Field, out: Field) -> None:
     """out = 1 / (ln 2 |gradient of values|): for smooth counts an estimate of the distance to the set, in pixels.
 
@@ -287,6 +298,27 @@ def _equalise(values, out, limits, table):  # type: ignore[no-untyped-def]
         i = np.int64(row)
         for j in range(out.shape[1]):
             out[i, j] = _share_level(np.float64(values[i, j]), low, high, table)
+
+
+@njit(cache=True, nogil=True)
+def _waits(counts, top, left, factor, stride):  # type: ignore[no-untyped-def]
+    """Whether a sample of the block of `factor` x `factor` samples from (top, left) on has no count yet."""
+    for i in range(top * stride, min((top + factor) * stride, counts.shape[0]), stride):
+        for j in range(left * stride, min((left + factor) * stride, counts.shape[1]), stride):
+            if counts[i, j] < 0:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _mark(counts, out, y0, x0, factor, stride):  # type: ignore[no-untyped-def]
+    for row in prange(out.shape[0]):
+        i = np.int64(row)
+        for j in range(out.shape[1]):
+            if out[i, j] == WAITING:
+                out[i, j] = WAITING - 1
+            elif out[i, j] == NOT_FINITE and _waits(counts, y0 + i * factor, x0 + j * factor, factor, stride):
+                out[i, j] = WAITING
 
 
 @njit(cache=True, nogil=True)

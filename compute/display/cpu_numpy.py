@@ -1,8 +1,8 @@
 """From a field on a device to one byte a pixel, in NumPy: the reference.
 
 The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the
-second makes numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve). Every other backend
-exports the same functions.
+second makes numbers fit for colours (logarithm, histogram, equalise, mark, distance, blend, resolve). Every other
+backend exports the same functions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import NOT_FINITE, TOP_LEVEL
+from compute.frames import NOT_FINITE, TOP_LEVEL, WAITING
 
 WORK_SHAPE = (1024, 4)  # float64 scratch of `survey`: partial results of up to 1024 parts of the field
 
@@ -169,6 +169,20 @@ def equalise(values: Field, out: NDArray[np.uint8], low: float, high: float, tab
         levels[given == low] = TOP_LEVEL // 2
     out[...] = NOT_FINITE
     out[finite] = levels
+
+
+def mark(counts: NDArray[np.int32], out: NDArray[np.uint8], y0: int, x0: int, factor: int, stride: int) -> None:
+    """Mark the pixels of an unfinished picture: out[i, j] = 254 where it is 255 and a sample of its block waits.
+
+    The samples are every stride-th pixel of counts (ny, nx) in both directions; one waits while its count is below 0.
+    The block of out[i, j] has the factor x factor samples from (y0 + i factor, x0 + j factor) on, clipped at the edges.
+    out: uint8 (py, px); what is 254 becomes 253.
+    """
+    rows, columns = _starts(y0, factor, out.shape[0]), _starts(x0, factor, out.shape[1])
+    waits = counts[::stride, ::stride][y0 : rows[-1] + factor, x0 : columns[-1] + factor] < 0
+    waits = np.logical_or.reduceat(np.logical_or.reduceat(waits, rows - y0, axis=0), columns - x0, axis=1)
+    out[out == WAITING] = WAITING - 1
+    out[waits & (out == NOT_FINITE)] = WAITING
 
 
 def distance(values: Field, out: Field) -> None:

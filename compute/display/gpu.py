@@ -1,7 +1,7 @@
 """From a field on a GPU to one byte a pixel, in CUDA C: the functions of cpu_numpy.py, on arrays of CuPy or of Numba.
 
 The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the
-second makes numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve).
+second makes numbers fit for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
 """
 
 from __future__ import annotations
@@ -158,6 +158,17 @@ def equalise(values: Array, out: Array, low: float, high: float, table: Array) -
     limits = np.float64(low), np.float64(high)
     sizes = np.int32(out.size), np.int32(table.size - 1)
     _launch("equalise", None, (_blocks(out.size),), values, out, sizes[0], *limits, table, sizes[1])
+
+
+def mark(counts: Array, out: Array, y0: int, x0: int, factor: int, stride: int) -> None:
+    """Mark the pixels of an unfinished picture: out[i, j] = 254 where it is 255 and a sample of its block waits.
+
+    The samples are every stride-th pixel of counts (ny, nx) in both directions; one waits while its count is below 0.
+    The block of out[i, j] has the factor x factor samples from (y0 + i factor, x0 + j factor) on, clipped at the edges.
+    out: uint8 (py, px); what is 254 becomes 253.
+    """
+    numbers = (*counts.shape, *out.shape, y0, x0, factor, stride)
+    _launch("mark", None, (_blocks(out.size),), counts, out, *map(np.int32, numbers))
 
 
 def distance(values: Array, out: Array) -> None:

@@ -67,6 +67,22 @@ equalise(const float* __restrict__ values, unsigned char* out, int size, double 
     else out[k] = (unsigned char)floor(__dadd_rn(__dmul_rn(254, share_below(value, low, high, table, bins)), 0.5));
 }
 
+// Of an unfinished picture: out (py, px) = 254 where it is 255 and the count of a sample of its block is below 0; what is
+// 254 becomes 253. Samples are every stride-th pixel of counts (ny, nx).
+extern "C" __global__ void __launch_bounds__(256)
+mark(const int* __restrict__ counts, unsigned char* out, int ny, int nx, int py, int px, int y0, int x0, int factor,
+     int stride)
+{
+    const int k = blockIdx.x * THREADS + threadIdx.x;
+    if (k >= py * px || out[k] < 254) return;
+    if (out[k] == 254) { out[k] = 253; return; }
+    const int top = y0 + k / px * factor, left = x0 + k % px * factor;
+    const int rows = min((ny - 1) / stride + 1, top + factor), columns = min((nx - 1) / stride + 1, left + factor);
+    for (int i = top; i < rows; ++i)
+        for (int j = left; j < columns; ++j)
+            if (counts[(size_t)i * stride * nx + (size_t)j * stride] < 0) { out[k] = 254; return; }
+}
+
 // ---- distance -----------------------------------------------------------------------------------------------------
 
 // The difference per pixel between neighbours, 0 where neither is finite; sets `known` where one is.

@@ -57,12 +57,14 @@ class PartHead(Struct):
     extent: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     label: str = ""
     unit: str = ""
+    waiting: bool = False
 
     def read(self, data: bytes, start: int) -> tuple[Raster | Curve, int]:
         """Return the part from its bytes in `data` from `start` on, and where they end; its arrays are read-only."""
         if self.raster is not None:
             levels = np.frombuffer(data, np.uint8, self.raster[0] * self.raster[1], start).reshape(self.raster)
-            return Raster(levels, self.low, self.high, self.extent, self.label, self.unit), start + levels.nbytes
+            about = self.low, self.high, self.extent, self.label, self.unit, self.waiting
+            return Raster(levels, *about), start + levels.nbytes
         both = np.frombuffer(data[start : start + 16 * self.curve], np.float64, 2 * self.curve)
         return Curve(both[: self.curve], both[self.curve :], self.label), start + both.nbytes
 
@@ -180,7 +182,8 @@ def _part(part: Raster | Curve, arrays: list[NDArray[Any]]) -> dict[str, Any]:
     if isinstance(part, Raster):
         arrays.append(part.levels)
         about = {"low": float(part.low), "high": float(part.high), "extent": part.extent}
-        return {"raster": part.levels.shape, **about, "label": part.label, "unit": part.unit}
+        about |= {"label": part.label, "unit": part.unit} | ({"waiting": True} if part.waiting else {})
+        return {"raster": part.levels.shape, **about}
     arrays += [np.asarray(part.x, np.float64), np.asarray(part.y, np.float64)]
     return {"curve": len(part.x), "label": part.label}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -18,8 +18,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from PIL.PngImagePlugin import PngInfo
 
-from compute.export.scene import APART, Scene, SceneError, coloured
-from compute.frames import NOT_FINITE, Frame, Raster
+from compute.export.scene import APART, NOT_COMPUTED, Scene, SceneError, coloured
+from compute.frames import NOT_FINITE, WAITING, Frame, Raster
 from compute.lab import Lab
 from compute.panels import Foreign, Line, Panel
 
@@ -67,7 +67,9 @@ def drawn(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> Figure:
     panel = panels[name]
     with mpl.rc_context(STEADY):
         dpi = scene.size[0] / HEIGHT
-        figure = Figure((scene.size[1] / dpi, HEIGHT), dpi=dpi, layout="constrained")
+        # "compressed": a picture and its colour bar stay together, centred
+        layout: Literal["compressed", "constrained"] = "compressed" if panel.image else "constrained"
+        figure = Figure((scene.size[1] / dpi, HEIGHT), dpi=dpi, layout=layout)
         axes = figure.add_subplot()
         axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
         if panel.image:
@@ -83,13 +85,23 @@ def drawn(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> Figure:
 
 def _picture(figure: Figure, axes: Axes, raster: Raster, scene: Scene, apart: tuple[int, int, int]) -> None:
     x0, y0, x1, y1 = raster.extent
-    axes.imshow(coloured(raster.levels, scene.colours, apart)[::-1], extent=(x0, x1, y0, y1), origin="lower")
+    shades = coloured(raster.levels, scene.colours, apart, raster.waiting)
+    axes.imshow(shades[::-1], extent=(x0, x1, y0, y1), origin="lower")
+    handles = []
     if apart == APART and (raster.levels == NOT_FINITE).any():
-        red, green, blue = (part / 255 for part in apart)
-        axes.legend(handles=[Patch(color=(red, green, blue), label="not finite")], loc="upper left")
+        handles.append(_patch(apart, "not finite"))
+    if raster.waiting and (raster.levels == WAITING).any():
+        handles.append(_patch(NOT_COMPUTED, "not computed yet"))
+    if handles:
+        axes.legend(handles=handles, loc="upper left")
     ramp = coloured(np.arange(255, dtype=np.uint8)[None], scene.colours)[0] / 255
     scale = ScalarMappable(Normalize(raster.low, raster.high), ListedColormap(list(map(tuple, ramp))))
     figure.colorbar(scale, ax=axes, label=f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip())
+
+
+def _patch(colour: tuple[int, int, int], words: str) -> Patch:
+    red, green, blue = (part / 255 for part in colour)
+    return Patch(color=(red, green, blue), label=words)
 
 
 def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:

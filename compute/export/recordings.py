@@ -168,7 +168,8 @@ class Painter:
         if self.coloured and self.scene.part not in frame.rasters:
             return None
         if self.coloured:
-            shades = coloured(frame.rasters[self.scene.part].levels, self.scene.colours, self.found.kind.APART)
+            raster = frame.rasters[self.scene.part]
+            shades = coloured(raster.levels, self.scene.colours, self.found.kind.APART, raster.waiting)
             return render.fitted(shades, self.scene.size)
         return self._drawn(frame)
 

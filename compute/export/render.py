@@ -111,7 +111,8 @@ def current_pixels(lab: Lab, scene: Scene) -> Pixels:
         from compute.export import figures  # heavy, and seldom needed
 
         return figures.pixels(lab, frame, scene)
-    return fitted(coloured(frame.rasters[name].levels, scene.colours, lab.APART), scene.size)
+    raster = frame.rasters[name]
+    return fitted(coloured(raster.levels, scene.colours, lab.APART, raster.waiting), scene.size)
 
 
 def shown_raster(scene: Scene, drawing: bool) -> Raster | None:

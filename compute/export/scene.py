@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from compute import documents
 from compute.display.palettes import PALETTES, table
 from compute.documents import short, typed
-from compute.frames import NOT_FINITE, View
+from compute.frames import NOT_FINITE, WAITING, View
 from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries, Entry
 from compute.lab import Lab
 from compute.labs import lab_class
@@ -31,6 +31,7 @@ LONGEST_WORDS = 300  # characters of `missing`
 MOST_BYTES = 64 * 2**30  # of a scene's arrays, wherever they lie
 LONGEST_TEXT = 10**6  # characters of a scene as JSON: centres of the deepest views have thousands
 FARTHEST = 1e9  # from 0, of a side of a view, in cells
+NOT_COMPUTED = (211, 220, 227)  # red, green, blue of a pixel that waits, as the light page has it; in no palette either
 APART = (255, 0, 200)  # red, green, blue of a level that is no number: in no palette
 MOST_STEPS = 10**7  # of a lab that never ends
 
@@ -61,14 +62,24 @@ class Style(Struct, frozen=True, forbid_unknown_fields=True):
             raise SceneError(f"offset must be from 0 to 1, not {self.offset}")
 
 
-def coloured(levels: NDArray[np.uint8], look: Style, apart: tuple[int, int, int] = APART) -> NDArray[np.uint8]:
-    """Return (height, width, 3): `levels` (height, width) in the colours of `look`, those of no number in `apart`.
-
-    Row 0 of `levels` is the lowest, that of the result the highest, as files have it.
-    """
+def colours_of(look: Style, apart: tuple[int, int, int] = APART, waiting: bool = False) -> NDArray[np.uint8]:
+    """Return (256, 3): the colour of each level, of no number `apart`. waiting: as of a Raster."""
     colours = table(look.palette)
     colours = np.roll(colours[::-1] if look.reverse else colours, -round(look.offset * len(colours)), axis=0)
-    whole = np.concatenate([colours, np.array([apart], np.uint8)])
+    whole: NDArray[np.uint8] = np.concatenate([colours, np.array([apart], np.uint8)])
+    if waiting:
+        whole[WAITING] = NOT_COMPUTED
+    return whole
+
+
+def coloured(
+    levels: NDArray[np.uint8], look: Style, apart: tuple[int, int, int] = APART, waiting: bool = False
+) -> NDArray[np.uint8]:
+    """Return (height, width, 3): `levels` (height, width) in the colours of `look`, those of no number in `apart`.
+
+    waiting: as of a Raster. Row 0 of `levels` is the lowest, that of the result the highest, as files have it.
+    """
+    whole = colours_of(look, apart, waiting)
     found: NDArray[np.uint8] = whole[np.minimum(levels[::-1], NOT_FINITE)]
     return found
 

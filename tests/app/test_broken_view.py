@@ -46,7 +46,8 @@ def opened(monkeypatch):
         monkeypatch.setattr("app.page.LABS", page.labs, raising=False)
         page.document, page._window, page.level, page.current = None, (1280, 720), "", None
         page.lab_tabs, page._problems, page._failed, page._begun = {}, [], set(), False
-        page.tabs, page._main = SimpleNamespace(active=0), SimpleNamespace(objects=["waiting"])
+        page.tabs, page._main = SimpleNamespace(active=0), SimpleNamespace(objects=["waiting"], visible=True)
+        page._opening = SimpleNamespace(object="", visible=False)
         page._leave = page._chosen_there = lambda *tab: None
         page._choose_soon, page._open = lambda: None, lambda: page._choose(0)
 

@@ -90,6 +90,11 @@ def test_hostile_text_is_never_markup(around, text):
     assert unescape(re.sub(r"<[^>]*>|\s", "", html)).replace("−", "-") == NO_SPACE.sub("", text)
 
 
+def test_names_of_files_are_no_links_and_addresses_are():
+    html = article("See finding.py, gpu_steps.cu and https://panel.holoviz.org.")
+    assert re.findall('href="([^"]*)"', html) == ["https://panel.holoviz.org"]
+
+
 def test_pictures_are_not_asked_for_and_no_link_runs():
     html = article("![see](https://elsewhere.example/x.png) [a](javascript:x)")
     assert "<img" not in html

@@ -6,6 +6,7 @@ from bokeh.document import Document
 
 from app.notices import LIFE, Notices
 from compute.engine import LabFailed
+from compute.engine.messages import Paused
 
 
 def test_a_note_counts_from_when_its_page_is_drawn():
@@ -37,3 +38,26 @@ def test_a_lab_that_failed_says_how_to_go_on():
     assert "failed twice" in note.title
     assert "Press Run" in note.title
     assert note.severity == "error"
+
+
+def test_notes_on_a_pause_go_when_it_is_over_and_all_but_errors_with_a_step():
+    notices = Notices(Document())
+    notices.tell("error", "kept")
+    notices.announce(Paused("the field holds values that are not finite"))
+    notices.tell("info", "saved")
+    notices.resumed()
+    assert [note.title for note in notices.panel.objects] == ["kept", "saved"]
+    notices.announce(Paused("again"))
+    notices.clear()
+    assert [note.title for note in notices.panel.objects] == ["kept"]
+
+
+def test_notes_about_what_goes_on_replace_each_other():
+    notices = Notices(Document())
+    notices.tell("info", "other")
+    notices.tell("info", "24 % done", "restoring")
+    notices.tell("info", "74 % done", "restoring")
+    assert [note.title for note in notices.panel.objects] == ["other", "74 % done"]
+    notices.tell("success", "Restored", "restoring")
+    notices.tell("success", "Restored", "restoring")
+    assert [note.title for note in notices.panel.objects] == ["other", "Restored"]

@@ -26,13 +26,20 @@ class Turns:
             callback()
 
 
+def lab(name):
+    """A lab's class, as far as its tab needs it."""
+    return SimpleNamespace(LAB=name, TITLE=name.upper())
+
+
 @pytest.fixture
 def page():
     page = object.__new__(Page)
     page.document, page.current, page._choosing = Turns(), "a tab", False
     page._meant = []
     page._build = page.document.add_next_tick_callback
-    page._bars = [SimpleNamespace(objects=[]), SimpleNamespace(objects=[])]
+    page._bars = [SimpleNamespace(objects=[], visible=True), SimpleNamespace(objects=[], visible=True)]
+    page._main = SimpleNamespace(objects=[], visible=True)
+    page._opening = SimpleNamespace(object="", visible=False)
     return page
 
 
@@ -46,7 +53,7 @@ def test_a_tab_that_is_left_meanwhile_fills_no_bar(page):
 def test_a_tab_that_there_is_not_is_refused_in_words(page, caplog, active):
     """Found by a fuzz of messages: a browser may send any; -1 was the last one."""
     shown, chosen = SimpleNamespace(drawn=True), []
-    page.labs, page.lab_tabs = (SimpleNamespace(LAB="a"), SimpleNamespace(LAB="b")), {"a": shown}
+    page.labs, page.lab_tabs = (lab("a"), lab("b")), {"a": shown}
     page.current, page.tabs, page._choose = shown, SimpleNamespace(active=active), chosen.append
     page._choose_soon()
     page._waiting = True
@@ -67,7 +74,10 @@ def test_a_tab_that_there_is_not_is_refused_in_words(page, caplog, active):
 def test_a_key_is_meant_for_the_lab_that_was_chosen_before_it(page):
     """It is built a while later; a key that was pressed meanwhile waits for it."""
     done = []
-    page.labs, page.lab_tabs = (SimpleNamespace(LAB="a"), SimpleNamespace(LAB="b")), {"a": SimpleNamespace(drawn=True)}
+    page.labs, page.lab_tabs = (
+        (lab("a"), lab("b")),
+        {"a": SimpleNamespace(drawn=True)},
+    )
     page.current, page.tabs, page._choose = page.lab_tabs["a"], SimpleNamespace(active=1), done.append
     page.stories = SimpleNamespace(keys={})
     page._keys, page._cards = {"h": lambda: done.append("h")}, {}
@@ -82,7 +92,7 @@ def test_a_key_is_meant_for_the_lab_that_was_chosen_before_it(page):
 
 def test_a_tab_that_is_chosen_before_the_page_has_a_lab_is_shown_once_it_has_one(page):
     chosen, opened = [], SimpleNamespace(drawn=True)
-    page.labs, page.lab_tabs = (SimpleNamespace(LAB="a"), SimpleNamespace(LAB="b")), {"a": opened}
+    page.labs, page.lab_tabs = (lab("a"), lab("b")), {"a": opened}
     page.current, page.tabs, page._choose = None, SimpleNamespace(active=1), chosen.append
     page._problems, page._open = [], lambda: setattr(page, "current", opened)
     page._choose_soon()
@@ -93,20 +103,24 @@ def test_a_tab_that_is_chosen_before_the_page_has_a_lab_is_shown_once_it_has_one
 
 def test_a_wait_for_a_tab_that_is_left_before_it_was_drawn_ends_with_it(page):
     """Back leads to another lab while a click on a third one waits: it is over, and the next click is heard."""
+
     def opened(name):
         bars = {"controls": SimpleNamespace(panel=None), "readout": SimpleNamespace(panel=[])}
-        lab = SimpleNamespace(lab=SimpleNamespace(LAB=name))
+        session = SimpleNamespace(lab=lab(name))
         return SimpleNamespace(
-            drawn=name == "a", session=lab, main=[], look=list, address=SimpleNamespace(), **bars
+            drawn=name == "a", session=session, main=[], look=list, address=SimpleNamespace(), **bars
         )  # fmt: skip
 
     tabs = {name: opened(name) for name in "ab"}
     timers, chosen = [], []
     page.document.add_timeout_callback = lambda callback, milliseconds: timers.append(callback)
-    page.labs, page.lab_tabs = [SimpleNamespace(LAB=name) for name in "abc"], dict(tabs)
+    page.labs, page.lab_tabs = [lab(name) for name in "abc"], dict(tabs)
     page.current, page._waiting, page.tabs, page._choose = tabs["b"], False, SimpleNamespace(active=2), chosen.append
     page._fit = page._list_keys = lambda *tab: None
-    page._main, page.bar = SimpleNamespace(objects=[]), SimpleNamespace(follow=lambda tab: None, refresh=None)
+    page._main, page.bar = (
+        SimpleNamespace(objects=[], visible=True),
+        SimpleNamespace(follow=lambda tab: None, refresh=None),
+    )
     page.visible, page.export, page.code = [], SimpleNamespace(show=id), SimpleNamespace(show=id)
     page._choose_soon()
     assert page._waiting
@@ -125,3 +139,29 @@ def test_a_wait_for_a_tab_that_is_left_before_it_was_drawn_ends_with_it(page):
     while page.document.waiting:
         page.document.turn()
     assert chosen == [2, 2]
+
+
+def test_the_last_lab_is_hidden_while_another_is_built_and_shown_again_where_it_stays(page):
+    shown = SimpleNamespace(drawn=True)
+    page.labs = (lab("a"), lab("b <i>"))
+    page.lab_tabs, page.current, page.tabs = {"a": shown}, shown, SimpleNamespace(active=1)
+    page._choose = lambda index: pytest.fail("another tab was chosen meanwhile")
+    parts = page._main, *page._bars
+    page._choose_soon()
+    assert [part.visible for part in parts] == [False] * 3
+    assert page._opening.visible
+    assert "Opening B &lt;I&gt; …" in page._opening.object
+    page.tabs.active = 0
+    page.document.turn()
+    assert [part.visible for part in parts] == [True] * 3
+    assert not page._opening.visible
+
+
+def test_a_lab_that_is_there_already_is_shown_without_a_word(page):
+    there = {name: SimpleNamespace(drawn=True) for name in "ab"}
+    page.labs = (lab("a"), lab("b"))
+    page.lab_tabs, page.current, page.tabs = there, there["a"], SimpleNamespace(active=1)
+    page._choose = lambda index: None
+    page._choose_soon()
+    assert page._main.visible
+    assert not page._opening.visible

@@ -80,7 +80,7 @@ def test_whether_the_lab_runs_then(monkeypatch, waits, asked, pressed, runs):
     job = FakeJob(over=False, part=0.0, state="done", result=(VALUES, "the snapshot"))
     monkeypatch.setattr(restore, "Job", lambda *given, **options: job)
     shown = tab(waits)
-    restorer = restore.Restorer(shown, lambda kind, words: None)
+    restorer = restore.Restorer(shown, lambda kind, words, about="": None)
     restorer.restore(Scene("diffusion", VALUES), asked)
     assert shown.address.forgotten == [True]  # Forward right after Back would find its link at a tab that has left it
     restorer.tick()
@@ -98,7 +98,7 @@ def test_nothing_is_said_to_be_restored_before_the_engine_has_taken_its_size(mon
     monkeypatch.setattr(restore, "Job", lambda *given, **options: finished)
     shown = tab(waits=False)
     small = {**shown.session.values, "ny": 8}
-    restorer = restore.Restorer(shown, lambda kind, words: told.append((kind, words)))
+    restorer = restore.Restorer(shown, lambda kind, words, about="": told.append((kind, words)))
     for refused in (True, False):
         shown.session.confirmed = small
         shown.session.values = dict(VALUES)
@@ -127,7 +127,7 @@ def test_nothing_is_said_to_be_restored_before_the_engine_has_taken_its_size(mon
 @pytest.mark.parametrize("values", [{}, {"ny": 1024}, {"nx": 1024}])
 def test_more_work_than_a_link_may_ask_for_is_refused_with_the_usual_grid_too(monkeypatch, values):
     monkeypatch.setattr(restore, "Job", lambda *given, **options: pytest.fail("it was begun"))
-    restorer = restore.Restorer(tab(waits=False), lambda kind, words: None)
+    restorer = restore.Restorer(tab(waits=False), lambda kind, words, about="": None)
     with pytest.raises(SceneError, match=r"would take about [\d,]{5,6} s, and 600 s are allowed .* state_seconds"):
         restorer.restore(Scene("diffusion", values, steps=10**7))
 
@@ -135,7 +135,7 @@ def test_more_work_than_a_link_may_ask_for_is_refused_with_the_usual_grid_too(mo
 def test_a_lab_without_a_grid_has_no_such_work(monkeypatch):
     job = FakeJob()
     monkeypatch.setattr(restore, "Job", lambda *given, **options: job)
-    restore.Restorer(tab(waits=False), lambda kind, words: None).restore(Scene("l_curve", {}, steps=10**7))
+    restore.Restorer(tab(waits=False), lambda kind, words, about="": None).restore(Scene("l_curve", {}, steps=10**7))
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_a_history_of_backends_that_are_not_here_is_gone_through_with_those_that
         changed(21, edges="zero-flux"),
     )  # fmt: skip
     values = VALUES | {"backend": "cpu_numba", "variant": "one-step", "r": 0.2}
-    restorer = restore.Restorer(tab(waits=False), lambda kind, words: told.append(words))
+    restorer = restore.Restorer(tab(waits=False), lambda kind, words, about="": told.append(words))
     restorer.restore(Scene("diffusion", values, steps=30, history=history))
     scene = restorer._scene
     assert scene.history == (
@@ -179,7 +179,7 @@ def test_a_history_of_backends_that_are_not_here_is_gone_through_with_those_that
 def test_a_scene_that_began_on_a_backend_that_is_not_here_goes_on_as_it_says(no_cupy):
     values = VALUES | {"backend": "gpu_cupy", "variant": "tiled"}
     scene = Scene("diffusion", values, steps=9, history=(changed(4, backend="cpu_numpy", variant="", r=0.1),))
-    fitted, wanted = restore.Restorer(tab(waits=False), lambda kind, words: None).fitting(scene)
+    fitted, wanted = restore.Restorer(tab(waits=False), lambda kind, words, about="": None).fitting(scene)
     assert wanted == "gpu_cupy"
     assert fitted.values == VALUES | {"backend": "cpu_numba", "variant": ""}
     assert fitted.history == (changed(4, backend="cpu_numpy", r=0.1),)
@@ -189,7 +189,7 @@ def test_a_history_of_backends_that_are_here_stays_but_for_the_device_s_number(n
     """That belongs to the machine on which it was made, as that of the values does."""
     history = (changed(4, backend="gpu_numba", device_index=1), changed(6, device_index=0), changed(8, variant="naive"))
     scene = Scene("diffusion", VALUES | {"backend": "cpu_numpy"}, steps=9, history=history)
-    fitted, wanted = restore.Restorer(tab(waits=False), lambda kind, words: None).fitting(scene)
+    fitted, wanted = restore.Restorer(tab(waits=False), lambda kind, words, about="": None).fitting(scene)
     assert (wanted, fitted.values) == ("", scene.values)
     assert fitted.history == (changed(4, backend="gpu_numba"), changed(8, variant="naive"))
 
@@ -215,7 +215,7 @@ def jobs(monkeypatch):
 
 def restorers(count, told=None):
     told = [] if told is None else told
-    return [restore.Restorer(tab(waits=False), lambda kind, words: told.append(kind)) for _ in range(count)]
+    return [restore.Restorer(tab(waits=False), lambda kind, words, about="": told.append(kind)) for _ in range(count)]
 
 
 def test_a_state_that_many_ask_for_is_computed_once(jobs):
@@ -455,3 +455,14 @@ def test_nothing_of_a_link_is_decoded_in_this_process(monkeypatch):
     assert lab.frame().notes["kept"] == "64 64 0 11 64 54"
     lab.close()
     JOBS.end_kept()
+
+
+def test_a_state_that_takes_a_while_becomes_the_beginning_with_its_last_values():
+    history = ({"step": 10, "set": {"r": 0.1}}, {"step": 20, "set": {"edges": "periodic"}})
+    long = Scene("diffusion", {"r": 0.2, "ny": 512, "nx": 512}, steps=68_017, history=history, view=(0, 0, 9, 9))
+    first = restore.beginning(long)
+    assert (first.steps, first.history) == (0, ())
+    assert first.values == {"r": 0.1, "edges": "periodic", "ny": 512, "nx": 512}
+    assert first.view == long.view
+    for short in (Scene("diffusion", {"ny": 64, "nx": 64}, steps=20), Scene("mandelbrot", {})):
+        assert restore.beginning(short) is short

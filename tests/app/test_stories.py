@@ -45,13 +45,13 @@ class Tab:
             act=self.asked.append, play=self.asked.append, later=lambda call: call(),
         )  # fmt: skip
         self.drawn, self.awaits_scene, self.parts = True, True, SimpleNamespace(plays=True)
-        self.notices = SimpleNamespace()
+        self.notices = SimpleNamespace(clear=lambda: None)
         self.groups = accordion(
             {"Field": column(), "Physics": column(pmui.FloatSlider(label=Diffusion.param["r"].label))}, opened=(0,)
         )
         self.controls = SimpleNamespace(panel=column(self.groups))
         self.lab_view = SimpleNamespace(show_part=lambda view: None)
-        self.restorer = Restorer(self, lambda kind, text: None)
+        self.restorer = Restorer(self, lambda kind, text, about="": None)
         self.restorer.restore = lambda scene, plays: self.asked.append(("restore", scene.steps, plays))
 
     def wait_no_longer(self):

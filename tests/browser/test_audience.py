@@ -86,6 +86,18 @@ def test_a_page_that_was_opened_as_localhost_says_that_no_phone_reaches_it(room)
     assert card.locator("a.link").get_attribute("href").endswith(f"/follow/{code}")
 
 
+def test_the_lecturer_can_keep_phones_from_opening_the_lab(room, phone):
+    lab, code = room
+    follow(phone, lab, code)
+    link = phone.locator("#try")
+    until(phone, link.is_visible)
+    box = lab.page.get_by_role("checkbox", name="Followers can open this lab")
+    box.uncheck()
+    until(phone, lambda: not link.is_visible())
+    box.check()
+    until(phone, link.is_visible)
+
+
 def test_a_broken_connection_comes_back_by_itself(room, phone):
     lab, code = room
     follow(phone, lab, code)

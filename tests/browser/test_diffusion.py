@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
+from app.lab_tab import SIDEBAR
 from app.stream import WIDEST
 from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
+from tests.browser.lab_page import FRAMES
 
 TOP = 8  # px above a picture inside its figure
 PICTURE = "canvas"  # bokeh's figures draw on canvases; the first two are the field and the Laplacian
@@ -248,18 +250,57 @@ def test_backend_size_and_edges_change_while_it_runs(lab):
     lab.choose("Edges", "zero-flux")
 
 
+SCROLL_BAR = 15  # px of one that takes room, as on Windows and Linux; a headless browser draws none
+
+
+def test_all_buttons_stand_in_the_side_bar_beside_a_scroll_bar(lab):
+    lab.group("Field")
+    redo = lab.page.locator("nav [aria-label^='Redo']").first
+    box = redo.bounding_box()
+    assert box["x"] + box["width"] <= SIDEBAR - SCROLL_BAR
+    run = lab.page.get_by_role("button", name="Pause").or_(lab.page.get_by_role("button", name="Run")).first
+    assert run.evaluate("(node) => node.scrollWidth <= node.clientWidth")
+
+
+CONTRAST = f"""() => {{
+  const levels = Array.from({FRAMES}.data.laplacian[0]);
+  return levels.reduce((sum, v, i) => sum + (i ? Math.abs(v - levels[i - 1]) : 0), 0) / levels.length;
+}}"""
+
+
 def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
     lab.group("Physics")
+    first = lab.settings()["Steps a frame"]
     named = "Bokeh.documents[0].get_model_by_name('apart field').visible"
     assert not lab.page.evaluate(named)
+    lab.key("r")  # the smooth field of later steps has little of it
     lab.page.get_by_text("See it blow up").click()
     lab.until(lambda: lab.fact("r") > 0.25)
+    lab.until(lambda: lab.field()["pixels"] == 32 * 32)  # single cells
+    lab.until(
+        lambda: lab.field()["rough"] > 1.5
+    )  # of colours from -1 to 1: most cells differ from their neighbour by 2
+    lab.group("Physics")
+    lab.until(lambda: lab.page.evaluate(CONTRAST) > 150)  # of levels to 254: so does the Laplacian
+    slider = lab.page.get_by_role("slider", name="Steps a frame").first
+    slider.focus()
+    lab.page.keyboard.press("End")
     lab.until(lambda: lab.fact("not finite") > 0)
     lab.until(lambda: lab.page.evaluate(named))  # magenta is none of the palette's colours: it says what it means
     lab.until(lambda: "Paused" in lab.status())
     assert "Results disagree" not in lab.page.locator(".readout").first.inner_text()
+    note = lab.page.get_by_text("Paused: the field holds values")
+    note.wait_for()
     lab.page.get_by_text("See it blow up").click()
     lab.until(lambda: lab.fact("r") <= 0.25)
+    lab.until(lambda: lab.field()["right"] == 512)
+    lab.key("r")
+    note.wait_for(state="detached")  # with what it was about
+    slider.focus()
+    for key in ("Home", *("ArrowRight",) * 4):  # back to 20
+        lab.page.keyboard.press(key)
+    lab.until(lambda: lab.settings()["Steps a frame"] == first)
+    lab.key(" ")
     lab.ratio(0.2)
 
 

@@ -192,7 +192,7 @@ def test_ones_own_matrix(lab):
     A, b, x = make("shaw", n=20)
     lab.choose("Problem", "Own A and b")
     lab.page.get_by_text("No A and b are loaded yet").wait_for()  # in the place of the old problem's curve
-    lab.give(A_FILE, "bad.npz", b"no matrix at all")
+    lab.give(A_FILE, "bad.npz", b"no matrix \0 at all")
     lab.page.get_by_role("alert").get_by_text("matrix must be an .npz file").wait_for()
     lab.page.get_by_text("Not taken: bad.npz").wait_for()
     assert lab.page.get_by_text("Uploaded").count() == 0

@@ -174,6 +174,24 @@ REFUSED = [
 ]
 
 
+WAITS = """() => {
+  const models = Bokeh.documents[0], {data} = models.get_model_by_name('mandelbrot frames');
+  const glyph = models.get_model_by_name('mandelbrot picture').renderers.find((one) => one.glyph.color_mapper).glyph;
+  const last = glyph.color_mapper.palette.at(-1);
+  const line = getComputedStyle(document.documentElement).getPropertyValue('--line').trim();
+  return [Boolean(data.waiting[0]), data.escape[0].every((level) => level === 254), last === line];
+}"""
+
+
+def test_what_is_not_computed_yet_has_a_colour_of_the_page(lab):
+    lab.pick("Dive 1e323")  # no pixel leaves within the iterations of the first passes
+    lab.until(lambda: lab.page.evaluate(WAITS) == [True, True, True])
+    lab.until(lambda: "Complete" in lab.status())
+    lab.until(lambda: lab.page.evaluate(WAITS) == [False, False, False])
+    lab.pick("Whole set")
+    lab.until(lambda: "Complete" in lab.status())
+
+
 def test_copied_coordinates_can_be_pasted_where_they_are_typed(lab):
     """Copy gave three lines, of which a field of one line makes one number."""
     lab.pick("Seahorses 3e5")

@@ -38,6 +38,21 @@ def test_a_page_that_is_opened_small_draws_each_lab(lasting, server, allowed_err
     assert wrong == {}
 
 
+def test_a_note_fits_a_phone(lasting, server, allowed_errors):
+    page = lasting()
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    values = {"ny": 64, "nx": 64, "backend": "cpu_numba"}
+    page.goto(f"{server.url}?{NAME}={packed(Scene('diffusion', values, steps=3))}")
+    note = page.locator(".MuiAlert-root", has_text="Restored, at step 3.")
+    note.wait_for(timeout=1000 * OPENING)
+    box = note.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= PHONE[0]
+    page.close()
+    lasting.pages.remove(page)
+    lasting.complain(allowed_errors)
+
+
 def test_each_lab_begins_whose_tab_is_chosen_in_a_small_window(lasting, server, allowed_errors):
     """It is built for the window as it is, where a page's first lab is for a usual one, and follows."""
     page = lasting()

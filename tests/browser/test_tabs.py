@@ -90,3 +90,33 @@ def test_a_page_follows_its_systems_scheme_unless_the_other_was_chosen(page, ser
     page.emulate_media(color_scheme="light")
     page.wait_for_timeout(500)
     comes("light")
+
+
+# From now on, what is seen at each moment: the tab that is chosen, whether a lab is announced, groups of controls.
+WATCH = """() => { window.seen = []; setInterval(() => {
+  const all = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
+    all.push(node);
+    if (node.shadowRoot) walk(node.shadowRoot);
+  } };
+  walk(document);
+  const shown = all.filter((node) => node.getClientRects().length);
+  const groups = shown.filter((node) => node.matches('nav button[aria-expanded]')).map((node) => node.innerText.trim());
+  const told = shown.some((node) => node.matches('[role=status]') && node.textContent.startsWith('Opening '));
+  const tab = all.find((node) => node.matches('[role=tab][aria-selected=true]'))?.innerText;
+  seen.push([tab, told, groups]);
+}, 20); }"""
+
+
+def test_a_lab_that_is_opened_first_has_no_controls_of_the_last_one_beside_it(lasting, server, allowed_errors) -> None:
+    lab = LabPage(lasting(), server)
+    lab.group("Field")
+    lab.page.evaluate(WATCH)
+    lab.show_lab("L-curve")
+    lab.group("Problem")
+    seen = lab.page.evaluate("seen")
+    announced = [groups for _, told, groups in seen if told]
+    assert announced
+    assert not any(announced)
+    first = next(number for number, (_, told, _) in enumerate(seen) if told)
+    assert not any("Physics" in groups for _, _, groups in seen[first:])
+    lasting.complain(allowed_errors)

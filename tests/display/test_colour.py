@@ -120,6 +120,37 @@ def test_equalising_interpolates_saturates_and_marks_what_is_no_number(device):
     assert made(device, device.colour.equalise, values, np.uint8, 1.0, 1.0, table).tolist() == [truth]
 
 
+# -- what is not computed yet
+
+
+def test_pixels_that_wait_are_told_from_those_without_a_value(device):
+    counts = device.upload(np.array([[5, -1, 7, -300], [1000, 1000, -1, 3]], np.int32))
+    out = device.upload(np.array([[3, 255, 254, 255], [255, 255, 255, 253]], np.uint8))
+    device.colour.mark(counts, out, 0, 0, 1, 1)
+    assert device.download(out).tolist() == [[3, 254, 253, 254], [255, 255, 254, 253]]
+
+
+@pytest.mark.parametrize(("stride", "factor", "y0", "x0"), [(1, 1, 0, 0), (1, 3, 2, 5), (4, 1, 1, 2), (8, 2, 0, 1)])
+def test_blocks_of_samples_are_marked_by_their_own_pixels_alone(device, stride, factor, y0, x0):
+    rng = np.random.default_rng(5)
+    counts = rng.integers(-1, 40, (67, 131)).astype(np.int32)  # one in forty waits
+    rows, columns = -(-67 // stride), -(-131 // stride)
+    shape = -(-(rows - y0) // factor), -(-(columns - x0) // factor)
+    levels = rng.choice(np.array([0, 7, 253, 254, 255], np.uint8), shape)
+    truth = levels.copy()
+    for i, j in np.ndindex(shape):
+        block = [
+            counts[r * stride, c * stride]
+            for r in range(y0 + i * factor, min(y0 + (i + 1) * factor, rows))
+            for c in range(x0 + j * factor, min(x0 + (j + 1) * factor, columns))
+        ]
+        waits = min(block) < 0
+        truth[i, j] = {254: 253, 255: 254 if waits else 255}.get(int(levels[i, j]), levels[i, j])
+    out = device.upload(levels)
+    device.colour.mark(device.upload(counts), out, y0, x0, factor, stride)
+    np.testing.assert_array_equal(device.download(out), truth)
+
+
 # -- distance
 
 

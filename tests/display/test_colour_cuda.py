@@ -28,6 +28,7 @@ from tests.simulator import simulate
 SMALL = [
     colours.test_a_histogram_of_one_value,
     colours.test_equalising_interpolates_saturates_and_marks_what_is_no_number,
+    colours.test_pixels_that_wait_are_told_from_those_without_a_value,
     colours.test_distance_beside_holes_and_of_what_has_no_neighbours,
     colours.test_a_slope_that_float32_cannot_tell_counts_as_half_its_last_digit,
     colours.test_half_the_samples_are_enough_and_none_are_not,
@@ -108,6 +109,11 @@ def gpu(request, library, monkeypatch):
 @pytest.mark.parametrize("case", SMALL + LARGE, ids=lambda case: case.__name__)
 def test_colours_in_cuda_c_on_the_cpu(gpu, case):
     case(gpu)
+
+
+@pytest.mark.parametrize("blocks", [(1, 1, 0, 0), (1, 3, 2, 5), (4, 1, 1, 2), (8, 2, 0, 1)], ids=str)
+def test_marks_in_cuda_c_on_the_cpu(gpu, blocks):
+    colours.test_blocks_of_samples_are_marked_by_their_own_pixels_alone(gpu, *blocks)
 
 
 @pytest.mark.parametrize("shape", [(1, 9), (9, 1), (33, 65)], ids=str)

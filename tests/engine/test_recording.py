@@ -419,7 +419,7 @@ def test_frames_lost_with_the_engine_end_the_recording(tmp_path):
 def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
     levels = np.arange(35, dtype=np.uint8).reshape(5, 7)[:, ::2]
     parts = {
-        "field": Raster(levels, -1.5, float("inf"), (0.0, 1.0, 2.0, 3.0), "∇²u", "K"),
+        "field": Raster(levels, -1.5, float("inf"), (0.0, 1.0, 2.0, 3.0), "∇²u", "K", waiting=True),
         "line": Curve(np.array([0.0, 1.0, 2.0]), np.array([np.nan, -np.inf, 1e-300]), "sö\n"),
         "none": Curve(np.empty(0), np.empty(0)),
     }

@@ -15,14 +15,19 @@ from msgspec import structs
 from PIL import Image
 
 from compute.__main__ import main
+from compute.display.palettes import PALETTES, table
 from compute.export import figures, render, tasks
 from compute.export.film import Film, Key, frame
 from compute.export.formats import STILLS, write_drawing, write_picture
 from compute.export.jobs import FILE, Job, JobQueue
-from compute.export.scene import Scene, SceneError, Style, scene_of
+from compute.export.scene import NOT_COMPUTED, Scene, SceneError, Style, colours_of, scene_of
+from compute.frames import WAITING
 from compute.labs.diffusion import Diffusion
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.views import VIEWS
 
 SVG = "{http://www.w3.org/2000/svg}"
+SEAHORSES = VIEWS["seahorses"]
 HEAT = Scene("diffusion", {"ny": 30, "nx": 40}, (300, 400), 20, look=Style("Inferno"))
 
 
@@ -98,6 +103,42 @@ def test_the_colour_of_what_is_not_finite_is_named_where_it_is_seen(steps, words
     if legend:
         (patch,) = legend.get_patches()
         assert tuple(round(255 * part) for part in patch.get_facecolor()[:3]) == lab.APART
+
+
+def test_files_of_a_picture_that_is_not_finished_tell_what_waits_from_the_set():
+    """Deep in a valley no pixel of the first passes escapes: none is computed yet, and none is in the set either."""
+    scene = Scene("mandelbrot", {}, size=(24, 32))
+    values = {"center": SEAHORSES.center, "zoom": SEAHORSES.zoom, "max_iterations": 10**6}
+    with closing(Mandelbrot(ny=24, nx=32, backend="cpu_numba", **values)) as lab:
+        shown = render.current_pixels(lab, scene)
+        made = figures.drawn(lab, lab.frame(), scene)
+    assert (shown == NOT_COMPUTED).all()
+    assert [text.get_text() for text in made.axes[0].get_legend().get_texts()] == ["not computed yet"]
+    with closing(Mandelbrot(ny=24, nx=32, backend="cpu_numba", center=("-0.1", "0.0"), zoom="200")) as lab:
+        lab.counts()
+        assert (render.current_pixels(lab, scene) == lab.APART).all()
+        assert figures.drawn(lab, lab.frame(), scene).axes[0].get_legend() is None
+
+
+@pytest.mark.parametrize("name", PALETTES)
+def test_the_colour_of_what_waits_is_none_of_a_palette_s(name):
+    assert not (table(name) == NOT_COMPUTED).all(axis=1).any()
+    look = Style(name)
+    assert tuple(colours_of(look, waiting=True)[WAITING]) == NOT_COMPUTED
+    np.testing.assert_array_equal(colours_of(look, waiting=True)[:WAITING], colours_of(look)[:WAITING])
+
+
+def test_a_picture_with_axes_is_centred_and_says_its_step_and_r():
+    scene = Scene("diffusion", {"r": 0.125, "ny": 30, "nx": 30}, size=(300, 534), axes=True, part="field")
+    with closing(Diffusion(ny=30, nx=30, r=0.125, backend="cpu_numba")) as lab:
+        lab.advance(1234)
+        frame = lab.frame()
+        made = figures.drawn(lab, frame, scene)
+        shown = figures.pixels(lab, frame, scene)
+    assert made.get_supxlabel() == "step 1,234, r = 0.125"
+    inked = np.flatnonzero((shown != 255).any(axis=(0, 2)))
+    left, right = inked[0], shown.shape[1] - 1 - inked[-1]
+    assert abs(left - right) <= 4  # px of 534
 
 
 def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):

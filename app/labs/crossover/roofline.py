@@ -5,7 +5,7 @@ The measured roofs of each device are lines, each way that does floating-point o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from math import isfinite
 from typing import Any, ClassVar, TypeAlias
@@ -19,7 +19,7 @@ from app.explain import term
 from app.labs.crossover.labels import WayStyle, rate
 from app.labs.crossover.log_plot import TIP, LogPlot, append_row, empty_columns
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.labs.crossover.time_parts import STYLE, SizeChoice
+from app.labs.crossover.time_parts import STYLE, SizeChoice, place_html, shown_curve
 from app.stream import FirstDraw
 from app.theme import FAMILY, colours, stylesheet, type_size
 from app.upstream.plot_pane import PlotPane
@@ -33,8 +33,9 @@ const sizes = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [0, '']];
 const [size, prefix] = sizes.find(([least]) => tick >= 0.999 * least);
 return `${Number((tick / (size || 1)).toPrecision(3))} ${prefix}FLOP/s`;
 """
-ROOFS = ("xs", "ys", "hue")
-DOTS = ("x", "y", "marker", "hue", "name", "words")
+ROOFS = ("xs", "ys", "hue", "width")
+DOTS = ("x", "y", "marker", "hue", "fill", "name", "words")
+MEASURED_WIDTH, RECORDED_WIDTH = 3.0, 1.5  # px of a roof
 NAMES = ("x", "y", "text", "hue")
 DECADES = 2.0  # shown on each side of what there is
 
@@ -66,9 +67,9 @@ class RooflinePlot(LogPlot):
             for name, named in columns.items()
         )
         draw = self.figure
-        draw.multi_line("xs", "ys", source=self.roofs, line_color="hue", line_width=3, line_join="round")
+        draw.multi_line("xs", "ys", source=self.roofs, line_color="hue", line_width="width", line_join="round")
         dots = draw.scatter(
-            "x", "y", source=self.dots, marker="marker", size=14, line_color="hue", line_width=2, fill_color="hue"
+            "x", "y", source=self.dots, marker="marker", size=14, line_color="hue", line_width=2, fill_color="fill"
         )
         type_: dict[str, Any] = {"text_color": "hue", "text_baseline": "middle", "text_font": {"value": FAMILY}}
         self._texts = [draw.text("x", "y", "text", source=self.names, **type_)]
@@ -76,8 +77,8 @@ class RooflinePlot(LogPlot):
 
     def _redraw(self) -> None:
         if self._shown is not None:
-            (lines, styles, roofs, n), self._shown = self._shown, None
-            self.show(lines, styles, roofs, n, self._why)
+            (lines, styles, roofs, n, *recorded), self._shown = self._shown, None
+            self.show(lines, styles, roofs, n, self._why, *recorded)
 
     def show(
         self,
@@ -86,15 +87,18 @@ class RooflinePlot(LogPlot):
         roofs: Mapping[str, Roof],
         n: int,
         why: Why = _unknown,
+        recorded: Collection[str] = (),
+        recorded_roofs: Collection[str] = (),
     ) -> int:
         """Draw the ways that have a time at n, below the roofs by "host" and "cuda"; returns how many there are.
 
-        why: of what is more than 100 %.
+        why: of what is more than 100 %; recorded: names of ways that are drawn hollow; recorded_roofs: of roofs that
+        are drawn thin.
         """
         self._why = why
         found = [(line, spot) for line in lines for spot in line.points
                  if spot.n == n and spot.step is not None and spot.flops > 0]  # fmt: skip
-        state = lines, styles, roofs, n
+        state = lines, styles, roofs, n, recorded, recorded_roofs
         if state == self._shown:
             return len(found)
         self._shown = state
@@ -107,9 +111,11 @@ class RooflinePlot(LogPlot):
             words = f"{rate(spot.flops, 'FLOP/s')}, {rate(spot.moved, 'B/s')}<br>{share}"
             words += f"<br>{escape(above)}" if above else ""
             style = styles[line.way]
-            append_row(dots, spot.intensity, spot.flops, style.marker, scheme[style.kind], line.label, words)
+            hue = scheme[style.kind]
+            fill = scheme["paper"] if line.way in recorded else hue
+            append_row(dots, spot.intensity, spot.flops, style.marker, hue, fill, line.label, words)
         self.dots.data = dots
-        self._draw_roofs(roofs)
+        self._draw_roofs(roofs, recorded_roofs)
         self._draw_names(dots)
         return len(found)
 
@@ -122,12 +128,14 @@ class RooflinePlot(LogPlot):
         y = np.array([*flops, *tops, *lows] or [1e9])
         self.y.fit(np.array([y.min() / 3, y.max() * 3]))
 
-    def _draw_roofs(self, roofs: Mapping[str, Roof]) -> None:
+    def _draw_roofs(self, roofs: Mapping[str, Roof], recorded: Collection[str]) -> None:
         scheme, drawn = colours(self._theme[0]), empty_columns(ROOFS)
         low, high = (10.0**decade for decade in self.x.shown)
         for device, roof in roofs.items():
             bends = [low, *([roof.ridge] if low < roof.ridge < high else []), high]
-            append_row(drawn, bends, [roof.flops_at(x) for x in bends], scheme["cpu" if device == "host" else "gpu"])
+            hue, width = scheme["cpu" if device == "host" else "gpu"], MEASURED_WIDTH
+            width = RECORDED_WIDTH if device in recorded else width
+            append_row(drawn, bends, [roof.flops_at(x) for x in bends], hue, width)
         self.roofs.data = drawn
 
     def _draw_names(self, dots: Mapping[str, list[Any]]) -> None:
@@ -224,20 +232,28 @@ class RooflineView:
     def show(self, styles: Mapping[str, WayStyle]) -> None:
         """Draw what is known. styles: by way."""
         self._styles = styles
-        self.size.offer(self._model.measured_sizes)
+        recorded = self._model.recorded_gpu
+        self.size.offer(self._model.measured_sizes, [n for curve in recorded for n in curve.series])
         if self._drawn:
             self._redraw()
 
     def _why(self, line: picture.ShownWay, spot: picture.ShownPoint) -> str:
         """Why it is faster than the roof; "" where it is not."""
         frame = self._model.frame
-        return picture.why_above_roof(frame, line, spot) if frame is not None else ""
+        here = frame is not None and line.way in self._model.measured
+        return picture.why_above_roof(frame, line, spot) if here and frame is not None else ""
 
     def _redraw(self) -> None:
         frame, n = self._model.frame, self.size.n
         roofs = picture.roofs_of(frame) if frame is not None else {}
-        lines = list(self._model.measured.values())
-        drawn = self.plot.show(lines, self._styles, roofs, n, self._why)
-        html = shares_html(lines, n, self._why) + ("" if roofs else NO_ROOFS) + (NO_FLOPS if n and not drawn else "")
+        recorded = self._model.recorded_gpu
+        of_record = {"cuda": recorded[0].roof} if recorded and recorded[0].roof is not None else {}
+        lines = [*self._model.measured.values(), *map(shown_curve, recorded)]
+        ways = frozenset(curve.way for curve in recorded)
+        drawn = self.plot.show(lines, self._styles, of_record | roofs, n, self._why, ways, of_record.keys() - roofs)
+        html = shares_html(lines, n, self._why) + (
+            f"<div class='split'>{place_html(recorded)}</div>" if recorded else ""
+        )
+        html += ("" if roofs else NO_ROOFS) + (NO_FLOPS if n and not drawn else "")
         if html != self._text.object:
             self._text.object = html

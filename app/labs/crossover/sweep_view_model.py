@@ -116,6 +116,15 @@ class SweepViewModel:
         return sorted({spot.n for line in self.measured.values() for spot in line.points if spot.step is not None})
 
     @property
+    def recorded_gpu(self) -> list[recorded.RecordedCurve]:
+        """The curves of a recorded GPU, where none has a time here: for what is not drawn over n."""
+        here = any(point.step for line in self.measured.values() if line.device != "host" for point in line.points)
+        if here or self.choice.recorded == "none":
+            return []
+        values = self.session.values
+        return recorded.newest_gpu(self.workload.name, values["dtype"], self.settings, values["evict"], self.sizes)
+
+    @property
     def recorded_dtypes(self) -> list[str]:
         """The dtypes that there are recorded curves of, where there are none of the one that is chosen."""
         if self.choice.recorded == "none" or any(line.machine for line in self.lines):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from html import escape
 from math import isfinite, nan
 
@@ -15,6 +16,7 @@ from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout_html import launch_bound
 from app.theme import stylesheet
 from compute.labs.crossover.picture import ShownPoint, ShownWay
+from compute.labs.crossover.recorded import RecordedCurve
 from compute.measure.rates import spaced
 
 
@@ -33,14 +35,16 @@ class SizeChoice:
         """The chosen one; 0 if there is none."""
         return int(self.panel.value or 0)
 
-    def offer(self, sizes: Sequence[int]) -> None:
-        """Offer these n."""
+    def offer(self, sizes: Sequence[int], recorded: Sequence[int] = ()) -> None:
+        """Offer the n that were measured, and those of a record; it begins with the largest of both, else of one."""
+        largest = max({*sizes} & {*recorded} or sizes or recorded, default=0)
+        sizes = sorted({*sizes, *recorded})
         options = {spaced(n): n for n in sizes} or {"–": 0}
         if options == self.panel.options:
             return
         keep = self._moved and self.n in sizes
         self._own = True
-        self.panel.param.update(options=options, value=self.n if keep else max(options.values()))
+        self.panel.param.update(options=options, value=self.n if keep else largest)
         self._own = False
 
     def _changed(self, changed: Callable[[], object]) -> None:
@@ -65,6 +69,10 @@ STYLE = """
 .split .keys { display: flex; gap: 24px; margin: 0 0 12px; font-size: var(--small, 14px); color: var(--ink); }
 .split .keys i { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin-right: 6px; }
 .split td.why { white-space: normal; color: var(--muted); font-size: var(--small, 14px); }
+.split tr.recorded .track i { background: none; border: 1.5px solid var(--edge); box-sizing: border-box; }
+.split tr.recorded .track { background: none; }
+.split tr.recorded .launch { --edge: var(--muted); } .split tr.recorded .compute { --edge: var(--hue); }
+.split tr.recorded .transfer { --edge: var(--warn); }
 .split .noisy { color: var(--warn); font-weight: 700; }
 """
 ABOUT = (
@@ -76,21 +84,37 @@ MOVING = "Moving: bringing the data to the device and the result back, where the
 NO_TRANSFERS = "Transfers were not measured: switch on “Transfers too” under Measure, and run again."
 
 
-def time_parts_html(lines: Iterable[ShownWay], n: int, transfers: bool) -> str:
-    """Return a table with a row for each way that has a time at n, as HTML."""
+NOT_MEASURED = "Nothing is measured yet: press Run."
+
+
+def time_parts_html(lines: Iterable[ShownWay], n: int, transfers: bool, recorded: Sequence[RecordedCurve] = ()) -> str:
+    """Return a table with a row for each way that has a time at n, as HTML; `recorded` ones below, hollow."""
     found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
-    if not found:
-        return "<div class='split'><p>Nothing is measured yet: press Run.</p></div>"
-    rows = "".join(_row(line, spot) for line, spot in found)
+    told = [(line, spot) for line in map(shown_curve, recorded) for spot in line.points if spot.n == n]
+    if not found and not told:
+        return f"<div class='split'><p>{NOT_MEASURED}</p></div>"
+    rows = "".join(_row(line, spot) for line, spot in found) + "".join(_row(*one, " recorded") for one in told)
+    below = place_html(recorded) if told else ""
+    below += "" if found else f"<p>{NOT_MEASURED}</p>"
     keys = "".join(f"<span><i class='{name}'></i>{words}</span>" for name, words in (
         ("launch", "launching"), ("compute", "computing"), ("transfer", "moving there and back")))  # fmt: skip
     head = (
         "<tr><th>Way</th><th class='bar'>parts of the time</th><th class='num'>launch</th>"
         f"<th class='num'>{term('in all', IN_ALL)}</th><th class='num'>{term('moving', MOVING)}</th></tr>"
     )
-    more = "" if transfers else f" {NO_TRANSFERS}"
+    more = "" if transfers or not found else f" {NO_TRANSFERS}"
     table = explained(f"<table>{head}{rows}</table>")
-    return f"<div class='split'><div class='keys'>{keys}</div>{table}<p>{ABOUT}{more}</p></div>"
+    return f"<div class='split'><div class='keys'>{keys}</div>{table}{below}<p>{ABOUT}{more}</p></div>"
+
+
+def shown_curve(curve: RecordedCurve) -> ShownWay:
+    """Return a recorded curve as a way of a frame, whose label says that it is recorded."""
+    return replace(curve.shown, label=f"{curve.label}, recorded")
+
+
+def place_html(recorded: Sequence[RecordedCurve]) -> str:
+    """Return the machine and the day of recorded curves, which are of one run."""
+    return f"<p>Hollow: recorded on {escape(recorded[0].machine)}, {escape(recorded[0].date)}.</p>"
 
 
 def time_parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
@@ -101,7 +125,7 @@ def time_parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
     return launch, total - launch, moving
 
 
-def _row(line: ShownWay, spot: ShownPoint) -> str:
+def _row(line: ShownWay, spot: ShownPoint, look: str = "") -> str:
     launch, computing, moving = time_parts(spot, line.device)
     total = launch + computing + moving
     bar = "".join(
@@ -111,11 +135,11 @@ def _row(line: ShownWay, spot: ShownPoint) -> str:
     )
     noisy = " <span class='noisy'>noisy</span>" if spot.noisy else ""
     noisy += launch_bound(spot.launch_bound)
-    shown = [duration(launch) if launch else "–", duration(total), duration(moving) if moving else "–"]
+    shown = [duration(launch) if launch else "–", duration(launch + computing), duration(moving) if moving else "–"]
     cells = "".join(f"<td class='num'>{value}</td>" for value in shown)
     kind = "cpu" if line.device == "host" else "gpu"
     name = f"<td>{escape(line.label)}{noisy}</td>"
-    return f"<tr class='{kind}'>{name}<td class='bar'><div class='track'>{bar}</div></td>{cells}</tr>"
+    return f"<tr class='{kind}{look}'>{name}<td class='bar'><div class='track'>{bar}</div></td>{cells}</tr>"
 
 
 class TimePartsView:
@@ -133,8 +157,9 @@ class TimePartsView:
 
     def show(self) -> None:
         """Write what is known."""
-        self.size.offer(self._model.measured_sizes)
+        recorded = self._model.recorded_gpu
+        self.size.offer(self._model.measured_sizes, [n for curve in recorded for n in curve.series])
         transfers = bool(self._model.session.values["split"])
-        html = time_parts_html(self._model.measured.values(), self.size.n, transfers)
+        html = time_parts_html(self._model.measured.values(), self.size.n, transfers, recorded)
         if html != self._text.object:
             self._text.object = html

@@ -6,6 +6,7 @@ No kernel runs for what the group Display changes: which pictures, their palette
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import panel as pn
@@ -17,6 +18,7 @@ from app.labs.diffusion.view import PALETTES, DiffusionView
 from app.notices import Notices
 from app.plots import AMOUNTS, SIGNED
 from app.session import Session
+from app.theme import html_pane
 from app.widgets import FULL, ValueWidgets, icon
 from compute import settings
 from compute.devices import devices_name
@@ -30,6 +32,8 @@ BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows
 FARTHEST = 0.3  # where the slider of r ends beyond the limit, unless r itself lies farther
 SEEDS = 1000
 KERNELS = {"T-step": "several steps per pass", "one-step": "one step per pass"}  # as the page shows them
+CALM = 2  # steps a frame beyond the limit: a factor of 1.17 a frame; even, as each step turns the pattern over
+CLOSE = 32  # cells a side that are shown of a larger grid then: a cell of the chequerboard is as wide as some pixels
 WHOLE_KEYS = ("0", "home")  # show the whole field
 HELD, FOLLOWING, TYPED = LIMITS = ("initial field", "each frame", "manual")
 SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
@@ -134,17 +138,35 @@ class DiffusionControls(Controls):
         self._stable_r = self.session.values["r"]  # to return to when the blow-up is switched off
         self.unstable = pmui.Switch(label="See it blow up (r > ¼)", value=False, **FULL)
         self.unstable.param.watch(self._allow_unstable, "value")
-        return column(self.r, self.unstable, self.choice("edges"))
+        self._usual_pace = self.session.steps_per_frame  # to return to, as above
+        self._calm = False
+        words = f"Shows {CLOSE} × {CLOSE} cells at the probe, {CALM} steps a frame. 0 shows the whole field."
+        self._closely = html_pane(f"<p>{words}</p>", margin=(0, 8), visible=False)
+        return column(self.r, self.unstable, self._closely, self.choice("edges"))
+
+    def _go_calmly(self, calm: bool) -> None:
+        """Advance slowly enough beyond the limit for an audience to see the chequerboard grow, or as before."""
+        if calm == self._calm:
+            return
+        self._calm, speed = calm, self.transport.speed
+        if calm:
+            self._usual_pace, speed.value = speed.value, CALM
+        elif speed.value == CALM:  # else it was set by hand since
+            speed.value = self._usual_pace
 
     def _allow_unstable(self, event: Any) -> None:
         if self._following:
             return
+        self._go_calmly(event.new)
+        self._closely.visible = event.new
         if event.new:
             self._stable_r = self.session.values["r"]
             self.r.end = FARTHEST
             self.session.change(unstable=True, r=BLOW_UP)
             self.r.value = BLOW_UP
+            self.session.later(partial(self.lab_view.look_closely, CLOSE))
         else:
+            self.session.later(self.lab_view.look_away)
             limit = self.parameter("r").bounds[1]
             self.session.change(unstable=False, r=min(self._stable_r, limit))
             self.r.param.update(value=self.session.values["r"], end=self.parameter("r").bounds[1])
@@ -154,6 +176,10 @@ class DiffusionControls(Controls):
         unstable, r = self.session.values["unstable"], self.session.values["r"]
         end = max(FARTHEST, r) if unstable else self.parameter("r").bounds[1]
         self.r.param.update(value=r, end=end)
+        self._go_calmly(unstable)
+        if not unstable:
+            self._closely.visible = False
+            self.session.later(self.lab_view.look_away)
         with self._quiet():
             self.unstable.value = unstable
 

@@ -15,7 +15,7 @@ HELP = """
 | **R** | reset to the initial field: the preset, or your image |
 | **0**, **Home** | show the whole field again after a zoom; a double click does the same |
 | **L** | fit the limits of the field's colours to what it spans now |
-| **Ctrl+Z**, **Ctrl+Shift+Z** | undo and redo strokes, resets, checkpoints, presets, images and files |
+| **Ctrl+Z**, **Ctrl+Shift+Z** | undo and redo strokes, resets, checkpoints, presets, images, files; not sliders |
 """
 POINTER = """
 Drag on a picture to move it, scroll to zoom, double-click to show the whole field; choose *Paint* to draw heat with

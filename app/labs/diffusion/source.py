@@ -47,7 +47,7 @@ class InitialField:
         )
         self.choice.param.watch(lambda event: self._choose(event.new), "value")
         label = f"Image as field [≤ {current().upload} MiB]"
-        self.upload = Upload(label, ".png,.jpg,.jpeg", "Image", decoding.picture, self._take)
+        self.upload = Upload(label, "Image", decoding.picture, self._take)
         self._names: dict[str, str] = {}  # of files that were loaded, by their fingerprints
         self._image = ""  # the fingerprint of the one that is shown, "" for a preset
         self._awaited: LoadedPicture | None = None  # the one that was sent last, until the lab has answered

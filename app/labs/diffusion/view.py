@@ -69,6 +69,7 @@ class DiffusionView(LabView):
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
         self._series_of: tuple[Any, ...] = ()  # run and cell of the probe that the samples belong to
         self._view_timer: Any = None
+        self._close_view: tuple[float, float, float, float] | None = None  # the part that `look_closely` has chosen
         self._ticked: Frame | None = None  # the frame that the curves show
         self._shown: Sequence[str] = tuple(TITLES)
         self._panes = {name: PlotPane(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
@@ -147,6 +148,24 @@ class DiffusionView(LabView):
     def unzoom(self) -> None:
         """Show the whole field."""
         self.show_part(None)
+
+    def look_closely(self, side: int) -> None:
+        """Show `side` cells along the longer side at the probe, unless a part is shown, or the grid is as small."""
+        ny, nx = self.shape
+        if self.pictures.view is not None or max(ny, nx) <= 2 * side:
+            return
+        values, part = self.session.values, side / max(ny, nx)
+        height, width = max(1, round(ny * part)), max(1, round(nx * part))
+        x0 = min(max(round(values["probe_x"] * nx - width / 2), 0), nx - width)
+        y0 = min(max(round(values["probe_y"] * ny - height / 2), 0), ny - height)
+        self._close_view = (float(x0), float(y0), float(x0 + width), float(y0 + height))
+        self.show_part(self._close_view)
+
+    def look_away(self) -> None:
+        """Show the whole field again, if `look_closely` has chosen the part that is shown."""
+        if self._close_view is not None and self.pictures.view == self._close_view:
+            self.unzoom()
+        self._close_view = None
 
     def arrange(self) -> None:
         """Give the pictures the largest room that the curves can leave, in the shape of the grid.
@@ -252,6 +271,14 @@ class DiffusionView(LabView):
         self.profile.show([(c.x, c.y) if c is not None else None for c in curves])
         steps, values = zip(*self._series, strict=True)
         self.series.show([(np.array(steps), np.array(values))])
+
+    def samples(self) -> tuple[str, str]:
+        """The samples of "At the probe": step, cell and value, the oldest first."""
+        if not self._series:
+            return "", ""
+        _, x, y = self._series_of
+        rows = (f"{step:.0f},{x:.0f},{y:.0f},{value!r}" for step, value in self._series)
+        return "probe", "\n".join(("step,x_cell,y_cell,u", *rows)) + "\n"
 
     def _remember(self, frame: Frame) -> None:
         """Add the probe's sample to those of the same run and the same cell; others are dropped.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,7 @@ class LambdaControls(ValueWidgets):
         """Put the slider at the λ that is shown, within the newest curve; keep no solution that is gone."""
         if self._kept and self.lab_view.linked_plots.solution.kept is None:  # another problem has come
             self.keep.value = False
+        self._say_missing(frame)
         grid, lam = frame.curves["width"].x, self.session.values["lam"] or frame.facts["lam"]
         if not (len(grid) > 1 and lam > 0):
             return
@@ -204,6 +206,14 @@ class LambdaControls(ValueWidgets):
         elif words != slide.value_label:
             self._position = position
             slide.param.update(value=position, value_label=words)
+
+    def _say_missing(self, frame: Frame) -> None:
+        """Say below the rule that it gives no λ, and which one is shown instead."""
+        values, facts = self.session.values, frame.facts
+        missing = values["lam"] is None and facts["finished"] and isnan(facts[values["rule"]])
+        words = "It gives no λ here: the middle of the range is shown." if missing else ""
+        if words != self.rule.helper_text:
+            self.rule.helper_text = words
 
     def _keep(self, kept: bool) -> None:
         self._kept, words = kept, self.lab_view.keep(kept)

@@ -22,7 +22,7 @@ HELP = """
 | **C** | back to the λ of the chosen rule |
 | **A** | λ or α = λ² |
 | **N** | keep this solution beside the next ones, or no longer |
-| **Ctrl+Z** | back to the problem before, with its files |
+| **Ctrl+Z** | back to the problem before, with its files; not sliders |
 """
 POINTER = """
 Click or drag on the L-curve to pick a λ: its solution appears below, and every view marks it. The views over λ take

@@ -23,10 +23,10 @@ from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.system import OWN, files_of, settled, typical
 
-KINDS = {  # label, what a file may be called, what it is called once it was taken
-    "matrix": ("A, or A and b [.npz, .mtx]", ".npz,.mtx", "A"),
-    "rhs": ("b [.npy, .mtx]", ".npy,.mtx", "b"),
-    "image": ("Picture [.png, .jpg]", ".png,.jpg,.jpeg", "Picture"),
+KINDS = {  # label, and what a file is called once it was taken
+    "matrix": ("A, or A and b [.npz, .npy, .csv, .mtx]", "A"),
+    "rhs": ("b [.npy, .csv, .mtx]", "b"),
+    "image": ("Picture [.png, .jpg]", "Picture"),
 }
 MOST_NAMES = 100  # of sets of files, the newest
 WITHOUT_B, ASK_FOR_B = "rhs must be given", "This A comes without a b: choose its b."

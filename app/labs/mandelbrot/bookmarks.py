@@ -20,7 +20,8 @@ from PIL import Image
 from app.labs.mandelbrot.colour_scale import INSIDE, PALETTE
 from app.plots import palette
 from app.theme import ASSETS
-from compute.frames import NOT_FINITE
+from compute.export.scene import NOT_COMPUTED
+from compute.frames import NOT_FINITE, WAITING
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import number
 from compute.labs.mandelbrot.views import VIEWS, Landmark
@@ -93,11 +94,16 @@ def small(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return levels[np.ix_(rows, columns)]
 
 
-def webp(levels: NDArray[np.uint8], colours: list[str]) -> bytes:
-    """The picture of `levels` (row 0 lowest) in `colours`, those of levels 0 … 254 as #rrggbb; the set in black."""
+def webp(levels: NDArray[np.uint8], colours: list[str], waiting: bool = False) -> bytes:
+    """The picture of `levels` (row 0 lowest) in `colours`, those of levels 0 … 254 as #rrggbb; the set in black.
+
+    waiting: as of a Raster.
+    """
     table = np.zeros((NOT_FINITE + 1, 3), np.uint8)
     for level, colour in enumerate([*colours, INSIDE]):
         table[level] = tuple(bytes.fromhex(colour[1:]))
+    if waiting:
+        table[WAITING] = NOT_COMPUTED
     file = io.BytesIO()
     Image.fromarray(table[levels[::-1]]).save(file, "WEBP", quality=QUALITY, method=6)
     return file.getvalue()

@@ -19,13 +19,20 @@ from numpy.typing import NDArray
 
 from app.lean_plots import rewrite
 from app.plots import levels_mapper, palette
-from app.theme import colours, keep_type, letter, set_type
-from compute.frames import TOP_LEVEL, Curve, Frame, Raster
+from app.theme import LIGHT, colours, keep_type, letter, set_type
+from compute.frames import TOP_LEVEL, WAITING, Curve, Frame, Raster
 from compute.measure.rates import spaced
 
 PALETTE_CODE = (Path(__file__).parent / "colours.js").read_text(encoding="utf-8")
+WAITS_CODE = """
+const waits = Boolean(source.data.waiting?.[0]);
+if (waits !== (wheel.waits ?? true)) {
+  wheel.waits = waits;
+  wheel.properties.colours.change.emit();  // has colours.js paint; nothing is sent
+}
+"""
 PALETTE = "Inferno"
-INSIDE = "#000000"  # the set, and what is not known yet
+INSIDE = "#000000"  # the set
 GAP = 14.0  # px between two labels at least
 PLAIN = 1e6  # counts below this are written out
 STEPS = (1, 1.5, 2, 3, 5, 7)
@@ -35,8 +42,9 @@ TOP = 1.06  # of the axis; the highest bar is 1
 
 
 class PaletteState(DataModel):
-    """The palette as chosen, how far it is turned (1 is once around), and turns a second."""
+    """The palette as chosen, how far it is turned (1 is once around), and turns a second; of what waits, its colour."""
 
+    waiting = String(default=LIGHT["line"])
     colours = ListOf(String, default=[])
     offset = Float(default=0.0)
     speed = Float(default=0.0)
@@ -48,9 +56,10 @@ class PaletteMapper:
     def __init__(self) -> None:
         self.name, self.reverse = PALETTE, False
         self.mapper = levels_mapper(PALETTE, INSIDE, syncable=False)  # what turns in the browser stays there
+        self.mapper.palette = [*self.mapper.palette[:WAITING], LIGHT["line"]]  # the first picture waits, see colours.js
         self._wheel = PaletteState(colours=palette(PALETTE))
         code = CustomJS(args={"mapper": self.mapper, "wheel": self._wheel}, code=PALETTE_CODE)
-        for name in ("colours", "offset", "speed"):
+        for name in ("colours", "offset", "speed", "waiting"):
             self._wheel.js_on_change(name, code)
         self.mapper.tags = [self._wheel]  # reachable from what is drawn, so that it exists in the browser
 
@@ -58,6 +67,14 @@ class PaletteMapper:
         """Take another palette by name, reversed or not; ValueError if there is none."""
         self._wheel.colours = palette(name, reverse)
         self.name, self.reverse = name, reverse
+
+    def follow(self, source: ColumnDataSource) -> None:
+        """Give pixels that are not computed yet a colour of their own while column "waiting" of `source` says so."""
+        source.js_on_change("data", CustomJS(args={"wheel": self._wheel, "source": source}, code=WAITS_CODE))
+
+    def set_theme(self, dark: bool) -> None:
+        """Take the page's colour for pixels that are not computed yet."""
+        self._wheel.waiting = colours(dark)["line"]
 
     def offset(self, turns: float) -> None:
         """Turn the palette that far; 1 leads there and back again."""
@@ -197,6 +214,7 @@ class Histogram:
         before = np.concatenate([[0.0], share.y[:-1]])
         equal = colouring == "histogram"
         level = TOP_LEVEL * ((before + share.y) / 2 if equal else (edges[1:] + edges[:-1]) / 2)
+        level = np.minimum(level, WAITING - 1)  # the last colour may be that of pixels that wait
         bars = {"left": edges[:-1], "right": edges[1:], "top": histogram.y / most, "level": level}
         rewrite(self.source, bars)
         rewrite(self.shares, {"x": edges, "y": np.concatenate([[0.0], share.y])})

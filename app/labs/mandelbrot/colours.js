@@ -1,15 +1,18 @@
 // Turns a palette, there and back again so that it has no seam; nothing is sent anywhere. Once it stands still it is
-// where it began, as a link, a picture that is saved and those who follow have it.
+// where it began, as a link, a picture that is saved and those who follow have it. While a picture is not finished, its
+// last level is that of pixels that are not computed yet, and has a colour of the page.
 const PACE = 33;  // ms between two turns at least
 let turned = 0, last = null;
 
 function paint({mapper, wheel}) {
   const {colours} = wheel, around = 2 * colours.length;
   const by = Math.round((wheel.offset + turned) * around);
-  mapper.palette = colours.map((_, level) => {
+  const palette = colours.map((_, level) => {
     const at = ((level + by) % around + around) % around;
     return colours[at < colours.length ? at : around - 1 - at];
   });
+  if (wheel.waits ?? true) palette[palette.length - 1] = wheel.waiting;
+  mapper.palette = palette;
 }
 
 function turn(args, now) {
@@ -22,9 +25,10 @@ function turn(args, now) {
 }
 
 export default (args) => {
-  if (!args.wheel.speed) turned = 0;
+  const {wheel} = args;
+  if (!wheel.speed) turned = 0;
   paint(args);
-  if (args.wheel.speed && last === null) {
+  if (wheel.speed && last === null) {
     last = performance.now();
     turn(args, last);
   }

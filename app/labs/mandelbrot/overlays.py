@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from app.labs.mandelbrot.pan_zoom_view import Anchor
 from app.theme import FAMILY, LIGHT, colours, type_size
 from app.upstream.plot_pane import PlotPane
-from compute.frames import NOT_FINITE, Curve, Frame, Raster
+from compute.frames import NOT_FINITE, WAITING, Curve, Frame, Raster
 
 SIZES = (11.0, 9.0, 8.0, 7.0)  # px of the first points; z_0 = 0 leads
 SIZE = 4.5  # px of all others
@@ -146,7 +146,8 @@ class JuliaPlot:
             return
         if self._raster is None or not np.array_equal(raster.levels, self._raster.levels):
             self._raster = raster
-            self.source.data = {"julia": [raster.levels]}
+            # the palette is the large picture's, whose last colour may be that of pixels that wait
+            self.source.data = {"julia": [np.where(raster.levels == WAITING, WAITING - 1, raster.levels)]}
             self.title.text = c_text(frame.facts["pointer_re"], frame.facts["pointer_im"])
         orbit = frame.curves.get("orbit")
         if orbit is None:

@@ -38,7 +38,7 @@ from app.labs.mandelbrot.navigator import Navigator, Viewport, log10
 from app.plots import ImagePlot
 from app.stream import FrameSource
 from app.theme import LIGHT
-from compute.frames import NOT_FINITE, Extent, Frame, Raster
+from compute.frames import WAITING, Extent, Frame, Raster
 
 FINEST, COARSEST = 2.0**-16, 4.0  # height of a view in units of an anchor that serves it
 FAR = 2.0**16  # distance of a view from such an anchor, in its own heights: 2^-37 of it is still told apart
@@ -47,7 +47,7 @@ GESTURES = (PanStart, Pan, PanEnd, MouseWheel, DoubleTap, PinchStart, Pinch, Pin
 KEPT = 16  # anchors that a message of a slow browser may still count from
 NO_FRAME = -1  # number of a write that is no frame's
 Levels: TypeAlias = NDArray[np.uint8]
-BLANK: Levels = np.full((1, 1), NOT_FINITE, np.uint8)  # nothing is known
+BLANK: Levels = np.full((1, 1), WAITING, np.uint8)  # nothing is computed yet
 WIDE = 8  # heights of a view that a blank picture reaches to each side of its centre
 
 AXES_CODE = (Path(__file__).parent / "axes.js").read_text(encoding="utf-8")
@@ -132,8 +132,8 @@ class PanZoomView:
         self.pointed: Callable[[float, float], None] = lambda fx, fy: None
         self._anchors, self._at, self._serial, self._hearing = {0: Anchor.near(navigator.aim)}, 0, 0, False
         self.drawn: Extent = self._everywhere()
-        self._shown = (BLANK, 0, self.drawn)
-        self.frames = FrameSource(self._columns([], BLANK), "mandelbrot frames")
+        self._shown = (BLANK, 0, self.drawn, True)
+        self.frames = FrameSource(self._columns([], BLANK, waiting=True), "mandelbrot frames")
         # the browser alone moves its ranges: they would come back as messages, and fight the pointer
         self.x_range, self.y_range = Range1d(0, 1, syncable=False), Range1d(0, 1, syncable=False)
         # keeps the wheel from the page; pan_zoom_view.js does the zooming
@@ -215,7 +215,7 @@ class PanZoomView:
         else:  # too far for a picture of the old place
             self._step()
             self.drawn = self._everywhere()
-            self._write(NO_FRAME, [], BLANK)
+            self._write(NO_FRAME, [], BLANK, waiting=True)
 
     def _look(self) -> list[float]:
         return [float(self._serial), float(self._at), *self.anchor.count(self.navigator.aim)]
@@ -236,19 +236,19 @@ class PanZoomView:
         notes, facts, raster = frame.notes, frame.facts, frame.rasters["escape"]
         place = Viewport.parse((notes["center_re"], notes["center_im"]), notes["zoom"])
         step = [] if self.anchor.serves(self.navigator.aim) else self._step()
-        levels = raster.levels
+        levels, waiting = raster.levels, raster.waiting
         if self.anchor.can_draw(place):
             self.drawn = self._extent(place, raster, (facts["raster_ny"], facts["raster_nx"]))
         else:
-            levels, self.drawn = BLANK, self._everywhere()
-        if self._same(levels):
+            levels, self.drawn, waiting = BLANK, self._everywhere(), True
+        if self._same(levels, waiting):
             self.frames.skip(number)
         else:
-            self._write(number, step, levels)
+            self._write(number, step, levels, waiting)
 
-    def _same(self, levels: Levels) -> bool:
-        shown, at, extent = self._shown
-        return (at, extent) == (self._at, self.drawn) and np.array_equal(shown, levels)
+    def _same(self, levels: Levels, waiting: bool) -> bool:
+        shown, at, extent, waited = self._shown
+        return (at, extent, waited) == (self._at, self.drawn, waiting) and np.array_equal(shown, levels)
 
     def _extent(self, place: Viewport, raster: Raster, shape: tuple[float, float]) -> Extent:
         """The extent of a raster of `place`, whose own counts pixels of the view, in the anchor's numbers."""
@@ -263,16 +263,17 @@ class PanZoomView:
         reach = WIDE * height
         return x - reach, y - reach, x + reach, y + reach
 
-    def _write(self, number: int, step: list[float], levels: Levels) -> None:
-        self._shown = (levels, self._at, self.drawn)
-        self.frames.write(number, self._columns(step, levels))
+    def _write(self, number: int, step: list[float], levels: Levels, waiting: bool) -> None:
+        self._shown = (levels, self._at, self.drawn, waiting)
+        self.frames.write(number, self._columns(step, levels, waiting))
 
-    def _columns(self, step: list[float], levels: Levels) -> dict[str, Any]:
+    def _columns(self, step: list[float], levels: Levels, waiting: bool) -> dict[str, Any]:
         x0, y0, x1, y1 = self.drawn
         anchor = self.anchor
         origin = [float(anchor.re), float(anchor.im), float(anchor.exponent)]
         where = {"anchor": [self._at], "step": [step], "look": [self._look()], "origin": [origin]}
-        return {"escape": [levels], "x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0], **where}
+        about = {**where, "waiting": [waiting]}
+        return {"escape": [levels], "x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0], **about}
 
 
 def label_axes(plot: figure, source: ColumnDataSource, x_range: Range1d, y_range: Range1d) -> None:

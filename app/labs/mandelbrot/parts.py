@@ -20,7 +20,7 @@ HELP = """
 | **← → ↑ ↓** | move |
 | **+ −** | zoom in and out, twofold |
 | **0** | the whole set |
-| **Backspace** or **Ctrl+Z**, with **Shift** | back to the last view, forward again |
+| **Backspace** or **Ctrl+Z**, with **Shift** | back to the last view, forward again; not sliders |
 | **G**, **M** | go to typed coordinates, mark this place |
 | **O**, **J**, **A** | orbit and Julia set of the point under the pointer, area of the set |
 | **C** | cycle the palette |

@@ -114,7 +114,8 @@ class PlaceGroup:
         self._marked += 1
         notes, colours = frame.notes, palette(self.lab_view.colours.name, self.lab_view.colours.reverse)
         view = Landmark((notes["center_re"], notes["center_im"]), notes["zoom"], self.session.values["max_iterations"])
-        picture = data_url(webp(small(frame.rasters["escape"].levels), colours))
+        raster = frame.rasters["escape"]
+        picture = data_url(webp(small(raster.levels), colours, raster.waiting))
         own = [bookmark for bookmark in self._bookmarks if bookmark.own]
         if len(own) >= MOST_MARKS:
             self._bookmarks.remove(own[0])

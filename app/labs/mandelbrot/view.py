@@ -69,6 +69,7 @@ class MandelbrotView(LabView):
         self.colours = PaletteMapper()
         self.picture = PanZoomView(self.navigator, self.colours.mapper, session.later)
         self.picture.frames.serve(session)
+        self.colours.follow(self.picture.frames.source)
         self._point = Throttle(session.change, later)
         self.picture.pointed = self._pointed
         self.orbit = OrbitOverlay(self.picture.plot.figure, "mandelbrot orbit")
@@ -168,6 +169,7 @@ class MandelbrotView(LabView):
     def apply_theme(self) -> None:
         """Colour what explains the picture, and set the type of all plots."""
         set_type(self.picture.plot.figure, self.presenter)
+        self.colours.set_theme(self.dark)
         self.histogram.set_theme(self.dark, self.presenter)
         self.inset.set_theme(self.dark, self.presenter)
 
@@ -236,8 +238,10 @@ class MandelbrotView(LabView):
 
 
 def inside(frame: Frame) -> str:
-    """What a picture means that is black all over, as HTML; "" of any other, and of one that is not done."""
+    """What a picture means that has one colour all over, as HTML; "" of any other."""
     facts = frame.facts
+    if facts["waiting"] == 1:
+        return "<b>Not computed yet.</b> Every pixel needs more iterations."
     if not facts["finished"] or facts["inside"] < 1:
         return ""
     limit = spaced(facts["limit"])

@@ -7,13 +7,22 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from math import inf, isfinite, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from compute.labs.crossover.catalogue import workload, workloads
-from compute.labs.crossover.picture import WORST, ShownStatus
+from compute.labs.crossover.picture import WORST, ShownPoint, ShownStatus, ShownWay
 from compute.labs.crossover.roofline import FLOPS_OF_FMA, Roof
 from compute.measure import records
 from compute.measure.statistics import Spread
+
+
+class RecordedParts(NamedTuple):
+    """What a call at one n consists of, as of picture.ShownPoint: times in seconds; nan where a record has none."""
+
+    launch: float = nan
+    transfer: float = nan
+    intensity: float = nan
+    percent: float = nan
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,8 @@ class RecordedCurve:
     series: seconds a call by n, right results only; noisy: the n where they scatter too much; status: of the whole;
     reasons: by n, where there is no time; run: of one process, whose curves can be compared with each other.
     rates: (bytes/s, operations/s) by n, of the work that is done at least; roof: of its device, measured in that run.
-    outdated: it was measured with an older revision of the way, so that its series is empty.
+    parts: of the calls at each n. outdated: it was measured with an older revision of the way, so that its series is
+    empty.
     """
 
     machine: str
@@ -41,7 +51,25 @@ class RecordedCurve:
     run: str = ""
     rates: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     roof: Roof | None = None
+    parts: Mapping[int, RecordedParts] = field(default_factory=dict)
     outdated: bool = False
+
+    @property
+    def shown(self) -> ShownWay:
+        """The curve as the ways of a frame are."""
+        points = []
+        for n, step in self.series.items():
+            moved, flops = self.rates.get(n, (nan, nan))
+            status: ShownStatus = "noisy" if n in self.noisy else "measured"
+            part = self.parts.get(n, RecordedParts())
+            points.append(
+                ShownPoint(
+                    n, status, "", nan, nan, step, launch=part.launch, transfer=part.transfer,
+                    intensity=part.intensity, flops=flops, moved=moved, percent=part.percent,
+                )
+            )  # fmt: skip
+        device = workload(self.workload).way(self.way).backend.device
+        return ShownWay(self.way, self.label, device, tuple(points))
 
 
 def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
@@ -60,6 +88,14 @@ def comparable_curves(
     least, most = sizes
     found = [c for c in curves(of) if (c.dtype, dict(c.settings), c.evict) == (dtype, dict(settings), evict)]
     return [replace(c, series={n: spread for n, spread in c.series.items() if least <= n <= most}) for c in found]
+
+
+def newest_gpu(
+    of: str, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
+) -> list[RecordedCurve]:
+    """Return the comparable curves with times of the GPU that was recorded last, of one run."""
+    found = [c for c in comparable_curves(of, dtype, settings, evict, sizes) if c.series and c.way.startswith("gpu")]
+    return [curve for curve in found if (curve.machine, curve.run) == (found[0].machine, found[0].run)]
 
 
 def library(folder: Path | None = None) -> list[RecordedCurve]:
@@ -161,6 +197,9 @@ def _outdated(results: list[Mapping[str, Any]]) -> dict[str, Any]:
     return {"series": {}, "status": "skipped", "reasons": {r["size"]: records.BEFORE for r in results}}
 
 
+OF_ROOF = ("flops_per_byte", "percent_of_roof")
+
+
 def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
     timed = [result for result in results if result["status"] == "measured"]
     noisy = frozenset(r["size"] for r in timed if r.get("noisy"))
@@ -170,5 +209,8 @@ def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
         "status": next((status for status in WORST if status in statuses), "waiting"),
         "noisy": noisy,
         "rates": {r["size"]: (_rate(r, "bytes_per_second"), _rate(r, "flops_per_second")) for r in timed},
+        "parts": {
+            r["size"]: RecordedParts(*(_rate(r, name) for name in ("launch", "transfer", *OF_ROOF))) for r in timed
+        },
         "reasons": {r["size"]: str(r["reason"]) for r in results if r.get("reason")},
     }

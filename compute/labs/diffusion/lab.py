@@ -32,7 +32,7 @@ from compute.images import LoadedPicture
 from compute.lab import PICTURE_BYTES, Lab
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
-from compute.labs.diffusion.picture import panels_of, show
+from compute.labs.diffusion.picture import extremes_of, panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 from compute.measure.timing import Timing
@@ -491,6 +491,11 @@ class Diffusion(Lab):
     def panels(cls, frame: Frame) -> Mapping[str, Panel]:
         """Field, Laplacian, and the profile on the section line."""
         return panels_of(frame)
+
+    @classmethod
+    def extremes(cls, frame: Frame) -> Mapping[str, tuple[float, float]]:
+        """Those of the field, and of the Laplacian unless its limits are given."""
+        return extremes_of(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
         """field and laplacian."""

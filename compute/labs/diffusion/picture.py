@@ -1,7 +1,8 @@
 """What the screen shows of a diffusion lab.
 
 facts: step, minimum, maximum, heat, heat_drift (relative, since the field was loaded or painted), nonfinite, probe,
-probe_x, probe_y (its cell), r, limit; exact_error (relative L2 on the section) with the single-mode preset;
+probe_x, probe_y (its cell), r, limit; laplacian_minimum and laplacian_maximum, over all cells, unless the limits of its
+colours are given; exact_error (relative L2 on the section) with the single-mode preset;
 racing_error (relative L2 over at most the central 512 x 512 cells) with the racing kernel.
 
 notes: run (names the unbroken run of steps; frames of different runs show fields that have nothing to do with each
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.display.camera import RasterRequest
+from compute.display.camera import RasterRequest, Survey
 from compute.frames import Curve, Frame, Raster, View, freeze
 from compute.measure.timing import Timing
 from compute.panels import Line, Panel
@@ -46,9 +47,18 @@ ERROR_WINDOW = 512  # side of the square in the middle on which the racing kerne
 
 
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
-    """Those that the frame has something for."""
-    names = {*frame.rasters, *frame.curves}
-    return {name: panel for name, panel in PANELS.items() if name in names}
+    """Those that the frame has something for, with its step and its r."""
+    names, facts = {*frame.rasters, *frame.curves}, frame.facts
+    note = f"step {facts['step']:,.0f}, r = {facts['r']:g}" if facts.keys() >= {"step", "r"} else ""
+    return {name: replace(panel, note=note) for name, panel in PANELS.items() if name in names}
+
+
+def extremes_of(frame: Frame) -> Mapping[str, tuple[float, float]]:
+    """Return the extremes of the finite cells of each raster that the facts know."""
+    named = {"field": ("minimum", "maximum"), "laplacian": ("laplacian_minimum", "laplacian_maximum")}
+    known = {name: pair for name, pair in named.items() if frame.facts.keys() >= set(pair)}
+    found = {name: (frame.facts[low], frame.facts[high]) for name, (low, high) in known.items()}
+    return {name: pair for name, pair in found.items() if all(map(isfinite, pair))}
 
 
 def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels: tuple[int, int]) -> Frame:
@@ -59,14 +69,19 @@ def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels:
     with camera.batch():
         survey = camera.queue_survey(lab.u)
         line, point = camera.queue_window(lab.u, *section), camera.queue_window(lab.u, *probe, 1, 1)
-        limits_laplacian = _queue_laplacian(lab)
+        survey_laplacian = _queue_laplacian(lab)
     seen = survey()
     lab.heat.seen(seen, cells)
-    limits = now["limits_field"] or lab.held_limits() or seen.limits()
+    fixed = now["limits_field"] or lab.held_limits()
+    seen_laplacian = survey_laplacian() if survey_laplacian else None
+    limits = fixed or seen.limits()
+    limits_laplacian = now["limits_laplacian"] or _limits_laplacian(seen_laplacian, fixed)
     with camera.batch():
         field = camera.queue_raster(lab.u, RasterRequest(view, pixels, limits, "u"))
-        laplacian = camera.queue_raster(lab.spare, RasterRequest(view, pixels, limits_laplacian(), "∇²u"))
+        laplacian = camera.queue_raster(lab.spare, RasterRequest(view, pixels, limits_laplacian, "∇²u"))
     curves, facts = _profile(lab, line().ravel())
+    if seen_laplacian is not None:
+        facts |= {"laplacian_minimum": seen_laplacian.minimum, "laplacian_maximum": seen_laplacian.maximum}
     parts: dict[str, Raster | Curve] = {"field": field(), "laplacian": laplacian(), **curves}
     if lab.truth:
         facts["racing_error"] = _racing_error(lab)
@@ -111,17 +126,24 @@ def _as_json(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
     return json.dumps(dict(zip(names, values, strict=True)))
 
 
-def _queue_laplacian(lab: Diffusion) -> Callable[[], tuple[float, float]]:
-    """Its own pass over the field, into the spare grid, which holds nothing between two advances.
+def _queue_laplacian(lab: Diffusion) -> Callable[[], Survey] | None:
+    """Compute the Laplacian into the spare grid, which holds nothing between two advances.
 
-    What is returned waits for the limits of its colours.
+    Returns a function that waits for its survey; None if the limits of its colours are given.
     """
     lab.kernels.laplacian(lab.u, lab.spare, lab.present["edges"])
-    limits: tuple[float, float] | None = lab.present["limits_laplacian"]
-    if limits is not None:
-        return lambda: limits
-    survey = lab.camera.queue_survey(lab.spare)
-    return lambda: survey().limits(symmetric=True)
+    return None if lab.present["limits_laplacian"] is not None else lab.camera.queue_survey(lab.spare)
+
+
+def _limits_laplacian(seen: Survey | None, fixed: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the automatic limits of the Laplacian's colours: symmetric, and within `fixed` limits of the field's.
+
+    A field from low to high has |∇²u| <= 4 (high - low), a chequerboard of both has just that. Beyond it the colours of
+    both pictures saturate together: an unstable field shows its chequerboard in both.
+    """
+    low, high = seen.limits(symmetric=True) if seen is not None else (0.0, 1.0)
+    most = 4 * (fixed[1] - fixed[0]) if fixed is not None else 0.0
+    return (-most, most) if 0 < most < high else (low, high)
 
 
 def _section_cells(lab: Diffusion) -> tuple[int, int, int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -64,10 +64,12 @@ class ColourMapper:
         view: View | None,
         pixels: tuple[int, int],
         inner: Array | None = None,
+        mark: Callable[..., None] | None = None,
     ) -> ColouredPicture:
         """Colour the part of counts inside `view`, in at most `pixels`.
 
         counts: float32 (py, px), NaN in the set; inner: what colours the interior, 0 to 1, if that is wanted.
+        mark: of an unfinished picture, as of Camera.raster.
         """
         survey = self._camera.survey(counts)
         limits = look.limits or survey.limits()
@@ -78,14 +80,14 @@ class ColourMapper:
         curves = _curves(number, shares, undo(np.linspace(*ends, BINS + 1)))
         if look.colouring == "histogram":
             self._device.write(shares.astype(np.float32), self._table)
-            drawn = self._camera.raster(scaled, view, pixels, ends, SHARE, self._equalise)
-            raster = Raster(drawn.levels, 0.0, 1.0, extent=drawn.extent, label=drawn.label)
+            drawn = self._camera.raster(scaled, view, pixels, ends, SHARE, self._equalise, mark)
+            raster = replace(drawn, low=0.0, high=1.0)
         elif look.colouring == "distance":
-            raster = self._distance(counts, view, pixels)
+            raster = self._distance(counts, view, pixels, mark)
         elif look.colouring == "interior" and inner is not None:
             raster = self._camera.raster(inner, view, pixels, (0.0, 1.0), "|multiplier|")
         else:
-            raster = self._camera.raster(scaled, view, pixels, ends, LABELS[scale])
+            raster = self._camera.raster(scaled, view, pixels, ends, LABELS[scale], mark=mark)
         return ColouredPicture(raster, curves, limits, survey.nonfinite / counts.size)
 
     def _scaled(
@@ -106,13 +108,15 @@ class ColourMapper:
     def _equalise(self, means: Array, levels: Array, low: float, high: float) -> None:
         self._kernels.equalise(means, levels, low, high, self._table)
 
-    def _distance(self, counts: Array, view: View | None, pixels: tuple[int, int]) -> Raster:
+    def _distance(
+        self, counts: Array, view: View | None, pixels: tuple[int, int], mark: Callable[..., None] | None
+    ) -> Raster:
         """log2 of the distance in pixels of the picture."""
         distances, logs = self._buffer("distances", counts.shape), self._buffer("logs", counts.shape)
         self._kernels.distance(counts, distances)
         self._kernels.logarithm(distances, logs)
         ends = CLOSEST, max(0.0, FARTHEST + float(np.log2(counts.shape[0])))
-        return self._camera.raster(logs, view, pixels, ends, "log2 of the distance in pixels")
+        return self._camera.raster(logs, view, pixels, ends, "log2 of the distance in pixels", mark=mark)
 
     def _buffer(self, use: str, shape: tuple[int, ...]) -> Array:
         if use not in self._buffers or tuple(self._buffers[use].shape) != tuple(shape):

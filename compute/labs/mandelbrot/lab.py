@@ -293,7 +293,8 @@ class Mandelbrot(Lab):
             self.painting.advance(ALL if self.device.kind == "cpu" else 64 * SLICE["gpu"])
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
-        """The picture as far as it is done, as the raster "escape": level 255 for the set, and for what is not known.
+        """The picture as far as it is done, as the raster "escape": level 255 for the set, 254 for pixels that
+        are not computed yet (Raster.waiting).
 
         view: (x0, y0, x1, y1) in pixels, None for all; pixels: largest (height, width) of the raster. Until the first
         coarse pass of a new view is complete, it is the raster of the last view, and the notes say of which. What the

@@ -5,8 +5,9 @@ and the device's time for them), cold (1 if there were others), progress (0 to 1
 stride (of the samples shown), limit (iterations that pixels are brought to now), reference (length of the orbit),
 spacing_log2, finest_log2 (of the arithmetic), minimum and maximum (smooth counts at the ends of the colours), automatic
 (1 where these are the picture's own, 0 where they were given), samples (a pixel), inside (share of the pixels shown
-that are in the set), reused (share of pixels that the last view had), raster_ny and raster_nx (pixels of the view
-shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in the set), area_wanted (1 while it is asked for),
+that are in the set), waiting (share that is not computed yet), reused (share of pixels that the last view had),
+raster_ny and raster_nx (pixels of the view shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in
+the set), area_wanted (1 while it is asked for),
 area, area_error, area_passes. notes: center_re, center_im, zoom (of the view shown), precision, warning (a sentence, or
 empty). curves: histogram, cumulative, orbit. rasters: escape, julia.
 """
@@ -17,6 +18,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import floor, log10
 from typing import TYPE_CHECKING
 
@@ -24,7 +26,7 @@ import numpy as np
 
 from compute.devices import Array
 from compute.display.camera import Camera
-from compute.frames import Curve, Frame, Raster, View, freeze
+from compute.frames import NOT_FINITE, WAITING, Curve, Frame, Raster, View, freeze
 from compute.labs.mandelbrot import overlays
 from compute.labs.mandelbrot.colouring import ColourMapper, ColourSettings
 from compute.labs.mandelbrot.overlays import MOST, AreaEstimate
@@ -168,12 +170,20 @@ class ProgressivePicture:
         counts = self._idle.smooth if self._idle.samples > 1 else self.sampled(stride)
         look = ColourSettings(lab.colouring, lab.scale, lab.limits)
         inner = self._inner.values(lab.painting) if lab.colouring == "interior" and lab.finished else None
-        done = self._colourist.picture(counts, look, coarse(view, stride), pixels, inner)
+        mark = None if lab.finished else partial(self._mark, stride)
+        done = self._colourist.picture(counts, look, coarse(view, stride), pixels, inner, mark)
+        levels = done.raster.levels
+        inside = done.inside if lab.finished else float((levels == NOT_FINITE).mean())
+        waiting = 0.0 if lab.finished else float((levels == WAITING).mean())
         notes = {"center_re": lab.center[0], "center_im": lab.center[1], "zoom": lab.zoom}
         facts = {"stride": float(stride), "raster_ny": float(lab.ny), "raster_nx": float(lab.nx)}
-        facts |= {"inside": done.inside, "minimum": done.limits[0], "maximum": done.limits[1]}
+        facts |= {"inside": inside, "waiting": waiting, "minimum": done.limits[0], "maximum": done.limits[1]}
         facts["automatic"] = float(look.limits is None)
         return ShownPicture(fine(done.raster, stride), done.curves, notes, facts)
+
+    def _mark(self, stride: int, levels: Array, *blocks: int) -> None:
+        """Tell pixels that are not computed yet from those of the set: neither has a smooth count."""
+        self._lab.display.mark(self._lab.painting.state.count, levels, *blocks, stride)
 
     def _facts(self) -> dict[str, float]:
         lab = self._lab

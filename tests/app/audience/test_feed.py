@@ -221,12 +221,12 @@ def test_a_picture_is_the_main_raster_exact_where_that_is_small_and_bounded(fram
     np.testing.assert_array_equal(np.asarray(image.convert("RGB")), coloured(levels, Style()))
     assert rest > 0
     noise = np.random.default_rng(1).integers(0, 256, (400, 500), np.uint8)
-    noisy = SimpleNamespace(rasters={"a": SimpleNamespace(levels=noise)})
+    noisy = SimpleNamespace(rasters={"a": SimpleNamespace(levels=noise, waiting=False)})
     data, _ = Picture.of(Diffusion, noisy, Style()).encode()
     image = Image.open(io.BytesIO(data))
     assert (image.format, image.size) == ("WEBP", (500, 400))
     assert len(data) < noise.size  # PNG could not be smaller than that
-    wide = SimpleNamespace(rasters={"a": SimpleNamespace(levels=np.zeros((100, 4000), np.uint8))})
+    wide = SimpleNamespace(rasters={"a": SimpleNamespace(levels=np.zeros((100, 4000), np.uint8), waiting=False)})
     data, _ = Picture.of(Diffusion, wide, Style()).encode()
     assert Image.open(io.BytesIO(data)).size == (MOST_SIDE, 20)
 

@@ -13,6 +13,8 @@ from app.audience.mode import AudienceMode, is_base, line, network_address, para
 from app.audience.rooms import MOST_ROOMS, Rooms
 from app.presenter import PRESENTING, PresenterBar
 from app.qr_code import qr
+from compute.export.link import asked_in, packed, unpacked
+from compute.export.scene import Scene
 from tests.app.audience.test_broadcast import Onlooker
 from tests.app.audience.test_rooms import Fed
 
@@ -225,3 +227,21 @@ def test_html_of_ours_leaves_as_text():
     number = "<div class='headline'><b>2×<small> slower</small></b><span>Numba</span></div>"
     assert line(f"{number}<p class='reason'>too small</p>") == "2× slower Numba: too small"
     assert paragraphs("") == []
+
+
+def test_followers_open_no_long_run_and_nothing_where_that_is_switched_off(audience):
+    long = packed(Scene("diffusion", {"r": 0.1}, steps=68_017))
+    short = packed(Scene("diffusion", {"r": 0.1}, steps=4))
+    assert audience._try("") == ""
+    assert audience._try(f"scene={short}&run=1") == f"scene={short}&run=1"
+    for rest, plays in (("&run=1", True), ("", False)):
+        text, runs = asked_in(audience._try(f"scene={long}{rest}"))
+        assert unpacked(text) == Scene("diffusion", {"r": 0.1})
+        assert runs is plays
+    audience.begin()
+    assert audience.card.content["tries"] is True
+    audience._told({"tries": "no"})  # of a browser that is not ours
+    assert audience.tries
+    audience._told({"tries": False})
+    assert audience.card.content["tries"] is False
+    assert audience._try(f"scene={short}") == ""

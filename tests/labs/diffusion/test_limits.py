@@ -41,6 +41,33 @@ def test_heat_that_decays_keeps_the_colours_it_began_with(lab, seen):
     assert limits(lab) == (float(lab.field().min()), float(lab.field().max()))
 
 
+@pytest.mark.parametrize("backend", ["cpu_numpy", "cpu_numba"])
+def test_both_pictures_of_an_unstable_field_show_its_chequerboard(backend):
+    """Colours of the Laplacian end where those of a field within its own limits do: at 4 (high - low)."""
+    values = {"backend": backend, "preset": "gaussian + chequerboard mode", "edges": "periodic", "hold_limits": True}
+    lab = Diffusion(ny=24, nx=24, unstable=True, r=0.3, **values)
+    first = lab.frame()
+    low, high = first.rasters["field"].span
+    assert first.rasters["laplacian"].span[1] < 4 * (high - low)  # it need not be as rough as that
+    lab.advance(60)  # 1.4 ** 60 = 6e8
+    frame = lab.frame()
+    lab.close()
+    assert frame.rasters["laplacian"].span == (pytest.approx(-4 * (high - low)), pytest.approx(4 * (high - low)))
+    field, laplacian = (frame.rasters[name].levels for name in ("field", "laplacian"))
+    signs = np.indices((24, 24)).sum(axis=0) % 2 == 0
+    for levels, ends in ((field, (254, 0)), (laplacian, (0, 254))):  # even steps: the signs are those of the beginning
+        assert (levels[signs] == ends[0]).all()
+        assert (levels[~signs] == ends[1]).all()
+
+
+def test_automatic_limits_of_the_laplacian_follow_each_frame_without_limits_of_the_field():
+    lab = Diffusion(ny=24, nx=24, unstable=True, r=0.3, preset="gaussian + chequerboard mode", backend="cpu_numpy")
+    lab.advance(60)
+    peak = float(np.abs(lab.laplacian()).max())
+    assert lab.frame().rasters["laplacian"].span == (pytest.approx(-peak), pytest.approx(peak))
+    lab.close()
+
+
 def test_a_stroke_before_the_first_frame_does_not_count(lab):
     lab.act("paint", points=[(5.0, 5.0)], value=9.0, radius=3.0)
     assert limits(lab) == began(lab)

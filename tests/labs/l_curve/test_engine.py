@@ -53,8 +53,8 @@ def test_noise_lambdas_and_the_chosen_one_are_taken_while_it_runs(client):
 
 def test_a_file_is_taken_and_a_bad_one_leaves_everything(client):
     client.wait_frame(done)
-    client.handle.update(problem="own", options={"matrix": b"GIF89a"})
-    assert "this file is neither" in client.wait(Refused).text
+    client.handle.update(problem="own", options={"matrix": b"GIF89a\x01\x00"})
+    assert "this file is none of these" in client.wait(Refused).text
     client.handle.update(lambdas=(0.0, 1.0, 10))
     assert "0 < lowest < highest" in client.wait(Refused, 2).text
     client.handle.update(problem="blur", n=10**6)

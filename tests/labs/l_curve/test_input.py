@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from compute.export.scene import Scene
 from compute.lab import OutOfMemory
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import NAMES, PROBLEMS
+from compute.labs.l_curve.problems.own import own as opened
 from compute.labs.l_curve.system import TYPICAL, typical
 
 A0 = np.diag([3.0, 2.0, 1.0]) + 0.1
@@ -69,7 +71,7 @@ def own(matrix=A0, rhs=B0, **others):
         (own(matrix=np.zeros((0, 3)), rhs=[]), r"A must be a matrix with rows and columns, not of the shape \(0, 3\)"),
         (own(matrix=sp.csr_matrix((3, 3))), "its rank is 0"),
         (own(matrix=np.diag([1.0, 1, 0]), rhs=[0, 0, 1.0]), "b must not be orthogonal to every column of A"),
-        (own(matrix=b"GIF89a..."), "matrix must be an .npz file .* this file is neither"),
+        (own(matrix=b"GIF89a\x01\x00"), "matrix must be an .npz file .* this file is none of these"),
         (own(matrix=b"%%MatrixMarket matrix coordinate real general\n2 2 9\n"), "matrix cannot be read"),
         (own(matrix=1e60 * A0, dtype="float32"), "A must have entries that float32 can hold; its largest is 3.1e"),
         (own(matrix=1e-60 * A0, dtype="float32"), "orthogonal"),
@@ -208,3 +210,59 @@ def test_options_are_parameters_or_in_the_dictionary():
     assert LCurve(problem="paralleltomo", n=9, options={"rays": 7, "angles": (0.0, 30.0)}).system.shape == (14, 81)
     deep, shallow = (LCurve(problem="gravity", n=20, depth=depth).system.A for depth in (1.0, 0.1))
     assert abs(deep).max() < abs(shallow).max()
+
+
+def saved(matrix, **options):
+    """The bytes of an .npy file."""
+    file = io.BytesIO()
+    np.save(file, matrix, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("apart", [",", ";", "\t", "  ", ", "])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_dense_matrix_is_read_from_rows_of_numbers(apart, end):
+    matrix = A0.tolist()
+    text = "# a comment" + end + end.join(apart.join(map(repr, row)) for row in matrix) + end
+    for data in (text.encode(), b"\xef\xbb\xbf" + text.encode(), text.rstrip().encode()):
+        A, b, _ = opened(None, data, "\n".join(map(repr, B0.tolist())).encode())
+        np.testing.assert_array_equal(A, A0)
+        np.testing.assert_array_equal(b, B0)
+
+
+def test_a_dense_matrix_is_read_from_an_npy_file():
+    for dtype in (np.float64, np.float32, np.int16, np.bool_):
+        A, b, _ = opened(None, saved(np.asfortranarray(A0.astype(dtype))), saved(B0))
+        np.testing.assert_array_equal(A, A0.astype(dtype))
+        np.testing.assert_array_equal(b, B0)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"1,2\n3\n", "its rows must have as many numbers as the first, 2: the number of columns changed from 2 to 1"),
+        (b"x,y\n1,2\n", "it must hold nothing but numbers, a row a line: could not convert string 'x'"),
+        (b"<html></html>", "it must hold nothing but numbers"),
+        (b"# nothing\n\n", "it must hold numbers, a row a line, and holds comments alone"),
+        (b"1,nan\n2,3\n", "A must be finite"),
+        (b"1e400,2\n3,4\n", "A must be finite"),
+        (saved(np.ones(3)), r"A must be a matrix with rows and columns, not of the shape \(3,\)"),
+        (saved(np.ones((2, 2, 2))), r"A must be a matrix with rows and columns, not of the shape \(2, 2, 2\)"),
+        (saved(np.full((2, 2), np.inf)), "A must be finite"),
+        (saved(np.ones((2, 2), complex)), "its arrays must hold real numbers, not complex128"),
+        (b"1," * 3_000_000 + b"1", "a matrix in a file must have at most 2000000 rows and columns, not 1 x 3000001"),
+        (b"1\n" * 3_000_000, "a matrix in a file must have at most 2000000 rows and columns, not 3000001 x 1"),
+        ("1,2\n3,4".encode("utf-16"), "matrix must be an .npz file .* this file is none of these"),
+    ],
+)
+def test_a_file_that_holds_no_matrix_is_refused_in_words(data, words):
+    with pytest.raises(ValueError, match=words):
+        LCurve(**own(matrix=data, rhs=np.ones(2)))
+
+
+def test_a_text_of_too_many_numbers_is_refused_before_it_is_read(monkeypatch):
+    monkeypatch.setattr(import_module("compute.labs.l_curve.problems.own"), "MAX_BYTES", 2**20)
+    monkeypatch.setattr(np, "loadtxt", lambda *given, **options: pytest.fail("it was read"))
+    row = b",".join([b"1"] * 400) + b"\n"
+    with pytest.raises(ValueError, match=r"matrix cannot be read: it would need 1 MiB; at most 1 MiB are taken"):
+        opened(None, row * 400, B0)

@@ -310,10 +310,10 @@ MARKET = b"%%MatrixMarket matrix "
         (B0, B0, "A must be a matrix with rows"),
         (np.eye(4) * 1j, B0, "A must hold real numbers"),
         (np.array([["x", "y"]]), [1.0], "A must hold real numbers"),
-        (b"", B0, "this file is neither"),
-        (b"GIF89a", B0, "this file is neither"),
+        (b"", B0, "this file is none of these"),
+        (b"GIF89a\x01\x00", B0, "this file is none of these"),
         (stored(np.savez, C=A0), B0, "matrix must hold an array A; it holds C"),
-        (stored(np.savez, A=A0, b=B0)[:-30], None, "this file is neither"),
+        (stored(np.savez, A=A0, b=B0)[:-30], None, "this file is none of these"),
         (stored(sp.save_npz, S0)[:200] + stored(sp.save_npz, S0)[205:], B0, "matrix cannot be read"),
         (OBJECTS, None, "matrix cannot be read: its arrays must hold real numbers, not object"),
         (archive("A.npy", b"not an array"), B0, "matrix cannot be read: the magic string is not correct"),
@@ -321,7 +321,7 @@ MARKET = b"%%MatrixMarket matrix "
         (MARKET + b"coordinate real general\n4 3\n", B0, "matrix cannot be read"),
         (MARKET + b"coordinate complex general\n1 1 1\n1 1 1.0 2.0\n", [1.0], "must be real, integer or pattern"),
         (MARKET + b"array real general\n99999 99999\n", B0, "holds 9999800001 entries, and has 53 bytes"),
-        (A0, b"junk", "rhs must be"),
+        (A0, b"junk", "rhs cannot be read: it must hold nothing but numbers"),
     ],
 )
 def test_your_own_matrix_is_checked(matrix_, rhs, words):

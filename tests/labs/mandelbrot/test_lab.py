@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from compute.frames import WAITING
 from compute.labs.mandelbrot import Mandelbrot, picture
 from compute.labs.mandelbrot.lab import PICTURE_BYTES
 from compute.labs.mandelbrot.place import Place, Scaled
@@ -111,7 +112,7 @@ def test_slices_of_any_size_give_the_same_counts(any_backend, sizes):
 def test_every_frame_is_coarse_to_fine_and_right(make):
     view = {**HOME, "max_iterations": 9000}
     lab, truth = make(**view), make(**view).counts()
-    strides, progress = [], [0.0]
+    strides, progress, waited = [], [0.0], False
     while not lab.finished:
         lab.advance()
         frame = lab.frame(pixels=(60, 80))
@@ -121,6 +122,15 @@ def test_every_frame_is_coarse_to_fine_and_right(make):
         np.testing.assert_array_equal(known[known >= 0], truth[known >= 0])
         levels = frame.rasters["escape"].levels
         assert levels.shape == (-(-60 // strides[-1]), -(-80 // strides[-1]))
+        shown = known[:: strides[-1], :: strides[-1]]
+        assert frame.rasters["escape"].waiting == (not lab.finished)
+        if not lab.finished:  # what waits differs from what is known to be in the set
+            np.testing.assert_array_equal(levels == WAITING, shown < 0)
+            np.testing.assert_array_equal(levels == 255, shown == 9000)
+            assert frame.facts["waiting"] == pytest.approx((shown < 0).mean())
+            assert frame.facts["inside"] == pytest.approx((shown == 9000).mean())
+            waited = waited or bool((shown < 0).any())
+    assert waited
     assert set(strides) <= {8, 4, 2, 1}
     assert strides == sorted(strides, reverse=True)
     assert progress == sorted(progress)

@@ -3,7 +3,8 @@
 A file states in its head how large its arrays are, and a reader allocates them before it reads the first entry. So
 the head is read here first: a NumPy array must have as many bytes as it claims, a Matrix Market file at least the
 characters that its entries need, and at most a few lines that hold no entry; a sparse matrix, whose empty rows take no
-bytes, has at most MOST_SIDE rows and columns, since each step of a run goes through vectors of that length.
+bytes, has at most MOST_SIDE rows and columns, since each step of a run goes through vectors of that length. Of a text
+without a head, lines and separators are counted.
 
 `ArrayFile.read` returns the arrays of a file. A page has that done in a child process (compute/export/decoding.py),
 and its engine receives arrays only; `own` takes the bytes of files as well, for notebooks and scripts.
@@ -50,7 +51,7 @@ BROKEN = (  # what the readers raise for damaged files
     struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 ARRAYS = {"matrix": "A", "rhs": "b", "truth": "x"}  # options, and their names in the equations
-FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz) or a Matrix Market file"
+FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz), an .npy, a CSV or a Matrix Market file"
 OwnProblem = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
 
 
@@ -74,8 +75,8 @@ def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> OwnPr
     """(A, b, x) from `matrix` and `rhs`: arrays, or files; n, if given, must be the columns of A.
 
     matrix: an array, a sparse matrix, or a file, read or not: an .npz with A and b (and x, if known), one of
-    scipy.sparse.save_npz, or a Matrix Market file. rhs, truth: an array, or a file, .npy or Matrix Market.
-    Raises ValueError otherwise.
+    scipy.sparse.save_npz, an .npy, rows of numbers as text (CSV), or a Matrix Market file. rhs, truth: an array, or a
+    file with one array. Raises ValueError otherwise.
     """
     if matrix is None:
         raise ValueError(f"matrix must be given for your own problem: an array, or {FILES}")
@@ -134,10 +135,13 @@ def _read(data: bytes, name: str) -> Mapping[str, Any]:
             return {"A": _array(io.BytesIO(data), len(data))}
         if zipfile.is_zipfile(io.BytesIO(data)):
             return _archive(data)
+        data = data.removeprefix(BYTE_ORDER)
+        if data[:TEXT_BEGINS].strip() and not data[:TEXT_BEGINS].translate(None, TEXT):
+            return {"A": _rows(data)}
     except BROKEN as error:
         why = str(error) if isinstance(error, ValueError) else type(error).__name__
         raise ValueError(f"{name} cannot be read: {why[:300]}") from error
-    raise ValueError(f"{name} must be {FILES}; this file is neither")
+    raise ValueError(f"{name} must be {FILES}; this file is none of these")
 
 
 def _market(data: bytes) -> Any:
@@ -235,6 +239,37 @@ def _require_bytes(needed: int) -> None:
     most = min(MAX_BYTES, UNPACKED * current().upload * MIB)
     if needed > most:
         raise ValueError(f"it would need {needed / MIB:,.0f} MiB; at most {most / MIB:.0f} MiB are taken")
+
+
+# -- rows of numbers as text
+
+TEXT = bytes(range(ord(" "), 127)) + b"\t\r\n"  # bytes of a file of numbers
+TEXT_BEGINS = 2048  # bytes, within which a file shows whether it is such a text
+BYTE_ORDER = b"\xef\xbb\xbf"  # begins the text that some spreadsheets write
+
+
+def _rows(data: bytes) -> NDArray[np.float64]:
+    """Return the matrix of a text: a row a line, numbers apart by a comma, a semicolon, tabs or spaces.
+
+    Lines that are empty or begin with # are left out. Every row must have as many numbers as the first.
+    """
+    first = next((line for line in io.BytesIO(data) if line.strip() and not line.lstrip().startswith(b"#")), b"")
+    if not first:
+        raise ValueError("it must hold numbers, a row a line, and holds comments alone")
+    apart = next((sign for sign in (b",", b";") if sign in first), None)
+    columns = first.count(apart) + 1 if apart else len(first.split())
+    lines = data.count(b"\n") + 1
+    _require_sides(lines, columns)
+    most = data.count(apart) + lines if apart else len(data) // 2 + 1  # a number has a character, and one apart
+    _require_bytes(ENTRY_BYTES * min(columns * lines, most))
+    sign = apart.decode() if apart else None
+    try:
+        return np.loadtxt(io.BytesIO(data), np.float64, delimiter=sign, ndmin=2, encoding="latin-1")
+    except ValueError as error:
+        said = str(error).partition(";")[0][:200]
+        if "number of columns changed" in said:
+            raise ValueError(f"its rows must have as many numbers as the first, {columns}: {said}") from error
+        raise ValueError(f"it must hold nothing but numbers, a row a line: {said}") from error
 
 
 # -- Matrix Market files

@@ -18,12 +18,12 @@ from bokeh.models import LogAxis, Range1d
 from app.curve_plots import LogWindow
 from app.explain import WORDS
 from app.labs.crossover.findings import finding_html, sentence_html, verdicts
-from app.labs.crossover.labels import duration, rate, way_styles
+from app.labs.crossover.labels import WayStyle, duration, rate, way_styles
 from app.labs.crossover.programs import highlighted, trap_result
 from app.labs.crossover.readout import SavedSweep, as_csv, as_json, as_pyperf, as_trace, number, reason
-from app.labs.crossover.roofline import shares_html
+from app.labs.crossover.roofline import MEASURED_WIDTH, RECORDED_WIDTH, RooflinePlot, shares_html
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.labs.crossover.time_parts import SizeChoice, time_parts, time_parts_html
+from app.labs.crossover.time_parts import SizeChoice, shown_curve, time_parts, time_parts_html
 from app.labs.crossover.time_plot import (
     TimePlot,
     TimePlotContent,
@@ -36,11 +36,13 @@ from app.labs.crossover.time_plot import (
 )
 from app.labs.crossover.way_list import list_items, state
 from app.theme import LIGHT, letter, type_size
-from compute.labs.crossover import Crossover, roofline
+from compute.labs.crossover import Crossover, recorded, roofline
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from compute.labs.crossover.picture import ShownPoint, ShownWay, why_above_roof
+from compute.labs.crossover.recorded import RecordedCurve, RecordedParts
+from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.trap import traps
 from compute.labs.crossover.workload import Cited, Way
 from compute.measure import records
@@ -380,3 +382,64 @@ def test_a_way_that_loses_is_said_to_be_slower_and_why():
     assert reason(compare(*sides([SLOW_START, quick], "cpu_numba", "cpu_numpy"))) == ""
     flat = compare(*sides([line(NUMPY, {10: 1e-7, 1000: 1e-6}), FLAT]))
     assert flat.reason_slower() == "launching dominates: n = 100 takes it almost as long"
+
+
+@pytest.fixture
+def gpu_curves():
+    """A GPU of a record, of which parts, rates and roof are known."""
+    parts = {100: RecordedParts(1e-6, 5e-6, 0.5, 40.0)}
+    roof = Roof("cuda:0", "float64", 4e12, 3e13)
+    about = "NVIDIA <H>", "2026-11-22", "add_one", "gpu_cupy", "CuPy", "float64", {}, False
+    rates = {100: (2e9, 1e9)}
+    return [RecordedCurve(*about, {100: spread(4e-6)}, "measured", rates=rates, roof=roof, parts=parts)]
+
+
+def test_a_recorded_gpu_has_hollow_parts_of_its_time(gpu_curves):
+    spot = ShownPoint(100, "measured", "", 0.0, 1.0, spread(1e-3))
+    host = ShownWay("cpu_numpy", "NumPy", "host", (spot,))
+    html = time_parts_html([host], 100, True, gpu_curves)
+    assert html.index("NumPy") < html.index("<tr class='gpu recorded'><td>CuPy, ")
+    assert "Hollow: recorded on NVIDIA &lt;H&gt;, 2026-11-22." in html
+    alone = time_parts_html([], 100, True, gpu_curves)
+    assert "width:11.11%" in alone  # 1 of 9 µs is launching
+    assert "width:55.56%" in alone  # 5 of 9 moving
+    assert "press Run" in alone
+    assert f">{duration(4e-6)}<" in alone  # in all: launching and computing, without moving
+    other = ShownWay("cpu_numpy", "NumPy", "host", (replace(spot, n=30),))
+    assert "CuPy" not in time_parts_html([other], 30, True, gpu_curves)
+
+
+def test_a_recorded_gpu_is_a_hollow_dot_below_its_own_thin_roof(gpu_curves):
+    curve = gpu_curves[0]
+    plot, styles = RooflinePlot(), {"gpu_cupy": WayStyle("circle", "●", "solid", "gpu")}
+    told = {"recorded": {"gpu_cupy"}, "recorded_roofs": {"cuda"}}
+    assert plot.show([shown_curve(curve)], styles, {"cuda": curve.roof}, 100, **told) == 1
+    dots, roofs = plot.dots.data, plot.roofs.data
+    assert (dots["x"], dots["y"], dots["name"]) == ([0.5], [1e9], ["CuPy, recorded"])
+    assert dots["fill"] != dots["hue"]
+    assert roofs["width"] == [RECORDED_WIDTH]
+    plot.show([shown_curve(curve)], styles, {"cuda": curve.roof}, 100)
+    assert plot.dots.data["fill"] == plot.dots.data["hue"]
+    assert plot.roofs.data["width"] == [MEASURED_WIDTH]
+
+
+def test_the_newest_recorded_gpu_stands_in_where_none_was_measured():
+    found = recorded.newest_gpu("add_one", "float64", {}, False, (10, 10**8))
+    assert {curve.machine for curve in found} == {"NVIDIA H200"}
+    assert {curve.way for curve in found} >= {"gpu_cupy", "gpu_numba"}
+    for curve in found:
+        for point in curve.shown.points:
+            moved, flops = curve.rates[point.n]
+            assert point.intensity == pytest.approx(flops / moved)
+            assert point.percent == pytest.approx(100 * flops / curve.roof.flops_at(point.intensity), rel=0.05)
+            assert point.launch > 0
+
+
+def test_the_slider_begins_where_both_have_a_time():
+    choice = SizeChoice(lambda: None)
+    choice.offer([], [10, 1000])
+    assert (choice.n, list(choice.panel.options.values())) == (1000, [10, 1000])
+    choice.offer([10, 300], [10, 1000])
+    assert (choice.n, list(choice.panel.options.values())) == (10, [10, 300, 1000])
+    choice.offer([10, 300])
+    assert choice.n == 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from types import SimpleNamespace
 
@@ -132,6 +133,29 @@ def test_another_place_of_the_probe_begins_anew_and_no_old_frame_joins_it():
     tab.lab_view.tick()  # before the engine's next frame
     tab.see()
     assert tab.curve() == ([0], [pytest.approx(float(tab.lab.field()[2, 2]))])
+
+
+def test_the_probe_s_samples_are_exported_as_they_are_drawn():
+    probed = Probed(probe_x=0.25, probe_y=0.75)
+    assert probed.lab_view.samples() == ("", "")
+    probed.see()
+    probed.run(3, 4)
+    name, text = probed.lab_view.samples()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert name == "probe"
+    assert [row["step"] for row in rows] == ["0", "3", "7"]
+    assert {(row["x_cell"], row["y_cell"]) for row in rows} == {("8", "24")}
+    assert [float(row["u"]) for row in rows] == probed.curve()[1]
+    assert float(rows[-1]["u"]) == probed.lab.field()[24, 8]
+
+
+def test_no_tip_covers_the_brush():
+    pictures = Probed().lab_view.pictures
+    hovers = [plot.hover for plot in pictures.plots.values()]
+    pictures.use_pointer_for(painting=True)
+    assert [hover.renderers for hover in hovers] == [[], []]
+    pictures.use_pointer_for(painting=False)
+    assert [hover.renderers for hover in hovers] == [[plot.image] for plot in pictures.plots.values()]
 
 
 def test_a_stroke_is_drawn_as_a_step_where_it_was_made():
@@ -421,6 +445,28 @@ def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
     assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (True, 0.26, 0.26, 0.3)
     unstable.value = False
     assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.1, 0.1, 0.25)  # r as it was before
+
+
+def test_beyond_the_limit_single_cells_are_shown_and_the_pace_is_slow_and_even():
+    """An audience sees the cells of the chequerboard grow, and no flicker: each step turns the pattern over."""
+    tab = Sided(ny=128, nx=128, probe_x=1.0)
+    pictures, speed, unstable = tab.lab_view.pictures, tab.controls.transport.speed, tab.controls.unstable
+    speed.value = 50
+    unstable.value = True
+    assert tab.session.steps_per_frame == 2
+    assert pictures.view == (96, 48, 128, 80)  # 32 cells a side, at the probe and within the field
+    unstable.value = False
+    assert (tab.session.steps_per_frame, pictures.view) == (50, None)
+    tab.bring(unstable=True, r=0.3)  # a link says what it shows by itself
+    assert (tab.session.steps_per_frame, pictures.view) == (2, None)
+    speed.value = 10  # by hand
+    tab.bring(unstable=False, r=0.1)
+    assert tab.session.steps_per_frame == 10
+    tab.lab_view.show_part((0.0, 0.0, 64.0, 64.0))
+    unstable.value = True
+    assert pictures.view == (0, 0, 64, 64)  # a part that was chosen by hand stays
+    unstable.value = False
+    assert pictures.view == (0, 0, 64, 64)
 
 
 @pytest.mark.parametrize(

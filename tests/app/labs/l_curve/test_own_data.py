@@ -218,7 +218,7 @@ def test_a_file_is_told_as_taken_once_the_lab_shows_it_and_as_refused_with_the_r
     tab = Tab()
     tab.choose(OWN)
     field = tab.controls.problem.uploads.fields["matrix"]
-    tab.give("matrix", "notes.npz", b"no matrix at all")
+    tab.give("matrix", "notes.npz", b"no matrix \0 at all")
     tab.see()
     assert field.field.uploaded_label == "Not taken: notes.npz"
     assert "matrix must be an .npz file" in field.words.object
@@ -407,3 +407,45 @@ def test_undo_is_offered_where_something_was_lost_and_only_there(shaw):
     tab.see()
     assert not undo.disabled
     assert "Inverse heat equation" in undo.description
+
+
+@pytest.mark.parametrize("form", ["npy", "csv"])
+def test_a_dense_matrix_alone_waits_for_its_b(shaw, form):
+    def written(array):
+        """The bytes of a file of that form."""
+        file = io.BytesIO()
+        np.save(file, array) if form == "npy" else np.savetxt(file, array, "%.17g", ",")
+        return file.getvalue()
+
+    tab = Tab()
+    tab.choose(OWN)
+    tab.give("matrix", f"A.{form}", written(shaw[1]))
+    field = tab.controls.problem.uploads.fields["rhs"]
+    assert "choose its b" in field.words.object
+    tab.give("rhs", f"b.{form}", written(shaw[2]))
+    tab.see()
+    assert tab.lab.problem == OWN
+    np.testing.assert_array_equal(tab.lab.b, shaw[2])
+    assert tab.controls.problem.uploads.fields["matrix"].field.label == f"A: A.{form}"
+
+
+def test_a_file_of_another_kind_is_refused_in_words():
+    """A browser that filters by endings would drop it without a word."""
+    tab = Tab()
+    tab.choose(OWN)
+    field = tab.controls.problem.uploads.fields["matrix"]
+    assert not field.field.accept
+    tab.give("matrix", "A.xlsx", b"\xd0\xcf\x11\xe0 a sheet")
+    assert field.field.label == "Not taken: A.xlsx"
+    assert "this file is none of these" in field.words.object
+
+
+def test_the_chooser_says_that_its_rule_gives_no_lambda():
+    tab = Tab(rule="discrepancy", noise=0.0)
+    tab.lab.solve()
+    tab.see()
+    assert tab.session.latest.notes["shown"].endswith("gives none: the middle of the range")
+    assert "no λ here" in tab.controls.lambda_choice.rule.helper_text
+    tab.session.change(lam=0.1)
+    tab.see()
+    assert tab.controls.lambda_choice.rule.helper_text == ""

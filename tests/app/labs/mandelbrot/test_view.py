@@ -79,10 +79,11 @@ def test_a_black_picture_says_that_it_is_inside_and_what_that_means():
 
 @pytest.mark.parametrize("iterations", [2, 200])
 def test_nothing_is_said_of_a_picture_that_is_not_done_or_not_all_inside(iterations):
-    """Before the first pixels have their counts a picture is black, too; nobody knows yet where it lies."""
+    """Before the first pixels have their counts a picture has one colour, too: that of pixels that wait."""
     tab = Tab(**ACROSS, max_iterations=iterations)
     tab.see()
     assert not tab.lab.finished
-    assert tab.hint() == ""
+    assert "Not computed yet" in tab.hint()
+    assert "nside" not in tab.hint()
     tab.finish()
     assert tab.hint() == ""
