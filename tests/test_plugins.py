@@ -9,10 +9,13 @@ import csv
 import json
 import logging
 import os
+import pickle
 import re
+import subprocess
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,16 +36,18 @@ from compute import plugins
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.engine import Refused, Sampled, SnapshotTaken
 from compute.export import render
-from compute.export.jobs import JOBS
+from compute.export.jobs import JOBS, RACE, Job, JobQueue
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.labs import LABS, lab_class, labs, outside
 from compute.measure import records, verdict
 from compute.plugins import GROUP, VARIABLE
+from compute.race import Race, Racer, run_race
 from tests.comparing import LiveComparison
 from tests.conftest import WAVE
 from tests.direct import DirectSession
 from tests.engine.faulty import Client, has_extensions, running
+from tests.sources import ROOT
 
 SMALL = {"ny": 24, "nx": 36, "dtype": "float64"}
 MINIMAL = """
@@ -179,6 +184,26 @@ def test_its_backends_are_compared_before_they_are_timed(wave, monkeypatch):
     assert (found.state, found.title) == ("agree", "Numba over NumPy")
     assert 0 <= found.agreement.difference < 1e-13
     assert all(standing.measurement.step.median > 0 for standing in found.standings)
+
+
+def test_it_races_in_a_child_process_that_has_seen_nothing_of_it(wave):
+    """As on the page: the race, and with it the class of the lab, is the first that the process receives."""
+    race = Race(wave, SMALL, (Racer("cpu_numpy"), Racer("cpu_numba")), 20)
+    job = Job(partial(run_race, race), RACE, queue=JobQueue())
+    job.start()
+    assert job.join(120)
+    assert job.state == "done", job.text
+    assert [lane.racer.backend for lane in job.result.lanes] == ["cpu_numpy", "cpu_numba"]
+    assert all(lane.right for lane in job.result.lanes)
+
+
+@pytest.mark.parametrize("first", ["compute", "compute.export.child_process", "compute.own.tasks", "compute.engine"])
+def test_a_pickled_lab_class_loads_in_a_process_that_imported_only(first, wave_folder, wave):
+    code = f"import sys, pickle, {first}; print(pickle.loads(bytes.fromhex(sys.argv[1])).LAB)"
+    known = {**os.environ, VARIABLE: str(wave_folder)}
+    command = [sys.executable, "-c", code, pickle.dumps(wave).hex()]
+    done = subprocess.run(command, env=known, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("wave\n", 0), done.stderr
 
 
 def test_its_link_and_its_picture_make_the_same_state_again(wave):

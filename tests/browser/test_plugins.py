@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from compute.plugins import VARIABLE
-from tests.browser.lab_page import LabPage
+from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import serve
 from tests.test_plugins import folder
 
@@ -40,6 +40,13 @@ def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_f
         lab.until(lambda: page.evaluate(PICTURE) != first)
         compared = re.compile(r"\d.*×.*Numba (over|than) NumPy")  # which is faster a small grid leaves to the machine
         page.locator(".headline").filter(has_text=compared).first.wait_for()
+        lab.key("Shift+R")  # its process, of its own, gets to know the lab by the race alone
+        page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
+        assert page.locator(".race h3").all_inner_texts()[:2] == ["NumPy", "Numba"]
+        lab.until(lambda: page.locator(".race .badge.shown").count() == 2)
+        assert "agrees" in page.locator(".race").inner_text()
+        page.keyboard.press("Shift+R")
+        page.locator(".race article").first.wait_for(state="detached")
         page.get_by_label(SLIDERS[1]).first.focus()
         page.keyboard.press("End")
         lab.until(lambda: 0 <= lab.fact("energy") < 1e-9)
