@@ -20,6 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import param
 import pytest
 from bokeh.document import Document
 from PIL import Image
@@ -28,9 +29,10 @@ from app import lab_view
 from app.export.restore import Restorer, scene_in
 from app.export.source import ExportSource
 from app.lab_tab import LabTab
-from app.labs.plain.parts import PARTS, PlainControls, PlainView
+from app.labs.plain.parts import PARTS, PlainControls, PlainView, largest_scale, step_of
 from app.notices import Notices
 from app.stream import ignore
+from app.widgets import number_format
 from compute import __main__ as command_line
 from compute import plugins
 from compute.__main__ import BAD_INPUT, OK, main
@@ -154,6 +156,33 @@ def test_its_tab_has_sliders_of_its_parameters_and_shows_its_frames(wave):
     tab = LabTab(wave, Document(), (1280, 720))
     assert tab.session.values["courant"] == 0.5
     tab.close()
+
+
+@pytest.mark.parametrize(
+    ("step", "start", "shown"),
+    [
+        (0.005, 0.0, "0.000"), (0.0005, 0.01, "0.0000"), (0.0035, 0.0, "0.0000"), (1, 0, "0"), (2.5, 0, "0.0"),
+        (5000.0, 0.0, "0"), (1 / 300, 0.0, "0.00000"), (0.1, 0.05, "0.00"), (0.1, 1e-9, "0.00"),
+    ],
+)  # fmt: skip
+def test_a_slider_has_the_digits_that_tell_its_steps_apart(step, start, shown):
+    assert number_format(step, start) == shown
+    assert number_format(5e-9, 0.0).format == "%.3e"
+
+
+def test_a_slider_has_the_step_of_its_parameter():
+    number, whole = param.Number(0, bounds=(0, 1), step=0.03), param.Integer(0, bounds=(0, 9000), step=10)
+    assert (step_of(number), step_of(whole)) == (0.03, 10)
+    assert step_of(param.Number(0, bounds=(0, 1))) == 1 / 200
+    assert step_of(param.Integer(0, bounds=(0, 9000))) == 0
+
+
+def test_pictures_stand_in_the_number_of_rows_that_makes_them_largest():
+    assert largest_scale(2, (1000, 500), (100, 100), (0, 0)) == 5
+    assert largest_scale(2, (500, 1000), (100, 100), (0, 0)) == 5
+    assert largest_scale(2, (300, 620), (100, 100), (100, 10)) == 2
+    assert largest_scale(3, (600, 390), (100, 100), (0, 0)) == 2
+    assert largest_scale(1, (90, 90), (100, 100), (100, 0)) < 0
 
 
 def test_an_engine_a_process_of_its_own_runs_it(wave):
