@@ -181,7 +181,7 @@ def drawing(lab: Lab, frame: Frame) -> tuple[dict[str, Any], bytes]:
 
 
 def canvas_of(lab: Lab) -> Any:
-    """Return the canvas of a lab, the same in every cell; SceneError, with the line that installs it, without the extra."""
+    """Return the canvas of a lab, the same in every cell; SceneError without the extra, with its install line."""
     if lab.canvas is None:
         lab.canvas = canvas_class()(lab)
     return lab.canvas
