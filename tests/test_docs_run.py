@@ -64,6 +64,7 @@ ELSEWHERE = {
     "python -m tests.browser": "needs a Chromium for minutes; tests/browser/test_sizes.py",
     "python -m tests.mutations": "runs tests for hours",
     "python tests/halves.py": "runs all tests",
+    "python .ci/bounds.py": "needs a network",
     ".ci/conditions": "runs tests on machines of other kinds",
     "docker": "needs a container engine; tests/test_deploy.py reads the files",
     "systemctl": "needs a service manager; tests/test_deploy.py reads the files",
