@@ -51,9 +51,9 @@ def test_a_pinch_zooms_about_the_fingers(page, server, lab_name, column):
     lab = LabPage(page, server)
     if lab_name != "Diffusion":
         lab.show_lab(lab_name)
-    for begin, end in ((40, 100), (100, 60)):
+    for begin, end in ((20, 50), (50, 30)):
         frame = lab.still(lambda: page.evaluate(FRAME, column))
-        x, y = frame["left"] + 0.7 * frame["width"], frame["top"] + 0.35 * frame["height"]
+        x, y = frame["left"] + 0.6 * frame["width"], frame["top"] + 0.35 * frame["height"]
         place, grown = under(frame, x, y)
         Fingers(page).pinch(x, y, begin, end)
         then = lab.still(lambda: page.evaluate(FRAME, column))

@@ -32,7 +32,7 @@ def audience(rooms, monkeypatch):
     teller = SimpleNamespace(open=False, story=None, number=0)
     bar = PresenterBar(lambda key: None, lambda: None)
     bar.mode = PRESENTING
-    page = SimpleNamespace(document=Document(), current=None, stories=teller, bar=bar)
+    page = SimpleNamespace(document=Document(), current=None, stories=teller, bar=bar, visible=True)
     audience = AudienceMode(page)
     monkeypatch.setattr(audience._feed, "wake", lambda: None)
     return audience
