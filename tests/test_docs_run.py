@@ -1,8 +1,8 @@
-"""Every command and every Python program of README.md and docs/*.md runs, each document in a folder that is empty.
+"""Run every command and Python program of README.md and docs/*.md, each document in an empty folder.
 
-What a document shows as a file (its block begins with the comment `# blur.py` or `// blur.cu`) is written there first.
-Long work is made smaller by SMALLER. What needs a GPU, a network or a server stands in ELSEWHERE with the reason; the
-options of such a command of Fieldlab are parsed all the same.
+A block that begins with a file name in a comment (`# blur.py`, `// blur.cu`) is written to that file first. SMALLER
+reduces long commands. ELSEWHERE lists the commands that need a GPU, a network or a server, with the reason; their
+options are still parsed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ NAMED = re.compile(r"(?:#|//) (\w+\.\w+)")  # the first line of a block that is 
 SHELL = ("", "sh", "bash", "console")
 PROGRAMS = ("fieldlab ", "make ", "panel ", "pip ", "python ", "python3 ", ".ci/", "docker", "systemctl ", "nvidia-smi",
             "UPDATE_SCREENSHOTS=", "FIELDLAB_LABS=")  # fmt: skip
-NAME = re.compile(r"fieldlab (bench|try|race|render|sweep)")  # in a sentence: a command's name, no call of it
+NAME = re.compile(r"fieldlab (bench|try|race|render|sweep)")  # a command's name in a sentence
 PLACEHOLDER = re.compile(r"\b(FILE|FOLDER|LAB|COMMAND|N|COPY|host:port)\b")
 
-# What is run in place of a part of a command: less of the same.
+# Replacements that reduce the work of a command.
 SMALLER = {
     "--size 7680x4320": "--size 768x432",
     "--frames 300": "--frames 3 --workers 1 --size 96x54",
@@ -46,7 +46,7 @@ SMALLER = {
 TIMEOUT = 300  # s for all of a document: the longest takes 30 on two cores
 CODES = {"fieldlab learn check": 1}  # the exercise still has its gap
 
-# What is not run here, by how it begins, and why. A test that is named exists.
+# Commands that are not run, by their first words, with the reason. The tests named here must exist.
 ELSEWHERE = {
     "make": "makes an environment from the network; tests/test_make.py reads its targets",
     "UPDATE_SCREENSHOTS=1 make": "the same",
@@ -73,14 +73,14 @@ ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Document:
-    """What one document tells its reader to run, in order. files: by name; steps: (kind, text) for docs_programs."""
+    """The commands and programs of one document, in order. files: by name; steps: (kind, text) for docs_programs."""
 
     files: dict[str, str]
     steps: list[tuple[str, str]]
 
     @classmethod
     def read(cls, text: str) -> Document:
-        """Take a document apart."""
+        """Parse a document."""
         files: dict[str, str] = {}
         steps: list[tuple[str, str]] = []
         for language, body in FENCE.findall(text):
@@ -103,19 +103,19 @@ def bare(line: str) -> str:
 
 
 def smaller(line: str) -> str:
-    """Return a command with less to do."""
+    """Return a command with its work reduced."""
     for part, less in SMALLER.items():
         line = line.replace(part, less)
     return line
 
 
 def excuse(line: str) -> str:
-    """Return why a command is not run here, "" if it is."""
+    """Return the reason for not running a command, "" if there is none."""
     return next((why for begin, why in ELSEWHERE.items() if line.startswith(begin)), "")
 
 
 def runs(steps: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the steps that are run here; a command with a placeholder stands for one that is written out."""
+    """Return the steps to run: programs, and commands without placeholders or a reason in ELSEWHERE."""
     return [
         (kind, text)
         for kind, text in steps
@@ -124,7 +124,7 @@ def runs(steps: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """All commands, with the document that has them."""
+    """Yield (document, command) for all commands."""
     for name in DOCUMENTS:
         for kind, text in Document.read((ROOT / name).read_text(encoding="utf-8")).steps:
             if kind == "command":
@@ -132,7 +132,7 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 def ran(document: Document, folder: Path) -> list[str]:
-    """Run a document in `folder`; return what went wrong."""
+    """Run a document in `folder`; return the failures."""
     steps = runs(document.steps)
     for name, body in document.files.items():
         (folder / name).write_text(body, encoding="utf-8")
@@ -151,7 +151,7 @@ def ran(document: Document, folder: Path) -> list[str]:
     return wrong
 
 
-def test_a_document_is_taken_apart():
+def test_commands_programs_and_files_are_parsed():
     text = """Call `fieldlab info` or `fieldlab serve --lab FOLDER`, not `lab.close()`.
 ```python
 # one.py
@@ -174,7 +174,7 @@ nvidia-smi
     assert runs(read.steps) == [read.steps[0], read.steps[3]]
 
 
-def test_a_program_that_fails_or_times_a_first_call_is_found(tmp_path):
+def test_failing_programs_and_timed_first_calls_are_reported(tmp_path):
     timed = """```python
 from compute.labs.diffusion import Diffusion
 
@@ -190,7 +190,7 @@ lab = Diffusion(backend="cpu_numpy", ny=8, nx=8)
 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if runs(Document.read((ROOT / name).read_text()).steps)])
-def test_what_a_document_says_runs_in_an_empty_folder(name, tmp_path):
+def test_a_document_runs_in_an_empty_folder(name, tmp_path):
     wrong = ran(Document.read((ROOT / name).read_text(encoding="utf-8")), tmp_path)
     assert not wrong, "\n\n".join(wrong)
 
@@ -208,7 +208,7 @@ def test_every_command_is_run_or_has_a_reason_and_its_options_exist(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_no_reason_and_no_smaller_work_is_left_over():
+def test_tables_have_no_unused_rows():
     lines = [line for _, line in commands()]
     assert [begin for begin in ELSEWHERE if not any(line.startswith(begin) for line in lines)] == []
     texts = " ".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
