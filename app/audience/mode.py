@@ -102,6 +102,11 @@ class AudienceMode:
         self.code = self._problem = ""
         self._show()
 
+    @property
+    def viewed(self) -> bool:
+        """Whether somebody follows, or a window of the lecturer is open."""
+        return self._feed.viewed
+
     def open_window(self) -> None:
         """Have the browser open the lecturer's second window."""
         self._token = self._token or rooms().window(self._feed)

@@ -11,8 +11,10 @@ from bokeh.document import Document
 from app.audience import mode as modes
 from app.audience.mode import AudienceMode, is_base, line, network_address, paragraphs
 from app.audience.rooms import MOST_ROOMS, Rooms
+from app.lab_tab import LabTab
 from app.presenter import PRESENTING, PresenterBar
 from app.qr_code import qr
+from compute.labs.diffusion import Diffusion
 from tests.app.audience.test_broadcast import Onlooker
 from tests.app.audience.test_rooms import Fed
 
@@ -225,3 +227,16 @@ def test_html_of_ours_leaves_as_text():
     number = "<div class='headline'><b>2×<small> slower</small></b><span>Numba</span></div>"
     assert line(f"{number}<p class='reason'>too small</p>") == "2× slower Numba: too small"
     assert paragraphs("") == []
+
+
+def test_a_hidden_tab_is_refreshed_while_somebody_follows():
+    """A story's step, which the second window may turn to, is brought by these refreshes."""
+    tab, refreshed = LabTab(Diffusion, Document(), (1280, 720)), []
+    tab.on_tick = lambda: refreshed.append(True)
+    tab.look(False)
+    tab._tick()
+    assert not refreshed
+    tab.followed = lambda: True
+    tab._tick()
+    assert refreshed
+    tab.close()
