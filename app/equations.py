@@ -35,10 +35,10 @@ LETTERS = {
 }  # fmt: skip
 SIGNS = {
     "nabla": "∇", "partial": "∂", "cdot": "⋅", "times": "×", "le": "≤", "ge": "≥", "approx": "≈", "to": "→",
-    "sum": "∑", "dots": "…",
+    "leftarrow": "←", "sum": "∑", "dots": "…",
 }  # fmt: skip
 NORMS = {"lVert": ("‖", "prefix"), "rVert": ("‖", "postfix"), "lvert": ("|", "prefix"), "rvert": ("|", "postfix")}
-FUNCTIONS = ("sin", "cos", "cosh", "log", "ln", "min", "max")
+FUNCTIONS = ("sin", "cos", "cosh", "log", "ln", "min", "max", "arg")
 CLOSE, APART = " lspace='0' rspace='0'", " lspace='0.17em' rspace='0.17em'"
 COMMANDS = {
     **{name: f"<mi>{letter}</mi>" for name, letter in LETTERS.items()},
@@ -46,7 +46,9 @@ COMMANDS = {
     **{name: operator(sign, f" form='{form}'{CLOSE}") for name, (sign, form) in NORMS.items()},
     **{name: operator(name, APART) for name in FUNCTIONS},
     ",": "<mspace width='0.17em'></mspace>",
+    ";": "<mspace width='0.28em'></mspace>",
     "quad": "<mspace width='1em'></mspace>",
+    "qquad": "<mspace width='2em'></mspace>",
 }
 TYPED = {"-": operator("−"), "'": operator("′", CLOSE)}
 BELOW = (r"\min", r"\max", r"\sum")  # have below and above them what others have beside them
@@ -65,11 +67,14 @@ def article(markdown: str) -> str:
     return f"<div class='article'>\n{html}</div>"
 
 
-def mathml(latex: str) -> str:
-    """Return an equation in LaTeX as MathML; ValueError says what is not understood, or which bound it breaks."""
+def mathml(latex: str, display: str = "block") -> str:
+    """Return an equation in LaTeX as MathML; ValueError says what is not understood, or which bound it breaks.
+
+    display: "block" for an equation that stands alone, "inline" for one in a line of text.
+    """
     if len(latex) > LONGEST:
         raise ValueError(f"an equation has at most {LONGEST:,} characters, not {len(latex):,}")
-    return f"<math display='block'>{_Reading(TOKEN.findall(latex)).whole()}</math>"
+    return f"<math display='{display}'>{_Reading(TOKEN.findall(latex)).whole()}</math>"
 
 
 class _Reading:

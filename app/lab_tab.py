@@ -138,6 +138,7 @@ class LabTab:
         self.listeners: list[Callable[[Any], None]] = [self.address.on_event]
         self.on_drawn: Callable[[], object] = ignore
         self.on_tick: Callable[[], object] = ignore
+        self.followed: Callable[[], bool] = lambda: False  # whether others look on, though the tab may be hidden
         self.started = self.drawn = self._closed = False
         self.awaits_scene = False  # for its scene, before it runs
         self._shown = True  # whether this is the lab that the page shows
@@ -205,7 +206,7 @@ class LabTab:
 
     def _tick(self) -> None:
         """Refresh what does not follow each frame: more seldom the more pages share the loop, never for nobody."""
-        if not self._shown or not self._visible:
+        if not self._shown or not (self._visible or self.followed()):
             return
         self._passed += 1
         if self._passed < session_limiter().crowding:

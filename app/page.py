@@ -627,6 +627,7 @@ class Page:
         self._list_keys()
         self.bar.follow(tab)
         tab.on_tick = self.bar.refresh
+        tab.followed = lambda: self.audience.viewed
         tab.look(self.visible)
         self.export.show(tab)
         self.code.show(tab)

@@ -482,6 +482,10 @@ class Session(param.Parameterized):
         else:
             self.later(show)
 
+    def pass_on(self) -> None:
+        """Let the next frames come, though the browser, whose tab is hidden, has painted none of those before."""
+        self._schedule(self.gate.pass_on)
+
     def _confirm(self, number: int) -> None:
         self.on_confirm(number)
 

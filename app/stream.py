@@ -155,6 +155,12 @@ class FrameGate:
             self._waiting = None
         self._refill()
 
+    def pass_on(self) -> None:
+        """Wait for no confirmation of what was sent. A hidden tab paints nothing, while others follow its frames."""
+        with self._lock:
+            self._sent = {}
+        self._flush()
+
     def close(self) -> None:
         """For good: drop what waits, permit nothing more."""
         with self._lock:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from math import floor, isclose, log10
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import panel_material_ui as pmui
 import param
+from bokeh.models import PrintfTickFormatter
 from panel.custom import JSComponent
 
 from app.markup import plain
@@ -56,12 +58,14 @@ class ValueWidgets:
             self._following = before
 
     def slider(self, name: str, step: float, **options: Any) -> Widget:
-        """A slider over the parameter's bounds."""
+        """A slider over the parameter's bounds. Its value is shown with the digits that tell its steps apart."""
         parameter = self.parameter(name)
         low, high = parameter.bounds
         start, end = options.pop("start", low), options.pop("end", high)
         kind = pmui.IntSlider if isinstance(parameter, param.Integer) else pmui.FloatSlider
         value, label = self.session.values[name], options.pop("label", parameter.label)
+        if kind is pmui.FloatSlider:
+            options.setdefault("format", number_format(step, start))
         widget = kind(label=label, value=value, start=start, end=end, step=step, size="small", **FULL, **options)
         self.sliders.append(widget)
         return self.add(name, widget)
@@ -81,6 +85,25 @@ class ValueWidgets:
         """An on-off switch."""
         parameter = self.parameter(name)
         return self.add(name, pmui.Switch(label=parameter.label, value=self.session.values[name], **FULL, **more))
+
+
+MOST_DECIMALS = 6  # of a number on a slider; smaller steps are shown with a power of ten
+
+
+def number_format(step: float, start: float) -> str | PrintfTickFormatter:
+    """Return the format of a slider's value, so that two neighbouring places between `start` and the end read apart."""
+    shown = max(decimals(step), min(decimals(start), decimals(step / 10)))
+    if shown > MOST_DECIMALS:
+        return PrintfTickFormatter(format="%.3e")
+    return f"0.{'0' * shown}" if shown else "0"
+
+
+def decimals(number: float) -> int:
+    """Return how many decimals write `number`, at most those of its first three digits that are not 0."""
+    if number == 0:
+        return 0
+    most = max(0, 2 - floor(log10(abs(number))))
+    return next((few for few in range(most) if isclose(round(number, few), number, rel_tol=1e-9)), most)
 
 
 def icon(name: str, words: str, click: Callable[[], object], **options: Any) -> pmui.IconButton:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from compute import in_notebook
+from compute import in_notebook, lab_folders
 
 if TYPE_CHECKING:
     from compute.backends import BACKENDS, BackendUnavailable
@@ -25,6 +25,7 @@ def _notebook() -> in_notebook.NotebookDisplay:
 
 
 in_notebook.show_with(_notebook)
+lab_folders.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from typing import Any, TextIO, TypeVar
 
 import msgspec
@@ -43,6 +44,15 @@ def as_json(document: object, stream: TextIO) -> str:
     """Return `document` as indented JSON that `stream` can write: in ASCII unless its encoding is UTF-8."""
     ascii_alone = (stream.encoding or "utf-8").lower().replace("-", "") != "utf8"
     return json.dumps(document, indent=1, ensure_ascii=ascii_alone, allow_nan=False)
+
+
+def measured(value: Any) -> Any:
+    """Return a document with None for each number that was not measured: JSON has no NaN."""
+    if isinstance(value, dict):
+        return {name: measured(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [measured(part) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def read(text: str, longest: int, what: str, error: type[ValueError]) -> dict[str, Any]:

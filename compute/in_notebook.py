@@ -25,6 +25,12 @@ class NotebookDisplay(Protocol):
     def mimebundle(self, lab: Lab) -> dict[str, Any]:
         """Return what Jupyter and VS Code show for the lab."""
 
+    def show_in_cell(self, lab: Lab) -> None:
+        """Show the lab as the output of the present cell of IPython."""
+
+    def settle(self, lab: Lab) -> None:
+        """Replace the lab's canvases by pictures of its present state."""
+
     def displayed(self, lab: Lab) -> Any:
         """Return what marimo shows for the lab."""
 

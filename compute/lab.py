@@ -412,6 +412,8 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """Give the state's memory back. The lab cannot be used afterwards; a second call does nothing."""
         if self._closed:
             return
+        if self.canvas is not None:
+            in_notebook.display().settle(self)
         self._closed, self._ready = True, False
         self._release()
         self.device.close()
@@ -444,9 +446,10 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return self
 
     def pause(self) -> Self:
-        """Stop what `play` began; what is shown stays."""
+        """Stop what `play` began. The canvas becomes a picture of the present state."""
         if self.canvas is not None:
             self.canvas.stream.pause()
+            in_notebook.display().settle(self)
         return self
 
     def _repr_png_(self) -> bytes:
@@ -454,8 +457,12 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return in_notebook.display().still(self)
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, Any]:
-        """Return what Jupyter and VS Code show: a canvas, or a still picture without the extra `notebook`."""
+        """Return what a cell shows: a picture of the present state, and the canvas while the lab plays."""
         return in_notebook.display().mimebundle(self)
+
+    def _ipython_display_(self) -> None:
+        """Show it in a cell of Jupyter or VS Code."""
+        in_notebook.display().show_in_cell(self)
 
     def _display_(self) -> Any:
         """Return what marimo shows."""

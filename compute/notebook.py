@@ -1,4 +1,7 @@
-"""A lab in a notebook: a still picture, or, with the extra `notebook`, a canvas in which it plays.
+"""A lab in a notebook: a picture of its state; with the extra `notebook`, after `play`, a canvas in which it plays.
+
+A cell keeps the picture of the state that it showed. `pause` and `close` replace the canvas by a picture, so that a
+saved notebook, opened without its kernel or converted, shows pictures everywhere.
 
 There is no engine process and no thread. A lab plays as its browser asks for more: frame n is sent, the browser says
 that it has painted it, and only then the lab goes on to frame n + 1. So there is one frame under way, a slow browser
@@ -54,16 +57,45 @@ def png(colours: np.ndarray[Any, Any]) -> bytes:
 
 
 def mimebundle(lab: Lab) -> dict[str, Any]:
-    """What a notebook shows for a lab: its canvas if the extra is there, else a still picture."""
-    if ANYWIDGET.installed:
-        bundle = canvas_of(lab)._repr_mimebundle_()
-        return dict(bundle[0] if isinstance(bundle, tuple) else bundle or {})
-    return {"image/png": still(lab), "text/plain": repr(lab)}
+    """Return a cell's output for a lab: while it plays its canvas, else a picture of the state that it has now."""
+    bundle: dict[str, Any] = {"image/png": still(lab), "text/plain": repr(lab)}
+    if plays(lab):
+        given = lab.canvas._repr_mimebundle_()
+        bundle = {**(given[0] if isinstance(given, tuple) else given or {}), **bundle}
+    return bundle
+
+
+def plays(lab: Lab) -> bool:
+    """Whether it runs in a canvas."""
+    return lab.canvas is not None and lab.canvas.stream.playing
+
+
+def show_in_cell(lab: Lab) -> None:
+    """Show a lab as the output of the present cell of IPython. A canvas there becomes a picture with `settle`."""
+    from IPython.display import display  # a notebook has it
+
+    handle = display(mimebundle(lab), raw=True, display_id=True)
+    if plays(lab):
+        lab.canvas.handles.append(handle)
+
+
+def settle(lab: Lab) -> None:
+    """Replace the canvases of a lab by pictures of its present state, so that a saved notebook shows these.
+
+    A canvas needs its kernel: a notebook that is opened again, or converted, has an error or nothing in its place.
+    """
+    if lab.canvas is None:
+        return
+    lab.canvas.stream.playing = False
+    handles, lab.canvas.handles = lab.canvas.handles, []
+    bundle = mimebundle(lab) if handles else {}
+    for handle in handles:
+        handle.update(bundle, raw=True)
 
 
 def displayed(lab: Lab) -> Any:
-    """What marimo shows for a lab, an object that it can show by itself: its canvas, or a still picture."""
-    return canvas_of(lab) if ANYWIDGET.installed else Image.open(io.BytesIO(still(lab)))
+    """Return what marimo shows for a lab, an object that it can show by itself: its canvas, or a still picture."""
+    return lab.canvas if plays(lab) else Image.open(io.BytesIO(still(lab)))
 
 
 class NotebookStream:
@@ -152,7 +184,7 @@ def drawing(lab: Lab, frame: Frame) -> tuple[dict[str, Any], bytes]:
 
 
 def canvas_of(lab: Lab) -> Any:
-    """The canvas of a lab, the same in every cell; SceneError, with the line that installs it, without the extra."""
+    """Return the canvas of a lab, the same in every cell; SceneError without the extra, with its install line."""
     if lab.canvas is None:
         lab.canvas = canvas_class()(lab)
     return lab.canvas
@@ -171,6 +203,7 @@ def canvas_class() -> Any:
         def __init__(self, lab: Lab) -> None:
             super().__init__()
             self.stream = NotebookStream(lab, self.send)
+            self.handles: list[Any] = []  # of IPython, for the outputs that show it
             self.on_msg(self._heard)
 
         def _heard(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:

@@ -14,24 +14,19 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import spec_from_file_location
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
 from compute.lab import Lab
+from compute.lab_folders import PACKAGE, VARIABLE, folders_named
 
-VARIABLE = "FIELDLAB_LABS"
 GROUP = "fieldlab.labs"
-PACKAGE = "fieldlab_labs"
 NEEDED = {"lab.py": "a subclass of Lab", "cpu_numpy.py": "the reference", "README.md": "what About shows"}
 
 
@@ -65,12 +60,12 @@ def name_folders(folders: Iterable[Path]) -> None:
     for path in named:
         if os.pathsep in path:
             raise PluginError(f"the path of the lab folder {path} must not contain {os.pathsep!r}")
-    os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*map(str, _folders()), *named]))
+    os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*map(str, folders_named()), *named]))
 
 
 def found(taken: Sequence[str]) -> FoundLabs:
     """The labs from outside; `taken` are names that theirs must not be."""
-    return _found(tuple(taken), _folders())
+    return _found(tuple(taken), folders_named())
 
 
 @cache
@@ -91,10 +86,6 @@ def _found(taken: tuple[str, ...], folders: tuple[Path, ...]) -> FoundLabs:
             where = str(source) if isinstance(source, Path) else source.value
             problems.append(PluginProblem(source.name, where, why))
     return FoundLabs(tuple(labs.values()), tuple(problems))
-
-
-def _folders() -> tuple[Path, ...]:
-    return tuple(Path(path).resolve() for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path)
 
 
 def _from_folder(folder: Path) -> type[Lab]:
@@ -143,25 +134,3 @@ def _complete(lab: type[Lab]) -> type[Lab]:
     if lab.param["backend"].default not in known:
         setattr(lab, "backend", known[0])  # noqa: B010 - of a class: param makes it the default of this one alone
     return lab
-
-
-class FolderFinder(MetaPathFinder):
-    """Finds the packages `fieldlab_labs.<name>` of the folders that are named, and nothing else."""
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        """The package of that name; of two folders with the same name the first."""
-        if fullname == PACKAGE:
-            return ModuleSpec(PACKAGE, None, is_package=True)
-        parent, _, name = fullname.rpartition(".")
-        folder = next((each for each in _folders() if each.name == name), None) if parent == PACKAGE else None
-        if folder is None:
-            return None
-        if (folder / "__init__.py").is_file():
-            return spec_from_file_location(fullname, folder / "__init__.py", submodule_search_locations=[str(folder)])
-        spec = ModuleSpec(fullname, None, is_package=True)
-        spec.submodule_search_locations = [str(folder)]
-        return spec
-
-
-# At import: an object of a lab's own class, pickled, may be the first that a process sees of it.
-sys.meta_path.append(FolderFinder())

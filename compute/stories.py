@@ -15,9 +15,9 @@ A file begins with its front matter, then come its steps, each closed off by a l
 
 A step has one link to a state, as the page's address and the card "Export" have it; host and path before the
 question mark are not looked at. Its title may name what to point at: a part of the page (AREAS) or a parameter of the
-lab; "r; go on" as well says that the field goes on instead of beginning anew. A figure that is tested is a link to
-`claim:` and a name. What follows a line `???` are notes, for the lecturer alone. Everything else is Markdown; HTML in
-it is text.
+lab; "r; go on" as well says that the field goes on instead of beginning anew: of such a link only the values count. A
+figure that is tested is a link to `claim:` and a name. What follows a line `???` are notes, for the lecturer alone.
+Everything else is Markdown; HTML in it is text.
 
 The stories are those in assets/stories and in the folders that `fieldlab serve --stories FOLDER`, or the environment
 variable FIELDLAB_STORIES (paths, separated as in PATH), names.
@@ -35,12 +35,12 @@ from typing import Annotated
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from msgspec import Meta, Struct, convert
+from msgspec import Meta, Struct, convert, structs
 from msgspec import ValidationError as NotValid
 
 from compute.documents import short
 from compute.export.link import NAME, asked_in, unpacked
-from compute.export.scene import Scene, SceneError
+from compute.export.scene import Scene, values_along
 from compute.lab import Lab
 from compute.labs import lab_class
 from compute.measure.records import timings_folder
@@ -256,6 +256,7 @@ def _step(text: str) -> StoryStep:
     link, plays = asked_in(address.partition("?")[2].partition("#")[0])
     scene = unpacked(link)
     points, goes_on = _title(title, scene)
+    scene = values_alone(scene) if goes_on else scene
     html = str(_MARKDOWN.renderer.render(list(_kept(blocks)), _MARKDOWN.options, {}))
     return StoryStep(html, scene, plays, points, goes_on, tuple(claims), notes)
 
@@ -322,6 +323,14 @@ def _kept(blocks: list[Token]) -> Iterator[Token]:
             yield block
 
 
+def values_alone(scene: Scene) -> Scene:
+    """Return `scene` without steps, with the values that it ends with: a field that goes on has its own steps."""
+    if not scene.steps and not scene.history:
+        return scene
+    *_, values = (dict(scene.values), *values_along(scene.values, scene.history))
+    return structs.replace(scene, values=values, steps=0, history=())
+
+
 def _title(title: str, scene: Scene) -> tuple[str, bool]:
     """Return what a link's title points at, and whether its field goes on."""
     words = [word.strip() for word in title.split(";") if word.strip()]
@@ -329,6 +338,4 @@ def _title(title: str, scene: Scene) -> tuple[str, bool]:
     known = [name for name in scene.kind.param if name != "name"]
     if len(points) > 1 or not set(points) <= {*AREAS, *known}:
         raise ValueError(f"it can point at one of {', '.join(AREAS)} or a parameter of {scene.lab}, not {short(title)}")
-    if GO_ON in words and (scene.steps or scene.history):
-        raise SceneError(f"a field that goes on has no steps behind it, not {scene.steps}")
     return "".join(points), GO_ON in words

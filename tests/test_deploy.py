@@ -6,6 +6,8 @@ import argparse
 import json
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -88,9 +90,7 @@ def test_a_prefix_is_a_path_of_plain_letters(text: str, capsys: pytest.CaptureFi
     assert "must be like /lectures/fieldlab" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"), [("/lab", "/lab"), ("/lab/", "/lab"), ("/a/b-c_d.e~f", "/a/b-c_d.e~f")]
-)
+@pytest.mark.parametrize(("given", "kept"), [("/lab", "/lab"), ("/lab/", "/lab"), ("/a/b-c_d.e~f", "/a/b-c_d.e~f")])
 def test_a_slash_behind_a_prefix_is_left_out(given: str, kept: str):
     assert parsed(["--prefix", given]).prefix == kept
 
@@ -120,6 +120,19 @@ def test_the_conda_package_needs_what_the_wheel_needs():
     assert recipe["build"]["python"]["entry_points"] == [
         f"{name} = {target}" for name, target in project["scripts"].items()
     ]
+
+
+def test_the_lowest_and_the_newest_versions_are_tried_every_week():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "bounds.yml").read_text())
+    job = workflow["jobs"]["bounds"]
+    assert workflow[True]["schedule"]  # YAML reads the key `on` as True
+    assert workflow["permissions"] == {"contents": "read"}
+    assert 'python .ci/bounds.py "$VERSIONS"' in [step.get("run") for step in job["steps"]]
+    for versions in (*job["strategy"]["matrix"]["versions"], "oldest"):
+        code = f"import runpy, sys; print({versions!r} in runpy.run_path(sys.argv[1])['RESOLUTIONS'])"
+        command = [sys.executable, "-c", code, str(ROOT / ".ci" / "bounds.py")]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        assert told == str(versions != "oldest")
 
 
 def test_a_release_is_tested_and_published_without_a_password():

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
+
+from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve import LCurve
+from compute.labs.mandelbrot import Mandelbrot
 
 ROOT = Path(__file__).parent.parent
 TAG = re.compile(r"<[^>]+>")
@@ -38,6 +43,35 @@ def test_the_site_has_a_page_of_every_kind(site):
     assert "lab.advance" in read["notebooks/diffusion.html"]
     assert "predicted_bytes" in read["reference.html"]
     assert (site / "_images" / "diffusion.png").is_file()
+
+
+def test_equations_of_notebooks_are_typeset(site):
+    for name in ("diffusion", "l_curve"):
+        page = (site / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
+        assert "<math display='block'>" in page
+        assert "$" not in TAG.sub("", re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)), name
+
+
+@pytest.mark.parametrize("lab", [Diffusion, Mandelbrot, LCurve])
+def test_the_reference_names_every_parameter_with_default_and_bounds(site, lab):
+    page = (site / "reference.html").read_text(encoding="utf-8")
+    begin = page.index(f">{lab.__name__}<a")
+    table = page[begin : page.index("</table>", begin)]
+    rows = [[TAG.sub("", cell).strip() for cell in row.split("<td>")[1:]] for row in table.split("<tr")[2:]]
+    told = {row[0]: row[1:] for row in rows}
+    assert list(told) == [name for name in lab.param if name != "name"]
+    for name, (default, allowed, _) in told.items():
+        parameter = lab.param[name]
+        assert unescape(default) == repr(parameter.default)
+        for bound in getattr(parameter, "bounds", None) or ():
+            assert bound is None or str(bound) in allowed, name
+    assert "**values" not in page
+
+
+def test_the_reference_has_timings_problems_and_kernels_of_ones_own(site):
+    page = (site / "reference.html").read_text(encoding="utf-8")
+    for name in ("measure.timing.Timing", "labs.l_curve.problems.make", "own.way", "own.workload", "own.cuda_kernel"):
+        assert f'id="compute.{name}"' in page, name
 
 
 def test_it_asks_for_nothing_elsewhere(site):

@@ -16,6 +16,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
 
 from compute.export.scene import SceneError
@@ -189,10 +190,70 @@ def test_without_the_extra_there_is_a_still_picture_and_the_line_that_installs_i
         small.play()
 
 
-def test_with_the_extra_a_lab_is_the_same_canvas_in_every_cell(small):
-    first, second = mimebundle(small), mimebundle(small)
-    name = "application/vnd.jupyter.widget-view+json"
-    assert first[name]["model_id"] == second[name]["model_id"]
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class Cells:
+    """The outputs of a notebook's cells, as it saves them: each run adds the bundles that a cell shows."""
+
+    def __init__(self) -> None:
+        self.shell = InteractiveShell.instance()
+        self.shell.display_pub = self
+        self.outputs: list[dict[str, Any]] = []
+        self._named: dict[str, int] = {}
+
+    def publish(self, data, metadata=None, *, transient=None, update=False, **_) -> None:
+        """Take an output, or what replaces one, as Jupyter does."""
+        name = (transient or {}).get("display_id")
+        if update:
+            self.outputs[self._named[name]] = data
+        else:
+            self._named[name] = len(self.outputs)
+            self.outputs.append(data)
+
+    def clear_output(self, *_, **__) -> None:
+        """Nothing here clears one."""
+
+    def run(self, value) -> dict[str, Any]:
+        """Show the value of a cell's last line; return what the cell then holds."""
+        self.shell.display_formatter.format(value)
+        return self.outputs[-1]
+
+
+@pytest.fixture
+def cells():
+    """A notebook in IPython, without Jupyter."""
+    made = Cells()
+    yield made
+    InteractiveShell.clear_instance()
+
+
+def test_each_cell_keeps_the_state_that_it_showed(small, cells):
+    before = cells.run(small)
+    small.advance(50)
+    after = cells.run(small)
+    assert VIEW not in before
+    assert VIEW not in after
+    assert before["image/png"] != after["image/png"]
+
+
+def test_a_lab_plays_in_a_canvas_that_becomes_a_picture_when_it_stops(small, cells):
+    cells.run(small)
+    assert VIEW in cells.run(small.play())
+    assert "image/png" in cells.outputs[1]  # for what shows no widgets
+    small.advance(30)
+    small.pause()
+    assert [VIEW in output for output in cells.outputs] == [False, False]
+    assert cells.outputs[1]["image/png"] != cells.outputs[0]["image/png"]
+    cells.run(small.play())
+    small.close()
+    assert not any(VIEW in output for output in cells.outputs)
+    assert all("image/png" in output for output in cells.outputs)
+
+
+def test_marimo_shows_a_canvas_while_the_lab_plays(small):
+    assert small._display_().size == (640, 480)
     assert small.play() is small
+    assert small._display_() is small.play()._display_()
     assert small._display_().stream.playing
-    assert not small.pause()._display_().stream.playing
+    assert small.pause()._display_().size == (640, 480)

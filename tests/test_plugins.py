@@ -9,14 +9,18 @@ import csv
 import json
 import logging
 import os
+import pickle
 import re
+import subprocess
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import param
 import pytest
 from bokeh.document import Document
 from PIL import Image
@@ -25,24 +29,27 @@ from app import lab_view
 from app.export.restore import Restorer, scene_in
 from app.export.source import ExportSource
 from app.lab_tab import LabTab
-from app.labs.plain.parts import PARTS, PlainControls, PlainView
+from app.labs.plain.parts import PARTS, PlainControls, PlainView, largest_scale, step_of
 from app.notices import Notices
 from app.stream import ignore
+from app.widgets import number_format
 from compute import __main__ as command_line
 from compute import plugins
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.engine import Refused, Sampled, SnapshotTaken
 from compute.export import render
-from compute.export.jobs import JOBS
+from compute.export.jobs import JOBS, RACE, Job, JobQueue
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.labs import LABS, lab_class, labs, outside
 from compute.measure import records, verdict
 from compute.plugins import GROUP, VARIABLE
+from compute.race import Race, Racer, run_race
 from tests.comparing import LiveComparison
 from tests.conftest import WAVE
 from tests.direct import DirectSession
 from tests.engine.faulty import Client, has_extensions, running
+from tests.sources import ROOT
 
 SMALL = {"ny": 24, "nx": 36, "dtype": "float64"}
 MINIMAL = """
@@ -151,6 +158,33 @@ def test_its_tab_has_sliders_of_its_parameters_and_shows_its_frames(wave):
     tab.close()
 
 
+@pytest.mark.parametrize(
+    ("step", "start", "shown"),
+    [
+        (0.005, 0.0, "0.000"), (0.0005, 0.01, "0.0000"), (0.0035, 0.0, "0.0000"), (1, 0, "0"), (2.5, 0, "0.0"),
+        (5000.0, 0.0, "0"), (1 / 300, 0.0, "0.00000"), (0.1, 0.05, "0.00"), (0.1, 1e-9, "0.00"),
+    ],
+)  # fmt: skip
+def test_a_slider_has_the_digits_that_tell_its_steps_apart(step, start, shown):
+    assert number_format(step, start) == shown
+    assert number_format(5e-9, 0.0).format == "%.3e"
+
+
+def test_a_slider_has_the_step_of_its_parameter():
+    number, whole = param.Number(0, bounds=(0, 1), step=0.03), param.Integer(0, bounds=(0, 9000), step=10)
+    assert (step_of(number), step_of(whole)) == (0.03, 10)
+    assert step_of(param.Number(0, bounds=(0, 1))) == 1 / 200
+    assert step_of(param.Integer(0, bounds=(0, 9000))) == 0
+
+
+def test_pictures_stand_in_the_number_of_rows_that_makes_them_largest():
+    assert largest_scale(2, (1000, 500), (100, 100), (0, 0)) == 5
+    assert largest_scale(2, (500, 1000), (100, 100), (0, 0)) == 5
+    assert largest_scale(2, (300, 620), (100, 100), (100, 10)) == 2
+    assert largest_scale(3, (600, 390), (100, 100), (0, 0)) == 2
+    assert largest_scale(1, (90, 90), (100, 100), (100, 0)) < 0
+
+
 def test_an_engine_a_process_of_its_own_runs_it(wave):
     lives = running()
     engine = next(lives)
@@ -179,6 +213,26 @@ def test_its_backends_are_compared_before_they_are_timed(wave, monkeypatch):
     assert (found.state, found.title) == ("agree", "Numba over NumPy")
     assert 0 <= found.agreement.difference < 1e-13
     assert all(standing.measurement.step.median > 0 for standing in found.standings)
+
+
+def test_it_races_in_a_child_process_that_has_seen_nothing_of_it(wave):
+    """As on the page: the race, and with it the class of the lab, is the first that the process receives."""
+    race = Race(wave, SMALL, (Racer("cpu_numpy"), Racer("cpu_numba")), 20)
+    job = Job(partial(run_race, race), RACE, queue=JobQueue())
+    job.start()
+    assert job.join(120)
+    assert job.state == "done", job.text
+    assert [lane.racer.backend for lane in job.result.lanes] == ["cpu_numpy", "cpu_numba"]
+    assert all(lane.right for lane in job.result.lanes)
+
+
+@pytest.mark.parametrize("first", ["compute", "compute.export.child_process", "compute.own.tasks", "compute.engine"])
+def test_a_pickled_lab_class_loads_in_a_process_that_imported_only(first, wave_folder, wave):
+    code = f"import sys, pickle, {first}; print(pickle.loads(bytes.fromhex(sys.argv[1])).LAB)"
+    known = {**os.environ, VARIABLE: str(wave_folder)}
+    command = [sys.executable, "-c", code, pickle.dumps(wave).hex()]
+    done = subprocess.run(command, env=known, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("wave\n", 0), done.stderr
 
 
 def test_its_link_and_its_picture_make_the_same_state_again(wave):

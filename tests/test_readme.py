@@ -1,8 +1,7 @@
-"""What the README promises exists: its commands, files, extras, pictures, and its Python runs."""
+"""What the README promises exists: its commands, files, extras, pictures. tests/test_docs_run.py runs them."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -107,21 +106,6 @@ def helped(subcommand):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.mark.parametrize("body", blocks(README, "python"))
-def test_python_blocks_run(body, tmp_path):
-    script = tmp_path / "block.py"
-    script.write_text(body, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_readme_says_what_must_be_said():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import re
+import subprocess
 import tomllib
 from contextlib import closing
 from pathlib import Path
@@ -161,13 +162,23 @@ def test_several_processes_are_refused_with_the_reason(capsys):
 
 def test_what_a_jupyter_server_starts_is_a_command_that_is_taken():
     found = jupyter.server()
-    assert found["command"][:2] == ["fieldlab", "serve"]
-    there = chosen(*(word.format(port=7000) for word in found["command"][2:]))
+    begin = found["command"].index("serve")
+    there = chosen(*(word.format(port=7000) for word in found["command"][begin + 1 :]))
     assert (there.address, there.port, there.preset) == ("127.0.0.1", 7000, "laptop")
     assert is_allowed(found["request_headers_override"]["Host"].format(port=7000), [])
     assert Path(found["launcher_entry"]["icon_path"]).is_file()
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     assert entry["jupyter_serverproxy_servers"] == {"fieldlab": "app.jupyter:server"}
+
+
+def test_what_a_jupyter_server_starts_is_found_without_an_activated_environment(tmp_path):
+    """Its PATH need not have the folder in which `fieldlab` lies."""
+    command = jupyter.server()["command"]
+    begin = command[: command.index("serve") + 1]
+    known = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    done = subprocess.run([*begin, "--help"], cwd=tmp_path, env=known, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--laptop" in done.stdout
 
 
 def test_presets_are_within_their_own_bounds_and_each_is_stricter_than_the_one_before():

@@ -153,10 +153,17 @@ def test_what_is_wrong_is_told_with_file_step_and_bound(told, text, words):
         told(text)
 
 
-def test_a_field_that_goes_on_has_no_steps_behind_it(told):
-    link = packed(Scene("diffusion", {}, steps=100))
-    with pytest.raises(StoryError, match="step 1: a field that goes on has no steps behind it, not 100"):
-        told(f"{HEAD}[state](?scene={link} 'go on')")
+def test_of_the_link_of_a_field_that_goes_on_only_the_last_values_count(told):
+    """The address of a lab that runs, as one copies it, has thousands of steps and what was changed on the way."""
+    history = ({"step": 40, "set": {"r": 0.1, "edges": "periodic"}}, {"step": 90, "do": "refit", "with": {}})
+    link = packed(Scene("diffusion", {"ny": 64, "r": 0.15}, steps=3240, history=history))
+    step = told(f"{HEAD}[state](?scene={link} 'r; go on')").steps[0]
+    assert (step.goes_on, step.points) == (True, "r")
+    assert (step.scene.steps, step.scene.history) == (0, ())
+    assert dict(step.scene.values) == {"ny": 64, "r": 0.1, "edges": "periodic"}
+    plain = packed(Scene("diffusion", {"r": 0.15}, steps=3240))
+    assert dict(told(f"{HEAD}[state](?scene={plain} 'go on')").steps[0].scene.values) == {"r": 0.15}
+    assert told(f"{HEAD}[state](?scene={link})").steps[0].scene.steps == 3240
 
 
 def test_a_folder_has_so_many_stories(tmp_path):

@@ -157,14 +157,15 @@ class PageFeed:
         self._words_at = 0.0
 
     @property
-    def _viewed(self) -> bool:
+    def viewed(self) -> bool:
+        """Whether somebody follows, or a window of the lecturer is open."""
         return bool(len(self.followers) or len(self.windows))
 
     async def _run(self) -> None:
         """Look until nobody views."""
         due = time.monotonic()
         self._words_at = 0.0
-        while self._viewed:
+        while self.viewed:
             rest = 0.0
             try:
                 rest = await self._turn()

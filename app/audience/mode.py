@@ -51,6 +51,7 @@ class AudiencePage(Protocol):
     current: LabTab | None
     stories: StoryTeller
     bar: PresenterBar
+    visible: bool  # whether the browser's tab can be seen
 
 
 class AudienceCard(Card):
@@ -104,6 +105,11 @@ class AudienceMode:
         rooms().end(self.code)
         self.code = self._problem = ""
         self._show()
+
+    @property
+    def viewed(self) -> bool:
+        """Whether somebody follows, or a window of the lecturer is open."""
+        return self._feed.viewed
 
     def open_window(self) -> None:
         """Have the browser open the lecturer's second window."""
@@ -170,7 +176,12 @@ class AudienceMode:
     # -- what viewers get; see app.audience.feed.Subject
 
     def picture(self) -> Picture | None:
-        """The main picture of the lab that is shown; while the pictures are frozen, the one that was shown then."""
+        """Return the main picture of the lab that is shown; while the pictures are frozen, the one that was shown then.
+
+        The browser confirms no frames while its tab is hidden: then each look here lets the next ones come.
+        """
+        if not self._page.visible and self._page.current is not None:
+            self._page.current.session.pass_on()
         if not self._page.bar.frozen:
             return self._now()
         self._held = self._held or self._now()  # they may have been frozen before there was one

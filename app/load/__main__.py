@@ -21,6 +21,7 @@ from app.load.client import ClientError
 from app.load.run import Load, address, engine_alone, loads
 from app.load.server import Server, serving
 from compute.arguments import counts
+from compute.documents import measured
 from compute.files import whole
 from compute.measure.conditions import Watch, provenance
 
@@ -51,12 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     record = _record(found, alone, values, command, watch)
     if chosen.save:
         with whole(chosen.save) as out:
-            json.dump(record, out, indent=1, ensure_ascii=False)
+            out.write(_as_document(record))
     if chosen.json:
-        sys.stdout.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(_as_document(record))
     else:
         _show(found, alone, chosen.grid)
     return 0
+
+
+def _as_document(record: dict[str, Any]) -> str:
+    """Return a record as JSON, which has null where nothing was measured."""
+    return json.dumps(measured(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _follow(chosen: argparse.Namespace, arguments: Sequence[str] | None) -> int:
@@ -74,8 +80,8 @@ def _follow(chosen: argparse.Namespace, arguments: Sequence[str] | None) -> int:
     record = {"schema": FOLLOWERS_SCHEMA, **provenance(command, found.followers, watch), "audience": asdict(found)}
     if chosen.save:
         with whole(chosen.save) as out:
-            json.dump(record, out, indent=1, ensure_ascii=False)
-    sys.stdout.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n" if chosen.json else followers.words(found))
+            out.write(_as_document(record))
+    sys.stdout.write(_as_document(record) if chosen.json else followers.words(found))
     return 0
 
 

@@ -4,6 +4,17 @@
   // before painting, or whose page is slow, would lose the stroke. No page here knows presses.
   Bokeh.require('core/ui_gestures').UIGestures.press_threshold = 2 ** 31 - 1;
 
+  // Bokeh 3.9 adds up the scales of a pinch, each of which counts from its beginning, and zooms out by steps of its own. Here
+  // the picture becomes larger as the fingers move apart, about the point between them.
+  const { WheelZoomToolView } = Bokeh.require('models/tools/gestures/wheel_zoom_tool');
+  WheelZoomToolView.prototype._pinch_start = function () { this.pinched = 1; return true; };
+  WheelZoomToolView.prototype._pinch = function ({ sx, sy, scale }) {
+    const { speed } = this.model, ratio = Math.min(1.9, Math.max(0.55, scale / (this.pinched ?? 1)));
+    this.pinched = scale;
+    if (speed > 0) this.zoom(sx, sy, (1 - 1 / ratio) / speed);
+    return true;
+  };
+
   // Bokeh 3.9 lets a page's CSS set each property of each line, area and text (--bk-line-color), and asks for the style of
   // the plot's element for each of them, whenever it draws: a tenth of what a page costs to open. No CSS here sets one.
   Bokeh.require('core/visuals/visual').VisualProperties.prototype._get_css_value = () => '';

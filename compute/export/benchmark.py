@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from rich.table import Table
 from compute.arguments import counts
 from compute.backends import BACKENDS, backend
 from compute.devices import cpu_count
-from compute.documents import as_json
+from compute.documents import as_json, measured
 from compute.export.film import Film, frame
 from compute.export.formats import FILMS, PNG, film_format
 from compute.export.render import Pixels, Replay, current_pixels, png
@@ -237,17 +237,10 @@ def _record(
     return {
         "schema": SCHEMA,
         **provenance(command, sum(one.rate.n for one in by_format) + sum(one.rate.n for one in by_count), watch),
-        "encoders": [_known(asdict(each)) for each in by_format],
+        "encoders": [measured(asdict(each)) for each in by_format],
         "backend": name,
-        "workers": [_known({**asdict(each), "times": _times(each, by_count)}) for each in by_count],
+        "workers": [measured({**asdict(each), "times": _times(each, by_count)}) for each in by_count],
     }
-
-
-def _known(value: Any) -> Any:
-    """The value with None for each number that was not measured: JSON has no NaN."""
-    if isinstance(value, dict):
-        return {name: _known(part) for name, part in value.items()}
-    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _show(by_format: Sequence[Encoder], by_count: Sequence[Pool], name: str) -> None:

@@ -19,10 +19,13 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
+from app.load import __main__ as load_command
 from app.load import run, soak
 from app.load.__main__ import main
 from app.load.client import Client, ClientError, models
 from app.load.server import Server, Use, kinds_of, serving
+from compute.measure.conditions import Watch
+from compute.measure.statistics import Spread
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,15 @@ def test_tabs_get_frames_and_answers(server, monkeypatch):
     assert two.server > 0
     assert two.engines > 0
     assert two.received > 64 * 64  # bytes/s: a picture's, once a second at least
+
+
+def test_a_record_has_null_for_what_was_not_measured():
+    """A single tab has no interval, a few seconds no answer."""
+    load = run.Load(1, 3.0, Spread.of([40.0]), 40.0, nan, nan, 0.2, 0.7, 0.1, 2.0**28, 1e6)
+    record = load_command._record([load], {1: nan}, {"ny": 64}, "fieldlab bench load", Watch())
+    (row,) = json.loads(load_command._as_document(record), parse_constant=pytest.fail)["loads"]
+    assert (row["answer"], row["engine_alone"], row["frames"]["low"]) == (None, None, None)
+    assert row["frames"]["median"] == 40.0
 
 
 @pytest.mark.parametrize("act", ["open", "connect"])

@@ -193,6 +193,26 @@ def test_hidden_client_stops_the_supply_and_comes_back() -> None:
     assert len(world.painted) > painted + 30
 
 
+def test_frames_of_a_hidden_client_come_as_often_as_others_look_and_are_not_timed() -> None:
+    world = World()
+    world.gate.open()
+    world.run(1.0)
+    world.hidden = True
+    world.run(0.1)
+    made, delivered = world.made, len(world.delivered)
+    for _ in range(90):  # as the feed of the followers looks
+        world.gate.pass_on()
+        world.run(0.11)
+    assert world.made - made == pytest.approx(90, abs=2)
+    assert world.most_under_way <= world.gate.window
+    assert len(world.delivered) == delivered
+    world.hidden = False
+    painted = len(world.painted)
+    world.gate.acknowledge(world.made - 1, 60.0)  # the browser's animation frame
+    world.run(1.0)
+    assert len(world.painted) > painted + 30
+
+
 @pytest.mark.parametrize("network", [0.0, 0.08])
 def test_tab_switches_reconnects_and_kills_cause_no_burst_and_count_nothing_anew(network: float) -> None:
     """50 switches to another tab and back, 50 lost connections, 20 dead engines, at every stage of a frame's way."""

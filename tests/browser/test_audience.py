@@ -110,6 +110,33 @@ def test_a_broken_connection_comes_back_by_itself(room, phone):
     until(phone, lambda: not phone.locator("#said").is_visible())
 
 
+# What a browser does with a tab that another one hides, and back. Headless Chromium shows all of its tabs.
+HIDE = """(hidden) => {
+  const waiting = window.waiting ??= [];
+  window.paints ??= window.requestAnimationFrame;
+  window.requestAnimationFrame = hidden ? (paint) => waiting.push(paint) : window.paints;
+  if (!hidden) waiting.splice(0).forEach((paint) => window.paints(paint));
+  Object.defineProperty(document, 'hidden', {configurable: true, get: () => hidden});
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def test_phones_follow_on_while_the_lecturer_s_tab_is_hidden(room, phone):
+    lab, code = room
+    follow(phone, lab, code)
+    lab.page.evaluate(HIDE, True)
+    try:
+        phone.wait_for_timeout(2000)  # what was under way has come
+        before, picture = phone.evaluate(NUMBER), phone.evaluate(PICTURE)
+        until(phone, lambda: phone.evaluate(NUMBER) >= before + 10)
+        assert phone.evaluate(PICTURE) != picture
+    finally:
+        lab.page.evaluate(HIDE, False)
+    for _ in range(3):
+        step = lab.step()
+        lab.until(lambda step=step: lab.step() > step)
+
+
 def test_somebody_who_comes_takes_no_button_and_no_focus_away(room, phone):
     lab, code = room
     end = lab.page.get_by_role("button", name="End the room")

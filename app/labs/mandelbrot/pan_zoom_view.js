@@ -99,10 +99,16 @@ const acts = {
   doubletap(event) {
     if (inside(event)) zoom(event, event.modifiers?.shift ? 0.5 : 2);
   },
-  pinchstart() { drag = {from: {...at}, pinch: true}; },
-  pinch(event) {
+  pinchstart(event) {  // right, up: from the centre to the point between the fingers, in px
+    const grown = model.figure.frame_height / at.h;
+    drag = {from: {...at}, pinch: true, sx: event.sx, sy: event.sy,
+            right: (event.x - at.x) * grown, up: (event.y - at.y) * grown};
+  },
+  pinch(event) {  // what was between the fingers stays there
     if (!drag?.pinch) return;
-    move(drag.from.x, drag.from.y, drag.from.h / event.scale);
+    const {from, right, up} = drag, h = from.h / event.scale, height = model.figure.frame_height;
+    const place = (start, before, now) => start + (before * from.h - now * h) / height;
+    move(place(from.x, right, right + event.sx - drag.sx), place(from.y, up, up - event.sy + drag.sy), h);
   },
   pinchend() { drag = null; },
   mousemove(event) {

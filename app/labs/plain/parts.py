@@ -27,9 +27,11 @@ from app.widgets import FULL, Widget
 from compute.frames import Frame
 
 PALETTE = "Viridis"
-CURVE_HEIGHT, HEADING, SMALLEST = 168, 36, 128  # px
+CURVE_HEIGHT, HEADING = 168, 36  # px
+SMALLEST, SCANTIEST = 128, 16  # px of a picture: where curves make way for it, and that it always has
 MACHINE = ("backend", "device_index", "variant")
 SLIDER_STEPS = 200  # of a slider over real numbers
+WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
 WIDEST_SLIDER = 1000  # whole numbers beyond this span are typed, because a slider cannot hit them
 HELP = """
 | **Space** | run or pause |
@@ -48,7 +50,10 @@ class PlainView(LabView):
         self.panel = pn.Column(margin=0, sizing_mode="stretch_both")
         self.pictures: RasterPlots | None = None
         self.curves: dict[str, CurvePlot] = {}
-        self._panes: list[PlotPane] = []
+        self._panes: list[PlotPane] = []  # of the pictures
+        self._columns: list[Any] = []  # each of them below its heading
+        self._lines: list[PlotPane] = []  # of the curves
+        self._pictures = self._below = pn.Row()  # both kinds, in rows
         self._built = False
         self._extent = (0.0, 0.0, 1.0, 1.0)  # of the rasters, in the lab's cells
         session.on_frame = self._show
@@ -98,26 +103,49 @@ class PlainView(LabView):
         pictures.y_range.update(start=y0, end=y1)
 
     def _lay_out(self) -> None:
-        self._panes = [PlotPane(plot.figure, margin=0) for plot in self._plots.values()]
-        titled = zip(self._plots, self._panes, strict=True)
-        row = [pn.Column(heading(name.capitalize()), pane, margin=(GRID, 0, 0, 0)) for name, pane in titled]
-        below = [PlotPane(c.figure, margin=0, sizing_mode="stretch_width") for c in self.curves.values()]
-        self.panel.objects = [pn.Row(*row, margin=0), pn.Row(*below, margin=0, sizing_mode="stretch_width")]
+        self._panes = [_pane(plot.figure) for plot in self._plots.values()]
+        self._columns = [
+            pn.Column(heading(name.capitalize()), pane, margin=0, sizing_mode="fixed")
+            for name, pane in zip(self._plots, self._panes, strict=True)
+        ]
+        self._lines = [_pane(curve.figure) for curve in self.curves.values()]
+        self._pictures = pn.Row(*self._columns, margin=0, sizing_mode="fixed", styles=WRAPPED)
+        self._below = pn.Row(*self._lines, margin=0, sizing_mode="fixed", styles=WRAPPED)
+        self.panel.objects = [self._pictures, self._below]
 
     def arrange(self) -> None:
-        """Give the pictures the room that the curves leave, each the same."""
-        if not self._panes:
-            return
+        """Give the pictures the room that the curves leave, each the same, in as many rows as make them largest.
+
+        In a small window the curves are left out, then the colour bars, until a picture has SMALLEST px.
+        """
         width, height = self.size
         x0, y0, x1, y1 = self._extent
-        room_x = max(SMALLEST, width // len(self._panes) - around(self.presenter)[0] - GRID)
-        room_y = max(SMALLEST, height - around(self.presenter)[1] - HEADING - (CURVE_HEIGHT if self.curves else 0))
-        scale = min(room_x / (x1 - x0), room_y / (y1 - y0))
-        size = max(1, round((x1 - x0) * scale)), max(1, round((y1 - y0) * scale))
-        for plot, pane in zip(self._plots.values(), self._panes, strict=True):
-            plot.resize(*size, self.presenter)
-            pane.param.update(width=plot.figure.width, height=plot.figure.height)
-        self.session.set_view(None, (size[1], size[0]))
+        for with_curves, bar in ((True, True), (False, True), (False, False)):
+            room = width, height - (CURVE_HEIGHT if self.curves and with_curves else 0)
+            wider, higher = around(self.presenter, bar)
+            beside = (wider + GRID, higher + GRID + HEADING)
+            scale = largest_scale(len(self._panes), room, (x1 - x0, y1 - y0), beside) if self._panes else 0.0
+            if scale * max(x1 - x0, y1 - y0) >= SMALLEST:
+                break
+        with_curves = with_curves or not self._panes
+        self._below.visible = with_curves and bool(self.curves)
+        self._arrange_curves(width)
+        size = max(SCANTIEST, int((x1 - x0) * scale)), max(SCANTIEST, int((y1 - y0) * scale))
+        for plot, pane, titled in zip(self._plots.values(), self._panes, self._columns, strict=True):
+            plot.resize(*size, self.presenter, bar)
+            outer = plot.figure.width, plot.figure.height
+            pane.param.update(width=outer[0], height=outer[1])
+            titled.param.update(width=outer[0] + GRID, height=outer[1] + GRID + HEADING)
+        self._pictures.param.update(width=width, height=max(room[1], 0), visible=bool(self._panes))
+        if self._panes:
+            self.session.set_view(None, (size[1], size[0]))
+
+    def _arrange_curves(self, width: int) -> None:
+        """Set the curves side by side."""
+        for curve, line in zip(self.curves.values(), self._lines, strict=True):
+            curve.figure.update(width=max(SMALLEST, width // len(self._lines)), height=CURVE_HEIGHT)
+            line.param.update(width=curve.figure.width, height=CURVE_HEIGHT)
+        self._below.param.update(width=width, height=CURVE_HEIGHT)
 
     def apply_theme(self) -> None:
         """Colour the curves, and set the type of all plots."""
@@ -139,6 +167,28 @@ class PlainView(LabView):
         for name, plot in self.curves.items():
             curve = frame.curves.get(name)
             plot.show([(curve.x, curve.y) if curve is not None else None])
+
+
+def largest_scale(pictures: int, room: tuple[int, int], cells: tuple[float, float], around: tuple[int, int]) -> float:
+    """Return the px a cell at which so many equal pictures fit into `room`, in as many rows as make it largest.
+
+    room: px wide and high; cells: of a picture, wide and high; around: px beside and below a picture, its axes and
+    heading. It is 0 or less if they do not fit.
+    """
+
+    def scale(columns: int) -> float:
+        """Return it for so many pictures in a row."""
+        rows = -(-pictures // columns)
+        sides = (room[0] // columns - around[0], room[1] // rows - around[1])
+        return min(side / length for side, length in zip(sides, cells, strict=True))
+
+    return max(map(scale, range(1, pictures + 1)))
+
+
+def _pane(plot: Any) -> PlotPane:
+    """Return the pane of a figure that has exactly the size that it is given."""
+    plot.sizing_mode = "fixed"
+    return PlotPane(plot, margin=0, sizing_mode="fixed")
 
 
 class PlainControls(Controls):
@@ -186,13 +236,14 @@ class PlainControls(Controls):
 
 
 def step_of(parameter: Any) -> float:
-    """The step of a slider over the parameter's bounds; 0 if a slider cannot cover them."""
+    """Return the step of a slider: the parameter's own, or a part of its bounds; 0 if a slider cannot cover these."""
     low, high = parameter.bounds or (None, None)
     if low is None or high is None:
         return 0
+    own = parameter.step or 0
     if isinstance(parameter, param.Integer):
-        return 1 if high - low <= WIDEST_SLIDER else 0
-    return (high - low) / SLIDER_STEPS
+        return (own or 1) if high - low <= WIDEST_SLIDER * (own or 1) else 0
+    return own or (high - low) / SLIDER_STEPS
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:

@@ -11,10 +11,12 @@ from bokeh.document import Document
 from app.audience import mode as modes
 from app.audience.mode import AudienceMode, is_base, line, network_address, paragraphs
 from app.audience.rooms import MOST_ROOMS, Rooms
+from app.lab_tab import LabTab
 from app.presenter import PRESENTING, PresenterBar
 from app.qr_code import qr
 from compute.export.link import asked_in, packed, unpacked
 from compute.export.scene import Scene
+from compute.labs.diffusion import Diffusion
 from tests.app.audience.test_broadcast import Onlooker
 from tests.app.audience.test_rooms import Fed
 
@@ -34,7 +36,7 @@ def audience(rooms, monkeypatch):
     teller = SimpleNamespace(open=False, story=None, number=0)
     bar = PresenterBar(lambda key: None, lambda: None)
     bar.mode = PRESENTING
-    page = SimpleNamespace(document=Document(), current=None, stories=teller, bar=bar)
+    page = SimpleNamespace(document=Document(), current=None, stories=teller, bar=bar, visible=True)
     audience = AudienceMode(page)
     monkeypatch.setattr(audience._feed, "wake", lambda: None)
     return audience
@@ -245,3 +247,16 @@ def test_followers_open_no_long_run_and_nothing_where_that_is_switched_off(audie
     audience._told({"tries": False})
     assert audience.card.content["tries"] is False
     assert audience._try(f"scene={short}") == ""
+
+
+def test_a_hidden_tab_is_refreshed_while_somebody_follows():
+    """A story's step, which the second window may turn to, is brought by these refreshes."""
+    tab, refreshed = LabTab(Diffusion, Document(), (1280, 720)), []
+    tab.on_tick = lambda: refreshed.append(True)
+    tab.look(False)
+    tab._tick()
+    assert not refreshed
+    tab.followed = lambda: True
+    tab._tick()
+    assert refreshed
+    tab.close()

@@ -1,0 +1,62 @@
+"""Two fingers on a picture: it zooms by as much as they move apart, about the point between them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab_page import LabPage
+
+# The figure that draws that column of pixels: its ranges, and where its frame lies on the page.
+FRAME = """(column) => {
+  const draws = (model) => model.type == 'Figure' && model.renderers.some((one) => one.glyph?.image?.field == column);
+  const figure = Array.from(Bokeh.documents[0]._all_models.values()).find(draws);
+  const view = Bokeh.index.find_one(figure), {left, top} = view.el.getBoundingClientRect();
+  const {x_range, y_range} = figure, {bbox} = view.frame;
+  return {x0: x_range.start, x1: x_range.end, y0: y_range.start, y1: y_range.end,
+          left: left + bbox.left, top: top + bbox.top, width: bbox.width, height: bbox.height};
+}"""
+
+
+class Fingers:
+    """Two fingers on the page, as a touchscreen reports them."""
+
+    def __init__(self, page) -> None:
+        self.page, self._devtools = page, page.context.new_cdp_session(page)
+        self._devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+
+    def _send(self, kind, points) -> None:
+        touches = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
+        self._devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+
+    def pinch(self, x, y, begin, end, steps=10) -> None:
+        """Move them from `begin` to `end` px on either side of (x, y)."""
+        self._send("touchStart", [(x - begin, y), (x + begin, y)])
+        for step in range(1, steps + 1):
+            apart = begin + (end - begin) * step / steps
+            self._send("touchMove", [(x - apart, y), (x + apart, y)])
+            self.page.wait_for_timeout(30)
+        self._send("touchEnd", [])
+        self._devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
+def under(frame, x, y):
+    """Return the place of the picture that lies at (x, y) of the page, and how many px a unit has."""
+    right, up = (x - frame["left"]) / frame["width"], 1 - (y - frame["top"]) / frame["height"]
+    place = frame["x0"] + right * (frame["x1"] - frame["x0"]), frame["y0"] + up * (frame["y1"] - frame["y0"])
+    return place, frame["width"] / (frame["x1"] - frame["x0"])
+
+
+@pytest.mark.parametrize(("lab_name", "column"), [("Diffusion", "field"), ("Mandelbrot", "escape")])
+def test_a_pinch_zooms_about_the_fingers(page, server, lab_name, column):
+    lab = LabPage(page, server)
+    if lab_name != "Diffusion":
+        lab.show_lab(lab_name)
+    for begin, end in ((20, 50), (50, 30)):
+        frame = lab.still(lambda: page.evaluate(FRAME, column))
+        x, y = frame["left"] + 0.6 * frame["width"], frame["top"] + 0.35 * frame["height"]
+        place, grown = under(frame, x, y)
+        Fingers(page).pinch(x, y, begin, end)
+        then = lab.still(lambda: page.evaluate(FRAME, column))
+        found, grew = under(then, x, y)
+        assert grew / grown == pytest.approx(end / begin, rel=0.03)
+        assert found == pytest.approx(place, abs=3 / grown)  # px
