@@ -154,7 +154,7 @@ class OutsideTimes:
 class OutsideCheck:
     """A kernel of the project timed in turn with a program that is no backend, so that a sceptic need not write it.
 
-    program: how it was compiled; absent: why there is no check, in words.
+    program: how it was compiled; absent: why there is no check, or of some cases only, in words.
     """
 
     title: str

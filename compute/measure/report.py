@@ -166,7 +166,7 @@ def _outside(found: OutsideCheck, benchmark: Benchmark) -> Iterator[RenderableTy
         if row.differ:
             words = f"results disagree, so no time  {row.case} {row.dtype}: {row.differ} entries differ"
             yield Text(words, style="bold red")
-    yield Text(found.absent or found.program, style="dim")
+    yield from (Text(words, style="dim") for words in (found.program, found.absent) if words)
 
 
 def disturbed(results: Results, title: str) -> Iterator[Text]:

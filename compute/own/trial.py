@@ -287,7 +287,9 @@ class KernelTrial:
             found: tasks.CheckedWay = process.ask(task)
             asked += [f"{dtype}, {question}" if len(dtypes) > 1 else question for question in found.asked]
             one.notes += found.notes
-            if found.left and not one.way.is_reference:
+            if found.left and place in STAND_INS.values() and one.way.backend.ready:
+                one.notes.append(f"not fully checked {place}: {found.left}; checked on the device itself")
+            elif found.left and not one.way.is_reference:
                 one.status, one.left = "unchecked", found.left
         one.places[place] = tuple(asked)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from compute.__main__ import main
 from compute.own import tasks
 from compute.own.declaring import FileRefused, load
 from compute.own.faults import Fault
+from compute.own.trial import ON_SIMULATOR, KernelTrial, WayReport
 
 HERE = Path(__file__).parent
 FILES = HERE / "files"
@@ -148,3 +150,15 @@ def test_a_reference_with_a_masked_result_is_refused(tmp_path):
     )
     with pytest.raises(FileRefused, match="returns a masked array"):
         load(path).truth((np.ones(3),))
+
+
+@pytest.mark.parametrize(("ready", "status"), [(True, "right"), (False, "unchecked")])
+def test_a_slow_simulator_leaves_nothing_open_where_the_gpu_itself_checks(ready, status):
+    """On an H200 the simulator's seconds ended before n = 1031, and right ways of real GPUs had no times."""
+    way = SimpleNamespace(name="gpu_numba", is_reference=False, backend=SimpleNamespace(ready=ready))
+    one = WayReport(way)
+    process = SimpleNamespace(ask=lambda task: tasks.CheckedWay(("n = 1",), left="time ended before n = 1031"))
+    trial = SimpleNamespace(_options=SimpleNamespace(check_seconds=3.0, seed=0))
+    KernelTrial._ask(trial, one, process, ON_SIMULATOR, ("float32",), 1031)
+    assert one.status == status
+    assert bool(one.notes) is ready

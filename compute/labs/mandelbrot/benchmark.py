@@ -182,7 +182,10 @@ class MandelbrotBenchmark(CaseBenchmark):
             return super().run(plan, progress)
         results = super().run(replace(plan, budget=(1 - OUTSIDE) * plan.budget), progress)
         if results.interrupted is None:
-            results.outside = plain_c.check(scenes, OUTSIDE * plan.budget, progress)
+            try:
+                results.outside = plain_c.check(scenes, OUTSIDE * plan.budget, progress)
+            except KeyboardInterrupt as stop:  # the rows are kept
+                results.interrupted = stop
         return results
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchScene]:

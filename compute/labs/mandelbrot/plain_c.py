@@ -37,6 +37,7 @@ WORK = "32 pixels together, smooth counts; counts equal in every pixel"
 # A view with many iterations; not a scene of the bench.
 LONG = BenchScene("seahorse valley", replace(VIEWS["seahorse valley"], max_iterations=5000), SCREEN)
 PAIRS = 7  # timings of each program per scene and thread count
+LATE = 3.0  # times its seconds after which no further scene is begun
 LEAST_ROWS = 16  # rows of the picture that estimates the time of a row
 LONGEST, SHORTEST = 0.2, 0.01  # bounds of the seconds per picture
 
@@ -44,15 +45,21 @@ PictureProgram = Callable[[PixelArrays, LaunchPart], None]
 
 
 def check(scenes: Sequence[BenchScene], seconds: float, progress: BenchProgress = silent) -> OutsideCheck:
-    """Compare and time every scene, plus LONG in each dtype, in about `seconds` without compilation."""
+    """Compare and time every scene, plus LONG in each dtype, in about `seconds` without compilation.
+
+    With compilation, scenes are left out from LATE x `seconds` on, and `absent` says so.
+    """
     scenes = [*scenes, *(replace(LONG, dtype=dtype) for dtype in dict.fromkeys(scene.dtype for scene in scenes))]
     most = numba.get_num_threads()
     threads = tuple(dict.fromkeys((1, most)))
+    until = perf_counter() + LATE * seconds
     try:
         with compiled() as library:
             each = seconds / max(1, len(scenes) * len(threads) * 2 * PAIRS)
             rows = []
             for scene in scenes:
+                if rows and perf_counter() > until:
+                    return OutsideCheck(TITLE, program(), tuple(rows), f"time ended before {scene.title}")
                 for count in threads:
                     progress(f"{scene.title}: plain C++ beside cpu_numba, threads: {count}")
                     rows.append(_timed(scene, count, library, min(LONGEST, max(SHORTEST, each))))

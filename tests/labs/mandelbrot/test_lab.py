@@ -130,7 +130,7 @@ def test_every_frame_is_coarse_to_fine_and_right(make):
             assert frame.facts["waiting"] == pytest.approx((shown < 0).mean())
             assert frame.facts["inside"] == pytest.approx((shown == 9000).mean())
             waited = waited or bool((shown < 0).any())
-    assert waited
+    assert waited or lab.device.kind == "gpu"  # whose launches complete a whole pass before a frame is made
     assert set(strides) <= {8, 4, 2, 1}
     assert strides == sorted(strides, reverse=True)
     assert progress == sorted(progress)

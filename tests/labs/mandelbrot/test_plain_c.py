@@ -54,6 +54,28 @@ def test_plain_c_and_the_kernel_agree(library, name, dtype, shortcuts, threads):
 
 @needs_compiler
 @pytest.mark.usefixtures("quick")
+def test_scenes_that_come_too_late_are_left_out_and_named(monkeypatch):
+    """Compiling counts: with a cold cache the check took longer than the bench."""
+    monkeypatch.setattr(plain_c, "LATE", 0.0)
+    found = plain_c.check([SMALL, SMALL], 1.0)
+    assert {row.case for row in found.rows} == {SMALL.name}
+    assert found.absent == f"time ended before {SMALL.title}"
+    assert found.program
+
+
+def test_a_bench_that_is_interrupted_in_the_check_keeps_its_rows(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plain_c, "check", interrupted)
+    plan = BenchPlan("mandelbrot", (replace(SMALL, shape=(9, 9)),), ("cpu_numba", "cpu_numpy"), budget=0.5)
+    results = BENCHMARK.run(plan)
+    assert isinstance(results.interrupted, KeyboardInterrupt)
+    assert any(row.measurement for row in results.rows)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("quick")
 def test_the_bench_shows_and_records_the_check(capsys, tmp_path, monkeypatch):
     for name in SCENES:
         monkeypatch.setitem(SCENES, name, replace(SMALL, name=name))
