@@ -80,7 +80,8 @@ def test_a_missing_way_is_grey_and_says_how_to_install_it(lab):
     missing = workload("add_one").way("gpu_jax")
     item = lab.page.locator("li.off").filter(has_text="JAX")
     assert item.get_by_role("checkbox").is_disabled()
-    assert item.locator(".why").inner_text().split("\n") == [missing.missing, missing.backend.install]
+    item.locator("summary").click()
+    lab.until(lambda: item.locator(".why div").inner_text().split("\n") == [missing.missing, missing.backend.install])
     assert lab.page.locator("li:not(.off)").filter(has_text="NumPy").get_by_role("checkbox").is_checked()
 
 

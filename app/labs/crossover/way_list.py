@@ -84,8 +84,11 @@ class WayList(JSComponent):
           said.hidden = !each.why;
           if (said.dataset.why !== each.why) {
             said.dataset.why = each.why;
-            said.replaceChildren(part('', 'not available here', 'summary'), each.why,
-              ...(each.install ? [part('', each.install, 'code')] : []));
+            const reason = part('', each.why, 'div');
+            if (each.install) reason.append(part('', each.install, 'code'));
+            reason.hidden = !said.open;
+            said.ontoggle = () => { reason.hidden = !said.open; };
+            said.replaceChildren(part('', 'not available here', 'summary'), reason);
           }
           return item;
         });
