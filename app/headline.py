@@ -284,7 +284,7 @@ def _number(one: Compared) -> str:
 
 
 def _sentence(one: Compared) -> str:
-    """Return the rates, the interval and the reason."""
+    """Return the rates, the interval and the reason; small windows leave out what has the class "why"."""
     speed = one.speed
     if speed.bounded:
         said = allowed(speed)
@@ -294,5 +294,5 @@ def _sentence(one: Compared) -> str:
     if one.estimate and speed.bounded:
         interval += f", {ESTIMATE}"
     why = "" if undecided(speed) else filled("{why}", why=one.faster if speed.ratio > 1 else one.slower)
-    beside = f" {one.beside}" if one.beside else ""
-    return f"<p class='first'>{one.rates}; {interval}{why}.{beside}</p>"
+    beside = f"<span class='why'> {one.beside}</span>" if one.beside else ""
+    return f"<p class='first'>{one.rates}<span class='why'>; {interval}{why}</span>.{beside}</p>"

@@ -9,7 +9,6 @@ does what its key does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,7 +26,6 @@ STATIC = Path(__file__).parent / "static"
 PRESENTING, NARROW = "presenting", "narrow"
 MINIMAL = "minimal"  # as in a narrow window, without the sentence: in a frame of a slide
 STATEMENT = "statement-alone"  # the headline and the sentence alone, above the status bar
-BECAUSE = re.compile(r"((?:, because|; the GPU reaches|; the [\d.]+ (?:[kMG]B|bytes)) [^<]*)\.")
 
 
 class PresenterBar(JSComponent):
@@ -112,7 +110,7 @@ class PresenterBar(JSComponent):
         if isinstance(readout, SaysHeadline):
             seen: set[str] = set()
             new["headline"] = explained(readout.headline, seen)
-            new["sentence"] = explained(with_reason_apart(readout.sentence), seen)
+            new["sentence"] = explained(readout.sentence, seen)
         now = self.param.values()
         changed = {name: value for name, value in new.items() if now[name] != value}
         if changed:
@@ -137,8 +135,3 @@ class PresenterBar(JSComponent):
         if isinstance(height, int) and 0 <= height <= 4096:
             self.height_px = height
             self._grown()
-
-
-def with_reason_apart(sentence: str) -> str:
-    """Return the sentence, as HTML, with its clause of the reason as an element that a small window leaves out."""
-    return BECAUSE.sub(r"<span class='why'>\1</span>.", sentence, count=1)

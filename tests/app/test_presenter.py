@@ -10,7 +10,7 @@ from app.address import FULL
 from app.controls import Dial
 from app.explain import explained
 from app.page import STORY_SHEET, bar_mode, bars_with_room, story_sheet
-from app.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar, with_reason_apart
+from app.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar
 
 
 class Lab:
@@ -118,23 +118,6 @@ WINDOWS = {390: (False, False), 899: (False, False), 900: (True, False), 1179: (
 @pytest.mark.parametrize(("width", "bars"), WINDOWS.items())
 def test_a_window_has_the_bars_that_it_has_room_for(width, bars):
     assert bars_with_room(width) == bars
-
-
-SAID = "<p class='first'>This computer: <b class='cpu'>2.2</b>. NVIDIA H200: 266, <b>121× as fast</b>{}</p>"
-
-
-@pytest.mark.parametrize(
-    ("end", "apart"),
-    [
-        (", because all is near. (first estimate)", "<span class='why'>, because all is near</span>. (first estimate)"),
-        (", because 2.5 &lt; 3.", "<span class='why'>, because 2.5 &lt; 3</span>."),
-        ("; the GPU reaches 57 %, the CPU 3.3 %.", "<span class='why'>; the GPU reaches 57 %, the CPU 3.3 %</span>."),
-        ("; the 2.1 MB fit its cache.", "<span class='why'>; the 2.1 MB fit its cache</span>."),
-        (".", "."),
-    ],
-)
-def test_the_reason_is_apart_so_that_a_small_window_can_leave_it_out(end, apart):
-    assert with_reason_apart(SAID.format(end)) == SAID.format(apart)
 
 
 SHELL_MODES = {
