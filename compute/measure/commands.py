@@ -189,7 +189,9 @@ def _some_of(option: str, values: tuple[str, ...] | None, known: Sequence[str]) 
 
 
 def _list(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    """Return the entries of a list once each; ";" separates entries with commas in them, as names of scenes have."""
+    separator = ";" if ";" in text else ","
+    return tuple(dict.fromkeys(part.strip() for part in text.split(separator) if part.strip()))
 
 
 def _seconds(text: str) -> float:

@@ -171,7 +171,7 @@ class MandelbrotBenchmark(CaseBenchmark):
     parameters: ClassVar[Mapping[str, Any]] = {"agreement": "share of pixels whose counts differ by more than 1"}
     lesser: ClassVar[Mapping[str, str]] = {COUNTS_ONLY: "smooth counts"}
     most_steps = MOST_STEPS
-    options = (Option("scenes", _scene, f"some of {'; '.join(SCENES)} (default: all)"),)
+    options = (Option("scenes", _scene, f"some of {'; '.join(SCENES)}, separated by ; (default: all)"),)
     rules = RULES
     raced = RACED
 

@@ -16,7 +16,7 @@ from compute.backends import backend
 from compute.labs.mandelbrot import benchmark, cpu_numba, gpu_cupy, scenes
 from compute.labs.mandelbrot.benchmark import PanFixture, SceneFixture
 from compute.labs.mandelbrot.scenes import SCENES, CountsReference, OneLaunch, apart, kernels_of, lab_of
-from compute.measure import records, report
+from compute.measure import commands, records, report
 from compute.measure.case import BenchPlan, Implementation, Row
 from compute.measure.commands import benchmark_named
 
@@ -275,3 +275,16 @@ def test_the_fma_roof_counts_the_instructions_of_the_kernel_itself(variant, dtyp
     assert next(iter(gpu_cupy.VARIANTS)) == "block"
     row = Row("gpu_cupy", variant, replace(SMALL, dtype=dtype), "measured")
     assert benchmark.BENCHMARK.counted_share(row) == share
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("lesson,pan", ("lesson", "pan")),
+        ("whole set, shortcuts; lesson; lesson", ("whole set, shortcuts", "lesson")),
+        ("whole set, shortcuts;", ("whole set, shortcuts",)),
+    ],
+)
+def test_a_scene_with_a_comma_in_its_name_can_be_selected(text, entries):
+    assert commands._list(text) == entries
+    assert set(entries) <= set(SCENES)
