@@ -81,9 +81,9 @@ def load_early(document: Document) -> None:
 
 
 def serve_own_files(document: Document) -> None:
-    """Have Panel take the styles of `document` from this server, as it does by itself for a page that a GET asked for.
+    """Load the styles of `document` from this server, as Panel does for a page that a GET request creates.
 
-    A session that a WebSocket began, after its browser slept too long, would ask for them at another server.
+    A page that is built ahead of its visitor is created without such a request.
     """
     folder = pn.state.rel_path
     document.template_variables["dist_url"] = f"{folder}/{LOCAL_DIST}" if folder else LOCAL_DIST
