@@ -108,7 +108,7 @@ def test_a_wait_for_a_tab_that_is_left_before_it_was_drawn_ends_with_it(page):
         bars = {"controls": SimpleNamespace(panel=None), "readout": SimpleNamespace(panel=[])}
         session = SimpleNamespace(lab=lab(name))
         return SimpleNamespace(
-            drawn=name == "a", session=session, main=[], look=list, address=SimpleNamespace(), **bars
+            drawn=name == "a", session=session, main=[], questions=[], look=list, address=SimpleNamespace(), **bars
         )  # fmt: skip
 
     tabs = {name: opened(name) for name in "ab"}

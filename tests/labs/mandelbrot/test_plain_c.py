@@ -31,6 +31,7 @@ def library():
 def quick(monkeypatch):
     monkeypatch.setattr(plain_c, "LONG", replace(SMALL, name="long"))
     monkeypatch.setattr(plain_c, "PAIRS", 2)
+    monkeypatch.setattr(plain_c, "LATE", 1e9)  # times a second
 
 
 @needs_compiler
