@@ -44,7 +44,7 @@ def scheme(page: Page, dark: bool) -> None:
     if page.evaluate("document.documentElement.dataset.theme") != wanted:
         page.get_by_role("button", name="Toggle theme").click()
         page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
-    page.wait_for_timeout(600)  # colours fade into each other
+    page.wait_for_timeout(1500)  # colours fade into each other, later on a busy machine
 
 
 @pytest.mark.parametrize("name", LABS)

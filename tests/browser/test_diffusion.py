@@ -39,7 +39,7 @@ def test_frames_are_painted_and_counted(lab):
     lab.until(lambda: lab.field()["number"] > before + 20)
     painted = (lab.field()["number"] - before) / (time.monotonic() - start)
     lab.unfold()
-    rate = lab.page.locator(".readout .legend").get_by_text("frames/s")
+    rate = lab.page.locator(".readout .legend li").filter(has_text="frames/s")
     lab.until(lambda: rate.count() and float(rate.inner_text().split()[0]) > 0)
     print(f"painted {painted:.1f} frames/s, the page says {rate.inner_text()}")
     lab.until(lambda: lab.step() > step + 20)
@@ -274,7 +274,7 @@ def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
     named = "Bokeh.documents[0].get_model_by_name('apart field').visible"
     assert not lab.page.evaluate(named)
     lab.key("r")  # the smooth field of later steps has little of it
-    lab.page.get_by_text("See it blow up").click()
+    lab.page.get_by_text("See it blow up (r").click()
     lab.until(lambda: lab.fact("r") > 0.25)
     lab.until(lambda: lab.field()["pixels"] == 32 * 32)  # single cells
     lab.until(

@@ -34,8 +34,10 @@ def page(new_page):
 
 def test_a_lab_runs_saves_and_obeys_keys_before_its_page_says_that_it_is_drawn(page, server):
     lab = LabPage(page, server)  # it waits for the first frames
-    save = page.get_by_role("button", name=re.compile("^CSV: "))
-    expect(save).to_be_enabled()
+    lab.key("e")
+    page.get_by_role("button", name="Timings", exact=True).first.click()
+    expect(page.get_by_role("button", name=re.compile("^CSV: "))).to_be_enabled()
+    lab.key("e")
     lab.until(lambda: "Running" in lab.status())
     lab.key("Space")
     lab.until(lambda: "Paused" in lab.status())

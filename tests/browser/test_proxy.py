@@ -168,7 +168,7 @@ def test_a_phone_follows_by_the_public_address(browser: Browser, proxied: Proxie
     lab.until(lambda: phone.locator("#picture").is_visible() and phone.evaluate(NUMBER) > 0)
     seen = phone.evaluate(NUMBER)
     lab.until(lambda: phone.evaluate(NUMBER) > seen)
-    card.get_by_text("1 follows").wait_for()
+    card.get_by_text("1 follower").wait_for()
     assert phone.evaluate("document.getElementById('try').href").startswith(f"{proxied.public}/app?")
     own = f"{proxied.public}/", f"wss{proxied.public.removeprefix('https')}/", "data:", "blob:"
     assert not [url for url in asked if not url.startswith(own)]
