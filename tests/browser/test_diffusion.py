@@ -291,7 +291,7 @@ def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
     assert "Results disagree" not in lab.page.locator(".readout").first.inner_text()
     note = lab.page.get_by_text("Paused: the field holds values")
     note.wait_for()
-    lab.page.get_by_text("See it blow up").click()
+    lab.page.get_by_text("See it blow up (r").click()
     lab.until(lambda: lab.fact("r") <= 0.25)
     lab.until(lambda: lab.field()["right"] == 512)
     lab.key("r")
