@@ -30,6 +30,8 @@ def show(lab: LabPage, name: str) -> None:
     page.get_by_role("tab", name=name).click()
     page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
     lab.until(lambda: name in spoken(page), OPENING)
+    page.wait_for_function("Bokeh.documents[0].is_idle", timeout=1000 * OPENING)
+    page.wait_for_timeout(2500)  # the bars come after the plots; the scheme is to change once they are there
 
 
 def spoken(page: Page) -> str:
