@@ -25,7 +25,7 @@ from compute.measure.reasons import UNKNOWN, RoofShare, why_faster
 from compute.measure.records import Recorded, RecordedPair
 from compute.measure.rules import ComparisonRules
 from compute.measure.statistics import SpeedUp
-from compute.measure.verdict import Standing, Verdict, reason_slower
+from compute.measure.verdict import Standing, Verdict, reason_slower, why_slower
 
 ESTIMATE = "first estimate"
 SAME_WORK = 0.01  # relative difference of the work of two timings up to which they are of the same picture
@@ -188,7 +188,7 @@ def _here(
     rates = f"This computer: {first}{_spread(fast)}, {giga(rate_of(slow))} with {slow.variant.label}"
     return Compared(
         verdict.speed_up, fast.variant.label, slow.variant.label, fast.variant.kind, rates,
-        slower=f"; {reason_slower(fast, slow, waking)}", estimate=verdict.early,
+        slower=f"; {why_slower(verdict, waking)}", estimate=verdict.early,
         beside=_recorded_rate(pair, rules, _unlike(fastest, rules, pair)),
     )  # fmt: skip
 

@@ -40,7 +40,7 @@ from compute.measure.comparison import Comparison
 from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.records import Recorded, library
-from compute.measure.rules import ComparisonRules, Fact
+from compute.measure.rules import Chart, ComparisonRules, Fact
 from compute.measure.statistics import Measurement, Spread, Window
 from compute.measure.timing import Timing
 from compute.measure.verdict import Verdict, shared_results
@@ -205,7 +205,7 @@ class Readout:
         if self.details.unfolded:  # a folded pane is not sent
             head, gate = term("Parts of a live frame", html.INCLUDED), session.gate
             parts = html.parts(live, self._kind, gate.rate, gate.dropped, gate.latency)
-            _show(self._details, f"{details}<h3>{head}</h3>{parts}")
+            _show(self._details, f"{details()}<h3>{head}</h3>{parts}")
 
     def _roof(self, engine: str, dtype: str) -> float:
         """What rates there are compared with: as sampled in turn with the ways, until then as measured at the start."""
@@ -226,10 +226,12 @@ class Readout:
             return rates[0] if rates else nan
         return live.cells_per_second
 
-    def _evidence(self, verdict: Verdict | None, live: Measurement | None) -> tuple[str, str]:
-        """Return the headline with its bars, and the details, as HTML; sets `headline` and `sentence`."""
+    def _evidence(self, verdict: Verdict | None, live: Measurement | None) -> tuple[str, Callable[[], str]]:
+        """Return the headline with its bars as HTML, and the function that writes the details; sets `headline` and
+        `sentence`.
+        """
         if self._comparison is None:
-            return "", ""
+            return "", str
         rules, values, latest = self._comparison.rules, self._session.confirmed, self._session.latest
         dtype, step = rules.dtype(values), rules.rate.step
         roofs = self._roofs(rules, values, dtype)
@@ -247,6 +249,16 @@ class Readout:
             bars = f"<h3>{rules.rate.spelled}, logarithmic</h3>{bars}"
         else:
             bars = html.chart(drawing, standings, step)
+        text = f"{said.number}{said.sentence}{bars}"
+        return text, partial(self._detail_blocks, rules, verdict, roofs, told, drawing)
+
+    def _detail_blocks(
+        self, rules: ComparisonRules, verdict: Verdict | None, roofs: html.Roofs, told: Sequence[Fact],
+        drawing: Chart | None,
+    ) -> str:  # fmt: skip
+        """Return the details as HTML: agreement, times, first calls, other machines, facts of the live picture."""
+        values, standings = self._session.confirmed, verdict.standings if verdict else ()
+        dtype, step = rules.dtype(values), rules.rate.step
         blocks = [f"<h3>Results</h3>{html.agreement(verdict.agreement if verdict else None)}"]
         blocks += [f"<h3>Times</h3>{html.details(standings, rules.rate, dtype, roofs)}"] if standings else []
         blocks += [html.first_calls(standings)]
@@ -258,7 +270,7 @@ class Readout:
             blocks += [f"<h3>Other machines, {rules.rate.spelled}</h3>{html.others(elsewhere, here)}"]
         if facts := html.facts(told, rules.rate, roofs, self._kind):
             blocks += [f"<h3>Live picture</h3>{facts}"]
-        return f"{said.number}{said.sentence}{bars}", "".join(blocks)
+        return "".join(blocks)
 
     def _roofs(self, rules: ComparisonRules, values: Mapping[str, Any], dtype: str) -> html.Roofs:
         """Return the roofs and caches of the CPU and of the selected GPU."""
