@@ -201,11 +201,11 @@ class Readout:
         self.saves.allow(not self.shown.empty)
         live = self._window.measurement()
         text, details = self._evidence(verdict, live)
-        _show(self._text, text)
+        show_html(self._text, text)
         if self.details.unfolded:  # a folded pane is not sent
             head, gate = term("Parts of a live frame", html.INCLUDED), session.gate
             parts = html.parts(live, self._kind, gate.rate, gate.dropped, gate.latency)
-            _show(self._details, f"{details()}<h3>{head}</h3>{parts}")
+            show_html(self._details, f"{details()}<h3>{head}</h3>{parts}")
 
     def _roof(self, engine: str, dtype: str) -> float:
         """What rates there are compared with: as sampled in turn with the ways, until then as measured at the start."""
@@ -283,7 +283,7 @@ class Readout:
         return html.Roofs(rates, caches, rules.held(values), kept)
 
 
-def _show(pane: pn.pane.HTML, words: str) -> None:
+def show_html(pane: pn.pane.HTML, words: str) -> None:
     """Write HTML into a pane, if it is other than what stands there."""
     text = explained(f"<div class='readout'>{words}</div>")
     if text != pane.object:

@@ -296,6 +296,7 @@ def _vectorize(*signatures: Any, **_options: Any) -> Any:
     """Replace numba.vectorize by NumPy's: elements are computed one by one and cannot race."""
 
     def made(function: Any) -> Any:
+        """Return the function for arrays."""
         return np.vectorize(function)
 
     return made(signatures[0]) if len(signatures) == 1 and callable(signatures[0]) else made
@@ -324,7 +325,10 @@ def creators_watched(watch: ThreadWatch, module: ModuleType | None) -> Iterator[
     aliases = {name: value for name, value in known.items() if any(value is create for create in before.values())}
 
     def watched(create: Any) -> Any:
+        """Return `create` with watched results."""
+
         def made(*args: Any, **kwargs: Any) -> Any:
+            """Create an array, and watch it outside of parallel loops."""
             array = create(*(_plain(one) for one in args), **kwargs)
             return array if watch.thread is not None else watch.watched(array, "an array made by the function")
 

@@ -18,12 +18,11 @@ from typing import Any
 
 import panel as pn
 
-from app.explain import explained
 from app.labs.crossover.findings import finding_html
 from app.labs.crossover.labels import duration, quartiles
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.markup import filled
-from app.readout import Fold, SaveButtons, TimingFormat
+from app.readout import Fold, SaveButtons, TimingFormat, show_html
 from app.readout_html import allowed, compared, factor, launch_bound, slower
 from app.session import Session
 from app.theme import ASSETS, stylesheet
@@ -56,7 +55,9 @@ class CrossoverReadout:
         self._sweep = SweepSaves(session)
         self.saves = self._sweep.buttons
         self._details = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
-        self.panel = pn.Column(self._text, Fold("Details", self._details), sizing_mode="stretch_width", margin=(8, 16))
+        self._fold = Fold("Details", self._details)
+        self._fold.on_unfold = self.tick
+        self.panel = pn.Column(self._text, self._fold, sizing_mode="stretch_width", margin=(8, 16))
         self.tick()
 
     def on_painted(self, timing: Timing) -> None:
@@ -79,10 +80,9 @@ class CrossoverReadout:
         """Write what is known, if it is something else."""
         self._sweep.tick()
         self.headline, self.sentence = head(self._model), sentence(self._model)
-        for pane, words in ((self._text, readout_html(self._model)), (self._details, details(self._model))):
-            html = explained(f"<div class='readout'>{words}</div>")
-            if html != pane.object:
-                pane.object = html
+        show_html(self._text, readout_html(self._model))
+        if self._fold.unfolded:  # a folded pane is not sent
+            show_html(self._details, details(self._model))
 
 
 def readout_html(model: SweepViewModel) -> str:
