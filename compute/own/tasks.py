@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from math import isfinite, nan
+from math import isfinite, log, nan
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -41,6 +41,7 @@ FEWEST_REPEATS = 3  # of the largest n, even if the time is over
 PATIENCE = 4.0  # times the seconds allowed that these may take
 WATCHED_SIZES = (33, 97, 257)  # n at which parallel loops run iteration by iteration
 PIECES = 16  # of a loop for each thread
+TINY = 1e-6  # s
 CUBIC = 3  # power of n that such a run is taken to grow by
 PARALLEL = ("parallel", "threading", "concurrent")  # words of a source that may start CPU threads
 MOST_ON_STAND_IN = 1031  # n: the last of several blocks is not full
@@ -156,21 +157,26 @@ def _way(name: str) -> OwnWay:
     return replace(own, backend=opened.stand_in.get(own.backend.name, own.backend))
 
 
-def check(name: str, dtype: str, seed: int, seconds: float, most: int, tell: Tell) -> CheckedWay:
-    """Compare the way with the reference on awkward inputs. most: the largest n; seconds: after which no more is asked.
+def check(name: str, dtype: str, seed: int, seconds: float, most: int, longest: float, tell: Tell) -> CheckedWay:
+    """Compare the way with the reference on awkward inputs. Raises Fault.
 
-    The seconds begin after the first call, which may compile. Where it runs without a GPU, each order of blocks and
-    threads is tried, watched; else the largest n is repeated. Raises Fault.
+    most: the largest n; seconds: time after which no further input is tried, without the first call, which may
+    compile; longest: seconds that one input may be expected to take, by those before it. Without a GPU, each order of
+    blocks and threads is tried and watched; otherwise the largest n is repeated.
     """
     opened = _open[-1]
     checking = Checking(opened.file, _way(name), dtype, seed, bool(opened.stand_in))
     planned = list(questions(opened.file.sizes, most, opened.file.denormals, opened.file.nan))
-    started = monotonic()
+    started, durations = monotonic(), dict[int, float]()
     for asked, question in enumerate(planned):
         if asked >= ENOUGH and monotonic() - started > seconds:
             return replace(checking.found, left=f"time ended before {question.text}")
+        if asked >= ENOUGH and (expected := _expected_seconds(durations, question.n)) > longest:
+            return replace(checking.found, left=f"{question.text} would take about {expected:.0f} s")
         tell(0.0, question.text)
+        began = monotonic()
         checking.ask(question)
+        durations[question.n] = monotonic() - began
         if not asked:
             started = monotonic()
     if opened.stand_in:
@@ -184,6 +190,16 @@ def check(name: str, dtype: str, seed: int, seconds: float, most: int, tell: Tel
         took = checking.repeat(n, started + seconds, monotonic() + PATIENCE * seconds, tell)
         repeated = n
     return checking.found
+
+
+def _expected_seconds(durations: Mapping[int, float], n: int) -> float:
+    """Extrapolate to n the power law of the largest n of `durations` and the largest up to half of it; 0 for no n."""
+    last = max(durations)
+    before = max((m for m in durations if m <= last / 2), default=0)
+    if not before or n <= last:
+        return 0.0
+    power = log(max(durations[last] / max(durations[before], TINY), 1.0)) / log(last / before)
+    return durations[last] * (n / last) ** min(power, CUBIC)
 
 
 def watch_threads(name: str, dtype: str, seed: int, seconds: float, tell: Tell) -> WatchedThreads:

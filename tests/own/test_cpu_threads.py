@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -71,7 +72,7 @@ def students():
 
 
 def checked(name: str, seconds: float = 0.5) -> tasks.CheckedWay:
-    return tasks.check(name, "float64", 0, seconds, 10**9, lambda *_: None)
+    return tasks.check(name, "float64", 0, seconds, 10**9, inf, lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_compiling_does_not_count_against_the_seconds_of_checking(tmp_path, rema
     path = own(tmp_path, "time.sleep(0.5 * (len(calls) == 1))", f" + (x.size > 90) * (x.size % 32 == {remainder})")
     tasks._open[:] = [tasks._Open(load(path), {})]
     with pytest.raises(Fault, match=f"it is wrong at n = {97 if remainder else 128}: "):
-        tasks.check("cpu_numpy_other", "float32", 0, 0.4, 10**9, lambda *_: None)
+        tasks.check("cpu_numpy_other", "float32", 0, 0.4, 10**9, inf, lambda *_: None)
     tasks._open.clear()
 
 
@@ -158,7 +159,31 @@ def test_a_slow_simulator_leaves_nothing_open_where_the_gpu_itself_checks(ready,
     way = SimpleNamespace(name="gpu_numba", is_reference=False, backend=SimpleNamespace(ready=ready))
     one = WayReport(way)
     process = SimpleNamespace(ask=lambda task: tasks.CheckedWay(("n = 1",), left="time ended before n = 1031"))
-    trial = SimpleNamespace(_options=SimpleNamespace(check_seconds=3.0, seed=0))
+    trial = SimpleNamespace(_options=SimpleNamespace(check_seconds=3.0, seed=0, deadline=30.0))
     KernelTrial._ask(trial, one, process, ON_SIMULATOR, ("float32",), 1031)
     assert one.status == status
     assert bool(one.notes) is ready
+
+
+def test_an_input_that_would_take_too_long_is_left_out_and_the_way_does_not_hang(tmp_path, capsys):
+    """A right kernel that takes n² was called hanging, since n = 1,031 alone took longer than the deadline."""
+    path = own(tmp_path, "time.sleep(2e-5 * x.size**2)")
+    assert main(["try", str(path), "--check", "--check-seconds", "10", "--deadline", "6"]) == 3
+    out = " ".join(capsys.readouterr().out.split())
+    assert "cpu_numpy_other: not fully checked: n = 1031 would take about " in out
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_simulator_that_does_not_end_is_no_fault_where_the_gpu_itself_checks(ready):
+    way = SimpleNamespace(name="gpu_numba", is_reference=False, backend=SimpleNamespace(name="gpu_numba", ready=ready))
+    one, hanging = WayReport(way), Fault("hangs", "it did not end within 30 s")
+    trial = SimpleNamespace(
+        _stand_ins={ON_SIMULATOR: SimpleNamespace(close=lambda: None)}, _tell=lambda _: None,
+        _ask=lambda *_: (_ for _ in ()).throw(hanging),
+    )  # fmt: skip
+    if ready:
+        KernelTrial._check_on_stand_in(trial, one, ("float32",))
+        assert one.notes == [f"not checked {ON_SIMULATOR}: it did not end within 30 s"]
+    else:
+        with pytest.raises(Fault):
+            KernelTrial._check_on_stand_in(trial, one, ("float32",))

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections import Counter
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,9 @@ def test_a_race_is_found_on_the_gpu_alone():
     try:
         process.open()
         with pytest.raises(Fault) as raised:
-            process.ask(partial(tasks.check, "gpu_cupy_race", "float32", 0, 10.0, 10**9))
+            process.ask(partial(tasks.check, "gpu_cupy_race", "float32", 0, 10.0, 10**9, inf))
         assert raised.value.kind in ("race", "differs")
-        process.ask(partial(tasks.check, "gpu_cupy", "float32", 0, 10.0, 10**9))
+        process.ask(partial(tasks.check, "gpu_cupy", "float32", 0, 10.0, 10**9, inf))
     finally:
         process.close()
 
