@@ -80,7 +80,7 @@ def change_panel_and_bokeh() -> None:
     panel_workarounds.hold_documents_for_events()
     panel_workarounds.keep_current_documents_apart()
     panel_workarounds.refuse_what_is_no_option()
-    panel_workarounds.refuse_what_is_too_long()
+    panel_workarounds.refuse_what_no_field_sends()
     lean_bookkeeping.install()
 
 

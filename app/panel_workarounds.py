@@ -393,25 +393,26 @@ def refuse_what_is_no_option() -> None:
         _refuse_others(kind, key)
 
 
-def refuse_what_is_too_long() -> None:
-    """Have a field for text refuse a message of more than MOST_TEXT characters, with one line in the log.
+def refuse_what_no_field_sends() -> None:
+    """Have a text field refuse messages of more than MOST_TEXT characters, or without a text, with a line in the log.
 
-    The browser's own field takes no more. Panel reads a number by Python's own parser, on the loop: 4 MB took half a
-    minute, and gigabytes.
+    The browser's field sends neither. Panel parses a number as Python code, on the loop: 4 MB took half a minute and
+    gigabytes. None passes Panel's own check and then fails in the function that parses the text.
     """
     for kind in pmui.TextInput, pmui.LiteralInput:
-        _refuse_longer(kind)
+        _refuse_other_texts(kind)
 
 
-def _refuse_longer(kind: type[Any]) -> None:
+def _refuse_other_texts(kind: type[Any]) -> None:
     given = kind._process_property_change  # noqa: SLF001 Panel has no other place for it
 
     def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
         """Panel's own, of what is not refused."""
-        long = [name for name in ("value", "value_input") if len(str(message.get(name, ""))) > MOST_TEXT]
-        if long:
-            log.warning("a %s was sent more than %d characters", type(widget).__name__, MOST_TEXT)
-            message = {name: its for name, its in message.items() if name not in long}
+        sent = {name: message[name] for name in ("value", "value_input") if name in message}
+        refused = [name for name, text in sent.items() if not isinstance(text, str) or len(text) > MOST_TEXT]
+        if refused:
+            log.warning("a %s was sent no text of at most %d characters", type(widget).__name__, MOST_TEXT)
+            message = {name: its for name, its in message.items() if name not in refused}
         done: dict[str, Any] = given(widget, message)
         return done
 
