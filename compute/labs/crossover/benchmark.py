@@ -23,7 +23,7 @@ from compute.labs.crossover.claims import LikeForLike, Ratio
 from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.results import BenchCase, rows
 from compute.labs.crossover.roofline import Roof, roof_of
-from compute.labs.crossover.sweep import CHECKS, ROUNDS, Sweep, SweepProgress
+from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
 from compute.labs.crossover.workload import DTYPES, Way, Workload, error_line
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
@@ -34,7 +34,8 @@ from compute.measure.run import BenchProgress, silent
 from compute.measure.sampling import KEPT, LEAST_RUN
 
 LONGEST = 6.0  # seconds that a reference or a comparison may take: larger n are skipped
-LONGEST_CALL = 2.0  # seconds that a call may take, of which there are eight at least
+LONGEST_CALL = 2.0  # seconds that a call may take at most
+CALL_SHARE = 0.05  # of a curve's share of the budget that a call may take: a round has one or two of each way and n
 ROOF_SAMPLES = 2  # of each roof after a round of a curve
 OVER = "the time for all was over"
 LONGEST_LIMIT = 86_400.0
@@ -97,8 +98,8 @@ def _sizes(of: Workload, wanted: Sequence[int], dtype: str) -> tuple[int, ...]:
 
 @dataclass
 class BenchCurve:
-    """A sweep that is under way. work: its slices; done: part of it; rounds: that are whole; round_seconds: of the
-    first one; reason: why it ended before its time.
+    """A sweep that is under way. work: its slices; done: part of it; rounds: number of whole rounds; reason: why it
+    ended early.
     """
 
     title: str
@@ -106,7 +107,6 @@ class BenchCurve:
     work: Generator[SweepProgress, None, None]
     done: float = 0.0
     rounds: int = 0
-    round_seconds: float = 0.0
     over: bool = False
     reason: str = ""
 
@@ -117,10 +117,10 @@ class BenchCurve:
 
 
 class SweepBench:
-    """One run of `plan`, whose cases are BenchCase. say: hears how it gets on.
+    """One run of `plan`, whose cases are BenchCase. say: called with the progress.
 
-    Every curve is checked and has its first round; then it goes round the curves, a round of each at a time. So the
-    visits of a point lie far apart, and a slow spell of the machine is in few of them.
+    First every curve is checked and has one round, so that a small budget leaves none out; then each has a further
+    round in turn. So the visits of a point lie far apart, and a slow spell of the machine is in few of them.
     """
 
     def __init__(self, plan: BenchPlan, say: BenchProgress, clock: Callable[[], float] = perf_counter) -> None:
@@ -129,13 +129,15 @@ class SweepBench:
         self._results = Results()
         self._curves: list[BenchCurve] = []
         self._groups = [list(group) for _, group in groupby(plan.cases, key=lambda case: case.group)]
+        self._left = max(plan.budget, LEAST_RUN)  # seconds of timing
         self._end = inf
 
     def run(self) -> Results:
-        """Every curve in the plan's order, as long as there is time."""
-        seconds = min(max(self._plan.budget, LEAST_RUN), *(case.limit for case in self._plan.cases))
-        self._end = self._clock() + seconds
-        self._say(f"{len(self._groups)} curves: up to {seconds:.0f} s; {KEPT}", 0.0)
+        """Time every curve in the plan's order, as long as there is time."""
+        limit = min(case.limit for case in self._plan.cases)
+        self._end = self._clock() + limit
+        within = "" if limit == inf else f", at most {limit:.0f} s in all"
+        self._say(f"{len(self._groups)} curves: up to {self._left:.0f} s of timing, checks apart{within}; {KEPT}", 0.0)
         try:
             self._sweep()
         except KeyboardInterrupt as stop:
@@ -157,12 +159,15 @@ class SweepBench:
             for curve in working:
                 self._turn(curve)
 
+    def _late(self) -> bool:
+        return self._left <= 0 or self._clock() > self._end
+
     def _begin(self, group: Sequence[BenchCase]) -> None:
-        """Check a curve and make its first round; only if there is time for ROUNDS of those before."""
+        """Check a curve and make its first round, if there is time."""
         ways = tuple(self._present(ways_of(workload(group[0].workload), group[0].ways)))
         if not ways:
             return
-        late = self._clock() + ROUNDS * sum(curve.round_seconds for curve in self._curves) > self._end
+        late = self._late()
         sweep = Sweep(self._sweep_plan(group[:1] if late else group, ways))  # one n tells that it was not begun
         curve = BenchCurve(group[0].group, sweep, sweep.measure())
         self._curves.append(curve)
@@ -172,27 +177,25 @@ class SweepBench:
             self._turn(curve)
 
     def _turn(self, curve: BenchCurve) -> None:
-        """The next round of a curve, or its checks and its first. What raises ends this curve alone."""
-        began, rounds = self._clock(), curve.rounds
-        if began > self._end:
-            curve.end(OVER)
-            return
+        """Make the next round of a curve, or its checks and its first. An error ends this curve alone."""
+        rounds = curve.rounds
         try:
             while not curve.over and curve.rounds == rounds:
-                if self._clock() > self._end:
+                if self._late():
                     curve.end(OVER)
-                elif (progress := next(curve.work, None)) is None:
+                    return
+                began, timed = self._clock(), curve.done >= CHECKS
+                progress = next(curve.work, None)
+                if timed:
+                    self._left -= self._clock() - began
+                if progress is None:
                     curve.end()
                 else:
-                    if progress.done <= CHECKS:
-                        began = self._clock()
                     curve.done, curve.rounds = progress.done, progress.rounds
                     self._tell(curve)
         except Exception as error:  # noqa: BLE001 one broken workload must not lose the figures of the others
             curve.end(error_line(error))
         self._measure_roofs(curve)
-        if not rounds:
-            curve.round_seconds = self._clock() - began
         self._results.conditions.note(curve.title)
 
     def _measure_roofs(self, curve: BenchCurve) -> None:
@@ -211,8 +214,13 @@ class SweepBench:
         return SweepPlan(
             workload(first.workload), ways, sizes, first.dtype, dict(first.settings),
             self._plan.budget / len(self._groups),
-            split=True, longest=LONGEST, longest_call=LONGEST_CALL, listen=self._plan.listen,
+            split=True, longest=LONGEST, longest_call=self._longest_call, listen=self._plan.listen,
         )  # fmt: skip
+
+    @property
+    def _longest_call(self) -> float:
+        """Seconds that a call may take: a smaller budget leaves out the largest n, not whole curves."""
+        return min(LONGEST_CALL, CALL_SHARE * max(self._plan.budget, LEAST_RUN) / len(self._groups))
 
     def _present(self, ways: Sequence[Way]) -> Iterator[Way]:
         """Those of the backends asked for that can be timed here; why the others' libraries cannot is noted.
@@ -266,7 +274,7 @@ class CrossoverBenchmark(Benchmark):
         Option("workloads", _workload, f"some of {','.join(workload_names())} (default: all)"),
         Option("ways", _way, "names of files, for example cpu_numba,gpu_cupy_fuse (default: all there are)"),
         Option("sizes", _size, "n, where a workload takes it (default: six powers of ten, and the tutorials' own)"),
-        Option("limit", _limit, "seconds in all, checks included, after which nothing is begun (default: the budget)"),
+        Option("limit", _limit, "seconds in all, checks included, after which nothing is begun (default: none)"),
     )
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchCase]:  # noqa: ARG002

@@ -245,7 +245,7 @@ def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
     cases = BENCHMARK.cases(chosen, ("float64",), False)
     silent = lambda *words: None  # noqa: E731
     clock = itertools.count(step=2).__next__  # two seconds whenever it is read
-    plan = BenchPlan("crossover", tuple(replace(case, limit=80.0) for case in cases), ("cpu_numpy",), 0.4)
+    plan = BenchPlan("crossover", tuple(replace(case, limit=60.0) for case in cases), ("cpu_numpy",), 0.4)
     monkeypatch.setattr(benchmark, "LEAST_RUN", 1e6)
     cut = benchmark.SweepBench(plan, silent, clock).run().rows
     reasons = {row.reason for row in cut if row.status == "skipped"}
@@ -354,3 +354,15 @@ def test_of_two_runs_the_newest_with_a_time_counts_whole(tmp_path, monkeypatch):
     assert found["cpu_numpy"].series[10].median == 2.0
     assert found["gpu_cupy"].status == "failed"
     assert len(recorded.library(tmp_path)) == 2
+
+
+def test_a_small_budget_leaves_out_rounds_and_not_curves(monkeypatch):
+    """A budget of 170 s on an H200 timed three of 28 curves."""
+    made = script(monkeypatch)
+    made.transfer, made.seconds = (lambda self: 0.0), (lambda way, n: 1e-6)
+    chosen = {**OPTIONS, "workloads": ("add_one", "square", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
+    plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1.0)
+    monkeypatch.setattr(benchmark, "LEAST_RUN", 60.0)  # of a clock that goes on by a second when it is read
+    rows = benchmark.SweepBench(plan, lambda *_: None, Clock(1.0)).run().rows
+    assert [row.status for row in rows] == ["measured"] * 6
+    assert all(row.measurement.step.n < sweeps.ROUNDS for row in rows)
