@@ -224,7 +224,7 @@ class StateReference:
     array: NDArray[Any]
 
 
-class LabFixture:
+class LabFixture(BenchmarkFixture):
     """A lab on a device, as the engine measures it."""
 
     def __init__(self, device: Device, case: LabCase, right: StateReference) -> None:

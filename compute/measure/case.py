@@ -78,6 +78,10 @@ class BenchmarkFixture(Protocol):
 
     device: Device
 
+    def prepare(self, way: Implementation) -> None:  # noqa: ARG002 - nothing to do for most
+        """Make what all calls of this way need, as far as it is not there; outside of the budget."""
+        return
+
     def first(self, way: Implementation) -> tuple[Timing, float]:
         """The first call of this way, and the seconds a step will take as far as it tells that; 0 if not."""
 

@@ -47,7 +47,9 @@ def add_bench(commands: Any, arguments: Sequence[str]) -> None:
         bench.add_argument(f"--{option.name}", type=_list, help=option.help)
     bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")
     bench.add_argument("--dtypes", type=_list, help="some of the lab's dtypes (default: all)")
-    whole_run = "seconds for the run, without compiling and references; one that needs it takes up to 30 (default 60)"
+    whole_run = (
+        "seconds for the run, without compiling, references and data; one that needs it takes up to 30 (default 60)"
+    )
     bench.add_argument("--budget", type=_seconds, default=60.0, help=whole_run)
     bench.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
     _add_files(bench)

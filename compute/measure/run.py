@@ -125,10 +125,13 @@ class CaseRun:
     def resume(self, way: Implementation, row: Row) -> None:
         """Prepare a way that was timed in the first pass for more samples; its row stays as it is if that fails."""
         step = self._pace.step_seconds(way, self._case)
-        if self._deadline.over or self._too_slow(way, step) or self._open(way):
+        if self._deadline.over or self._too_slow(way, step):
             self.rows.append(row)
             return
         try:
+            if self._open(way):
+                self.rows.append(row)
+                return
             self._fixtures[way.backend.name].first(way)
         except Exception:  # noqa: BLE001 - what was measured before is kept
             self.rows.append(row)
@@ -229,14 +232,18 @@ class CaseRun:
         self._planned += (self._warm_ups(way) + self._fewest(way, seconds)) * self._at_once(way) * seconds
 
     def _open(self, way: Implementation) -> str:
-        """Open the backend's arrays if they are not there yet; why not, or empty."""
-        if way.backend.name in self._fixtures:
-            return ""
-        device = way.backend.open_device()
-        wanted, free = self._case.needed_bytes, device.free_bytes()
-        if wanted > free:
-            return f"needs {wanted / 2**30:.1f} GiB on {device.name}; {free / 2**30:.1f} GiB are free"
-        self._fixtures[way.backend.name] = self._benchmark.fixture(device, self._case, self._right)
+        """Open the backend's arrays if they are not there yet, outside of the budget; why not, or empty."""
+        with self._deadline.stopped():
+            return self._opened(way)
+
+    def _opened(self, way: Implementation) -> str:
+        if way.backend.name not in self._fixtures:
+            device = way.backend.open_device()
+            wanted, free = self._case.needed_bytes, device.free_bytes()
+            if wanted > free:
+                return f"needs {wanted / 2**30:.1f} GiB on {device.name}; {free / 2**30:.1f} GiB are free"
+            self._fixtures[way.backend.name] = self._benchmark.fixture(device, self._case, self._right)
+        self._fixtures[way.backend.name].prepare(way)
         return ""
 
     def _too_slow(self, way: Implementation, step: float) -> str:

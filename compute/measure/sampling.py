@@ -137,7 +137,7 @@ KEPT = "what is measured is kept if you interrupt it"
 
 
 class Deadline:
-    """The end of a run that has begun now. budget: seconds for all of it, without compiling and without references."""
+    """The end of a run that has begun now. budget: seconds for all of it, without compiling, references and data."""
 
     def __init__(self, budget: float, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -45,6 +45,9 @@ class FakeFixture:
     def __init__(self, clock: Clock, begun: list[str]) -> None:
         self.device, self._clock, self._begun = Host(), clock, begun
 
+    def prepare(self, way):
+        pass
+
     def first(self, way):
         timing = self.run(way, 1)
         return timing, timing.step_seconds
@@ -213,6 +216,17 @@ def test_a_reference_does_not_use_up_the_budget(bench, monkeypatch):
         return case
 
     monkeypatch.setattr(benchmark, "reference", reference)
+    assert all(row.measurement for row in bench(benchmark, 3, 40.0))
+
+
+def test_the_preparation_of_arrays_does_not_use_up_the_budget(bench, monkeypatch):
+    """Laying out a large matrix for each backend took the time of the first case of an l_curve bench."""
+    benchmark = FakeBenchmark(("slow",))
+
+    def prepare(fixture, way):
+        benchmark.clock.now += 1000.0
+
+    monkeypatch.setattr(FakeFixture, "prepare", prepare)
     assert all(row.measurement for row in bench(benchmark, 3, 40.0))
 
 

@@ -22,7 +22,7 @@ from compute.gpu_devices import Cuda
 from compute.labs.diffusion import cpu_numba, cpu_numpy, gpu_cupy, scaling
 from compute.labs.diffusion.scheme import EDGES
 from compute.measure.benchmark import CaseBenchmark
-from compute.measure.case import BenchPlan, Checked, Implementation, Option, Results
+from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results
 from compute.measure.rates import Rate
 from compute.measure.records import Recorded
 from compute.measure.rules import FieldRules
@@ -269,7 +269,7 @@ def _edges(text: str) -> str:
     return text
 
 
-class FieldFixture:
+class FieldFixture(BenchmarkFixture):
     """The pair of arrays of one backend on one grid."""
 
     def __init__(self, device: Device, case: GridCase, right: FieldReference) -> None:

@@ -34,7 +34,7 @@ from compute.labs.mandelbrot.scenes import (
 )
 from compute.labs.mandelbrot.state import FRESH
 from compute.measure.benchmark import CaseBenchmark
-from compute.measure.case import BenchPlan, Checked, Implementation, Option, Results
+from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results
 from compute.measure.course import Course
 from compute.measure.run import BenchProgress, silent
 from compute.measure.timing import Timing
@@ -53,7 +53,7 @@ INCLUDED = (
 )
 
 
-class SceneFixture:
+class SceneFixture(BenchmarkFixture):
     """The kernels of a scene's whole picture, in one launch on fresh pixels; making them fresh is not timed.
 
     Nothing waits between the pictures of a sample, and the first LEAD of several do not count: then the host is ahead,
@@ -113,7 +113,7 @@ class SceneFixture:
         return self._lab
 
 
-class PanFixture:
+class PanFixture(BenchmarkFixture):
     """A live lab that is moved to and fro: the new centre, the strips that this uncovers, and the frame."""
 
     def __init__(self, device: Device, scene: BenchScene, right: CountsReference) -> None:
