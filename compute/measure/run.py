@@ -250,7 +250,7 @@ class CaseRun:
         """Why steps of so many seconds would take too long; empty if they would not, or take next to nothing."""
         seconds = step * (self._benchmark.check_steps + self._fewest(way, step) * self._at_once(way))
         left = min(self._alone or PATIENCE * self._share - self._spent - self._planned, self._deadline.left)
-        if self.quick and not self._checked and not any(row.measurement for row in self.rows):
+        if self.quick and not any(one.backend.device == way.backend.device for one, _, _ in self._checked):
             left = max(left, HEADLINE * self._deadline.left)
         if seconds <= max(left, NOTHING):
             return ""

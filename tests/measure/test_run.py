@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -148,6 +149,20 @@ def test_in_a_race_a_lane_may_take_longer_than_the_time_of_sampling():
     assert checked(FakeBenchmark(("first slow",)), ("first slow",), 5.0, Pace(), alone=280.0) == {"first slow": ""}
     refused = checked(FakeBenchmark(("first slow",)), ("first slow",), 5.0, Pace(), alone=279.0)["first slow"]
     assert refused == "would take about 280 s (40 s a step); 279 s are allowed for this case"
+
+
+@pytest.mark.parametrize(("device", "timed"), [("cuda", [True, True]), ("host", [True, False])])
+def test_a_case_times_the_first_way_of_the_cpu_even_if_those_of_the_gpu_took_its_share(device, timed):
+    """An l_curve bench on an H200 had no row to compare its GPU's curves with."""
+    benchmark, numpy = FakeBenchmark(("slow", "as slow")), backend("cpu_numpy")
+    other = SimpleNamespace(name="cpu_numba", device=device, open_device=Host)
+    run = CaseRun(benchmark, FakeCase(), FakeCase(), 0.1, Pace(), Deadline(100, benchmark.clock))
+    run.quick = True
+    run.check(Implementation(other, "slow", None))
+    run.check(Implementation(numpy, "as slow", None))
+    run.sample()
+    found = {row.variant: row.measurement is not None for row in run.rows}
+    assert [found["slow"], found["as slow"]] == timed
 
 
 def test_what_was_too_slow_once_is_not_begun_again():
