@@ -236,7 +236,7 @@ def test_where_there_is_no_gpu_a_recorded_figure_of_the_whole_set_is_shown():
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_recorded_gpu_of_the_lesson_did_what_every_lane_does(precision):
-    """A kernel without smooth counts is faster, by less work: it stands beside nothing that computes them."""
+    """A kernel without smooth counts does less work: it is compared with none that computes them."""
     (record,) = (json.loads(path.read_text()) for path in timings_folder().glob("nvidia-h200-mandelbrot.json"))
     steps = {
         (result["backend"], result["variant"]): result["median"]
@@ -244,7 +244,6 @@ def test_the_recorded_gpu_of_the_lesson_did_what_every_lane_does(precision):
         if (result["scene"], result["dtype"], result["status"]) == ("lesson", precision, "measured")
         and result["backend"].startswith("gpu_")
     }
-    assert min(steps, key=lambda way: steps[way])[1] == "block, counts only"
     del steps["gpu_cupy", "block, counts only"]
     pair = RULES.recorded_pair(values("lesson", precision=precision), recorded(record))
     assert pair.same
