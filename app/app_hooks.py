@@ -10,6 +10,8 @@ import os
 import sys
 import threading
 import webbrowser
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tornado import process
@@ -58,30 +60,47 @@ def bound_what_strangers_may_do() -> None:
 
 
 def change_panel_and_bokeh() -> None:
-    """Have them do otherwise what panel_workarounds, bokeh_messages and lean_bookkeeping say, and why."""
+    """Install the limits of what browsers may change, and the fixes that are switched on (app/upstream/fixes.py)."""
+    from app import bokeh_messages, panel_workarounds
+    from app.upstream.fixes import chosen
+
+    try:
+        names = chosen()
+    except ValueError as error:
+        sys.exit(str(error))
+    bokeh_messages.allow_listed_changes()
+    panel_workarounds.refuse_what_is_no_option()
+    panel_workarounds.refuse_what_no_field_sends()
+    known = installers()
+    for name in known:
+        if name in names:
+            known[name]()
+
+
+def installers() -> dict[str, Callable[[], object]]:
+    """Return what installs the server's part of each fix, by the fix's name."""
     from app import bokeh_messages, lean_bookkeeping, panel_workarounds
     from app.builder import builder
 
-    panel_workarounds.begin_housekeeping()
-    bokeh_messages.send_at_once()
-    bokeh_messages.give_up_dead_connections()
-    bokeh_messages.name_few_models()
-    bokeh_messages.one_message_a_turn()
-    bokeh_messages.remember_what_is_unsent()
-    bokeh_messages.pull_beside(builder())
-    panel_workarounds.shorten_import_maps()
-    panel_workarounds.share_stylesheets()
-    panel_workarounds.load_fonts_for_their_letters()
-    panel_workarounds.leave_own_scripts_as_they_are()
-    panel_workarounds.leave_webgl_out()
-    panel_workarounds.write_pages_beside(builder())
-    panel_workarounds.write_html_alone()
-    panel_workarounds.shorten_pause_before_events()
-    panel_workarounds.hold_documents_for_events()
-    panel_workarounds.keep_current_documents_apart()
-    panel_workarounds.refuse_what_is_no_option()
-    panel_workarounds.refuse_what_no_field_sends()
-    lean_bookkeeping.install()
+    return {
+        "housekeeping": panel_workarounds.begin_housekeeping,
+        "whole_messages": bokeh_messages.send_at_once,
+        "dead_connections": bokeh_messages.give_up_dead_connections,
+        "few_references": bokeh_messages.name_few_models,
+        "one_message": bokeh_messages.one_message_a_turn,
+        "pull_beside": partial(bokeh_messages.pull_beside, builder()),
+        "import_maps": panel_workarounds.shorten_import_maps,
+        "shared_stylesheets": panel_workarounds.share_stylesheets,
+        "fonts": panel_workarounds.load_fonts_for_their_letters,
+        "plain_scripts": panel_workarounds.leave_own_scripts_as_they_are,
+        "no_webgl": panel_workarounds.leave_webgl_out,
+        "pages_beside": partial(panel_workarounds.write_pages_beside, builder()),
+        "html_text": panel_workarounds.write_html_alone,
+        "event_pause": panel_workarounds.shorten_pause_before_events,
+        "event_lock": panel_workarounds.hold_documents_for_events,
+        "current_documents": panel_workarounds.keep_current_documents_apart,
+        "lean_bookkeeping": lean_bookkeeping.install,
+    }
 
 
 def warm(application: Any) -> None:

@@ -271,11 +271,12 @@ def changed_together(document: Document) -> Iterator[None]:
         document.unhold()
 
 
-def remember_what_is_unsent() -> None:
-    """Have a message from a browser leave it open which models that browser was not told of yet.
+def allow_listed_changes() -> None:
+    """Let a message from a browser change only properties of the allow-list (app/server/allowed_changes.py).
 
-    Bokeh takes all models that a document has when such a message comes for known there. Those whose own message still
-    waits, because the document is held, would be named in it by their ids alone: "reference p123 isn't known".
+    It also keeps the models that this browser was not told of yet marked as new. Bokeh takes all models of a document
+    for known once such a message comes. Those whose own message still waits, because the document is held, would be
+    named in it by their ids alone: "reference p123 isn't known".
     """
 
     def apply(document: Document, patch_json: Any, *, setter: Any = None) -> None:

@@ -36,6 +36,7 @@ from app.race import RaceTrack
 from app.stories import StoryTeller
 from app.system_card import SystemCard
 from app.theme import ASSETS, GRID, THEME, html_pane, stylesheet
+from app.upstream.fixes import FIXES, chosen
 from app.widgets import icon
 from compute.export.link import asked_in, unpacked
 from compute.export.scene import Scene, SceneError
@@ -218,12 +219,13 @@ class Page:
     def servable(self) -> None:
         """Put the page into the document that is being served."""
         self.template.servable(title="Fieldlab")
-        page = self.document.roots[0]
+        page, fixes = self.document.roots[0], chosen()
         self.document.template_variables.update(
             components=page.esm,
             extensions=page.esm.partition("panel-material-ui/")[0],
             fonts=font_files(),
-            component_stylesheets=component_stylesheets(),
+            component_stylesheets=component_stylesheets() if "inline_stylesheets" in fixes else {},
+            fixes=sorted(fix.name for fix in FIXES if fix.script and fix.name in fixes),
         )
         self.document.template = TEMPLATE
         load_early(self.document)

@@ -22,6 +22,7 @@ from tornado.ioloop import IOLoop
 from app.admission import CROWD, session_limiter
 from app.builder import builder
 from app.panel_workarounds import hand_over
+from app.upstream.fixes import chosen
 
 log = logging.getLogger(__name__)
 PAUSE = 10.0  # seconds from a visitor to the next page that is built ahead: his own is drawn by then
@@ -40,7 +41,7 @@ class ReadyPage:
     async def build(self, context: ApplicationContext) -> None:
         """Have a page ready for the application of `context`; if it cannot be built, that is logged."""
         self._context, self._awaited = context, False
-        if self._session is not None:
+        if self._session is not None or "ready_page" not in chosen():
             return
         limiter = session_limiter()
         if limiter.full or len(limiter.pages) >= CROWD or builder().busy:

@@ -19,7 +19,7 @@ from bokeh.models import Column, ColumnDataSource, Div
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 
-from app.bokeh_messages import name_few_models, patch, remember_what_is_unsent
+from app.bokeh_messages import name_few_models, patch, allow_listed_changes
 from app.server import browser_changes
 
 CHANGES = """
@@ -142,7 +142,7 @@ def test_a_patch_is_bokehs_own_message(monkeypatch) -> None:
 def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something_meanwhile(monkeypatch) -> None:
     monkeypatch.setattr(Document, "apply_json_patch", Document.apply_json_patch)
     monkeypatch.setattr(browser_changes, "ALLOWED", {"Div": {"text"}})
-    remember_what_is_unsent()
+    allow_listed_changes()
     document, column, other = Document(), Column(), Div()
     document.add_root(column)
     document.add_root(other)

@@ -217,7 +217,7 @@ EARLY = (
     + """
 import panel as pn, panel_material_ui as pmui
 from app import bokeh_messages, panel_workarounds
-bokeh_messages.send_at_once(); bokeh_messages.one_message_a_turn(); bokeh_messages.remember_what_is_unsent()
+bokeh_messages.send_at_once(); bokeh_messages.one_message_a_turn(); bokeh_messages.allow_listed_changes()
 begun = []
 
 def page():

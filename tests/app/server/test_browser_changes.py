@@ -16,7 +16,7 @@ from bokeh.document import Document
 from bokeh.models import Column, ColumnDataSource, CustomJS, Div
 from bokeh.plotting import figure
 
-from app.bokeh_messages import remember_what_is_unsent
+from app.bokeh_messages import allow_listed_changes
 from app.server import browser_changes
 from app.server.browser_changes import MOST_KEPT, MOST_VALUE, _kept, kind_of, memory_of
 
@@ -61,7 +61,7 @@ def change(model: Any, name: Any, new: Any) -> dict[str, Any]:
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     monkeypatch.setattr(Document, "apply_json_patch", Document.apply_json_patch)
-    remember_what_is_unsent()
+    allow_listed_changes()
     return Page()
 
 

@@ -1,0 +1,34 @@
+"""The page on unpatched Panel and Bokeh (FIELDLAB_FIXES=none): slower, and whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab_page import LabPage
+from tests.browser.serving import serve
+
+GROUPS = {"Mandelbrot": "Place", "L-curve": "Problem", "Crossover": "Workload", "Diffusion": "Physics"}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, lasting):
+    folder, themed = tmp_path_factory.mktemp("stock"), r": \w*(Axis|ColorBar|Grid|Legend|Title)\.\w+"
+    with serve(folder, environ={"FIELDLAB_FIXES": "none"}, discards=themed) as server:
+        yield LabPage(lasting(), server)
+        lasting.close()
+    lasting.complain([])
+
+
+def test_a_page_without_fixes_computes_obeys_and_shows_every_lab(lab) -> None:
+    """An error on the page fails it by the fixture of pages."""
+    before = lab.field()["number"]
+    lab.until(lambda: lab.field()["number"] > before + 5)
+    lab.ratio(0.1)
+    lab.until(lambda: lab.fact("r") == 0.1)
+    for name, group in GROUPS.items():
+        lab.page.get_by_role("tab", name=name).click()
+        lab.page.get_by_role("button", name=group).first.wait_for()
+        lab.until(lambda: "Starting" not in lab.status())
+    before = lab.field()["number"]
+    lab.until(lambda: lab.field()["number"] > before + 5)
+    assert lab.fact("r") == 0.1
