@@ -61,7 +61,6 @@ def test_the_button_of_a_bar_says_what_it_hides_and_shows(lab, bar):
     page.mouse.move(640, 400)
 
 
-
 def test_the_slider_sets_what_is_chosen(stage):
     bar = stage.page.get_by_role("toolbar")
     slider = bar.get_by_role("slider")
