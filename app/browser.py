@@ -10,7 +10,8 @@ import param
 from panel.custom import JSComponent
 
 STATIC = Path(__file__).parent / "static"
-SCRIPTS = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("make.js", "explain.js", "less_motion.js"))
+PARTS = "make.js", "explain.js", "less_motion.js", "library_words.js"
+SCRIPTS = "".join((STATIC / name).read_text(encoding="utf-8") for name in PARTS)
 ESCAPE = "escape"  # the key that closes `Browser.card`
 
 
@@ -41,7 +42,7 @@ class Browser(JSComponent):
         SCRIPTS
         + """
     export function render({ model, el }) {
-      const forget_words = explainWords();
+      const forget_words = explainWords(), forget_names = renameLibraryWords();
       lessMotion();
       const UNTYPED = ['range', 'checkbox', 'radio', 'file', 'button', 'submit', 'reset', 'color', 'image'];
       const some = (event, test) => event.composedPath().some((node) => node instanceof Element && test(node));
@@ -159,6 +160,7 @@ class Browser(JSComponent):
         removeEventListener('popstate', travel);
         document.removeEventListener('visibilitychange', look);
         forget_words();
+        forget_names();
       });
       const applyTheme = () => {
         document.documentElement.classList.toggle('presenter', model.presenter);

@@ -205,10 +205,11 @@ class LogWindow:
         return float(10.0 ** (low + part * (self._end - low)))
 
 
-def separate_labels(wanted: Sequence[float], gap: float) -> list[float]:
+def separate_labels(wanted: Sequence[float], gap: float, room: float | None = None) -> list[float]:
     """Positions nearest to `wanted` (ascending) with at least `gap` between neighbours.
 
-    Clusters that overlap are merged and centred on the mean of what their members want: least squares.
+    Clusters that overlap are merged and centred on the mean of what their members want: least squares. room: length in
+    which all of them stay, half a gap from its ends; those that find no place there lie above.
     """
     clusters: list[tuple[float, int]] = []  # (sum of wanted - offset, members); its first stands at the mean
     for index, value in enumerate(wanted):
@@ -218,4 +219,8 @@ def separate_labels(wanted: Sequence[float], gap: float) -> list[float]:
             total, count = total + before, count + members
         clusters.append((total, count))
     means = [total / count for total, count in clusters for _ in range(count)]
-    return [mean + index * gap for index, mean in enumerate(means)]
+    placed = [mean + index * gap for index, mean in enumerate(means)]
+    if room is None:
+        return placed
+    below, above = gap / 2, room - gap / 2 - (len(placed) - 1) * gap  # of the first, however many come after it
+    return [min(max(place, below + i * gap), above + i * gap) for i, place in enumerate(placed)]

@@ -51,8 +51,6 @@ SMALLEST = """() => {
 SIGNS = {  # of each view, what no other shows
     "Crossover": ".says",
     "Programs": ".program pre",
-    "Parts of the time": ".split",
-    "Lesson": ".lessons",
     "Traps": ".program.wrong",
     "Claims checked": ".held article",
 }

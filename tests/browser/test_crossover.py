@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.labs.crossover.lessons import of_workload
 from app.theme import DARK, LIGHT
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import conclusions
@@ -22,7 +23,12 @@ from tests.browser.serving import ROOT, serve
 
 SETUP = Path(__file__).with_name("crossover_setup.py")
 RECORDED = {100: 1.0, 1000: 1e-4, 10_000: 1e-9}  # seconds of a way that no machine can have: it crosses every other
-VIEWS = ("Crossover", "Programs", "Parts of the time", "Roofline", "Lesson", "Traps", "Claims checked")
+PLOT_SIZE = """(() => {
+  const plot = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name('roofline plot'));
+  const {width, height} = plot.el.getBoundingClientRect();
+  return [width, height];
+})()"""
+VIEWS = ("Crossover", "Programs", "Roofline", "Traps", "Claims checked")
 
 
 @pytest.fixture(scope="module")
@@ -176,12 +182,25 @@ def test_what_was_measured_is_saved_as_a_record(lab, tmp_path):
     assert saved == {(dot["key"], dot["n"]): pytest.approx(dot["seconds"]) for dot in lab.dots(full=True)}
 
 
-def test_parts_roofline_and_conclusions_have_their_views(lab):
+def test_the_lesson_opens_the_lab_and_each_key_a_view(lab):
+    taught = of_workload(workload("add_one").about)
+    lab.until(lambda: taught in lab.says())
+    chosen = lab.page.locator("[aria-pressed=true]").filter(visible=True)
+    for key, view in enumerate(VIEWS, start=1):
+        lab.key(str(key))
+        lab.shows(view)
+        lab.until(lambda view=view: view in chosen.all_inner_texts())
+    lab.key("6")
+    lab.shows(VIEWS[-1])
+
+
+def test_the_roofline_says_where_the_time_goes_and_which_roof_is_near(lab):
     measured(lab)
-    lab.turn("Parts of the time")
-    lab.page.locator(".split tr").filter(has_text="NumPy").locator("i.compute").wait_for()
-    assert lab.page.locator(".split tr").filter(has_text="NumPy").locator("i").count() == 1  # the host launches nothing
     lab.turn("Roofline")
+    row = lab.page.locator(".split tr").filter(has_text="NumPy")
+    row.locator("i.compute").wait_for()
+    assert row.locator("i").count() == 1  # the host launches nothing
+    assert re.search(r"\d %$", row.locator("td").last.inner_text())
     lab.until(lambda: len(lab.page.evaluate(
         "Array.from(Bokeh.documents[0].get_model_by_name('roofline dots')?.data.x ?? [])")) == 2)  # fmt: skip
     x, y = lab.page.evaluate("""['x', 'y'].map((c) => Array.from(
@@ -189,11 +208,30 @@ def test_parts_roofline_and_conclusions_have_their_views(lab):
     assert x == pytest.approx([1 / 16] * 2)  # one addition for 8 bytes read and 8 written
     times = {dot["key"]: dot["seconds"] for dot in lab.dots(full=True) if dot["n"] == 10_000}
     assert sorted(y) == pytest.approx(sorted(10_000 / seconds for seconds in times.values()))
-    lab.turn("Lesson")
-    lab.page.get_by_text("The lesson.").wait_for()
+    lab.until(lambda: "is work" in lab.says() or "of the time of" in lab.says())
+
+
+def test_a_phone_scrolls_to_the_last_row_below_the_roofline(lab):
+    measured(lab)
+    lab.turn("Roofline")
+    lab.page.set_viewport_size({"width": 390, "height": 844})
+    try:
+        lab.until(lambda: lab.page.evaluate(PLOT_SIZE)[0] <= 390)
+        assert lab.page.evaluate(PLOT_SIZE)[1] >= 200
+        last = lab.page.locator(".split tr").last
+        last.click(trial=True)  # it is scrolled to, and nothing lies over it
+        box = last.bounding_box()
+        assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+    finally:
+        lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
+
+
+def test_the_claims_stand_below_what_the_workload_is_about(lab):
     lab.turn("Claims checked")
+    lab.page.get_by_text("The lesson.").wait_for()
     lab.page.locator(".held article").first.wait_for()
     assert lab.page.locator(".held article").count() == len(conclusions())
+    lab.until(lambda: "Of what tutorials conclude" in lab.says())
 
 
 def test_a_change_ends_what_runs_and_begins_nothing(lab):
@@ -214,7 +252,7 @@ def test_a_change_ends_what_runs_and_begins_nothing(lab):
 
 
 def test_a_trap_is_read_and_tried(lab):
-    lab.key("6")
+    lab.key("4")
     lab.choose("Trap", "Timing the first call")
     row = lab.page.locator(".seen tr").last
 

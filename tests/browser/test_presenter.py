@@ -49,6 +49,18 @@ def test_buttons_and_keys_run_step_and_reset(stage):
     stage.until(lambda: stage.step() == 0)
 
 
+@pytest.mark.parametrize("bar", ["results", "controls"])
+def test_the_button_of_a_bar_says_what_it_hides_and_shows(lab, bar):
+    page = lab.page
+    for words in (f"Hide {bar}", f"Show {bar}"):
+        button = page.get_by_role("button", name=words, exact=True)
+        button.hover()
+        page.get_by_role("tooltip").get_by_text(words, exact=True).wait_for()
+        button.click()
+    page.get_by_role("button", name=f"Hide {bar}", exact=True).wait_for()
+    page.mouse.move(640, 400)
+
+
 def test_the_slider_sets_what_is_chosen(stage):
     bar = stage.page.get_by_role("toolbar")
     slider = bar.get_by_role("slider")

@@ -142,7 +142,7 @@ def test_a_phone_reaches_every_button_of_the_header(at):
         for wanted in (other, scheme):
             page.get_by_role("button", name="Toggle theme").click()
             page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
-        for name in ("Open contextbar", "Close contextbar", "Open drawer", "Close drawer"):
+        for name in ("Show results", "Hide results", "Show controls", "Hide controls"):
             page.get_by_role("button", name=name).click()
         about = page.get_by_role("button", name="About this lab")
         about.hover()

@@ -14,6 +14,7 @@ from math import inf, isfinite
 
 from app.explain import explained, term
 from app.labs.crossover.labels import THIN, duration, rate
+from app.labs.crossover.lessons import of_workload, why
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout_html import slower, times
 from compute.labs.crossover import picture, recorded
@@ -37,7 +38,7 @@ SENTENCE_STYLE = """
 .sentence { padding: 0 8px 0 24px; color: var(--ink); height: 100%; display: flex; flex-direction: column; gap: 4px; }
 .sentence .cpu { --hue: var(--cpu); } .sentence .gpu { --hue: var(--gpu); }
 .sentence .says { font-size: var(--title, 20px); line-height: 1.25; margin: 0; flex: none; }
-.sentence.brief .says { font-size: var(--body, 16px); }
+.sentence.brief .says, .sentence .taught { font-size: var(--body, 16px); line-height: 1.25; margin: 0; flex: none; }
 .sentence .says b { color: var(--hue, inherit); }
 .sentence .how { color: var(--muted); font-size: var(--small, 14px); line-height: 1.4; margin: 0; flex: 1 1 0;
   min-height: 0; overflow: hidden auto; scrollbar-width: thin; }
@@ -57,29 +58,38 @@ WITHOUT_TIME = ("disagrees", "failed")
 NOT_EVERYWHERE = ("skipped", "failed")
 
 
-def sentence_html(model: SweepViewModel, running: bool, brief: bool = False) -> str:
-    """Return the finding, the progress and what the marks mean as HTML.
+def sentence_html(model: SweepViewModel, running: bool, lesson: str | None = None, said: bool = True) -> str:
+    """Return what opens a view as HTML: the finding, what the workload teaches, the progress, what the marks mean.
 
-    running: whether something is being measured now; brief: the finding alone.
+    running: whether something is being measured now; lesson: HTML of another view, which says no more than that; said:
+    whether the finding itself is, which the bar of presenter mode says as well.
     """
-    says = f"<p class='says'>{_finding(model, running)}</p>"
-    how = "" if brief else f"<p class='how'>{_status_line(model, running)}</p>"
-    kind = "sentence brief" if brief else "sentence"
-    return explained(f"<div class='{kind}'>{_progress_bar(model, running)}{says}{how}</div>")
+    if lesson is not None:
+        words = f"<p class='says'>{lesson}</p>"
+    else:
+        taught = " ".join(filter(None, (why(shown_finding(model)), of_workload(model.workload.about))))
+        words = f"<p class='says'>{headline(model, running)}</p>" if said else ""
+        words += f"<p class='taught'>{escape(taught)}</p>" if taught else ""
+        words += f"<p class='how'>{_status_line(model, running)}</p>"
+    kind = "sentence" if lesson is None else "sentence brief"
+    return explained(f"<div class='{kind}'>{_progress_bar(model, running)}{words}</div>")
 
 
-def _finding(model: SweepViewModel, running: bool) -> str:
-    finding = model.finding
+def shown_finding(model: SweepViewModel) -> Finding:
+    """Return the finding of this computer; the recorded one until something is measured here."""
+    return model.finding if model.finding.n or _measured_here(model) else model.elsewhere
+
+
+def _measured_here(model: SweepViewModel) -> bool:
+    return any(line.series for line in model.lines if not line.machine)
+
+
+def headline(model: SweepViewModel, running: bool) -> str:
+    """Return the finding as HTML."""
+    finding, title = shown_finding(model), f"<b>{escape(model.workload.title)}</b>"
     if finding.n:
         return finding_html(finding)
-    least, most = model.sizes
-    known = model.elsewhere
-    title = f"<b>{escape(model.workload.title)}</b>"
-    if running or any(line.series for line in model.lines if not line.machine):
-        return f"{title}: no crossover to say yet"
-    budget = duration(float(model.session.values["budget"]))
-    press = f"press Run for n = {spaced(least)} to {spaced(most)}, about {budget}"
-    return f"{title}: {finding_html(known)}. Yours: {press}" if known.n else f"{title}: {press}"
+    return f"{title}: no crossover to say yet" if running or _measured_here(model) else f"{title}: not measured yet"
 
 
 def _progress_bar(model: SweepViewModel, running: bool) -> str:
@@ -91,7 +101,7 @@ def _progress_bar(model: SweepViewModel, running: bool) -> str:
 
 def _status_line(model: SweepViewModel, running: bool) -> str:
     """The marks on the screen; what is being done; how sure the finding is; the ways without a time, and why."""
-    items = [f"<span>{words}</span>" for words in (_times(model, running),) if words] + _marks(model)
+    items = _marks(model)
     doing = model.frame.notes.get("doing", "") if model.frame and running else ""
     said = model.finding.uncertainty(spaced)
     items += [f"<span>{_thousands(words)}</span>" for words in (doing, said) if words]
@@ -99,11 +109,11 @@ def _status_line(model: SweepViewModel, running: bool) -> str:
     return " ".join(items)
 
 
-def _times(model: SweepViewModel, running: bool) -> str:
-    """Both times at the largest n where one of them was recorded, how they compare, and what of it is beyond the slower
-    one's device, as far as was measured.
+def both_times(model: SweepViewModel) -> str:
+    """Return both times at the largest n where one of them was recorded, as HTML, how they compare, and what of it is
+    beyond the slower one's device, as far as was measured.
     """
-    finding = model.finding if model.finding.n or running else model.elsewhere
+    finding = model.finding if model.finding.n else model.elsewhere
     if finding.ratio is None or not finding.place:
         return ""
     fast, slow, n = finding.fast.lines[0], finding.slow.lines[0], finding.n

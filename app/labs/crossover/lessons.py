@@ -1,19 +1,17 @@
-"""What a lecturer would say of what the other views show: a sentence for each, made from the figures on the screen.
+"""The lesson with which a view opens: what a lecturer would say of it, made from the figures on the screen.
 
-Those of the programs and the traps have no figures, and say what there is to be seen.
+Above the times stand the finding with its reason (`why`) and what the workload teaches; above the roofline where the
+time goes and what limits it; above the claims how many of them hold.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 
-from app.labs.crossover.findings import finding_html
-from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.labs.crossover.time_parts import time_parts
 from app.readout_html import figure
-from compute.labs.crossover import picture
-from compute.labs.crossover.claims import Conclusion, conclusions
+from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import FAR, FLAT, Finding
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.labs.crossover.roofline import Roof
@@ -21,39 +19,14 @@ from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
 
 HALF = 0.5  # of a time: what takes more of it is what the time is spent on
-WITHOUT_FIGURES = {  # what is to be seen in a view, measured or not
-    "Programs": "Every way is a short program of its own; put two beside each other to see what the faster one does "
-    "differently.",
-    "Traps": "Every trap is a mistake that makes a time wrong, beside the program that avoids it; run both and "
-    "compare.",
-}
-LESSON_STYLE = """
-.lessons { margin: 0; padding: 0 24px 12px; display: grid; grid-template-columns: max-content 1fr; gap: 6px 16px;
-  color: var(--ink); font-size: var(--body, 16px); line-height: 1.4; }
-.lessons dt { color: var(--muted); } .lessons dd { margin: 0; }
-.lessons .cpu { color: var(--cpu); } .lessons .gpu { color: var(--gpu); }
-@media (max-width: 599px) { .lessons { grid-template-columns: 1fr; } .lessons dd { margin-bottom: 6px; } }
-"""
+MOST = 99.9  # percent of a time, above which three figures would say all of it
+_TAUGHT = re.compile(r"^\*\*The lesson\.\*\*\s+(.+?[.!?])(?=\s|$)", re.MULTILINE | re.DOTALL)
 
 
-def lessons_html(model: SweepViewModel) -> str:
-    """Return the sentence of each view that has something to say, as HTML; a hint if nothing has been measured."""
-    finding = model.finding if model.finding.n else model.elsewhere
-    n = max(model.measured_sizes, default=0)
-    measured = at(n, model.measured.values())
-    roofs = picture.roofs_of(model.frame) if model.frame is not None else {}
-    said = {
-        "Crossover": f"{finding_html(finding)}{escape(why(finding))}." if finding.n else "",
-        "Programs": escape(WITHOUT_FIGURES["Programs"]),
-        "Parts of the time": escape(of_time_parts(n, measured)),
-        "Roofline": escape(of_roofline(n, measured, roofs)),
-        "Traps": escape(WITHOUT_FIGURES["Traps"]),
-        "Claims checked": escape(of_claims([one for one in conclusions() if one.workload == model.workload.name])),
-    }
-    rows = [f"<dt>{view}</dt><dd>{sentence}</dd>" for view, sentence in said.items() if sentence]
-    if not any(sentence for view, sentence in said.items() if view not in WITHOUT_FIGURES):
-        rows.append("<dt></dt><dd>Press Run: what is measured is put into words here.</dd>")
-    return f"<dl class='lessons'>{''.join(rows)}</dl>"
+def of_workload(about: str) -> str:
+    """Return the first sentence of "The lesson" in a workload's README.md, "" without one."""
+    found = _TAUGHT.search(about)
+    return " ".join(found[1].split()) if found else ""
 
 
 def at(n: int, lines: Iterable[ShownWay]) -> list[tuple[ShownWay, ShownPoint]]:
@@ -63,12 +36,12 @@ def at(n: int, lines: Iterable[ShownWay]) -> list[tuple[ShownWay, ShownPoint]]:
 
 
 def why(finding: Finding) -> str:
-    """Why it is so, as far as the curves themselves tell: what follows the sentence of a finding, "" if they do not."""
+    """Return why a finding is so, as far as the curves themselves tell, as a sentence; "" if they do not."""
     found, cost = finding.crossing, "launching" if finding.fast.kind == "gpu" else "starting"
     if found is not None and found.n is not None and start_dominates(finding.fast.series, found.n):
-        return f": below, {cost} costs more than the work"
+        return f"Below, {cost} costs more than the work."
     reason = finding.reason_slower(spaced)
-    return f": {reason}" if reason else ""
+    return f"{reason[0].upper()}{reason[1:]}." if reason else ""
 
 
 def start_dominates(series: Mapping[int, Spread], n: float) -> bool:
@@ -78,35 +51,32 @@ def start_dominates(series: Mapping[int, Spread], n: float) -> bool:
     return bool(smaller) and series[max(below)].median <= FLAT * series[max(smaller)].median
 
 
-def of_time_parts(n: int, measured: Sequence[tuple[ShownWay, ShownPoint]]) -> str:
-    """What the time of the fastest way on the GPU is spent on at n; of the fastest at all where none was measured."""
-    if not measured:
+def of_time_parts(shown: Sequence[tuple[ShownWay, ShownPoint]]) -> str:
+    """Return what the time of the fastest way on a GPU is spent on; of the fastest of all if none is on a GPU."""
+    if not shown:
         return ""
-    line, spot = next(((line, spot) for line, spot in measured if line.device == "cuda"), measured[0])
+    line, spot = next(((line, spot) for line, spot in shown if line.device == "cuda"), shown[0])
     launching, computing, moving = time_parts(spot, line.device)
     total = launching + computing + moving
-    said = f"At n = {spaced(n)} "
     if moving > HALF * total:
         return (
-            f"{said}moving takes {percent(moving / total)} of {line.label}'s time: move the data once, and stay there."
+            f"Moving takes {percent(moving / total)} of the time of {line.label}: move the data once, and stay there."
         )
     if line.device == "host":
-        return f"{said}all of {line.label}'s time is work: a call on the host launches nothing."
+        return f"All of the time of {line.label} is work: a call on the host launches nothing."
     if launching > HALF * total:
-        return (
-            f"{said}launching takes {percent(launching / total)} of {line.label}'s time: more work would cost little."
-        )
-    return f"{said}{percent(computing / total)} of {line.label}'s time is work: here a GPU is worth its launch."
+        return f"Launching takes {percent(launching / total)} of the time of {line.label}: more work would cost little."
+    return f"{percent(computing / total)} of the time of {line.label} is work: here a GPU is worth its launch."
 
 
-def of_roofline(n: int, measured: Sequence[tuple[ShownWay, ShownPoint]], roofs: Mapping[str, Roof]) -> str:
-    """What limits the way that comes closest to its roof at n, of those that a cache does not lift above it."""
-    known = [(line, spot) for line, spot in measured if spot.percent <= 100 and line.device in roofs]
+def of_roofline(shown: Sequence[tuple[ShownWay, ShownPoint]], roofs: Mapping[str, Roof]) -> str:
+    """Return what limits the way that comes closest to its roof, of those that a cache does not lift above it."""
+    known = [(line, spot) for line, spot in shown if spot.percent <= 100 and line.device in roofs]
     if not known:
         return ""
     line, spot = max(known, key=lambda one: one[1].percent)
     limit, fewer = ("memory", "bytes") if spot.intensity < roofs[line.device].ridge else ("arithmetic", "operations")
-    said = f"At n = {spaced(n)} {line.label} reaches {percent(spot.percent / 100)} of what {limit} allows"
+    said = f"{line.label} reaches {percent(spot.percent / 100)} of what {limit} allows"
     if spot.percent < 100 * HALF:
         return f"{said}: the device could do more than twice as much."
     return f"{said}: only fewer {fewer} would make it twice as fast."
@@ -123,5 +93,5 @@ def of_claims(found: Sequence[Conclusion]) -> str:
 
 
 def percent(part: float) -> str:
-    """A part of a whole, to three figures."""
-    return f"{figure(100 * part)} %"
+    """A part of a whole, to three figures; all of it only if it is the whole."""
+    return f"over {MOST:.1f} %" if MOST < 100 * part < 100 else f"{figure(100 * part)} %"

@@ -15,6 +15,8 @@ TIP = f"""
 background: var(--paper); color: var(--ink); border: 1px solid var(--line); border-radius: 4px">
 <b>@name</b><br>@words{{safe}}</div>
 """
+NAMES = ("x", "y", "text", "hue")  # columns of names in a plot, and of the lines that lead to them
+LEADERS = ("x", "y", "x1", "y1", "hue")
 ABOVE, BESIDE = 8, 16  # px around what the axes enclose
 Offset = tuple[int, int]  # px along x and y
 Columns = dict[str, list[Any]]

@@ -25,7 +25,7 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
 HELP = """
 | **Space** | run, or pause |
 | **R** | again from the beginning |
-| **1** … **7** | the views: crossover, programs, parts of the time, roofline, lesson, traps, what held |
+| **1** … **5** | the views: crossover, programs, roofline, traps, claims checked |
 """
 POINTER = """
 Tap a line to read its program; point at a mark for its time, its quartiles and where it is from. Full marks are

@@ -78,6 +78,7 @@ def _kind(token: tokenize.TokenInfo, before: str) -> str:
 
 NONE = "nothing beside it"
 CHOOSER = 56  # px
+BOTH = 592  # px of width that both lists need side by side
 SIZE = {"size": "small", "width": 264, "sizing_mode": "fixed", "margin": (8, 8, 8, 24)}
 
 
@@ -90,7 +91,7 @@ class ProgramsView:
         self.second = pmui.Select(label="beside", **SIZE)
         self._text = pn.pane.HTML("", stylesheets=[stylesheet(), CODE_STYLE], sizing_mode="stretch_width", margin=0)
         self._scroll = pn.Column(self._text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
-        row = pn.Row(self.first, self.second, margin=0)
+        row = pn.Row(self.first, self.second, margin=0, styles={"flex-wrap": "wrap"})
         self.panel = pn.Column(row, self._scroll, margin=0, sizing_mode="stretch_width")
         self._shown: tuple[str, ...] = ()
         for field in (self.first, self.second):
@@ -98,7 +99,7 @@ class ProgramsView:
 
     def resize(self, width: int, height: int) -> None:
         """Take that many px."""
-        self._scroll.height = max(120, height - CHOOSER)
+        self._scroll.height = max(120, height - CHOOSER * (1 if width >= BOTH else 2))
 
     def show_program(self, way: str) -> None:
         """Show the program of `way` in front, and the one that was there beside it."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import panel as pn
 
-from app.labs.crossover.findings import finding_html
+from app.labs.crossover.findings import both_times, finding_html
 from app.labs.crossover.labels import duration, quartiles
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.markup import filled
@@ -41,7 +41,7 @@ from compute.measure.timing import Timing
 DECADES = 6.0  # of the bars
 TITLE = "Not measured yet"
 UNKNOWN = "what holds it back is not measured"
-ADVICE = "Press Run. Every way is first compared with the reference; only those that agree are timed."
+CHECKED_FIRST = "Every way is first compared with the reference; only those that agree are timed."
 
 
 class CrossoverReadout:
@@ -90,7 +90,10 @@ def readout_html(model: SweepViewModel) -> str:
     finding = model.finding
     if not finding.n or finding.ratio is None:
         title = f"<p><b>{TITLE} on this computer.</b></p>" if model.elsewhere.n else ""
-        return f"{head(model)}{_interval(model.elsewhere)}{title}<p class='quiet'>{ADVICE}</p>"
+        least, most = model.sizes
+        budget = duration(float(model.session.values["budget"]))
+        press = f"Press Run for n = {spaced(least)} to {spaced(most)}, about {budget}. {CHECKED_FIRST}"
+        return f"{head(model)}{_interval(model.elsewhere)}{title}<p class='quiet'>{press}</p>"
     known = [line for line in model.lines if finding.n in line.series]
     ranked = sorted(known, key=lambda line: line.series[finding.n].median)
     longest = ranked[-1].series[finding.n].median
@@ -100,7 +103,7 @@ def readout_html(model: SweepViewModel) -> str:
 
 
 def details(model: SweepViewModel) -> str:
-    """Return what the factor does not need: spreads, agreement, first calls, what a time includes."""
+    """Return what the factor does not need: the two times, spreads, agreement, first calls, what a time includes."""
     finding, blocks = model.finding, []
     if finding.n:
         known = [line for line in model.lines if finding.n in line.series]
@@ -108,6 +111,8 @@ def details(model: SweepViewModel) -> str:
         rows = "".join(filled("<li><span>{name}</span><b>{said}</b></li>", name=one, said=two) for one, two in spreads)
         blocks = [f"<h3>Quartiles</h3><ul class='facts'>{rows}</ul>", f"<h3>Results</h3>{_agreement(model)}"]
         blocks += [_first_calls(model, finding.n)]
+    if told := both_times(model):
+        blocks.insert(0, f"<p class='quiet'>{told}</p>")
     return "".join([*blocks, f"<h3>What is in a time</h3><p class='quiet'>{escape(model.workload.included)}</p>"])
 
 

@@ -1,30 +1,31 @@
-"""The roofline for one n: operations a second against operations a byte, and a table of what each way reaches.
+"""The roofline for one n: operations a second against operations a byte, and a table of where the time of a call goes.
 
 The measured roofs of each device are lines, each way that does floating-point operations is a dot below them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from math import isfinite
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 import panel as pn
 from bokeh.models import ColumnDataSource, HoverTool
 
 from app.curve_plots import separate_labels
-from app.explain import term
-from app.labs.crossover.labels import WayStyle, rate
-from app.labs.crossover.log_plot import TIP, LogPlot, append_row, empty_columns
+from app.labs.crossover.labels import WayStyle, rate, way_styles
+from app.labs.crossover.lessons import at, of_roofline, of_time_parts
+from app.labs.crossover.log_plot import LEADERS, NAMES, TIP, LogPlot, append_row, empty_columns
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.labs.crossover.time_parts import STYLE, SizeChoice, place_html, shown_curve
+from app.labs.crossover.time_parts import NOT_MEASURED, STYLE, SizeChoice, Why, no_reason, parts_html, shown_curve
 from app.stream import FirstDraw
-from app.theme import FAMILY, colours, stylesheet, type_size
+from app.theme import FAMILY, colours, html_pane, type_size
 from app.upstream.plot_pane import PlotPane
 from compute.labs.crossover import picture
-from compute.labs.crossover.picture import ShownPoint, ShownWay
+from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.roofline import Roof
 
 ROOM = 0.26  # of the width, for the names
@@ -36,15 +37,8 @@ return `${Number((tick / (size || 1)).toPrecision(3))} ${prefix}FLOP/s`;
 ROOFS = ("xs", "ys", "hue", "width")
 DOTS = ("x", "y", "marker", "hue", "fill", "name", "words")
 MEASURED_WIDTH, RECORDED_WIDTH = 3.0, 1.5  # px of a roof
-NAMES = ("x", "y", "text", "hue")
+NAMED_AT = 0.035  # of the width, from a dot to its name
 DECADES = 2.0  # shown on each side of what there is
-
-Why: TypeAlias = Callable[[ShownWay, ShownPoint], str]
-
-
-def _unknown(line: ShownWay, spot: ShownPoint) -> str:
-    """Return no reason: none is known."""
-    return ""
 
 
 class RooflinePlot(LogPlot):
@@ -55,19 +49,20 @@ class RooflinePlot(LogPlot):
 
     def __init__(self) -> None:
         self._shown: tuple[Any, ...] | None = None
-        self._why: Why = _unknown
+        self._why: Why = no_reason
         words = "operations a byte", "operations a second"
         super().__init__("roofline plot", words, ((1e-2, 1e2), (1e9, 1e12)), (6, 6), FLOPS)
         self.x.room = ROOM
 
     def _add_glyphs(self) -> None:
-        columns = {"roofs": ROOFS, "dots": DOTS, "names": NAMES}
-        self.roofs, self.dots, self.names = (
+        columns = {"roofs": ROOFS, "dots": DOTS, "leaders": LEADERS, "names": NAMES}
+        self.roofs, self.dots, self.leaders, self.names = (
             ColumnDataSource({column: [] for column in named}, name=f"roofline {name}")
             for name, named in columns.items()
         )
         draw = self.figure
         draw.multi_line("xs", "ys", source=self.roofs, line_color="hue", line_width="width", line_join="round")
+        draw.segment("x", "y", "x1", "y1", source=self.leaders, line_color="hue", line_width=1)
         dots = draw.scatter(
             "x", "y", source=self.dots, marker="marker", size=14, line_color="hue", line_width=2, fill_color="fill"
         )
@@ -86,7 +81,7 @@ class RooflinePlot(LogPlot):
         styles: Mapping[str, WayStyle],
         roofs: Mapping[str, Roof],
         n: int,
-        why: Why = _unknown,
+        why: Why = no_reason,
         recorded: Collection[str] = (),
         recorded_roofs: Collection[str] = (),
     ) -> int:
@@ -139,67 +134,47 @@ class RooflinePlot(LogPlot):
         self.roofs.data = drawn
 
     def _draw_names(self, dots: Mapping[str, list[Any]]) -> None:
-        """Right of the dots, apart from each other."""
-        names = empty_columns(NAMES)
+        """Right of the dots, apart from each other, each with a line from its dot."""
+        names, leaders = empty_columns(NAMES), empty_columns(LEADERS)
         height = self.inner[1]
         order = sorted(range(len(dots["x"])), key=lambda i: dots["y"][i])
-        places = separate_labels([self.y.part(dots["y"][i]) * height for i in order], 1.25 * type_size(self._theme[1]))
+        wanted = [self.y.part(dots["y"][i]) * height for i in order]
+        places = separate_labels(wanted, 1.25 * type_size(self._theme[1]), height)
         for i, place in zip(order, places, strict=True):
-            x = self.x.value(self.x.part(dots["x"][i]) + 0.025)
-            append_row(names, x, self.y.value(place / height), dots["name"][i], dots["hue"][i])
-        self.names.data = names
+            dot, x = dots["x"][i], self.x.value(self.x.part(dots["x"][i]) + NAMED_AT)
+            y = self.y.value(place / height)
+            append_row(names, x, y, dots["name"][i], dots["hue"][i])
+            append_row(leaders, dot, dots["y"][i], x, y, dots["hue"][i])
+        self._texts[0].glyph.background_fill_color = colours(self._theme[0])["paper"]  # roofs pass behind the names
+        self.names.data, self.leaders.data = names, leaders
 
 
-MEMORY = "Memory: the bytes a second that the call must move at least. 1 GB/s is 10⁹ of them."
-ARITHMETIC = "Arithmetic: the floating-point operations a second that the call does. 1 GFLOP/s is 10⁹ of them."
-OF_ROOF = (
-    "Percent of the roof: of what this device could reach at that many operations a byte, by its memory or by its "
-    "arithmetic, whichever ends first."
-)
-
-
-def shares_html(lines: Iterable[ShownWay], n: int, why: Callable[[ShownWay, ShownPoint], str]) -> str:
-    """Return a table: what each way moves and computes a second, and the percent of the roof above it.
-
-    why: of what is more than 100 %.
-    """
-    found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
-    if not found:
-        return ""
-    head = (
-        f"<tr><th>Way</th><th class='num'>{term('memory', MEMORY)}</th><th class='num'>{term('arithmetic', ARITHMETIC)}"
-        f"</th><th class='num'>{term('percent of the roof', OF_ROOF)}</th><th></th></tr>"
-    )
-    rows = "".join(
-        f"<tr class='{'cpu' if line.device == 'host' else 'gpu'}'><td>{escape(line.label)}</td>"
-        f"<td class='num'>{rate(spot.moved, 'B/s')}</td><td class='num'>{rate(spot.flops, 'FLOP/s')}</td>"
-        f"<td class='num'>{f'{spot.percent:.3g} %' if isfinite(spot.percent) else '–'}</td>"
-        f"<td class='why'>{escape(why(line, spot))}</td></tr>"
-        for line, spot in found
-    )
-    return f"<div class='split'><table>{head}{rows}</table></div>"
-
-
-LEAST = 96  # px of height of the plot, however low the window is
-CHOOSER, TABLE = 64, 0.36  # px of the slider; part of the height that the table takes
+LEAST = 220  # px of height of the plot: what a low window has no room for is scrolled to
+CHOOSER = {False: 64, True: 80}  # px of the slider, by presenter mode
+TABLE = 0.42  # part of the height that is left for the beginning of the table
+BESIDE_FROM = 960  # px of width from which the table stands beside the plot
+GRIDS = {  # of plot and table, by whether they stand beside each other
+    beside: {"display": "grid", "grid-auto-flow": flow, "place-content": "start"}
+    for beside, flow in ((False, "row"), (True, "column"))
+}
 NO_ROOFS = "<div class='split'><p>The roofs are measured at the end of the first run on each device.</p></div>"
 NO_FLOPS = "<div class='split'><p>No floating-point operations: this workload has no place on the plot.</p></div>"
 
 
 class RooflineView:
-    """Slider, plot and table."""
+    """Slider, plot and table of one n; moved() is called when the slider was moved."""
 
-    def __init__(self, model: SweepViewModel) -> None:
+    def __init__(self, model: SweepViewModel, moved: Callable[[], object]) -> None:
         self._model = model
-        self.size = SizeChoice(self._redraw)
+        self.size = SizeChoice(moved)
         self.plot = RooflinePlot()
-        self._styles: Mapping[str, WayStyle] = {}
         self._theme = (False, False)  # dark, presenter
         self._first_draw = FirstDraw()
-        self._text = pn.pane.HTML("", stylesheets=[stylesheet(), STYLE], margin=0, sizing_mode="stretch_width")
-        self._table = pn.Column(self._text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
+        self._text = html_pane("", STYLE)
+        self._table = pn.Column(self._text, scroll="y-auto", margin=0, sizing_mode="fixed")
         self._pane = PlotPane(self.plot.figure, margin=0)
-        self.panel = pn.Column(self.size.panel, self._pane, self._table, margin=0, sizing_mode="stretch_width")
+        self._grid = pn.Column(self._pane, self._table, margin=0, styles=GRIDS[False])
+        self.panel = pn.Column(self.size.panel, self._grid, scroll="y-auto", margin=0, sizing_mode="stretch_width")
         self._first_draw.wait(self.plot.figure, self._fill)
         self._room = (600, 600)
 
@@ -211,17 +186,20 @@ class RooflineView:
         """The browser has drawn the plot."""
         self.plot.set_theme(*self._theme)
         self.resize(*self._room)
-        self._redraw()
+        self.show()
 
     def resize(self, width: int, height: int) -> None:
-        """Take that many px."""
+        """Take that many px: the table stands below the plot, or beside it in a wide window."""
         self._room = (width, height)
-        table = round(TABLE * height)
-        self._table.height = table
+        beside = width >= BESIDE_FROM
+        rest = max(LEAST, height - CHOOSER[self._theme[1]])
+        plot = (width // 2, rest) if beside else (width, max(LEAST, round((1 - TABLE) * rest)))
+        self.panel.height = height
+        self._grid.styles = GRIDS[beside]
+        self._table.param.update(width=width - plot[0] * beside, height=rest if beside else None)
         if self._drawn:
-            plot = max(LEAST, height - CHOOSER - table)
-            self.plot.resize(width, plot)
-            self._pane.param.update(width=width, height=plot)
+            self.plot.resize(*plot)
+            self._pane.param.update(width=plot[0], height=plot[1])
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size, as soon as the plot is there."""
@@ -229,13 +207,19 @@ class RooflineView:
         if self._drawn:
             self.plot.set_theme(dark, presenter)
 
-    def show(self, styles: Mapping[str, WayStyle]) -> None:
-        """Draw what is known. styles: by way."""
-        self._styles = styles
-        recorded = self._model.recorded_gpu
-        self.size.offer(self._model.measured_sizes, [n for curve in recorded for n in curve.series])
-        if self._drawn:
-            self._redraw()
+    @property
+    def lesson(self) -> str:
+        """What the parts of the time and the roofs say at this n; what to do where nothing is known."""
+        named = [replace(curve.shown, label=f"{curve.label} (recorded)") for curve in self._model.recorded_gpu]
+        shown = at(self.size.n, [*self._model.measured.values(), *named])
+        return " ".join(filter(None, (of_time_parts(shown), of_roofline(shown, self._roofs)))) or NOT_MEASURED
+
+    @property
+    def _roofs(self) -> dict[str, Roof]:
+        """The roofs measured here, and that of the recorded GPU where there is none of one here."""
+        recorded, frame = self._model.recorded_gpu, self._model.frame
+        of_record = {"cuda": recorded[0].roof} if recorded and recorded[0].roof is not None else {}
+        return of_record | (picture.roofs_of(frame) if frame is not None else {})
 
     def _why(self, line: picture.ShownWay, spot: picture.ShownPoint) -> str:
         """Why it is faster than the roof; "" where it is not."""
@@ -243,17 +227,19 @@ class RooflineView:
         here = frame is not None and line.way in self._model.measured
         return picture.why_above_roof(frame, line, spot) if here and frame is not None else ""
 
-    def _redraw(self) -> None:
-        frame, n = self._model.frame, self.size.n
-        roofs = picture.roofs_of(frame) if frame is not None else {}
-        recorded = self._model.recorded_gpu
-        of_record = {"cuda": recorded[0].roof} if recorded and recorded[0].roof is not None else {}
-        lines = [*self._model.measured.values(), *map(shown_curve, recorded)]
+    def show(self) -> None:
+        """Offer every n, and show what is known of the chosen one."""
+        model = self._model
+        recorded, frame = model.recorded_gpu, model.frame
+        self.size.offer(model.measured_sizes, [n for curve in recorded for n in curve.series])
+        if not self._drawn:
+            return
+        n, roofs = self.size.n, self._roofs
+        here = picture.roofs_of(frame) if frame is not None else {}
+        lines = [*model.measured.values(), *map(shown_curve, recorded)]
         ways = frozenset(curve.way for curve in recorded)
-        drawn = self.plot.show(lines, self._styles, of_record | roofs, n, self._why, ways, of_record.keys() - roofs)
-        html = shares_html(lines, n, self._why) + (
-            f"<div class='split'>{place_html(recorded)}</div>" if recorded else ""
-        )
-        html += ("" if roofs else NO_ROOFS) + (NO_FLOPS if n and not drawn else "")
+        drawn = self.plot.show(lines, way_styles(model.ways), roofs, n, self._why, ways, roofs.keys() - here)
+        html = parts_html(model.measured.values(), n, bool(model.session.values["split"]), recorded, self._why)
+        html += ("" if here else NO_ROOFS) + (NO_FLOPS if n and not drawn else "")
         if html != self._text.object:
             self._text.object = html

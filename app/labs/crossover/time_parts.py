@@ -1,4 +1,7 @@
-"""Where the time of a call goes at one n, as bars: launching, computing, moving data. And the slider that chooses n."""
+"""What the view "Roofline" has below its plot: where the time of a call goes at one n, as bars, and what it reaches.
+
+The slider `SizeChoice` chooses n.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from html import escape
 from math import isfinite, nan
+from typing import TypeAlias
 
-import panel as pn
 import panel_material_ui as pmui
 
 from app.explain import explained, term
-from app.labs.crossover.labels import duration
-from app.labs.crossover.sweep_view_model import SweepViewModel
+from app.labs.crossover.labels import duration, rate
 from app.readout_html import launch_bound
-from app.theme import stylesheet
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.labs.crossover.recorded import RecordedCurve
 from compute.measure.rates import spaced
@@ -54,67 +55,97 @@ class SizeChoice:
 
 
 STYLE = """
-.split { padding: 0 24px 16px; color: var(--ink); font-size: var(--body, 16px); }
-.split p { margin: 0 0 16px; color: var(--muted); font-size: var(--small, 14px); line-height: 1.45; }
+.split { padding: 0 24px 16px; color: var(--ink); font-size: var(--body, 16px); container-type: inline-size; }
+.split p { margin: 8px 0 0; color: var(--muted); font-size: var(--small, 14px); line-height: 1.45; }
 .split table { width: 100%; }
 .split th { color: var(--muted); font-size: var(--small, 14px); font-weight: 500; }
-.split td, .split th { white-space: nowrap; padding: 6px 16px 6px 0 !important; font-variant-numeric: tabular-nums; }
-.split td.bar, .split th.bar { width: 45%; } .split td.num, .split th.num { text-align: right; }
+.split td, .split th { padding: 6px 12px 6px 0 !important; font-variant-numeric: tabular-nums; }
+.split td.bar, .split th.bar { width: 40%; } .split .way { white-space: nowrap; }
+.split td.num, .split th.num { text-align: right; white-space: nowrap; padding-left: 4px !important; }
+.split td.num { font-size: var(--small, 14px); }
+.split :is(td, th):last-child { padding-right: 0 !important; }
 .split tr.cpu { --hue: var(--cpu); } .split tr.gpu { --hue: var(--gpu); }
-.split .track { display: flex; height: 20px; background: var(--ground); border-radius: 3px; overflow: hidden; }
+.split .track { display: flex; min-width: 48px; height: 20px; background: var(--ground); border-radius: 3px;
+  overflow: hidden; }
 .split .track i { display: block; height: 100%; min-width: 1px; }
 .keys .compute { background: linear-gradient(90deg, var(--cpu) 50%, var(--gpu) 50%); }
 .launch { background: var(--muted); } .compute { background: var(--hue, var(--ink)); }
 .transfer { background: var(--warn); }
-.split .keys { display: flex; gap: 24px; margin: 0 0 12px; font-size: var(--small, 14px); color: var(--ink); }
+.split .keys { display: flex; flex-wrap: wrap; gap: 0 24px; font-size: var(--small, 14px); color: var(--ink); }
 .split .keys i { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin-right: 6px; }
-.split td.why { white-space: normal; color: var(--muted); font-size: var(--small, 14px); }
+.split .note { color: var(--muted); font-size: var(--small, 14px); line-height: 1.3; }
+.split .place td { padding-top: 12px !important; color: var(--muted); font-size: var(--small, 14px); }
 .split tr.recorded .track i { background: none; border: 1.5px solid var(--edge); box-sizing: border-box; }
 .split tr.recorded .track { background: none; }
 .split tr.recorded .launch { --edge: var(--muted); } .split tr.recorded .compute { --edge: var(--hue); }
 .split tr.recorded .transfer { --edge: var(--warn); }
 .split .noisy { color: var(--warn); font-weight: 700; }
+@container (max-width: 46em) { .split .rate { display: none; } }
+@container (max-width: 30em) { .split .part { display: none; } }
 """
-ABOUT = (
+LAUNCH = (
     "Launching is how long the call kept the host before it returned; on a GPU computing goes on meanwhile, so what is "
     "shown as computing is what the device needed beyond that. A call on the host launches nothing."
 )
 IN_ALL = "In all: launching and computing, the median of the calls; moving comes on top of it."
 MOVING = "Moving: bringing the data to the device and the result back, where the host has them before and after."
+MEMORY = "Memory: the bytes a second that the call must move at least. 1 GB/s is 10⁹ of them."
+ARITHMETIC = "Arithmetic: the floating-point operations a second that the call does. 1 GFLOP/s is 10⁹ of them."
+OF_ROOF = (
+    "Percent of the roof: of what this device could reach at that many operations a byte, by its memory or by its "
+    "arithmetic, whichever ends first."
+)
+KEYS = "".join(
+    f"<span><i class='{name}'></i>{words}</span>"
+    for name, words in (("launch", "launching"), ("compute", "computing"), ("transfer", "moving there and back"))
+)
+HEAD = (
+    f"<tr><th>Way</th><th class='bar'>parts of a call</th><th class='num part'>{term('launch', LAUNCH)}</th>"
+    f"<th class='num'>{term('in all', IN_ALL)}</th><th class='num part'>{term('moving', MOVING)}</th>"
+    f"<th class='num rate'>{term('memory', MEMORY)}</th><th class='num rate'>{term('arithmetic', ARITHMETIC)}</th>"
+    f"<th class='num'>{term('of the roof', OF_ROOF)}</th></tr>"
+)
 NO_TRANSFERS = "Transfers were not measured: switch on “Transfers too” under Measure, and run again."
-
-
 NOT_MEASURED = "Nothing is measured yet: press Run."
 
+Why: TypeAlias = Callable[[ShownWay, ShownPoint], str]
 
-def time_parts_html(lines: Iterable[ShownWay], n: int, transfers: bool, recorded: Sequence[RecordedCurve] = ()) -> str:
-    """Return a table with a row for each way that has a time at n, as HTML; `recorded` ones below, hollow."""
+
+def no_reason(line: ShownWay, spot: ShownPoint) -> str:
+    """Return no reason: none is known."""
+    return ""
+
+
+def parts_html(
+    lines: Iterable[ShownWay],
+    n: int,
+    transfers: bool,
+    recorded: Sequence[RecordedCurve] = (),
+    why: Why = no_reason,
+) -> str:
+    """Return a table as HTML: where the time of a call goes at n, and the percent of the roof that it reaches.
+
+    Ways without a time at n have no row; those of `recorded` stand below the others, hollow. why: why a way is above
+    its roof.
+    """
     found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
-    told = [(line, spot) for line in map(shown_curve, recorded) for spot in line.points if spot.n == n]
+    told = [(curve.shown, spot) for curve in recorded for spot in curve.shown.points if spot.n == n]
+    below = "" if found else f"<p>{NOT_MEASURED}</p>"
+    below += f"<p>{NO_TRANSFERS}</p>" if found and not transfers else ""
     if not found and not told:
-        return f"<div class='split'><p>{NOT_MEASURED}</p></div>"
-    rows = "".join(_row(line, spot) for line, spot in found) + "".join(_row(*one, " recorded") for one in told)
-    below = place_html(recorded) if told else ""
-    below += "" if found else f"<p>{NOT_MEASURED}</p>"
-    keys = "".join(f"<span><i class='{name}'></i>{words}</span>" for name, words in (
-        ("launch", "launching"), ("compute", "computing"), ("transfer", "moving there and back")))  # fmt: skip
-    head = (
-        "<tr><th>Way</th><th class='bar'>parts of the time</th><th class='num'>launch</th>"
-        f"<th class='num'>{term('in all', IN_ALL)}</th><th class='num'>{term('moving', MOVING)}</th></tr>"
-    )
-    more = "" if transfers or not found else f" {NO_TRANSFERS}"
-    table = explained(f"<table>{head}{rows}</table>")
-    return f"<div class='split'><div class='keys'>{keys}</div>{table}{below}<p>{ABOUT}{more}</p></div>"
+        return f"<div class='split'>{below}</div>"
+    rows = "".join(_row(line, spot, why(line, spot)) for line, spot in found)
+    if told:
+        place = f"recorded on {escape(recorded[0].machine)}, {escape(recorded[0].date)}"
+        rows += f"<tr class='place'><td colspan='8'>{place}</td></tr>"
+        rows += "".join(_row(line, spot, "", " recorded") for line, spot in told)
+    table = explained(f"<table>{HEAD}{rows}</table>")
+    return f"<div class='split'><div class='keys'>{KEYS}</div>{table}{below}</div>"
 
 
 def shown_curve(curve: RecordedCurve) -> ShownWay:
     """Return a recorded curve as a way of a frame, whose label says that it is recorded."""
     return replace(curve.shown, label=f"{curve.label}, recorded")
-
-
-def place_html(recorded: Sequence[RecordedCurve]) -> str:
-    """Return the machine and the day of recorded curves, which are of one run."""
-    return f"<p>Hollow: recorded on {escape(recorded[0].machine)}, {escape(recorded[0].date)}.</p>"
 
 
 def time_parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
@@ -125,7 +156,7 @@ def time_parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
     return launch, total - launch, moving
 
 
-def _row(line: ShownWay, spot: ShownPoint, look: str = "") -> str:
+def _row(line: ShownWay, spot: ShownPoint, above: str, look: str = "") -> str:
     launch, computing, moving = time_parts(spot, line.device)
     total = launch + computing + moving
     bar = "".join(
@@ -133,33 +164,17 @@ def _row(line: ShownWay, spot: ShownPoint, look: str = "") -> str:
         for name, value in (("launch", launch), ("compute", computing), ("transfer", moving))
         if value > 0
     )
-    noisy = " <span class='noisy'>noisy</span>" if spot.noisy else ""
-    noisy += launch_bound(spot.launch_bound)
-    shown = [duration(launch) if launch else "–", duration(launch + computing), duration(moving) if moving else "–"]
-    cells = "".join(f"<td class='num'>{value}</td>" for value in shown)
+    said = ["<span class='noisy'>noisy</span>" * spot.noisy, launch_bound(spot.launch_bound), escape(above)]
+    note = f"<div class='note'>{' '.join(filter(None, said))}</div>" if any(said) else ""
+    shown = (
+        ("num part", duration(launch) if launch else "–"),
+        ("num", duration(launch + computing)),
+        ("num part", duration(moving) if moving else "–"),
+        ("num rate", rate(spot.moved, "B/s")),
+        ("num rate", rate(spot.flops, "FLOP/s")),
+        ("num", f"{spot.percent:.3g} %" if isfinite(spot.percent) else "–"),
+    )
+    cells = "".join(f"<td class='{column}'>{value}</td>" for column, value in shown)
     kind = "cpu" if line.device == "host" else "gpu"
-    name = f"<td>{escape(line.label)}{noisy}</td>"
-    return f"<tr class='{kind}{look}'>{name}<td class='bar'><div class='track'>{bar}</div></td>{cells}</tr>"
-
-
-class TimePartsView:
-    """A slider for n, and bars."""
-
-    def __init__(self, model: SweepViewModel) -> None:
-        self._model = model
-        self.size = SizeChoice(self.show)
-        self._text = pn.pane.HTML("", stylesheets=[stylesheet(), STYLE], margin=0, sizing_mode="stretch_width")
-        self.panel = pn.Column(self.size.panel, self._text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
-
-    def resize(self, width: int, height: int) -> None:
-        """Take that many px."""
-        self.panel.height = height
-
-    def show(self) -> None:
-        """Write what is known."""
-        recorded = self._model.recorded_gpu
-        self.size.offer(self._model.measured_sizes, [n for curve in recorded for n in curve.series])
-        transfers = bool(self._model.session.values["split"])
-        html = time_parts_html(self._model.measured.values(), self.size.n, transfers, recorded)
-        if html != self._text.object:
-            self._text.object = html
+    name = f"<td class='way'>{escape(line.label)}</td>"
+    return f"<tr class='{kind}{look}'>{name}<td class='bar'><div class='track'>{bar}</div>{note}</td>{cells}</tr>"

@@ -16,7 +16,7 @@ from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Span, TapTo
 
 from app.curve_plots import separate_labels
 from app.labs.crossover.labels import WayStyle, duration, quartiles
-from app.labs.crossover.log_plot import TIP, Columns, LogPlot, append_row, empty_columns
+from app.labs.crossover.log_plot import LEADERS, NAMES, TIP, Columns, LogPlot, append_row, empty_columns
 from app.stream import FrameSource
 from app.theme import FAMILY, PRESENTER_SCALE, colours, letter, type_size
 from compute.labs.crossover.finding import Finding, TimeCurve
@@ -28,8 +28,6 @@ LINES = ("xs", "ys", "hue", "dash", "width", "key")
 BARS = ("x", "q1", "q3", "hue")
 DOTS = ("x", "y", "marker", "hue", "fill", "size", "alpha", "key", "name", "words")
 CITED = ("x", "y", "hue", "name", "words")
-LEADERS = ("x", "y", "x1", "y1", "hue")
-NAMES = ("x", "y", "text", "hue")
 DOT, HOLLOW = 9, 11  # px
 WIDTHS = {"measured": 2.5, "recorded": 1.5, "chosen": 4.5}  # px of a line
 NOISY_ALPHA = 0.35  # of a mark whose time scatters too much
@@ -280,9 +278,7 @@ class TimePlot(LogPlot):
         """The name of each line and cited figure beside the last of them, at least `gap` px apart from each other."""
         width, height = self.inner
         ends = sorted(ends, key=lambda end: end.seconds)
-        placed = separate_labels([self.y.part(end.seconds) * height for end in ends], gap)
-        below, above = gap / 2, height - gap / 2 - (len(placed) - 1) * gap  # of the lowest name, however many are on it
-        placed = [min(max(place, below + i * gap), above + i * gap) for i, place in enumerate(placed)]
+        placed = separate_labels([self.y.part(end.seconds) * height for end in ends], gap, height)
         x = self.x.value(self.x.part(max((end.n for end in ends), default=10)) + 2 * GAP / width)
         names, leaders = empty_columns(NAMES), empty_columns(LEADERS)
         for end, place in zip(ends, placed, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from html import escape
 from typing import Any
 
 import panel as pn
@@ -12,20 +13,18 @@ import panel_material_ui as pmui
 
 from app.equations import article
 from app.lab_view import LabView, Size
-from app.labs.crossover.findings import SENTENCE_STYLE, VERDICT_STYLE, sentence_html, verdicts
-from app.labs.crossover.labels import way_styles
-from app.labs.crossover.lessons import LESSON_STYLE, lessons_html
+from app.labs.crossover.findings import SENTENCE_STYLE, VERDICT_STYLE, headline, sentence_html, verdicts
+from app.labs.crossover.lessons import of_claims
 from app.labs.crossover.programs import ABOUT_STYLE, ProgramsView, TrapsView
 from app.labs.crossover.roofline import RooflineView
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.labs.crossover.time_parts import TimePartsView
 from app.labs.crossover.time_plot import TimePlot
 from app.session import Session
 from app.theme import GRID, stylesheet
 from app.upstream.plot_pane import PlotPane
 from compute.frames import Frame
 from compute.labs.crossover import picture
-from compute.labs.crossover.claims import conclusions
+from compute.labs.crossover.claims import Conclusion, conclusions
 from compute.labs.crossover.trap import Trap
 
 CHOOSER = {False: 40, True: 52}  # px of the line that chooses the view
@@ -35,7 +34,8 @@ SENTENCE = 600  # px of width for which the heights of the sentences are made
 REST = 0.2  # seconds after each frame: what draws does not measure
 # Panel's component keeps the size that it was drawn with first, after its lab was left and shown again.
 FILLS = ".radio-button-group { min-width: 0 !important; width: 100% !important; height: 100% !important; }"
-LINE = 632  # px of width that the chooser needs for one line
+BRIEF = {False: 52, True: 68}  # px of a sentence of two lines, by presenter mode
+LINE = 430  # px of width that the chooser needs for one line
 NARROW = {
     "flexWrap": "wrap",
     "& .MuiToggleButton-root": {
@@ -56,14 +56,15 @@ class Subview:
     """One of the views that the chooser offers; only what it has of its own is given.
 
     panel: what it shows, below the plot of time against n if it has that; opened: called when it is chosen; show:
-    writes what is known, after each frame; resize: takes (width, height) px; sentence: px of the sentence above it, by
-    presenter mode; plot: part of the height that the plot takes.
+    writes what is known, after each frame; resize: takes (width, height) px; lesson: the sentence above it as HTML,
+    None for the finding; sentence: px of that, by presenter mode; plot: part of the height that the plot takes.
     """
 
     panel: Any = None
     opened: Callable[[], object] = _nothing
     show: Callable[[], object] = _nothing
     resize: Callable[[int, int], object] = _nothing
+    lesson: Callable[[], str] | None = None
     sentence: Mapping[bool, int] = field(default_factory=dict)
     plot: float = 0.0
 
@@ -78,34 +79,33 @@ class CrossoverView(LabView):
         self.plot.frames.serve(session)
         self.plot.frames.rest = REST
         self.programs = ProgramsView(self.model)
-        self.time_parts, self.roofline = TimePartsView(self.model), RooflineView(self.model)
+        self.roofline = RooflineView(self.model, self.refresh)
         self.traps = TrapsView(self._run_trap)
         session.on_frame = self._show
         self._build()
 
     def _build(self) -> None:
         self._sentence = self._html(SENTENCE_STYLE)
-        self._verdicts, self._lessons = self._html(VERDICT_STYLE), self._html(LESSON_STYLE)
+        self._verdicts = self._html(VERDICT_STYLE)
         self._about = pn.pane.Markdown(
             "", stylesheets=[stylesheet(), ABOUT_STYLE], margin=0, sizing_mode="stretch_width"
         )
-        claims, lesson = (
-            pn.Column(*texts, scroll="y-auto", margin=0, sizing_mode="stretch_width")
-            for texts in ((self._verdicts,), (self._lessons, self._about))
-        )
+        claims = pn.Column(self._about, self._verdicts, scroll="y-auto", margin=0, sizing_mode="stretch_width")
         self.views = {
-            "Crossover": Subview(show=self._show_plot, sentence={False: 124, True: 152}, plot=1.0),
+            "Crossover": Subview(show=self._show_plot, sentence={False: 160, True: 120}, plot=1.0),
             "Programs": Subview(
                 self.programs.panel, self.programs.show, self._show_plot, self.programs.resize,
-                sentence={False: 52, True: 68}, plot=0.42,
+                lambda: headline(self.model, self.running), {False: 52, True: 0}, plot=0.42,
             ),
-            "Parts of the time": Subview(
-                self.time_parts.panel, show=self.time_parts.show, resize=self.time_parts.resize
+            "Roofline": Subview(
+                self.roofline.panel, show=self.roofline.show, resize=self.roofline.resize,
+                lesson=lambda: escape(self.roofline.lesson), sentence={False: 72, True: 88},
             ),
-            "Roofline": Subview(self.roofline.panel, show=self._show_roofline, resize=self.roofline.resize),
-            "Lesson": Subview(lesson, show=self._show_lesson, resize=partial(_set_height, lesson)),
             "Traps": Subview(self.traps.panel, resize=self.traps.resize),
-            "Claims checked": Subview(claims, self._show_verdicts, resize=partial(_set_height, claims)),
+            "Claims checked": Subview(
+                claims, self._show_claims, resize=partial(_set_height, claims),
+                lesson=lambda: escape(self._lesson_of_claims()), sentence=BRIEF,
+            ),
         }  # fmt: skip
         self.shown = self.views["Crossover"]
         self.chooser = pmui.RadioButtonGroup(
@@ -146,20 +146,20 @@ class CrossoverView(LabView):
         cited = self.shown is self.views["Crossover"]
         self.plot.show(self.model.time_plot_content(cited))
 
-    def _show_roofline(self) -> None:
-        self.roofline.show(way_styles(self.model.ways))
-
-    def _show_lesson(self) -> None:
-        """Write the lessons of the other views, and what the workload's README says."""
-        html = lessons_html(self.model)
-        if html != self._lessons.object:
-            self._lessons.object = html
-        self._about.object = article(self.model.workload.about)
-
-    def _show_verdicts(self) -> None:
-        """Write what held, the workload that is chosen first."""
+    def _claims(self) -> list[Conclusion]:
+        """Every claim, those about the chosen workload first."""
         chosen = self.model.workload.name
-        self._verdicts.object = verdicts(sorted(conclusions(), key=lambda one: one.workload != chosen))
+        return sorted(conclusions(), key=lambda one: one.workload != chosen)
+
+    def _lesson_of_claims(self) -> str:
+        """How many of the claims hold: those about the chosen workload if there are some."""
+        found = self._claims()
+        return of_claims([one for one in found if one.workload == self.model.workload.name] or found)
+
+    def _show_claims(self) -> None:
+        """Write what the workload's README says, and what held."""
+        self._about.object = article(self.model.workload.about)
+        self._verdicts.object = verdicts(self._claims())
 
     def _tapped(self, key: str) -> None:
         """Show the program of a line that was tapped."""
@@ -211,8 +211,8 @@ class CrossoverView(LabView):
         self.model.update(self.session.latest)
         if not self.drawn:
             return
-        self._write_sentence()
         self.shown.show()
+        self._write_sentence()
         self._show_trap_result()
 
     def tick(self) -> None:
@@ -226,7 +226,8 @@ class CrossoverView(LabView):
         return self.session.playing and not (frame is not None and frame.facts.get("finished") == 1)
 
     def _write_sentence(self) -> None:
-        html = sentence_html(self.model, self.running, brief=self.shown is not self.views["Crossover"])
+        lesson = self.shown.lesson and self.shown.lesson()
+        html = sentence_html(self.model, self.running, lesson, said=not self.presenter)
         if html != self._sentence.object:
             self._sentence.object = html
 

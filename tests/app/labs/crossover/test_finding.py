@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.labs.crossover import findings
-from app.labs.crossover.findings import finding_html, sentence_html
-from app.labs.crossover.readout import readout_html
+from app.labs.crossover.findings import both_times, finding_html, sentence_html
+from app.labs.crossover.readout import details, readout_html
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from compute.frames import Frame
 from compute.labs.crossover import Crossover, panels
@@ -293,11 +293,12 @@ def test_before_anything_is_measured_the_newest_record_of_one_machine_speaks():
     assert {line.machine for side in (known.fast, known.slow) for line in side.lines} == {"NVIDIA H200"}
     said = html.unescape(re.sub("<[^>]+>", "", sentence_html(model, running=False)))
     assert "(recorded) is faster than" in said
-    assert "press Run for n = " in said
+    assert "Press Run for n = 10 to 100\u202f000\u202f000, about 20.0\u202fs" in readout_html(model)
     assert "headline gpu recorded" in readout_html(model)
     assert "Not measured yet on this computer" in readout_html(model)
-    assert re.search(r"n = [\d\u202f]+: (NVIDIA H200, recorded, [^(]+ \([^)]+\)[;:] ){2}\S+× as fast", said)
-    assert "at most from memory to memory" not in said  # 79 GB/s, where Numba moved 127 in the same run
+    compared = both_times(model)
+    assert re.search(r"n = [\d\u202f]+: (NVIDIA H200, recorded, [^(]+ \([^)]+\)[;:] ){2}\S+× as fast", compared)
+    assert "at most from memory to memory" not in compared  # 79 GB/s, where Numba moved 127 in the same run
     told = {line.key for side in (known.fast, known.slow) for line in side.lines}
     assert told <= {line.key for line in model.time_plot_content().lines}  # both that the sentence names are drawn
     model.choice.recorded = "none"
@@ -334,11 +335,13 @@ def test_beside_a_recorded_way_both_times_are_told_and_what_is_beyond_this_compu
                       rates={1000: rates})  # fmt: skip
     model.lines = [here, there]
     model.finding = compare(*sides(model.lines))
-    said = html.unescape(re.sub("<[^>]+>", "", sentence_html(model, running=False))).replace("\u202f", " ")
+    said = html.unescape(re.sub("<[^>]+>", "", details(model))).replace("\u202f", " ")
     took = "10.0 µs" if gpu < 1e-3 else "2.00 ms"
-    assert f"n = 1 000: this computer 1.00 ms (NumPy); GPU <Q>, recorded, {took} ({there.label}): {says} " in f"{said} "
+    assert (
+        f"n = 1 000: this computer 1.00 ms (NumPy); GPU <Q>, recorded, {took} ({there.label}): {says}Quartiles" in said
+    )
     del facts["roof host bandwidth"]  # before the sweep has measured it
-    sooner = html.unescape(re.sub("<[^>]+>", "", sentence_html(model, running=False)))
+    sooner = html.unescape(re.sub("<[^>]+>", "", details(model)))
     assert ("copies 20.0\u202fGB/s at most" in sooner) == (rates[0] > 3e12 and gpu < 1e-3)
     model.lines, model.finding = [here], compare(*sides([here]))
-    assert "this computer" not in sentence_html(model, running=True)
+    assert "this computer" not in both_times(model)

@@ -1,17 +1,17 @@
-"""The sentences of the view "Lesson": what is said of each other view, and that it follows from what is shown."""
+"""The lesson with which each view opens, and that it follows from what is shown."""
 
 from __future__ import annotations
 
 import html
 import re
 from dataclasses import replace
-from html import escape
 from types import SimpleNamespace
 
 import pytest
 
 from app.equations import article
-from app.labs.crossover.lessons import WITHOUT_FIGURES, at, lessons_html, of_claims, of_roofline, of_time_parts, why
+from app.labs.crossover.findings import sentence_html
+from app.labs.crossover.lessons import at, of_claims, of_roofline, of_time_parts, of_workload, percent, why
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Conclusion
@@ -52,10 +52,10 @@ def lines(host=None, cuda=None):
 @pytest.mark.parametrize(
     ("gpu", "said"),
     [
-        (FLAT, ": below, launching costs more than the work"),
+        (FLAT, "Below, launching costs more than the work."),
         ({n: 3e-7 * n**0.5 for n in FLAT}, ""),  # it crosses, and grows all the way: not the launch
         (dict.fromkeys(FLAT, 1e-9), ""),  # faster everywhere: nothing is below
-        (dict.fromkeys(FLAT, 1.0), f": launching dominates: n = 1{THIN}000 takes it almost as long"),
+        (dict.fromkeys(FLAT, 1.0), f"Launching dominates: n = 1{THIN}000 takes it almost as long."),
     ],
 )
 def test_a_reason_is_given_only_where_the_curves_show_it(gpu, said):
@@ -68,20 +68,20 @@ def test_the_best_way_for_small_n_counts_and_the_launch_is_the_reason():
         *sides([slow_start, curve(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5, 10_000: 1e-3}), curve(CUPY, FLAT)])
     )
     assert [(one.line.way.name, one.last) for one in found.slow.leaders] == [("cpu_numpy", 100), ("cpu_numba", 10_000)]
-    assert why(found) == ": below, launching costs more than the work"
+    assert why(found) == "Below, launching costs more than the work."
 
 
 @pytest.mark.parametrize(
     ("host", "cuda", "said"),
     [
-        (spot(1e-3), spot(1e-5, launch=9e-6), f"At n = 1{THIN}000 launching takes 90.0 % of CuPy's time"),
-        (spot(1e-3), spot(1e-5, launch=1e-6), f"At n = 1{THIN}000 90.0 % of CuPy's time is work"),
-        (spot(1e-3), spot(1e-5, transfer=9e-5), f"At n = 1{THIN}000 moving takes 90.0 % of CuPy's time"),
-        (spot(1e-3), None, f"At n = 1{THIN}000 all of NumPy's time is work"),
+        (spot(1e-3), spot(1e-5, launch=9e-6), "Launching takes 90.0 % of the time of CuPy: "),
+        (spot(1e-3), spot(1e-5, launch=1e-6), "90.0 % of the time of CuPy is work: "),
+        (spot(1e-3), spot(1e-5, transfer=9e-5), "Moving takes 90.0 % of the time of CuPy: "),
+        (spot(1e-3), None, "All of the time of NumPy is work: "),
     ],
 )
 def test_what_the_time_is_spent_on_is_said(host, cuda, said):
-    assert of_time_parts(1000, lines(host, cuda)).startswith(said)
+    assert of_time_parts(lines(host, cuda)).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_what_the_time_is_spent_on_is_said(host, cuda, said):
 )
 def test_what_limits_the_way_nearest_to_its_roof_is_said(intensity, percent, said):
     roofs = {"host": Roof("host", "float64", 1e11, 1e11)}  # ridge at one operation a byte
-    found = of_roofline(1000, lines(spot(1e-3, intensity=intensity, percent=percent)), roofs)
+    found = of_roofline(lines(spot(1e-3, intensity=intensity, percent=percent)), roofs)
     assert said in found
     assert bool(said) == bool(found)
-    assert of_roofline(1000, lines(spot(1e-3, intensity=intensity, percent=percent)), {}) == ""
+    assert of_roofline(lines(spot(1e-3, intensity=intensity, percent=percent)), {}) == ""
 
 
 def test_conclusions_are_counted():
@@ -116,27 +116,41 @@ def model():
     return SweepViewModel(SimpleNamespace(values=values))
 
 
-def test_the_lesson_of_each_view_is_said_of_what_is_shown(model):
-    model.measured = {"gpu_cupy": ShownWay("gpu_cupy", "<CuPy>", "cuda", (spot(3e-6, launch=3e-6),))}
+def test_almost_all_of_a_time_is_not_all_of_it():
+    assert (percent(1.0), percent(0.9996), percent(0.9)) == ("100 %", "over 99.9 %", "90.0 %")
+
+
+def test_the_finding_its_reason_and_what_the_workload_teaches_open_the_lab(model):
     model.finding = compare(*sides([curve(NUMPY, STEEP), curve(CUPY, FLAT)]))
-    said = lessons_html(model)
-    assert "&lt;CuPy&gt;" in said
-    assert "CuPy  is faster than  NumPy  from n ≈ 300 on: below, launching costs more than the work." in plain(said)
-    views = ["Crossover", "Programs", "Parts of the time", "Traps", "Claims checked"]
-    assert re.findall("<dt>(.*?)</dt>", said) == views
+    said = plain(sentence_html(model, running=False))
+    finding, reason = (
+        "CuPy  is faster than  NumPy  from n ≈ 300 on",
+        "Below, launching costs more than the work. A GPU reads",
+    )
+    assert 0 <= said.index(finding) < said.index(reason)
+    bar = plain(sentence_html(model, running=False, said=False))  # beside the finding of the presenter's bar
+    assert (finding in bar, reason in bar) == (False, True)
 
 
 def test_before_a_run_the_lesson_is_that_of_the_record(model):
-    said = lessons_html(model)
-    assert "(recorded)" in said
-    assert "Parts of the time" not in said
-    assert re.findall("<dd>(Every [^<]*[.])</dd>", said) == list(map(escape, WITHOUT_FIGURES.values()))
+    model.session.values["most"] = 10**8
+    said = plain(sentence_html(model, running=False))
+    assert re.search(r"recorded \)  is faster than .* Below, launching costs more than the work\. A GPU reads", said)
 
 
-def test_without_any_figure_the_lesson_says_what_to_press(model, monkeypatch):
-    monkeypatch.setattr("app.labs.crossover.lessons.conclusions", list)
-    monkeypatch.setattr(SweepViewModel, "elsewhere", SimpleNamespace(n=0))
-    assert "Press Run" in lessons_html(model)
+def test_the_lesson_of_another_view_stands_alone(model):
+    said = sentence_html(model, running=False, lesson="1 of 2 held")
+    assert "<p class='says'>1 of 2 held</p>" in said
+    assert "taught" not in said
+
+
+@pytest.mark.parametrize("of", workloads(), ids=lambda of: of.name)
+def test_what_a_workload_teaches_fits_two_lines(of):
+    said = of_workload(of.about)
+    assert 20 < len(said) < 180
+    assert not set("*`_<") & set(said)  # it is shown as text
+    assert said in " ".join(of.about.split())
+    assert of_workload("A file of one's own.") == ""
 
 
 @pytest.mark.parametrize("of", workloads(), ids=lambda of: of.name)

@@ -21,9 +21,9 @@ from app.labs.crossover.findings import finding_html, sentence_html, verdicts
 from app.labs.crossover.labels import WayStyle, duration, rate, way_styles
 from app.labs.crossover.programs import highlighted, trap_result
 from app.labs.crossover.readout import SavedSweep, as_csv, as_json, as_pyperf, as_trace, number, reason
-from app.labs.crossover.roofline import MEASURED_WIDTH, RECORDED_WIDTH, RooflinePlot, shares_html
+from app.labs.crossover.roofline import MEASURED_WIDTH, RECORDED_WIDTH, RooflinePlot
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.labs.crossover.time_parts import SizeChoice, shown_curve, time_parts, time_parts_html
+from app.labs.crossover.time_parts import SizeChoice, parts_html, shown_curve, time_parts
 from app.labs.crossover.time_plot import (
     TimePlot,
     TimePlotContent,
@@ -266,14 +266,14 @@ def test_the_parts_of_a_time_add_up_to_it():
     assert time_parts(spot, "host") == pytest.approx((0.0, 1e-3, 5e-3))
     late = ShownPoint(10, "measured", "", 0.0, 1.0, spread(1e-5), launch=2e-5)
     assert time_parts(late, "cuda") == pytest.approx((1e-5, 0.0, 0.0))  # the host launches while the device waits
-    shown = time_parts_html([ShownWay("a", "<A>", "cuda", (spot,))], 10, transfers=True)
+    shown = parts_html([ShownWay("a", "<A>", "cuda", (spot,))], 10, transfers=True)
     assert "&lt;A&gt;" in shown
-    assert "press Run" in time_parts_html([], 10, transfers=True)
-    for word in ("launch", "in all", "moving"):
+    assert "press Run" in parts_html([], 10, transfers=True)
+    for word in ("launch", "in all", "moving", "memory", "arithmetic", "of the roof"):
         assert re.search(rf"<span class='term' [^>]*data-term='{word}'>{word}</span></th>", shown), word
     assert (spot.launch_bound, late.launch_bound) == (False, True)
     assert ">launch-bound<" not in shown
-    assert ">launch-bound<" in time_parts_html([ShownWay("a", "a", "cuda", (late,))], 10, transfers=False)
+    assert ">launch-bound<" in parts_html([ShownWay("a", "a", "cuda", (late,))], 10, transfers=False)
 
 
 def test_what_a_trap_saw_is_said_in_every_case():
@@ -354,13 +354,19 @@ def test_a_way_above_the_roof_has_the_reason_in_its_row(monkeypatch):
     )
     numpy_ = ShownWay("cpu_numpy", "NumPy", "host", (fast,))
     why = partial(why_above_roof, frame)
-    for word in ("memory", "arithmetic", "percent of the roof"):
-        assert f"data-term='{word}'>{word}</span></th>" in shares_html([numpy_], 1000, why)
-    assert "160 %</td><td class='why'>in cache: 16 kB fit the L1 of 64 kB</td>" in shares_html([numpy_], 1000, why)
+
+    def shown(way):
+        return parts_html([way], 1000, transfers=True, why=why)
+
+    above = "<div class='note'>in cache: 16 kB fit the L1 of 64 kB</div></td>"
+    assert above in shown(numpy_)
+    cells = re.findall(r"<td class='num[^>]*>(.*?)</td>", shown(numpy_))
+    assert [plain(cell) for cell in cells[-3:]] == ["16.0\u202fGB/s", "1.00\u202fGFLOP/s", "160 %"]
     facts["evict"] = 1.0  # whose caches are emptied before each call
-    assert DISTURBED in shares_html([numpy_], 1000, why)
+    assert DISTURBED in shown(numpy_)
     slow = replace(fast, percent=60.0)
-    assert "60 %</td><td class='why'></td>" in shares_html([replace(numpy_, points=(slow,))], 1000, why)
+    assert ">60 %</td></tr>" in (html := shown(replace(numpy_, points=(slow,))))
+    assert "class='note'" not in html
     assert why(numpy_, replace(fast, step=None)) == ""  # a point that was not timed lies nowhere
     facts.clear()  # before the roof is measured nothing lies above it
     assert why(numpy_, fast) == ""
@@ -397,16 +403,16 @@ def gpu_curves():
 def test_a_recorded_gpu_has_hollow_parts_of_its_time(gpu_curves):
     spot = ShownPoint(100, "measured", "", 0.0, 1.0, spread(1e-3))
     host = ShownWay("cpu_numpy", "NumPy", "host", (spot,))
-    html = time_parts_html([host], 100, True, gpu_curves)
-    assert html.index("NumPy") < html.index("<tr class='gpu recorded'><td>CuPy, ")
-    assert "Hollow: recorded on NVIDIA &lt;H&gt;, 2026-11-22." in html
-    alone = time_parts_html([], 100, True, gpu_curves)
+    html = parts_html([host], 100, True, gpu_curves)
+    place = "recorded</span> on NVIDIA &lt;H&gt;, 2026-11-22</td></tr>"
+    assert html.index("NumPy") < html.index(place) < html.index("<tr class='gpu recorded'><td class='way'>CuPy</td>")
+    alone = parts_html([], 100, True, gpu_curves)
     assert "width:11.11%" in alone  # 1 of 9 µs is launching
     assert "width:55.56%" in alone  # 5 of 9 moving
     assert "press Run" in alone
     assert f">{duration(4e-6)}<" in alone  # in all: launching and computing, without moving
     other = ShownWay("cpu_numpy", "NumPy", "host", (replace(spot, n=30),))
-    assert "CuPy" not in time_parts_html([other], 30, True, gpu_curves)
+    assert "CuPy" not in parts_html([other], 30, True, gpu_curves)
 
 
 def test_a_recorded_gpu_is_a_hollow_dot_below_its_own_thin_roof(gpu_curves):

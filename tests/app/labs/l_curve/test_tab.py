@@ -54,6 +54,8 @@ def test_badges_keep_their_gap_and_order(wanted, gap):
 def test_badges_that_have_room_stay_where_they_are():
     assert separate_labels([0.0, 30.0, 100.0], 24.0) == [0.0, 30.0, 100.0]
     assert separate_labels([10.0, 10.0], 24.0) == [-2.0, 22.0]
+    assert separate_labels([10.0, 10.0], 24.0, 100.0) == [12.0, 36.0]  # half a gap from the ends
+    assert separate_labels([95.0, 95.0], 24.0, 100.0) == [64.0, 88.0]
 
 
 def test_badges_stand_beside_a_curve_and_do_not_touch():
