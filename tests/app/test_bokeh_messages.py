@@ -19,7 +19,7 @@ from bokeh.models import Column, ColumnDataSource, Div
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 
-from app.bokeh_messages import name_few_models, patch, allow_listed_changes
+from app.bokeh_messages import allow_listed_changes, name_few_models, patch
 from app.server import browser_changes
 
 CHANGES = """
