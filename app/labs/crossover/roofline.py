@@ -162,11 +162,11 @@ NO_FLOPS = "<div class='split'><p>No floating-point operations: this workload ha
 
 
 class RooflineView:
-    """Slider, plot and table of one n; moved() is called when the slider was moved."""
+    """Slider, plot and table of one n. refresh: updates the model with what is known now, and calls `show`."""
 
-    def __init__(self, model: SweepViewModel, moved: Callable[[], object]) -> None:
-        self._model = model
-        self.size = SizeChoice(moved)
+    def __init__(self, model: SweepViewModel, refresh: Callable[[], object]) -> None:
+        self._model, self._refresh = model, refresh
+        self.size = SizeChoice(refresh)
         self.plot = RooflinePlot()
         self._theme = (False, False)  # dark, presenter
         self._first_draw = FirstDraw()
@@ -186,7 +186,7 @@ class RooflineView:
         """The browser has drawn the plot."""
         self.plot.set_theme(*self._theme)
         self.resize(*self._room)
-        self.show()
+        self._refresh()
 
     def resize(self, width: int, height: int) -> None:
         """Take that many px: the table stands below the plot, or beside it in a wide window."""
