@@ -22,7 +22,6 @@ MAY_IMPORT_GPU = re.compile(r"compute/(devices|cuda_source|(.*/)?gpu_\w+)\.py")
 BACKENDS = {"cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"}
 THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scipy", "PIL", "tornado", "psutil", "rich"}
 
-ELSEWHERE = re.compile(r"See ([A-Z]|`|\w+\.)|As (in|of) \w+\.?$")
 LONGEST = 45  # lines of a function: more are several steps, each of which has a name
 NAMED_BY_NUMPY = {"compute/own/gpu_simulator.py", "compute/own/cpu_threads.py"}  # __array_ufunc__ is given the name
 PROJECT = read("app", "compute")
@@ -90,17 +89,6 @@ def undocumented(sources):
     ]
 
 
-def riddles(sources):
-    """A docstring says what there is, not where else that is said."""
-    return [
-        f"{source.at(node)} {node.name}"
-        for source in sources
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if ELSEWHERE.match(ast.get_docstring(node) or "")
-    ]
-
-
 def long_functions(sources):
     return [
         f"{source.at(node)} {node.name}: {lines(node)} lines"
@@ -108,28 +96,6 @@ def long_functions(sources):
         for node in source.functions()
         if lines(node) > LONGEST
     ]
-
-
-def names_of_two_types(sources):
-    """One name, one thing: no class, nested ones too, and no type that a module declares has the name of another."""
-    classes, types = {}, {}
-    for source in sources:
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.ClassDef):
-                classes.setdefault(node.name, []).append(source.at(node))
-        for node, name in declared_types(source.tree):
-            types.setdefault(name, []).append(source.at(node))
-    homes = {name: classes.get(name, []) + types.get(name, []) for name in sorted({*classes, *types})}
-    return [f"{name}: {', '.join(places)}" for name, places in homes.items() if len(places) > 1]
-
-
-def declared_types(module):
-    """What is assigned to a name in the case of a class's; an array of numbers may have a word of its file's own."""
-    for node in module.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-            if re.fullmatch(r"[A-Z]+[a-z]\w*", name) and not ast.unparse(node.value).startswith("NDArray["):
-                yield node, name
 
 
 def dispatch_by_getattr(sources):
@@ -194,13 +160,7 @@ OFFENCES = [
     (hiding_names, "app/compute.py", ""),
     (undocumented, "app/x.py", "'''Says so.'''\nclass Public:\n    '''It is.'''\n    def method(self): ..."),
     (undocumented, "app/x.py", "x = 1"),
-    (riddles, "app/x.py", "def f():\n    '''See Session.'''"),
-    (riddles, "app/x.py", "class C:\n    def f(self):\n        '''See compute.lab.Lab; raises ValueError.'''"),
-    (riddles, "compute/x.py", "def f():\n    '''As in cpu_numpy.'''"),
     (long_functions, "app/x.py", "class C:\n    async def f(self):\n" + "        x = 1\n" * LONGEST),
-    (names_of_two_types, "app/x.py", "class C: ...\ndef f():\n    class C: ..."),
-    (names_of_two_types, "app/x.py", "class Case: ...\nCase: TypeAlias = int | str"),
-    (names_of_two_types, "app/x.py", "Tell = Callable[[str], None]\nTell = Callable[[int], None]"),
     (dispatch_by_getattr, "app/x.py", "getattr(self, name)(**arguments)"),
     (begun_too_early, "app/x.py", "if __name__ == '__main__':\n    main()\n\n\ndef later(): ..."),
     (names_of_no_module, "compute/x.py", "import_module('compute.display.gone')"),
