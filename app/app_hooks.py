@@ -47,15 +47,15 @@ def bound_what_strangers_may_do() -> None:
     scratch.settle()
     operations.install()
     handlers.install()
-    access.install()  # after them: who may not ask gets none of their answers
+    frame_channel.install()
+    access.install()  # after them: requests that it refuses do not reach them
     admission.install(ready_page())
     page_ids.install()
     login.install()
     message_bounds.install()
-    frame_channel.install()
     server_log.install()
     serve.raise_descriptor_limit()
-    connections.install()  # after raise_descriptor_limit and frame_channel
+    connections.install()  # after raise_descriptor_limit
     free_loop.install()
 
 

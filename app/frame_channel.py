@@ -1,11 +1,13 @@
-"""Frames past Bokeh, on the WebSocket that a page has already: one binary message each, and a line of text back.
+"""The WebSocket on which a page gets its frames, and confirms them.
 
-A message of Bokeh's costs in proportion to nothing a frame needs: a table of models, JSON of three parts, the
-document's lock at both ends. This one is a mark, the length of a head, the head (JSON), 64-bit floats, and the bytes of
-arrays, each part at a multiple of eight bytes; numbers are little-endian. static/bokeh_patches.js takes it out of what
-Bokeh hears. The answer is "frame <id of the source> <number> <seconds>", taken out here before Bokeh decodes it.
+Frames do not travel on Bokeh's WebSocket: its messages need the document's lock, name models, and arrive in order with
+everything else. A page opens PATH below the server's prefix and sends `page KEY` first; the key is in the page alone
+(app/server/page_ids.py binds that to its browser). Then the server sends frames, and the browser answers each with
+`frame SOURCE NUMBER SECONDS` once it has painted it. A page has one such connection; a newer one replaces it. While
+there is none, app/stream.py writes frames as data of a source, which Bokeh draws.
 
-Bokeh writes a message of its own in one go (app/bokeh_messages.py), so nothing comes between its parts.
+A frame is: the length of its head (4 bytes, little-endian), the head as JSON (the source, its figures, its columns),
+then all numbers as float64 and the arrays of bytes, each part at a multiple of ALIGNED bytes.
 """
 
 from __future__ import annotations
@@ -13,27 +15,35 @@ from __future__ import annotations
 import json
 import logging
 import re
+import secrets
 from array import array
-from collections.abc import Mapping, Sequence
+from asyncio import sleep
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 from bokeh.document import Document
-from bokeh.server.views import ws
+from bokeh.server.tornado import BokehTornado
+from tornado.httputil import HTTPServerRequest
+from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
-from tornado.websocket import WebSocketClosedError
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from app.server.connections import session_of
+from app.server.connections import PATIENCE, SMALLEST, Allowance
 
-MARK = bytes.fromhex("8f1d6ec2a5b04b7e9c3342d07ae915f6")  # begins no message of Bokeh's
+PATH = "/frames"
 ALIGNED = 8  # bytes
 BINARY = 0x2  # of a WebSocket's frames
 UNREAD = 8 * 2**20  # bytes that may wait for a browser, and that many frames: more than any window lets be under way
 AHEAD = 8
-PREFIX, LONGEST = "frame ", 120  # characters
+LONGEST = 120  # characters of a message from a browser
+PING = 20.0  # seconds between two looks whether a silent browser is there
+KEY_BYTES = 32
+HELLO = re.compile(r"page ([\w-]{43})", re.ASCII)
 CONFIRMATION = re.compile(r"frame ([\w-]{1,64}) (-?\d{1,15}) (\d{1,6}(?:\.\d{1,9})?)", re.ASCII)
+BROKEN, REPLACED, GONE = 4400, 4409, 4410  # close codes; static/frame_source.js tries again after none of them
 INSTALLED = "fieldlab_frames"
 
 log = logging.getLogger(__name__)
@@ -49,13 +59,33 @@ class PaintListener(Protocol):
     def confirm(self, number: int, seconds: float) -> None:
         """The browser has painted frame `number`, taking `seconds`. On the loop, without the document's lock."""
 
+    def lost(self) -> None:
+        """The connection has ended: frames that were under way may not have arrived. On the loop, likewise."""
+
 
 _listeners: WeakValueDictionary[str, PaintListener] = WeakValueDictionary()
+_pages: WeakValueDictionary[str, Document] = WeakValueDictionary()  # by key
+_keys: WeakKeyDictionary[Document, str] = WeakKeyDictionary()
+_sockets: WeakKeyDictionary[Document, FrameSocket] = WeakKeyDictionary()
 
 
 def listen(source: str, listener: PaintListener) -> None:
     """Let `listener`, as long as it lives, hear of the frames of the source of that id."""
     _listeners[source] = listener
+
+
+def key_of(document: Document) -> str:
+    """Return the secret by which the page of `document` opens its connection."""
+    key = _keys.get(document)
+    if key is None:
+        key = _keys[document] = secrets.token_urlsafe(KEY_BYTES)
+        _pages[key] = document
+    return key
+
+
+def connected(document: Document) -> bool:
+    """Return whether the page of `document` has its connection for frames."""
+    return document in _sockets
 
 
 def pack(source: str, figures: Sequence[str], columns: Mapping[str, Any]) -> bytes:
@@ -85,32 +115,92 @@ def pack(source: str, figures: Sequence[str], columns: Mapping[str, Any]) -> byt
 def _head(source: str, figures: tuple[str, ...], kinds: tuple[tuple[str, Any], ...]) -> bytes:
     """What a message begins with, the same for all frames of a source until its pictures have another size."""
     head = json.dumps({"source": source, "figures": figures, "columns": kinds}).encode()
-    part = MARK + len(head).to_bytes(4, "little") + head
+    part = len(head).to_bytes(4, "little") + head
     return part + bytes(-len(part) % ALIGNED)
 
 
 def number_of(message: bytes) -> tuple[str, int]:
     """Return the id of the source and the number of the frame that `pack` made `message` of: it is the first column."""
-    end = len(MARK) + 4
-    length = int.from_bytes(message[len(MARK) : end], "little")
-    head = json.loads(message[end : end + length])
-    begin = end + length + -(end + length) % ALIGNED
+    end = 4 + int.from_bytes(message[:4], "little")
+    head = json.loads(message[4:end])
+    begin = end + -end % ALIGNED
     return head["source"], int(np.frombuffer(message, "<f8", 1, begin)[0])
 
 
 def send(document: Document, message: bytes) -> None:
-    """Write `message` to every browser that shows `document`. It needs no lock, and waits for nobody.
+    """Write `message` to the browser that shows `document`. It needs no lock, and waits for nobody."""
+    socket = _sockets.get(document)
+    if socket is not None:
+        socket.deliver(message)
 
-    One that confirms frames and does not read them would have all of them kept here: it is given up.
-    """
-    context = document.session_context
-    session = context.session if context is not None else None
-    for connection in session._subscribed_connections if session is not None else ():  # noqa: SLF001 as Bokeh sends
-        protocol = connection._socket.ws_connection  # noqa: SLF001 as above
+
+class FrameSocket(WebSocketHandler):
+    """A page's connection for frames."""
+
+    max_message_size = LONGEST  # type: ignore[assignment] # Tornado reads it as a property
+    ping_interval = PING  # type: ignore[assignment]
+
+    def initialize(self) -> None:
+        """Begin without a page."""
+        self._document: Document | None = None
+        self._allowance = Allowance()
+
+    def check_origin(self, origin: str) -> bool:
+        """Accept it: app/access.py has compared the Origin with the allow-list."""
+        return True
+
+    def open(self, *args: str, **kwargs: str) -> None:
+        """Wait for the page's key, for PATIENCE seconds."""
+        self.set_nodelay(True)
+        IOLoop.current().call_later(PATIENCE, self._expect_page)
+
+    def _expect_page(self) -> None:
+        if self._document is None:
+            self.close(BROKEN, "no page was named")
+
+    def on_message(self, message: str | bytes) -> Awaitable[None] | None:
+        """Take the key or a confirmation; any other message closes the connection."""
+        pause = self._allowance.spend(SMALLEST)
+        text = message if isinstance(message, str) else ""
+        if self._document is None:
+            self._join(text)
+        elif not take(self._document, text):
+            self.close(BROKEN, "a confirmation must be: frame, a source, a number, seconds")
+        return sleep(pause) if pause else None
+
+    def _join(self, text: str) -> None:
+        found = HELLO.fullmatch(text)
+        document = _pages.get(found[1]) if found is not None else None
+        if document is None or not _is_shown(document):
+            self.close(BROKEN if found is None else GONE, "there is no such page")
+            return
+        older, _sockets[document], self._document = _sockets.get(document), self, document
+        if older is not None:
+            older.close(REPLACED, "the page has opened another connection")
+
+    def on_close(self) -> None:
+        """Tell the page's sources, unless a newer connection has taken the place of this one."""
+        document = self._document
+        if document is None or _sockets.get(document) is not self:
+            return
+        del _sockets[document]
+        for listener in list(_listeners.values()):
+            if listener.document is document:
+                listener.lost()
+
+    def deliver(self, message: bytes) -> None:
+        """Send a frame at once, without the task that Tornado's write_message makes for each.
+
+        A browser that confirms frames and does not read them would have all of them kept here: it is given up.
+        """
+        protocol: Any = self.ws_connection
         if protocol is None or protocol.is_closing():
-            continue
+            return
+        if self._document is None or not _is_shown(self._document):  # the page was ended, by a log-out for example
+            self.close(GONE, "the page was closed")
+            return
         try:
-            protocol._write_frame(True, BINARY, message)  # noqa: SLF001 write_message makes a task, to say when it is written
+            protocol._write_frame(True, BINARY, message)  # noqa: SLF001 as above
             if (waiting := unread(protocol)) > UNREAD + AHEAD * len(message):
                 log.warning("gave up a connection that does not read: %d bytes of frames wait for it", waiting)
                 protocol.stream.close()
@@ -118,37 +208,40 @@ def send(document: Document, message: bytes) -> None:
             log.debug("a browser has gone while a frame was sent to it")
 
 
+def _is_shown(document: Document) -> bool:
+    """Return whether a browser is connected to the page of `document`."""
+    context = document.session_context
+    session = context.session if context is not None else None
+    return session is not None and session.connection_count > 0
+
+
 def unread(protocol: Any) -> int:
-    """How many bytes wait for the browser of a WebSocket; none once it has gone, which a write may find out."""
+    """Return the number of bytes that wait for the browser of a WebSocket; 0 once it has gone."""
     return len(protocol.stream._write_buffer or b"")  # noqa: SLF001 Tornado tells it nowhere
 
 
-def install() -> None:
-    """Have every WebSocket of this process take confirmations out of its messages. Harmless if called twice."""
-    if getattr(ws.WSHandler, INSTALLED, False):
-        return
-    theirs = ws.WSHandler.on_message
-
-    def on_message(handler: ws.WSHandler, fragment: str | bytes) -> Any:
-        """Take the place of Bokeh's own."""
-        if isinstance(fragment, str) and fragment.startswith(PREFIX):
-            return take(handler, fragment)
-        return theirs(handler, fragment)
-
-    ws.WSHandler.on_message = on_message
-    setattr(ws.WSHandler, INSTALLED, True)
-
-
-def take(handler: ws.WSHandler, text: str) -> None:
-    """Confirm the frame that `text` names, if it is of the page that this WebSocket belongs to."""
-    found = CONFIRMATION.fullmatch(text) if len(text) <= LONGEST else None
+def take(document: Document, text: str) -> bool:
+    """Confirm the frame that `text` names, if it is one of the page of `document`; False if it names none."""
+    found = CONFIRMATION.fullmatch(text)
     if found is None:
-        handler._protocol_error("a confirmation must be: frame, a source, a number, seconds")  # noqa: SLF001 see message_bounds
-        return
+        return False
     listener = _listeners.get(found[1])
-    if listener is None or handler.connection is None:
-        return
-    document = listener.document  # None once the lab's tab is closed
-    session = session_of(handler.connection)
-    if document is not None and session is not None and document is session.document:
+    if listener is not None and listener.document is document:  # None once the lab's tab is closed
         listener.confirm(int(found[2]), float(found[3]))
+    return True
+
+
+def install() -> None:
+    """Answer PATH below the server's prefix. Calling it twice has no further effect."""
+    if getattr(BokehTornado, INSTALLED, False):
+        return
+    find = BokehTornado.find_handler
+
+    def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
+        """Replacement of Bokeh's find_handler, which knows the addresses of pages alone."""
+        if request.path == server.prefix + PATH:
+            return server.get_handler_delegate(request, FrameSocket)
+        return find(server, request, **options)
+
+    BokehTornado.find_handler = find_handler
+    setattr(BokehTornado, INSTALLED, True)

@@ -296,9 +296,9 @@ class FrameSource:
     """The columns `data` of one row; painted(number, client seconds) is called on the document's loop.
 
     rest: seconds after each paint before the next frame may come; the gate takes it for the browser's time, so that it
-    widens no window. transport: the way that frames take, PUBLIC (the source's data, which Bokeh draws) or FAST (past
-    Bokeh, app/frame_channel.py; static/frame_source.js paints them). The first frame is always public: with it the
-    browser says what it can do.
+    widens no window. transport: what the browser can paint, PUBLIC (the source's data, which Bokeh draws) or FAST
+    (frames of app/frame_channel.py, which static/frame_source.js paints). The first frame is public: with it the
+    browser says which. Frames are public, too, while the page has no connection for frames.
     """
 
     def __init__(self, data: Mapping[str, Any], name: str) -> None:
@@ -346,6 +346,7 @@ class FrameSource:
 
         self.painted = painted
         self._later = session.later
+        self._code.args = {**self._code.args, "page": frame_channel.key_of(session.document)}
         self._alone = alone
         session.on_confirm = self.skip
         session.lock_free = self._lock_free
@@ -354,7 +355,7 @@ class FrameSource:
         """Show `data` as frame `number`, in a single message."""
         columns = {"number": [number], **data}
         document = self.source.document
-        if self.transport == FAST and document is not None:
+        if document is not None and self._fast:
             keep_data(self.source, columns)
             frame_channel.send(document, frame_channel.pack(self.source.id, self._figures, columns))
         else:
@@ -367,9 +368,23 @@ class FrameSource:
         else:
             self._later(partial(self.painted, number, seconds))
 
+    def lost(self) -> None:
+        """Show the newest frame again, as public data: its message may not have arrived."""
+        if self.transport == FAST:
+            self._later(self._show_again)
+
+    def _show_again(self) -> None:
+        self.source.data = dict(self.source.data)
+
+    @property
+    def _fast(self) -> bool:
+        """Whether the browser paints frames, and the page has a connection for them."""
+        document = self.source.document
+        return self.transport == FAST and document is not None and frame_channel.connected(document)
+
     def _lock_free(self) -> bool:
         """Whether a frame can be shown without the document's lock."""
-        return self._alone and self.transport == FAST
+        return self._alone and self._fast
 
     def skip(self, number: int) -> None:
         """Frame `number` looks like the one before, or was sent before: only its acknowledgement is wanted."""

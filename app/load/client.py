@@ -59,6 +59,9 @@ class Client:
         self.received = 0  # bytes
         self._token = ""
         self._socket: WebSocketClientConnection | None = None
+        self._frames: WebSocketClientConnection | None = None  # the page's connection for frames
+        self._key = ""  # by which it is opened
+        self._framing: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[None] | None = None
         self._sent = 0  # messages, which have a number each
         self._document: dict[str, str] = {}  # ids of the models that are spoken to, by what they are
@@ -190,27 +193,36 @@ class Client:
 
     async def close(self) -> None:
         """Close the tab."""
-        if self._reader is not None:
-            self._reader.cancel()
-        if self._socket is not None:
-            self._socket.close()
+        for task in (self._reader, self._framing):
+            if task is not None:
+                task.cancel()
+        for socket in (self._socket, self._frames):
+            if socket is not None:
+                socket.close()
 
     # -- what comes
 
     async def _read(self) -> None:
         """Take every message: a header, metadata, content, and a header and bytes for each buffer."""
         while True:
-            first = await self._fragment()
-            if isinstance(first, bytes):
-                self._confirm_directly(first)
-                continue
-            header = json.loads(first)
+            header = json.loads(await self._fragment())
             await self._fragment()
             content = await self._fragment()
             for _ in range(header.get("num_buffers", 0)):
                 await self._fragment()
                 await self._fragment()
             self._take(header["msgtype"], content)
+
+    async def _read_frames(self) -> None:
+        """Open the connection for frames, and confirm each that comes."""
+        address = re.sub(r"^http(.*/)[^/]*$", r"ws\1", self.address.partition("?")[0]) + frame_channel.PATH[1:]
+        self._frames = await self._asked(websocket_connect(address, max_message_size=LONGEST_MESSAGE))
+        protocol: Any = self._frames.protocol
+        protocol.stream.set_nodelay(True)
+        await self._frames.write_message(f"page {self._key}")
+        while isinstance(message := await self._frames.read_message(), bytes):
+            self.received += len(message)
+            self._confirm_directly(message)
 
     async def _fragment(self) -> str | bytes:
         fragment = await self._socket.read_message() if self._socket else None
@@ -234,6 +246,7 @@ class Client:
         match event:
             case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if model in self._answers:
                 self.set(self._answers[model], "transport", FAST)
+                self._framing = self._framing or asyncio.create_task(self._read_frames())
                 self._confirm(self._answers[model], number_of(data))
             case {"kind": "ModelChanged", "model": {"id": model}, "attr": "value", "new": [number, _]} if (
                 model in self._answers
@@ -263,6 +276,7 @@ class Client:
                 self.set(own, "inner_height", PLOT)
             elif name == "CustomJS" and (args := arguments_of(attributes)).keys() >= {"source", "answer", "ticket"}:
                 self._answers |= {args["source"]: args["answer"], args["ticket"]: args["answer"]}
+                self._key = str(dict(attributes["args"]["entries"]).get("page", ""))
             elif attributes.get("class_name") == "Browser":
                 self._document["browser"] = own
             elif attributes.get("class_name") == "Dialog":
@@ -281,11 +295,11 @@ class Client:
         self._first.set()
 
     def _confirm_directly(self, message: bytes) -> None:
-        """A frame that came past Bokeh: its number is the first of its floats."""
+        """Confirm a frame of the page's own connection."""
         source, number = frame_channel.number_of(message)
         self.arrivals.append(time.perf_counter())
-        if self._socket is not None:
-            self._socket.write_message(f"frame {source} {number} 0.001")
+        if self._frames is not None:
+            self._frames.write_message(f"frame {source} {number} 0.001")
         self._first.set()
 
     # -- what is sent

@@ -40,6 +40,9 @@ ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or of the compone
     "panel.models.browser.BrowserInfo": frozenset({"dark_mode", "device_pixel_ratio"}),
 }
 
+# Properties of ALLOWED that take finite numbers, though Bokeh allows dates, factors of a category and NaN, too.
+NUMBERS: Mapping[str, frozenset[str]] = {"Range1d": frozenset({"start", "end"}), "Span": frozenset({"location"})}
+
 EVENTS = frozenset({
     "client_reconnected", "connection_lost", "data_event", "document_ready", "dom_event", "doubletap", "pan", "panend",
     "panstart", "rangesupdate", "tap",

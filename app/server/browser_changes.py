@@ -23,7 +23,7 @@ from bokeh.document import Document
 from bokeh.events import Event
 from bokeh.model import DataModel, Model
 
-from app.server.allowed_changes import ALLOWED, EVENTS, UNUSED, UNUSED_OF_COMPONENTS
+from app.server.allowed_changes import ALLOWED, EVENTS, NUMBERS, UNUSED, UNUSED_OF_COMPONENTS
 
 MOST_VALUE = 128 * 2**10  # bytes of memory of one value: an address has 64 kB; files arrive as events
 MOST_KEPT = 4 * 2**20  # bytes of memory of all values that the browsers of a page have set
@@ -60,7 +60,7 @@ def _is_allowed(document: Document, event: Any) -> bool:
     kind = event["kind"]
     if kind == "ModelChanged":
         model = document.models.get_by_id(event["model"]["id"])
-        return model is None or _may_change(model, event["attr"])  # decoding fails for an unknown id
+        return model is None or _may_change(model, event["attr"], event["new"])  # decoding fails for an unknown id
     if kind == "MessageSent":
         name = event["msg_data"].get("name") if isinstance(event["msg_data"], dict) else None
         allowed = event["msg_type"] == "bokeh_event" and isinstance(name, str) and name in EVENTS
@@ -74,11 +74,14 @@ def _is_allowed(document: Document, event: Any) -> bool:
     raise ValueError(f"a browser may not send a {kind:.40}")
 
 
-def _may_change(model: Model, name: object) -> bool:
-    """Return whether a browser may change the property `name` of `model`."""
+def _may_change(model: Model, name: object, new: object) -> bool:
+    """Return whether a browser may change the property `name` of `model` to `new`, which is not decoded yet."""
     kind = kind_of(model)
     if isinstance(name, str) and name in ALLOWED.get(kind, ()):
-        return True
+        if name not in NUMBERS.get(kind, ()) or (isinstance(new, int | float) and not isinstance(new, bool)):
+            return True
+        log.warning("discarded a change that is no finite number: %s.%s", kind, name)
+        return False
     unused = isinstance(model, DataModel) and name in UNUSED_OF_COMPONENTS
     if not unused and name not in UNUSED.get(kind, ()):
         log.warning("discarded a change that is not on the allow-list: %s.%.60s", kind, name)

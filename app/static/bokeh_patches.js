@@ -294,61 +294,6 @@
     });
   }
 
-  // Frames come on Bokeh's WebSocket, but past Bokeh (app/frame_channel.py has the format): they are taken out of its
-  // messages before it hears of them.
-  if (on.has('fast_frames')) {
-    const MARK = new BigUint64Array(Uint8Array.from('8f1d6ec2a5b04b7e9c3342d07ae915f6'.match(/../g), (two) => parseInt(two, 16)).buffer);
-    const HEAD = 20, ALIGNED = 8, utf8 = new TextDecoder();
-    const { ndarray } = Bokeh.require('core/util/ndarray');
-    const listeners = new Map(), sockets = new Set();
-    const filled = (length) => Math.ceil(length / ALIGNED) * ALIGNED;
-
-    const is_ours = (data) => {
-      if (!(data instanceof ArrayBuffer) || data.byteLength < HEAD) return false;
-      return new BigUint64Array(data, 0, 2).every((word, at) => word == MARK[at]);
-    };
-
-    function unpack(bytes) {
-      const length = new DataView(bytes).getUint32(16, true);
-      const { source, figures, columns } = JSON.parse(utf8.decode(new Uint8Array(bytes, HEAD, length)));
-      const count = columns.reduce((sum, [, kind]) => sum + (kind == null ? 1 : Array.isArray(kind) ? 0 : kind), 0);
-      const floats = new Float64Array(bytes, filled(HEAD + length), count), data = {};
-      let at = 0, byte = floats.byteOffset + floats.byteLength;
-      for (const [name, kind] of columns) {
-        if (kind == null) {
-          data[name] = [floats[at++]];
-        } else if (!Array.isArray(kind)) {
-          data[name] = [Array.from(floats.subarray(at, at += kind))];
-        } else {
-          const size = kind.reduce((product, one) => product * one, 1);
-          data[name] = [ndarray(bytes.slice(byte, byte + size), { dtype: 'uint8', shape: kind })];
-          byte += filled(size);
-        }
-      }
-      return { source, figures, data };
-    }
-
-    window.WebSocket = class extends WebSocket {
-      constructor(...args) {
-        super(...args);
-        this.addEventListener('open', () => sockets.add(this));
-        this.addEventListener('close', () => sockets.delete(this));
-        this.addEventListener('message', (event) => {
-          if (!is_ours(event.data)) return;
-          event.stopImmediatePropagation();
-          const message = unpack(event.data);
-          listeners.get(message.source)?.(message, this);
-        });
-      }
-    };
-
-    // Whether frames of the source `id` will be heard; hear(message, socket) is called with each.
-    fieldlab.listen = (id, hear) => {
-      listeners.set(id, hear);
-      return sockets.size > 0;
-    };
-  }
-
   // Panel has es-module-shims load every module: it reads through the text of each, 1.4 MB for Material's components, and
   // hands the browser a copy that has to be compiled again with each visit. Browsers load modules by themselves, and
   // this one while the page is still coming (app/page.py asks for it). Who names others by bare words is left to the shim.

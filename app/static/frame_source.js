@@ -1,8 +1,8 @@
 // The browser's half of FrameSource (app/stream.py): it shows a frame and confirms it once it is on the screen.
 //
 // The public way: the server sets the data of `source`, and Bokeh draws the whole plot anew, with axes and colour bar.
-// The fast way: the frame comes past Bokeh (app/frame_channel.py, bokeh_patches.js), and its answer goes so. The source gets its data without Bokeh's own listeners (hover,
-// ticks and callbacks read them there), the levels go through a table of the mapper's colours into the glyph's own
+// The fast way: the frame comes by the page's own WebSocket for frames (app/frame_channel.py), and its answer goes there.
+// The source gets its data without Bokeh's own listeners (hover, ticks and callbacks read them there), the levels go through a table of the mapper's colours into the glyph's own
 // canvas, and only the inside of the frame is painted: exactly what Bokeh would paint there, in its order.
 // The fast way uses what Bokeh does not promise. So each part of it is looked for before (`missing`), and what is not
 // there, or fails, makes the public way the only one: `answer.transport` tells the server, the console says why.
@@ -135,27 +135,80 @@ function settle(answer, why) {
 
 // -- frames
 
-// Takes the frames of the source `id`. Models and views are looked up by their ids: a
+const ALIGNED = 8, FIRST = 500, MOST = 8000;     // bytes; ms until a connection is tried again, doubled each time
+const utf8 = new TextDecoder();
+const filled = (length) => Math.ceil(length / ALIGNED) * ALIGNED;
+
+// The frame in a message: app/frame_channel.py has the format.
+function unpack(bytes) {
+  const {ndarray} = Bokeh.require('core/util/ndarray'), length = new DataView(bytes).getUint32(0, true);
+  const {source, figures, columns} = JSON.parse(utf8.decode(new Uint8Array(bytes, 4, length)));
+  const count = columns.reduce((sum, [, kind]) => sum + (kind == null ? 1 : Array.isArray(kind) ? 0 : kind), 0);
+  const floats = new Float64Array(bytes, filled(4 + length), count), data = {};
+  let at = 0, byte = floats.byteOffset + floats.byteLength;
+  for (const [name, kind] of columns) {
+    if (kind == null) {
+      data[name] = [floats[at++]];
+    } else if (!Array.isArray(kind)) {
+      data[name] = [Array.from(floats.subarray(at, at += kind))];
+    } else {
+      const size = kind.reduce((product, one) => product * one, 1);
+      data[name] = [ndarray(bytes.slice(byte, byte + size), {dtype: 'uint8', shape: kind})];
+      byte += filled(size);
+    }
+  }
+  return {source, figures, data};
+}
+
+// The page's WebSocket for frames, opened again when it closes. key: by which the server knows the page.
+class FrameWire {
+  constructor(key) {
+    Object.assign(this, {key, receivers: new Map(), socket: null, pause: FIRST});
+    this.open();
+  }
+
+  open() {
+    const address = new URL('frames', document.baseURI);
+    address.protocol = address.protocol.replace('http', 'ws');
+    address.search = address.hash = '';
+    const socket = this.socket = new WebSocket(address);
+    this.opened = performance.now();
+    socket.binaryType = 'arraybuffer';
+    socket.onopen = () => socket.send(`page ${this.key}`);
+    socket.onmessage = ({data}) => {
+      this.pause = FIRST;
+      const {source, ...frame} = unpack(data);
+      this.receivers.get(source)?.take(frame);
+    };
+    socket.onclose = () => {
+      if (this.socket != socket) return;
+      setTimeout(() => this.socket == socket && this.open(), this.pause * (0.5 + Math.random()));
+      this.pause = Math.min(MOST, 2 * this.pause);
+    };
+  }
+
+  // The server has sent a frame through Bokeh, so it knows of no connection: one that is open here is broken.
+  renew() {
+    if (this.socket.readyState != WebSocket.OPEN || performance.now() - this.opened < MOST) return;
+    this.socket.close();
+    this.open();
+  }
+
+  // Confirm a frame; false where the connection is not open.
+  confirm(id, number, seconds) {
+    if (this.socket.readyState != WebSocket.OPEN) return false;
+    this.socket.send(`frame ${id} ${number} ${Math.min(seconds, 999999).toFixed(6)}`);
+    return true;
+  }
+}
+
+// Takes the frames of the source `id` from `wire`. Models and views are looked up by their ids: a
 // tab that is shown again has others.
 class Receiver {
-  constructor(document, id, answer, index) {
-    Object.assign(this, {document, id, answer, index});
-    Object.assign(this, {views: new Map(), whole: new WeakMap(), waiting: null, failed: false, socket: null});
-  }
-
-  // Whether frames will come; not without the fix `fast_frames` of app/upstream/fixes.py.
-  listen() {
-    return window.fieldlab?.listen?.(this.id, (message, socket) => {
-      this.socket = socket;
-      this.take(message);
-    }) ?? false;
-  }
-
-  // Confirm a frame past Bokeh, as they come; false where none has come so, or the connection was lost.
-  confirm(number, seconds) {
-    if (this.socket?.readyState != WebSocket.OPEN) return false;
-    this.socket.send(`frame ${this.id} ${number} ${Math.min(seconds, 999999).toFixed(6)}`);
-    return true;
+  constructor(document, id, answer, index, wire) {
+    Object.assign(this, {document, id, answer, index, wire});
+    Object.assign(this, {views: new Map(), whole: new WeakMap(), waiting: null, failed: false, taken: NaN});
+    wire.receivers.set(id, this);
   }
 
   plot(id) {
@@ -169,13 +222,12 @@ class Receiver {
     if (source == null) return;
     const plots = figures.map((id) => this.plot(id));
     const there = plots.every((plot) => plot && painters(plot, source).length);
-    if (!there || this.failed) {           // a plot that is not there yet will read the source
-      source.setv({data}, {sync: false, check_eq: false});
-      return;
-    }
+    const drawn = !there || this.failed;   // by Bokeh: a plot that is not there yet will read the source
+    [this.taken] = data.number;
+    source.setv({data}, {sync: false, check_eq: false, no_change: !drawn});
+    if (drawn) return;
     if (!this.waiting) requestAnimationFrame(() => this.paint());  // before the frame's own, which confirms it
     this.waiting = plots;
-    source.setv({data}, {sync: false, check_eq: false, no_change: true});
     for (const plot of plots) {
       for (const {glyph, all_indices} of painters(plot, source)) {
         use_table(glyph);
@@ -220,16 +272,15 @@ class Receiver {
 
 // -- the first frame comes by the public way; then it is known which ones are there
 
-function begin({source, answer, figures}, index) {
+function begin({source, answer, figures, page}, index) {
   const {document} = source, receivers = document ? document.fieldlab_receivers ??= new Map() : null;
   if (!receivers || receivers.has(source.id)) return;
   const plots = figures.map((id) => index.find_one_by_id(id));
   if (!plots.every((plot) => plot)) return;
   const absent = plots.map((plot) => missing(plot, source)).find((name) => name);
-  const receiver = absent ? null : new Receiver(document, source.id, answer.id, index);
-  const heard = receiver?.listen();
-  receivers.set(source.id, heard ? receiver : null);
-  settle(answer, absent ? `this release of BokehJS has no ${absent}` : heard ? '' : 'frames cannot be told from its messages');
+  if (!absent) document.fieldlab_wire ??= new FrameWire(page);
+  receivers.set(source.id, absent ? null : new Receiver(document, source.id, answer.id, index, document.fieldlab_wire));
+  settle(answer, absent ? `this release of BokehJS has no ${absent}` : '');
 }
 
 function confirm(number, {source, answer}) {
@@ -238,8 +289,7 @@ function confirm(number, {source, answer}) {
     const {port1, port2} = new MessageChannel();
     port1.onmessage = () => {
       const seconds = (performance.now() - began) / 1000;
-      const receiver = source.document?.fieldlab_receivers?.get(source.id);
-      if (!receiver?.confirm(number, seconds)) answer.value = [number, seconds];
+      if (!source.document?.fieldlab_wire?.confirm(source.id, number, seconds)) answer.value = [number, seconds];
     };
     port2.postMessage(0);                  // handled once the browser has painted
   });
@@ -248,5 +298,8 @@ function confirm(number, {source, answer}) {
 export default (args, origin, _, {index}) => {
   const {source, ticket, figures} = args;
   confirm(origin === ticket ? ticket.value[0] : source.data.number[0], args);
-  if (figures.length) begin(args, index);
+  if (!figures.length) return;
+  const receiver = source.document?.fieldlab_receivers?.get(source.id);
+  if (receiver && !receiver.failed && origin !== ticket && source.data.number[0] !== receiver.taken) receiver.wire.renew();
+  begin(args, index);
 };

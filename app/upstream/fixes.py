@@ -78,7 +78,6 @@ FIXES = (
     Fix("layout_once", "bokehjs, panel", "gain", "one layout instead of 70 while a page opens", script=True),
     Fix("plot_room", "bokehjs", "gain", "a plot whose labels grow lays out its row instead of the page", script=True),
     Fix("type_size", "bokehjs", "gain", "styles are computed once a drawing instead of once a label", script=True),
-    Fix("fast_frames", "bokehjs", "gain", "frames are painted without a new layout of their plot", script=True),
     Fix("native_modules", "panel", "gain", "1.4 MB of modules are not read and compiled again", script=True),
 )
 

@@ -7,9 +7,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-from bokeh.document import Document
-
-from app import bokeh_messages, frame_channel
+from app import bokeh_messages
 from app.page import Page
 
 # A page that writes a megabyte ten times a second, and a browser that has gone without a word: it reads nothing. Then
@@ -85,37 +83,6 @@ def test_a_page_goes_on_by_its_newest_connection_and_a_silent_one_ends():
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout) == {"patches": 3, "alone": True}
     assert 10 <= bokeh_messages.PING <= 30  # s of a page that is stuck at most twice
-
-
-class Wire:
-    """The WebSocket of a browser that confirms frames and does not read them."""
-
-    def __init__(self):
-        self.stream = self._socket = self
-        self.ws_connection, self.closed = self, False
-        self._write_buffer = b""
-
-    def is_closing(self):
-        return self.closed
-
-    def close(self):
-        self.closed = True
-
-    def _write_frame(self, last, kind, data):
-        self._write_buffer += data
-
-
-def test_who_confirms_frames_and_does_not_read_them_is_given_up():
-    wire, frame, document = Wire(), bytes(2**20), Document()
-    document._session_context = lambda: context
-    context = SimpleNamespace(session=SimpleNamespace(_subscribed_connections=[wire]))
-    for _ in range(8):  # as many as may be under way
-        frame_channel.send(document, frame)
-    assert not wire.closed
-    for _ in range(100):
-        frame_channel.send(document, frame)
-    assert wire.closed
-    assert len(wire._write_buffer) <= 17 * 2**20
 
 
 def test_an_old_connection_that_ends_late_hides_no_page():

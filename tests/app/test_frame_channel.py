@@ -1,29 +1,35 @@
-"""Frames past Bokeh: what is in their messages, who gets them, and which answers are taken."""
+"""The connection for frames: what is in its messages, which page it joins, who gets frames, and which answers count."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from bokeh.document import Document
-from bokeh.server.views.ws import WSHandler
+from bokeh.server.tornado import BokehTornado
+from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
+from tornado.netutil import bind_sockets
+from tornado.web import Application
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 from app import frame_channel
-from app.frame_channel import MARK, number_of, pack
+from app.frame_channel import BROKEN, GONE, REPLACED, FrameSocket, number_of, pack
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     """The head and the columns of a message, read byte by byte as the format says."""
-    assert message.startswith(MARK)
-    (length,) = struct.unpack_from("<I", message, 16)
-    head = json.loads(message[20 : 20 + length])
-    at = math.ceil((20 + length) / 8) * 8
+    (length,) = struct.unpack_from("<I", message)
+    head = json.loads(message[4 : 4 + length])
+    at = math.ceil((4 + length) / 8) * 8
     columns: dict[str, Any] = {}
     for name, kind in head["columns"]:
         if not isinstance(kind, list):
@@ -61,84 +67,151 @@ def test_only_bytes_are_pictures():
         pack("p1", [], {"number": [1], "u": [np.zeros((2, 2), np.float32)]})
 
 
-class Wire:
-    """A browser's WebSocket. wrong: what is raised when something is written to it."""
-
-    def __init__(self, wrong: Exception | None = None, closing: bool = False) -> None:
-        self.stream = SimpleNamespace(_write_buffer=b"")
-        self.sent: list[bytes] = []
-        self.wrong, self.closing = wrong, closing
-        self._socket = SimpleNamespace(ws_connection=self)
-
-    def is_closing(self) -> bool:
-        return self.closing
-
-    def _write_frame(self, last: bool, kind: int, data: bytes) -> None:
-        assert (last, kind) == (True, 2)
-        if self.wrong:
-            raise self.wrong
-        self.sent.append(data)
-
-
-def shown(wires: list[Wire]) -> Document:
-    """A document that these browsers show."""
-    document = Document()
-    context = SimpleNamespace(session=SimpleNamespace(_subscribed_connections=wires))
-    document._session_context = lambda: context
-    return document
-
-
-def test_every_browser_of_the_page_gets_it_and_one_that_goes_harms_nobody():
-    wires = [Wire(), Wire(StreamClosedError()), Wire(closing=True), Wire()]
-    gone = Wire()
-    gone._socket.ws_connection = None
-    frame_channel.send(shown([gone, *wires]), b"message")
-    assert [wire.sent for wire in wires] == [[b"message"], [], [], [b"message"]]
-
-
-def test_a_browser_that_is_found_gone_while_it_is_written_to_harms_nobody():
-    """Tornado then drops the buffer of what waits."""
-
-    class Breaking(Wire):
-        def _write_frame(self, last: bool, kind: int, data: bytes) -> None:
-            self.stream._write_buffer = None
-
-    last = Wire()
-    frame_channel.send(shown([Breaking(), last]), b"message")
-    assert last.sent == [b"message"]
-
-
-def test_a_page_that_nobody_shows_is_sent_nothing():
-    frame_channel.send(Document(), b"message")
-
-
 class Source:
-    """Hears which frames are painted."""
+    """Hears which frames are painted, and that the connection was lost."""
 
     def __init__(self, document: Document | None) -> None:
-        self.document, self.heard = document, []
+        self.document, self.heard, self.losses = document, [], 0
 
     def confirm(self, number: int, seconds: float) -> None:
         self.heard.append((number, seconds))
 
-
-@pytest.fixture
-def page():
-    """A WebSocket of a page with a source "p1"; `errors` are its breaches of the protocol."""
-    document = Document()
-    handler = SimpleNamespace(connection=SimpleNamespace(session=SimpleNamespace(document=document)), errors=[])
-    handler._protocol_error = handler.errors.append
-    handler.source = Source(document)
-    frame_channel.listen("p1", handler.source)
-    return handler
+    def lost(self) -> None:
+        self.losses += 1
 
 
-def test_the_source_hears_what_is_painted(page):
-    frame_channel.take(page, "frame p1 7 0.012500")
-    frame_channel.take(page, "frame p1 8 0")
-    frame_channel.take(page, "frame p1 -1 0")  # what is shown between frames, and is none
-    assert page.source.heard == [(7, 0.0125), (8, 0.0), (-1, 0.0)]
-    assert not page.errors
+class Page:
+    """A page that a browser shows, with a source "p1"."""
+
+    def __init__(self, connections: int = 1) -> None:
+        self.document = Document()
+        self.session = SimpleNamespace(connection_count=connections)
+        context = SimpleNamespace(session=self.session)
+        self.document._session_context = lambda: context
+        self.source = Source(self.document)
+        frame_channel.listen("p1", self.source)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[str]:
+    """The address of the connection for frames on a server of its own."""
+    sockets = bind_sockets(0, "127.0.0.1")
+    server = HTTPServer(Application([(frame_channel.PATH, FrameSocket)]))
+    server.add_sockets(sockets)
+    yield f"ws://127.0.0.1:{sockets[0].getsockname()[1]}{frame_channel.PATH}"
+    server.stop()
+    await server.close_all_connections()
+
+
+def served(test: Callable[[str], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with serving() as address:
+            await asyncio.wait_for(test(address), 60)
+
+    asyncio.run(run())
+
+
+async def joined(address: str, page: Page) -> WebSocketClientConnection:
+    """A connection that has opened the page."""
+    before = frame_channel._sockets.get(page.document)
+    socket = await websocket_connect(address)
+    await socket.write_message(f"page {frame_channel.key_of(page.document)}")
+    await until(lambda: frame_channel._sockets.get(page.document) not in (None, before))
+    return socket
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    while not condition():  # noqa: ASYNC110 - conditions of any kind
+        await asyncio.sleep(0.01)
+
+
+async def closing(socket: WebSocketClientConnection) -> int | None:
+    """The code with which the server closes the connection."""
+    while await socket.read_message() is not None:
+        pass
+    socket.close()
+    return socket.close_code
+
+
+def test_a_page_gets_its_frames_and_its_source_hears_what_is_painted():
+    page, other = Page(), Document()
+
+    async def test(address: str) -> None:
+        assert not frame_channel.connected(page.document)
+        frame_channel.send(page.document, b"nobody hears it")
+        socket = await joined(address, page)
+        assert frame_channel.connected(page.document)
+        frame_channel.send(other, b"of another page")
+        frame_channel.send(page.document, b"message")
+        assert await socket.read_message() == b"message"
+        for text in ("frame p1 7 0.012500", "frame p1 8 0", "frame p1 -1 0"):
+            await socket.write_message(text)
+        await until(lambda: len(page.source.heard) == 3)
+        assert page.source.heard == [(7, 0.0125), (8, 0.0), (-1, 0.0)]
+        socket.close()
+        await until(lambda: page.source.losses == 1)
+        assert not frame_channel.connected(page.document)
+
+    served(test)
+
+
+def test_a_newer_connection_replaces_the_older_one_and_nothing_is_lost():
+    page = Page()
+
+    async def test(address: str) -> None:
+        older = await joined(address, page)
+        newer = await joined(address, page)
+        assert await closing(older) == REPLACED
+        frame_channel.send(page.document, b"message")
+        assert await newer.read_message() == b"message"
+        assert page.source.losses == 0
+        newer.close()
+
+    served(test)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("frame p1 7 0.1", BROKEN), ("", BROKEN), ("page ", BROKEN), ("page x", BROKEN), (b"page", BROKEN),
+        (f"page {'x' * 43}", GONE), (f"page {'x' * 44}", BROKEN), ("page " + "é" * 43, BROKEN),
+    ],
+)  # fmt: skip
+def test_a_connection_without_the_key_of_a_page_is_closed(text, code):
+    async def test(address: str) -> None:
+        socket = await websocket_connect(address)
+        await socket.write_message(text, binary=isinstance(text, bytes))
+        assert await closing(socket) == code
+
+    served(test)
+
+
+def test_a_connection_that_names_no_page_is_closed(monkeypatch):
+    monkeypatch.setattr(frame_channel, "PATIENCE", 0.05)
+
+    async def test(address: str) -> None:
+        assert await closing(await websocket_connect(address)) == BROKEN
+
+    served(test)
+
+
+@pytest.mark.parametrize("ends", ["before", "after"])
+def test_a_page_that_no_browser_shows_has_no_frames(ends):
+    """After a log-out for example, which closes the page's own connection."""
+    page = Page()
+
+    async def test(address: str) -> None:
+        page.session.connection_count = int(ends == "after")
+        if ends == "before":
+            socket = await websocket_connect(address)
+            await socket.write_message(f"page {frame_channel.key_of(page.document)}")
+        else:
+            socket = await joined(address, page)
+            page.session.connection_count = 0
+            frame_channel.send(page.document, b"message")
+        assert await closing(socket) == GONE
+
+    served(test)
 
 
 @pytest.mark.parametrize(
@@ -146,39 +219,100 @@ def test_the_source_hears_what_is_painted(page):
     [
         "frame ", "frame p1 7", "frame p1 --7 0.1", "frame p1 7 -0.1", "frame p1 7 nan", "frame p1 7 1e9",
         "frame p1 7.5 1", "frame p1 ٧ 0.1", f"frame p1 {'9' * 16} 1", f"frame {'p' * 65} 1 1", "frame p1 7 0.1\n",
-        f"frame p1 7 {'1' * 200}", "frame p1 7 0.1 x", 'frame p1" 7 0.1', f"frame p1 7 0.{'1' * 4_000_000}",
+        "frame p1 7 0.1 x", 'frame p1" 7 0.1', "page p1", b"frame p1 7 0.1",
     ],
 )  # fmt: skip
-def test_anything_else_breaks_the_protocol(page, text):
-    frame_channel.take(page, text)
-    assert page.source.heard == []
-    assert len(page.errors) == 1
+def test_any_other_message_closes_the_connection(text):
+    page = Page()
+
+    async def test(address: str) -> None:
+        socket = await joined(address, page)
+        await socket.write_message(text, binary=isinstance(text, bytes))
+        assert await closing(socket) == BROKEN
+        assert page.source.heard == []
+
+    served(test)
 
 
-def test_nobody_confirms_the_frames_of_another_page(page):
-    stranger = Source(Document())
+def test_a_long_message_closes_the_connection():
+    page = Page()
+
+    async def test(address: str) -> None:
+        socket = await joined(address, page)
+        with suppress(WebSocketClosedError):
+            await socket.write_message(f"frame p1 7 0.{'1' * 4_000_000}")
+        await closing(socket)
+        assert page.source.heard == []
+
+    served(test)
+
+
+def test_nobody_confirms_the_frames_of_another_page():
+    page, stranger = Page(), Source(Document())
     frame_channel.listen("p2", stranger)
-    frame_channel.take(page, "frame p2 7 0.1")
+    assert frame_channel.take(page.document, "frame p2 7 0.1")
     assert stranger.heard == []
 
 
-def test_a_late_answer_is_nobodys(page):
-    frame_channel.take(page, "frame p999 7 0.1")  # a lab that is closed
+def test_a_late_answer_has_no_effect():
+    page = Page()
+    assert frame_channel.take(page.document, "frame p999 7 0.1")  # a lab that is closed
     page.source.document = None  # a lab whose tab is not shown
-    frame_channel.take(page, "frame p1 7 0.1")
-    page.source.document, page.connection = Document(), None  # a connection that has not begun
-    frame_channel.take(page, "frame p1 7 0.1")
+    assert frame_channel.take(page.document, "frame p1 7 0.1")
     assert page.source.heard == []
-    assert not page.errors
 
 
-def test_bokeh_hears_everything_else(monkeypatch):
-    heard = []
+class Wire:
+    """The protocol of a WebSocket. wrong: what is raised when something is written to it."""
+
+    def __init__(self, wrong: Exception | None = None, closing: bool = False) -> None:
+        self.stream, self.closed = self, False
+        self._write_buffer: bytes | None = b""
+        self.wrong, self.closing = wrong, closing
+
+    def is_closing(self) -> bool:
+        return self.closing or self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _write_frame(self, last: bool, kind: int, data: bytes) -> None:
+        assert (last, kind) == (True, 2)
+        if self.wrong:
+            raise self.wrong
+        self._write_buffer = self._write_buffer + data if self._write_buffer is not None else None
+
+
+def deliver(wire: Wire, message: bytes) -> None:
+    """Deliver to a page's connection of this protocol."""
+    FrameSocket.deliver(SimpleNamespace(ws_connection=wire, _document=Page().document), message)
+
+
+def test_a_browser_that_is_found_gone_while_it_is_written_to_harms_nobody():
+    """Tornado then drops the buffer of what waits."""
+    gone = Wire()
+    gone._write_buffer = None
+    for wire in (Wire(StreamClosedError()), Wire(closing=True), gone):
+        deliver(wire, b"message")
+        assert not wire._write_buffer
+
+
+def test_a_browser_that_confirms_frames_and_does_not_read_them_is_given_up():
+    wire, frame = Wire(), bytes(2**20)
+    for _ in range(8):  # as many as may be under way
+        deliver(wire, frame)
+    assert not wire.closed
+    for _ in range(100):
+        deliver(wire, frame)
+    assert wire.closed
+    assert len(wire._write_buffer) <= 17 * 2**20
+
+
+def test_the_address_lies_below_the_prefix(monkeypatch):
     monkeypatch.setattr(frame_channel, "INSTALLED", "for a test")
-    monkeypatch.setattr(WSHandler, "on_message", lambda handler, fragment: heard.append(fragment))
+    monkeypatch.setattr(BokehTornado, "find_handler", lambda server, request, **options: "Bokeh's")
     frame_channel.install()
-    monkeypatch.setattr(frame_channel, "take", lambda handler, text: None)
-    for fragment in ("{}", "frame p1 7 0.1", b"frame p1 7 0.1", "frames", ""):
-        WSHandler.on_message(None, fragment)
-    assert heard == ["{}", b"frame p1 7 0.1", "frames", ""]
-    delattr(WSHandler, "for a test")
+    server = SimpleNamespace(prefix="/lab", get_handler_delegate=lambda request, handler: handler)
+    found = [BokehTornado.find_handler(server, SimpleNamespace(path=path)) for path in ("/lab/frames", "/frames")]
+    assert found == [FrameSocket, "Bokeh's"]
+    delattr(BokehTornado, "for a test")

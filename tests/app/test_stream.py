@@ -19,6 +19,7 @@ from bokeh.protocol import Protocol
 from bokeh.protocol.message import Message
 from bokeh.server.session import ServerSession
 
+from app import frame_channel
 from app.plots import RasterPlots
 from app.stream import FAST, PUBLIC, WIDEST, Delivered, FirstDraw, FrameGate, ignore, wanted_transport, window_for
 from compute.frames import Frame, Raster
@@ -377,16 +378,8 @@ class Wire:
     """A browser's connection: keeps the messages that are sent to it, and the frames past Bokeh."""
 
     def __init__(self) -> None:
-        self.protocol, self._socket, self.ws_connection = Protocol(), self, self
-        self.stream, self._write_buffer = self, b""  # it reads all at once
+        self.protocol, self._socket = Protocol(), self
         self.sent: list[Message[Any]] = []
-        self.frames: list[bytes] = []
-
-    def is_closing(self) -> bool:
-        return False
-
-    def _write_frame(self, last: bool, kind: int, data: bytes) -> None:
-        self.frames.append(data)
 
     async def send_message(self, message: Message[Any]) -> None:
         self.sent.append(message)
@@ -418,6 +411,8 @@ class Tab:
         self.wires = [Wire(), Wire()]
         for wire in self.wires:
             self.session.subscribe(wire)
+        self.delivered: list[bytes] = []  # by the page's connection for frames
+        frame_channel._sockets[self.document] = SimpleNamespace(deliver=self.delivered.append)  # type: ignore[assignment]
         self.painted: list[tuple[int, float]] = []
         self.frames.painted = lambda number, seconds: self.painted.append((number, seconds))
 
@@ -445,8 +440,7 @@ def test_a_frame_goes_past_bokeh_encoded_once_and_without_the_documents_lock(mon
     monkeypatch.setattr(Serializer, "__init__", None)  # Bokeh encodes nothing
     tab.pictures.show(7, rasters(7))
     assert all(not wire.sent for wire in tab.wires)
-    (message,) = tab.wires[0].frames
-    assert tab.wires[1].frames[0] is message
+    (message,) = tab.delivered
     head, columns = unpacked(message)
     assert head["source"] == tab.source.id
     assert head["figures"] == [plot.figure.id for plot in tab.pictures.plots.values()]
@@ -475,9 +469,9 @@ def test_the_first_frame_is_public_and_the_browser_says_how_it_goes_on() -> None
         if told:
             tab.answer(transport=told)
         wire.sent.clear()
-        wire.frames.clear()
+        tab.delivered.clear()
         tab.show(1)
-        ways.append(([event["kind"] for event, _ in wire.events()], len(wire.frames)))
+        ways.append(([event["kind"] for event, _ in wire.events()], len(tab.delivered)))
     assert ways == [(["ColumnDataChanged"], 0), ([], 1), (["ColumnDataChanged"], 0)]
 
 
@@ -499,14 +493,43 @@ def test_a_frame_is_confirmed_alike_whichever_way_it_took(told: str) -> None:
     assert tab.painted == [(9, 0.012)]
 
 
+class Timed(Document):
+    """A document that notes the callbacks which are to be called later."""
+
+    def __init__(self, later: list[Any]) -> None:
+        super().__init__()
+        self._noted = later
+
+    def add_timeout_callback(self, callback: Any, timeout_milliseconds: int) -> Any:
+        self._noted.append((callback, timeout_milliseconds))
+
+
+def test_a_page_without_its_connection_gets_public_frames_and_the_one_that_may_be_lost_again() -> None:
+    tab, session = Tab(), Showing()
+    session.document = tab.document
+    tab.locked(lambda: tab.frames.serve(session, alone=True))  # type: ignore[arg-type]
+    tab.show(1)
+    assert len(tab.delivered) == 1
+    assert session.lock_free()
+    del frame_channel._sockets[tab.document]
+    tab.frames.lost()
+    assert not session.lock_free()
+    for act in session.waiting:
+        tab.locked(act)
+    tab.show(2)
+    assert len(tab.delivered) == 1
+    shown = [event for event, _ in tab.wires[0].events() if event["kind"] == "ColumnDataChanged"]
+    assert [dict(event["data"]["entries"])["number"] for event in shown] == [[1], [2]]
+
+
 def test_a_lab_that_is_to_be_watched_rests_before_its_next_frame() -> None:
     tab, confirmed, later = Tab(), [], []
     session = SimpleNamespace(
         gate=SimpleNamespace(acknowledge=lambda number, seconds: confirmed.append((number, round(seconds, 3)))),
-        document=SimpleNamespace(add_timeout_callback=lambda act, ms: later.append((act, ms))),
+        document=Timed(later),
         later=ignore,
     )
-    tab.frames.serve(session)
+    tab.locked(lambda: tab.frames.serve(session))
     tab.answer(value=[1.0, 0.012])
     assert (confirmed, later) == ([(1, 0.012)], [])
     tab.frames.rest = 0.5
@@ -528,9 +551,9 @@ def test_a_slow_browser_is_sent_no_more_than_it_confirms(told: str) -> None:
     for number in range(1, 100):
         tab.locked(partial(gate.offer, frame(number)))
     wire = tab.wires[0]
-    assert len(wire.sent) + len(wire.frames) == 1
+    assert len(wire.sent) + len(tab.delivered) == 1
     tab.answer(value=[1.0, 0.2])
-    assert len([event for event, _ in wire.events() if event.get("attr") == "data"]) + len(wire.frames) == 2
+    assert len([event for event, _ in wire.events() if event.get("attr") == "data"]) + len(tab.delivered) == 2
     assert gate.dropped == 97
 
 
@@ -561,6 +584,7 @@ class Showing:
     """A session as far as a source needs it."""
 
     def __init__(self) -> None:
+        self.document = Document()
         self.confirmed: list[int] = []
         self.waiting: list[Callable[[], None]] = []
         self.gate = self
@@ -577,7 +601,8 @@ class Showing:
 @pytest.mark.parametrize("told", [FAST, "public: no paint"])
 def test_an_answer_past_bokeh_waits_for_the_lock_where_a_frame_may_change_a_model(told: str, alone: bool) -> None:
     tab, session = Tab(told), Showing()
-    tab.frames.serve(session, alone)  # type: ignore[arg-type]
+    session.document = tab.document
+    tab.locked(lambda: tab.frames.serve(session, alone))  # type: ignore[arg-type]
     tab.answer(transport=told)
     free = alone and told == FAST
     assert session.lock_free() is free

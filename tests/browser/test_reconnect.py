@@ -10,11 +10,15 @@ from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve
 from tests.browser.test_transport import PIXELS, TRANSPORT
 
-# Keeps the page's WebSockets, in the order they were made, before any script of the page runs.
+# Keeps the WebSockets of Bokeh and those for frames, in the order they were made, before any script of the page runs.
 SOCKETS = """
   window.sockets = [];
+  window.wires = [];
   window.WebSocket = class extends WebSocket {
-    constructor(...given) { super(...given); window.sockets.push(this); }
+    constructor(address, ...given) {
+      super(address, ...given);
+      (new URL(address).pathname.endsWith('/frames') ? window.wires : window.sockets).push(this);
+    }
   };
 """
 BREAK = "() => window.sockets.at(-1).close()"
@@ -23,6 +27,8 @@ BREAK_WITHIN_A_MESSAGE = """() => {
   const begins = ({ data }) => typeof data == "string" && data.includes('"PATCH-DOC"');
   socket.addEventListener("message", (event) => { if (begins(event)) socket.close(); });
 }"""
+BREAK_FRAMES = "() => window.wires.at(-1).close()"
+REOPENED = "(before) => window.wires.length > before && window.wires.at(-1).readyState == WebSocket.OPEN"
 OPEN = "() => window.sockets.filter((socket) => socket.readyState == WebSocket.OPEN).length"
 PARTS = "canvas", "input", "button", "[role=tab]"
 
@@ -54,6 +60,22 @@ def test_a_broken_connection_comes_back_and_loses_nothing(page, server, allowed_
         lab.until(lambda: lab.fact("r") == 0.11)
     assert page.evaluate(TRANSPORT) == "fast"
     lab.pause()  # and what is said to the server arrives
+
+
+def test_a_page_without_its_connection_for_frames_goes_on_and_opens_it_again(page, server, allowed_errors):
+    allowed_errors += ["WebSocket is already in CLOSING"]
+    page.add_init_script(SOCKETS)
+    lab = LabPage(page, server)
+    lab.until(lambda: page.evaluate(TRANSPORT) == "fast")
+    for _ in range(2):
+        shown, wires = lab.field()["number"], page.evaluate("window.wires.length")
+        page.evaluate(BREAK_FRAMES)
+        lab.until(lambda shown=shown: lab.field()["number"] > shown + 10)
+        lab.until(lambda wires=wires: page.evaluate(REOPENED, wires))
+    page.evaluate("() => { window.wires.at(-1).onclose = null; window.wires.at(-1).close(); }")  # for good
+    shown = lab.field()["number"]
+    lab.until(lambda: lab.field()["number"] > shown + 10)
+    assert page.evaluate("window.sockets.length") == 1
 
 
 SOON = """() => {  // a page's pauses take a twentieth

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from app import frame_channel
 from app.message_bounds import MOST_BYTES, MOST_DEPTH, MOST_VALUES
 
 Fragment: TypeAlias = str | bytes
@@ -257,9 +256,9 @@ class Hostile:
         ]
 
     def frame(self) -> list[Fragment]:
-        """Bytes of the channel by which the server sends frames."""
+        """Bytes as the server sends frames."""
         head = self.random.choice([b"{}", self.random.randbytes(20), b'{"source": "x"}'])
-        return [frame_channel.MARK + self.random.choice([len(head), 0, 2**32 - 1]).to_bytes(4, "little") + head]
+        return [self.random.choice([len(head), 0, 2**32 - 1]).to_bytes(4, "little") + head]
 
     def new_model(self) -> list[Fragment]:
         """Models that the server should make, put where none belongs."""

@@ -13,7 +13,7 @@ import panel_material_ui as pmui
 import pytest
 from bokeh.core.property.vectorization import Value
 from bokeh.document import Document
-from bokeh.models import Column, ColumnDataSource, CustomJS, Div
+from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Span
 from bokeh.plotting import figure
 
 from app.bokeh_messages import allow_listed_changes
@@ -70,6 +70,20 @@ def test_values_ranges_and_sizes_are_taken(page):
     page.set(page.plot.x_range, "start", 0.5)
     page.set(page.plot, "inner_width", 300)
     assert (page.fields[0].value, page.plot.x_range.start, page.plot.inner_width) == ("typed", 0.5, 300)
+
+
+@pytest.mark.parametrize("new", ["0.5", "2026-01-01", None, True, [1], {"type": "number", "value": "nan"}])
+def test_a_place_or_a_range_is_a_finite_number(page, caplog, new):
+    """A text as the location of the section line ended in a traceback."""
+    line = Span(location=1.0)
+    page.plot.add_layout(line)
+    page.receive(
+        change(line, "location", new), change(page.plot.x_range, "start", new), change(page.other, "value", "x")
+    )
+    assert (line.location, page.plot.x_range.start, page.other.value) == (1.0, 0, "x")
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        f"discarded a change that is no finite number: {name}" for name in ("Span.location", "Range1d.start")
+    ]
 
 
 def test_scripts_markup_and_handlers_are_not(page, caplog):
@@ -172,10 +186,10 @@ def test_a_browser_that_reconnects_may_repeat_its_roots_and_its_title(page):
 )
 def test_no_value_holds_a_model_or_an_event(page, new):
     new = json.loads(json.dumps(new).replace('"other"', json.dumps(page.plot.id)))
-    models, before = set(page.document.models), page.plot.x_range.start
+    models, before = set(page.document.models), page.fields[1].value
     with pytest.raises(ValueError, match=REFUSED):
-        page.receive(change(page.fields[0], "value", "theirs"), change(page.plot.x_range, "start", new))
-    assert (page.plot.x_range.start, set(page.document.models)) == (before, models)
+        page.receive(change(page.fields[0], "value", "theirs"), change(page.fields[1], "value", new))
+    assert (page.fields[1].value, set(page.document.models)) == (before, models)
     assert page.fields[0].value == "0"  # nothing of a refused message is applied
 
 
