@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 PRIORITY = Path(__file__).with_name("priority")  # holds a sitecustomize.py
 START = 240.0  # s until the port must answer: imports take a few, on a machine that does nothing else
 STOP = 60.0  # s from SIGTERM until the last process must be gone: two, on a machine that does nothing else
-DISCARDED = "that is not on the allow-list"  # in the log of a server that ignored a change of a page
+DISCARDED = "discarded a"  # in the log of a server that ignored a change or an event of a page
 SUM = 0.035  # s that such a machine needs for the sum in `slack`
 # On Linux the server gets SIGTERM when the test run dies, however it dies: PR_SET_PDEATHSIG is 1 and survives exec.
 BOUND = """
