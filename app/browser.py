@@ -164,7 +164,9 @@ class Browser(JSComponent):
       });
       const applyTheme = () => {
         document.documentElement.classList.toggle('presenter', model.presenter);
-        document.documentElement.dataset.theme = model.dark ? 'dark' : 'light';
+        // not data-theme, from which panel-material-ui takes the scheme of a page that embeds it: what is drawn between
+        // a press of its switch and the server's answer had the former scheme's colours
+        document.documentElement.dataset.scheme = model.dark ? 'dark' : 'light';
       };
       model.on('presenter', applyTheme);
       model.on('dark', applyTheme);

@@ -156,7 +156,7 @@ def stylesheet() -> str:
     """assets/style.css as text, headed by the colours of both schemes as CSS variables."""
     scales = "".join(f"--{name}: {value};" for name, value in LIGHT.items())
     dark = "".join(f"--{name}: {value};" for name, value in DARK.items())
-    head = f":root {{{scales}}}\n:root[data-theme=dark] {{{dark}}}\n"
+    head = f":root {{{scales}}}\n:root[data-scheme=dark] {{{dark}}}\n"
     return head + (ASSETS / "style.css").read_text(encoding="utf-8")
 
 

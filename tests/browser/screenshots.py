@@ -281,9 +281,9 @@ def save(page: Page, path: Path) -> int:
 def set_scheme(page: Page, dark: bool) -> None:
     """Choose the scheme of the page."""
     wanted = "dark" if dark else "light"
-    if page.evaluate("document.documentElement.dataset.theme") != wanted:
+    if page.evaluate("document.documentElement.dataset.scheme") != wanted:
         page.get_by_role("button", name="Toggle theme").click()
-        page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
+        page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
 
 
 def take(

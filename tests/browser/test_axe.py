@@ -30,8 +30,6 @@ def show(lab: LabPage, name: str) -> None:
     page.get_by_role("tab", name=name).click()
     page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
     lab.until(lambda: name in spoken(page), OPENING)
-    page.wait_for_function("Bokeh.documents[0].is_idle", timeout=1000 * OPENING)
-    page.wait_for_timeout(2500)  # the bars come after the plots; the scheme is to change once they are there
 
 
 def spoken(page: Page) -> str:
@@ -43,9 +41,9 @@ def spoken(page: Page) -> str:
 def scheme(page: Page, dark: bool) -> None:
     """Choose the scheme, and wait until the page has its colours."""
     wanted = "dark" if dark else "light"
-    if page.evaluate("document.documentElement.dataset.theme") != wanted:
+    if page.evaluate("document.documentElement.dataset.scheme") != wanted:
         page.get_by_role("button", name="Toggle theme").click()
-        page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
+        page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
     page.wait_for_timeout(1500)  # colours fade into each other, later on a busy machine
 
 

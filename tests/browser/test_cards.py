@@ -88,7 +88,7 @@ def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_f
     if over.around != DIALOG:  # which lets nobody press a button of the page
         for wanted in ("dark", "light"):
             page.get_by_role("button", name="Toggle theme").click()
-            page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
+            page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
             found += faults(page, "color-contrast")
         page.locator(over.around).first.focus()
     page.keyboard.press("Escape")

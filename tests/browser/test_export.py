@@ -138,7 +138,7 @@ def test_a_link_has_a_qr_code_to_be_scanned_from_the_room(new_page, tmp_path):
         assert pixels * wanted["side"] >= 0.75 * page.viewport_size["height"]
         for scheme in ("dark", "light"):
             page.emulate_media(color_scheme=scheme)
-            page.wait_for_function(f"document.documentElement.dataset.theme == '{scheme}'")
+            page.wait_for_function(f"document.documentElement.dataset.scheme == '{scheme}'")
             assert picture.evaluate(COLOURS) == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
         page.keyboard.press("e")  # a key of the page, which is covered
         page.keyboard.press("Escape")

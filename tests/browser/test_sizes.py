@@ -136,12 +136,12 @@ def test_a_phone_reaches_every_button_of_the_header(at):
     lab = at("Diffusion")
     page = lab.page
     resize(page, *PHONE)
-    scheme = page.evaluate("document.documentElement.dataset.theme")
+    scheme = page.evaluate("document.documentElement.dataset.scheme")
     other = "light" if scheme == "dark" else "dark"
     try:
         for wanted in (other, scheme):
             page.get_by_role("button", name="Toggle theme").click()
-            page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
+            page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
         for name in ("Show results", "Hide results", "Show controls", "Hide controls"):
             page.get_by_role("button", name=name).click()
         about = page.get_by_role("button", name="About this lab")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from app.theme import DARK, LIGHT
@@ -75,7 +77,7 @@ def test_a_page_follows_its_systems_scheme_unless_the_other_was_chosen(page, ser
     def comes(scheme: str) -> None:
         """Wait until the page has that scheme, its text too."""
         ink = {"dark": DARK, "light": LIGHT}[scheme]["ink"]
-        lab.until(lambda: page.evaluate("document.documentElement.dataset.theme") == scheme)
+        lab.until(lambda: page.evaluate("document.documentElement.dataset.scheme") == scheme)
         lab.until(lambda: page.evaluate(INK) == ink)
 
     comes("dark")
@@ -120,3 +122,43 @@ def test_a_lab_that_is_opened_first_has_no_controls_of_the_last_one_beside_it(la
     first = next(number for number, (_, told, _) in enumerate(seen) if told)
     assert not any("Physics" in groups for _, _, groups in seen[first:])
     lasting.complain(allowed_errors)
+
+
+# How many components of panel-material-ui are drawn in each scheme.
+SCHEMES = """() => {
+  const found = {'mui-light': 0, 'mui-dark': 0};
+  const walk = (root) => { for (const node of root.querySelectorAll('*')) {
+    for (const name of Object.keys(found)) found[name] += node.classList.contains(name);
+    if (node.shadowRoot) walk(node.shadowRoot);
+  } };
+  walk(document);
+  return [found['mui-light'], found['mui-dark']];
+}"""
+
+
+def test_a_tab_that_is_drawn_while_the_scheme_changes_has_the_new_one(page, server):
+    """The messages of the tab come after the switch was pressed and before the server has heard of it."""
+    held, holding = [], False
+
+    def connect(browser):
+        upstream = browser.connect_to_server()
+        browser.on_message(upstream.send)
+        upstream.on_message(lambda message: held.append((browser, message)) if holding else browser.send(message))
+
+    page.route_web_socket(re.compile("/ws"), connect)
+    lab = LabPage(page, server)
+    light, _ = page.evaluate(SCHEMES)
+    holding = True
+    page.get_by_role("tab", name="Crossover").click()
+    lab.until(lambda: lab.still(lambda: any("crossover plot" in str(message) for _, message in held)))
+    page.get_by_role("button", name="Toggle theme").click()
+    lab.until(lambda: page.evaluate(SCHEMES) == [0, light])
+    answer = lab.until(lambda: [i for i, (_, message) in enumerate(held) if '"attr":"dark"' in str(message)])[0]
+    for browser, message in held[:answer]:
+        browser.send(message)
+    page.locator(".sentence").wait_for()
+    drawn = lab.still(lambda: page.evaluate(SCHEMES))
+    for browser, message in held[answer:]:
+        browser.send(message)
+    assert drawn[0] == 0
+    assert drawn[1] > 0

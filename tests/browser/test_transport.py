@@ -10,7 +10,7 @@ import pytest
 from tests.browser.lab_page import FRAMES, PATIENCE, LabPage
 
 NAMES = ("field", "laplacian")
-THEME = "document.documentElement.dataset.theme"
+THEME = "document.documentElement.dataset.scheme"
 VIEW = "(name) => Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(`picture ${name}`))"
 # Every pixel of the canvas with picture and axes, but the first row and column: Bokeh clears half of them, so that they
 # grow more opaque with each painting.

@@ -62,7 +62,7 @@ def _hue_style() -> str:
     """Return CSS that sets every rule's hue as a variable, in the light and in the dark scheme."""
     light = "".join(f".r{i} {{ --hue: {colour}; }}\n" for i, colour in enumerate(RULE_HUES[False]))
     dark = (
-        f":host-context([data-theme=dark]) .r{i} {{ --hue: {colour}; }}\n" for i, colour in enumerate(RULE_HUES[True])
+        f":host-context([data-scheme=dark]) .r{i} {{ --hue: {colour}; }}\n" for i, colour in enumerate(RULE_HUES[True])
     )
     return light + "".join(dark)
 
