@@ -255,9 +255,16 @@ def by_control(stage: SideBar, place: str, acts: Sequence[Act]) -> list[Act]:
     return found
 
 
+# The names of the plots that can be seen.
+FIGURES = """() => Array.from(Bokeh.documents[0]._all_models.values()).filter((model) => model.type == 'Figure')
+  .filter((figure) => Bokeh.index.find_one(figure)?.el.checkVisibility({visibilityProperty: true}))
+  .map(({name, id}) => name ?? id).sort()"""
+
+
 def outcome(stage: SideBar) -> object:
-    """Return the lab's link and its picture."""
-    return link(stage), hashlib.sha1(pixels(stage).tobytes(), usedforsecurity=False).hexdigest()
+    """Return the lab's link, its plots, and the picture of the largest of them."""
+    picture = hashlib.sha1(pixels(stage).tobytes(), usedforsecurity=False).hexdigest()
+    return link(stage), stage.page.evaluate(FIGURES), picture
 
 
 # -- what every page has

@@ -421,8 +421,8 @@ MANDELBROT = (
 
 PACE = "20 steps a frame"  # the curve is drawn some times on its way, within a second
 # Whether a solution is drawn that was kept.
-KEPT = """() => Object.values(Bokeh.documents[0].get_model_by_name('l-curve kept line').data)
-  .some((column) => column.length > 0)"""
+KEPT = """() => Array.from(Bokeh.documents[0]._all_models.values())
+  .some((model) => model.type == 'GlyphRenderer' && model.data_source.name == 'l-curve kept line' && model.visible)"""
 
 
 class CurveStage(CurvePage):
