@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from PIL import Image
 
 from compute.export.link import asked_in, unpacked
 from compute.labs.l_curve.problems import make
-from tests.browser.acts import MAIN, READOUT, SIDE_BAR, Act, both, by_key, escape, first_word, link, press, shown
+from tests.browser.acts import READOUT, SIDE_BAR, Act, both, by_key, escape, first_word, link, press, shown
 from tests.browser.crossover_page import ROOFLINE, SIGNS, CrossoverPage
 from tests.browser.curve_page import CurvePage
 from tests.browser.export_page import DROP
@@ -392,8 +393,9 @@ MANDELBROT = (
     Act("a tile leads there", tile, MandelbrotStage.seen, before=lambda stage: stage.group("Place"), place=SIDE_BAR),
     Act("drag zooms to a box", boxed, lambda stage: round(stage.zoom(), 6), before=lambda stage: stage.group("Place"),
         place=SIDE_BAR, presses=("Zoom to a box", "Move")),
+    # presenter mode has no room for it in this window
     Act("copy", lambda stage: stage.page.get_by_role("button", name="Copy", exact=True).click(),
-        lambda stage: stage.page.evaluate("window.copied"), presses=("Copy",), place=MAIN, paints=False,
+        lambda stage: stage.page.evaluate("window.copied"), presses=("Copy",), place=SIDE_BAR, paints=False,
         before=lambda stage: stage.page.evaluate(
             "navigator.clipboard.writeText = async (text) => { window.copied = text; }")),
     Act("drop a scene", drops(zoom="20"), MandelbrotStage.seen),
@@ -452,7 +454,8 @@ class CurveStage(CurvePage):
 
     def steps(self) -> int:
         """Return the steps done."""
-        return int(self.fact("step") or -1)
+        found = re.search(r"step ([\d ]+)", self.status())
+        return int(found[1].replace(" ", "")) if found else -1
 
 
 def along(stage: CurveStage) -> None:

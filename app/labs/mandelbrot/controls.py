@@ -55,8 +55,8 @@ class MandelbrotControls(Controls):
             "Display": self.display.panel,
             "Compute": column(*self.compute.items, self._resolution()),
         }
-        # the dialog stands outside the groups: what a closed group holds does not exist in the browser
-        self.panel = column(self._steps(), accordion(groups, opened=(0,)), self.places.goto.panel)
+        self.panel = column(self._steps(), accordion(groups, opened=(0,)))
+        self.dialogs = [self.places.goto.panel]
         self._connect()
 
     def style(self, part: str) -> Style:
