@@ -156,7 +156,8 @@ CONTROLS = """(place) => {
   const walk = (root) => {
     for (const node of root.querySelectorAll('*')) {
       if (node.shadowRoot) walk(node.shadowRoot);
-      if (!node.matches('button:not([role=tab]), input[role=switch]') || !seen(node) || placed(node) != place) continue;
+      if (!node.matches('button:not([role=tab]), input[role=switch]') || node.closest('[role=alert]')) continue;
+      if (!seen(node) || placed(node) != place) continue;
       const name = named(node), number = count[name] = (count[name] ?? -1) + 1;
       const group = node.closest('[role=group], ul');
       const chosen = group?.querySelector('[aria-pressed=true]');
@@ -287,9 +288,9 @@ def close_window(stage: SideBar) -> None:
     stage.page.bring_to_front()
 
 
-def presenting(stage: SideBar) -> object:
-    """Return whether presenter mode is on, and the sizes of the plots."""
-    return shown("[role=toolbar]")(stage), plots(stage.page)
+def widths(stage: SideBar) -> object:
+    """Return the widths of the plots; their heights follow the words of the bar below them, too."""
+    return [width for width, _ in plots(stage.page)]
 
 
 def clicks(place: str, *names: str) -> Callable[[SideBar], None]:
@@ -312,13 +313,13 @@ PAGE = (
     by_key("key T", "t", shown(".story"), toggles=True, paints=False),
     by_key("key Q", "q", shown(".audience"), toggles=True, paints=False),
     by_key("key Shift+R", "shift+r", shown(".race"), toggles=True, paints=False),
-    by_key("key P", "p", presenting, toggles=True),
+    by_key("key P", "p", shown("[role=toolbar]"), toggles=True),
     Act("key W", open_window, pages, back=close_window, key="w", paints=False),
     Act("about", clicks(HEADER, "About this lab"), shown("[role=dialog]", has_text="About"),
         back=escape, presses=("About this lab",), paints=False),
     toggled("scheme", lambda stage: stage.page.evaluate("document.documentElement.dataset.theme"), "Toggle theme"),
-    toggled("side bar", lambda stage: plots(stage.page), "Close drawer", "Open drawer", paints=False),
-    toggled("readout", lambda stage: plots(stage.page), "Close contextbar", "Open contextbar", paints=False),
+    toggled("side bar", widths, "Close drawer", "Open drawer", paints=False),
+    toggled("readout", widths, "Close contextbar", "Open contextbar", paints=False),
 )  # fmt: skip
 
 
@@ -379,5 +380,5 @@ PRESENTER = (
     by_key("key V", "v", shown(".veil"), toggles=True, paints=False),
     by_key("key D", "d", layer("Pen"), toggles=True, paints=False),
     by_key("key X", "x", strokes, before=stroke, paints=False),
-    by_key("key .", ".", presenting, toggles=True),
+    by_key("key .", ".", shown("[role=toolbar]"), toggles=True),
 )

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import structs
 from PIL import Image
 
+from app.labs.l_curve.controls import TEMPI
 from compute.export.link import asked_in, unpacked
 from compute.labs.l_curve.problems import make
 from tests.browser.acts import READOUT, SIDE_BAR, Act, both, by_key, escape, first_word, link, press, shown
@@ -436,13 +437,23 @@ class CurveStage(CurvePage):
     def ready(self) -> None:
         """Wait for the curve, and pick the λ of the middle."""
         self.page.locator(".chosen").wait_for()
-        if self.page.get_by_label("Growth").first.is_visible():
-            self.grow(PACE)
         if "Paused" in self.status():
             self.key(" ")
+        if not self.done():
+            self.set_pace()
         self.until(self.done)
         click(self, *self.at(0.5))
         self.until(lambda: "by hand" in self.lam())
+
+    def set_pace(self) -> None:
+        """Have the curve grow at PACE, by the slider of the side bar or of presenter mode's bar."""
+        dial = self.page.locator(".bar .dial")
+        if not dial.is_visible():
+            self.grow(PACE)
+            return
+        dial.locator("select").select_option(label="Growth")
+        dial.locator("input").fill(str(list(TEMPI).index(PACE)))
+        self.until(lambda: dial.locator("output").inner_text() == PACE)
 
     def floor(self) -> float:
         """Return the decades of the least residual, which the noise bounds."""
