@@ -118,6 +118,7 @@ class MandelbrotControls(Controls):
     def _home(self) -> None:
         """As the page opened: closer than the lab's own view of the whole set, to fill a screen."""
         self.navigator.go(HOME.center, HOME.zoom, HOME.max_iterations)
+        self._picked(HOME)
 
     def _zoom(self, factor: float) -> None:
         self.navigator.zoom_at(0.5, 0.5, factor)
