@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import Error
 
 from compute.labs import LABS
 from tests.browser.acts import BAR, HEADER, MAIN, PAGE, PRESENTER, READOUT, SIDE_BAR, Act, by_control, dials, perform
@@ -127,6 +128,7 @@ def acts_of(stage: SideBar, lab: str, presenting: bool) -> tuple[list[Act], list
     return mine, others + controls + (dials(stage) if presenting else []), missing
 
 
+@pytest.mark.timeout(1800)  # all acts of a lab take two minutes, and each that fails two more
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("lab", ACTS)
 def test_every_act_has_its_effect(lab, situation, new_page, own_server, allowed_errors):
@@ -147,7 +149,7 @@ def test_every_act_has_its_effect(lab, situation, new_page, own_server, allowed_
             stage.ready()
             perform(stage, act)
             done.append(act.name)
-        except AssertionError as error:
+        except (AssertionError, Error) as error:
             failed.append(f"{act.name}: {str(error)[:200]}")
     print(f"{lab}, {situation.__name__}: {len(done)} acts, {time.monotonic() - began:.0f} s: {', '.join(done)}")
     assert not failed, f"{lab}, after {situation.__name__}:\n" + "\n".join(failed)
