@@ -54,13 +54,14 @@ class Act:
 
 
 def pixels(stage: SideBar) -> np.ndarray:
-    """Return the main area as the screen shows it, without the pointer's tips."""
+    """Return the main area as the screen shows it, without the pointer's tips and the readings of the system's card."""
     stage.page.mouse.move(2, 2)
     stage.page.wait_for_timeout(150)
     boxes = [one.bounding_box() for one in stage.page.locator(".bk-Figure").all() if one.is_visible()]
     found = list(filter(None, boxes))
     clip = max(found, key=lambda one: one["width"] * one["height"]) if found else None
-    return np.asarray(Image.open(io.BytesIO(stage.page.screenshot(clip=clip))).convert("RGB"), int)
+    picture = stage.page.screenshot(clip=clip, mask=[stage.page.locator(".system-card")])
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"), int)
 
 
 def changed(before: np.ndarray, after: np.ndarray) -> bool:
