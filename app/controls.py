@@ -71,13 +71,16 @@ BarButton: TypeAlias = tuple[str, str, str]  # a button of the bar at the bottom
 
 
 class Controls(ValueWidgets):
-    """Controls bound to one session. A subclass sets `panel`, and `keys`: what each key does."""
+    """Controls bound to one session. A subclass sets `panel`, `keys`: what each key does, and `dialogs`: what lies over
+    the page, also where the side bar is closed.
+    """
 
     panel: Any
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.keys: dict[str, Callable[[], object]] = {}
+        self.dialogs: list[Any] = []
 
     def acts(self) -> list[BarButton]:
         """The buttons that stay when the side bar is closed, those whose keys the lab has."""

@@ -127,7 +127,7 @@ class LabTab:
         lighten(plots)
         name_plots(plots)
         self.words = PlotWords(session)
-        below = self.status.panel, self.notices.panel, self.words.panel
+        below = self.status.panel, self.notices.panel, self.words.panel, *self.controls.dialogs
         self.main = pn.Column(self.lab_view.panel, *below, margin=0, sizing_mode="stretch_both")
         session.on_delivered = self._delivered
         session.on_event = self._event

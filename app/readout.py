@@ -437,11 +437,15 @@ class Fold(pn.Column):
             self.on_unfold()
 
 
+NARROW_TIP = ".MuiTooltip-tooltip { max-width: 136px !important; }"  # what the column leaves beside the button
+
+
 def again_button(press: Callable[[], object]) -> pmui.Button:
     """Return the button "Measure again"."""
     button = pmui.Button(
         label="Measure again", icon="refresh", variant="text", size="small", margin=(4, 0, 0, -4), sizing_mode=None,
-        sx={"textTransform": "none"}, description="Discard the timings of these settings and take new ones",
+        sx={"textTransform": "none"}, stylesheets=[NARROW_TIP],
+        description="Measure again: discard the timings of these settings and take new ones",  # its name, too
     )  # fmt: skip
     button.on_click(lambda _event: press())
     return button

@@ -1,30 +1,32 @@
-"""The acts of every lab: what a hand does with the pointer or a key, and the state that it changes.
+"""Acts: what a hand does with the pointer, a key or a file, and the state that this changes.
 
 An act is seen done when the state that `read` returns has changed, and, if it `paints`, the pixels of the main area as
-well. `before` brings the page into the state from which the act starts. `key` names the key of an act that is one: the
-test requires an act for each key of each lab, so that a new key, or a new lab, cannot be forgotten.
+well. The acts of each lab are in tests/browser/lab_acts.py, those of every page here.
+
+Buttons and switches are found on the page (`by_control`), so that a new one is tried without being listed. Its effect
+is that of the key that its name ends with, "One step (S)"; that of the act that `presses` it; else that the link of the
+lab or its picture changes. The test requires an act for every key that the page reports to its server.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from tests.browser.crossover_page import CrossoverPage
-from tests.browser.curve_page import CurvePage
-from tests.browser.lab_page import LabPage, SideBar
-from tests.browser.set_page import SetPage
-from tests.browser.test_diffusion import RANGES, drag_down, middle, on_the_section, zoom_by_wheel
+from tests.browser.lab_page import SideBar
+from tests.browser.layout import plots
 
 FEWEST = 40  # pixels of the main area that an act changes
 MOVED = 12  # levels by which a pixel changes
-PROBE = "() => { const {x, y} = Bokeh.documents[0].get_model_by_name('probe point').data; return [x[0], y[0]]; }"
-SECTION = "() => Bokeh.documents[0].get_model_by_name('section field').location"
+# Where a control stands. Presenter mode closes the side bar and the readout, and has a bar of its own.
+ANYWHERE, MAIN, HEADER, SIDE_BAR, READOUT, BAR = "", "main", "header", "side bar", "readout", "bar"
 
 
 def nothing(_: Any) -> None:
@@ -33,24 +35,33 @@ def nothing(_: Any) -> None:
 
 @dataclass(frozen=True)
 class Act:
-    """One act. stage: the page of its lab; sidebar: whether it needs the side bar, which presenter mode hides."""
+    """One act.
+
+    do: performs it; read: returns the state that it changes; before: brings the page into the state from which it
+    starts; back: brings the state before it back, which is checked too; key: the key that performs it, as
+    app/browser.py writes it; presses: names of the buttons that perform it; place: what must be open for it.
+    """
 
     name: str
     do: Callable[[Any], object]
     read: Callable[[Any], object]
     before: Callable[[Any], object] = nothing
+    back: Callable[[Any], object] | None = None
     key: str = ""
-    sidebar: bool = False
+    presses: tuple[str, ...] = ()
+    place: str = ANYWHERE
     paints: bool = True
 
 
 def pixels(stage: SideBar) -> np.ndarray:
-    """Return the main area as the screen shows it, without the pointer's tips."""
+    """Return the main area as the screen shows it, without the pointer's tips and the readings of the system's card."""
     stage.page.mouse.move(2, 2)
     stage.page.wait_for_timeout(150)
     boxes = [one.bounding_box() for one in stage.page.locator(".bk-Figure").all() if one.is_visible()]
-    box = max(filter(None, boxes), key=lambda one: one["width"] * one["height"])
-    return np.asarray(Image.open(io.BytesIO(stage.page.screenshot(clip=box))).convert("RGB"), int)
+    found = list(filter(None, boxes))
+    clip = max(found, key=lambda one: one["width"] * one["height"]) if found else None
+    picture = stage.page.screenshot(clip=clip, mask=[stage.page.locator(".system-card")])
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"), int)
 
 
 def changed(before: np.ndarray, after: np.ndarray) -> bool:
@@ -67,6 +78,9 @@ def perform(stage: SideBar, act: Act) -> None:
     stage.until(lambda: act.read(stage) != before)
     if picture is not None:
         stage.until(lambda: changed(picture, pixels(stage)))
+    if act.back is not None:
+        act.back(stage)
+        stage.until(lambda: act.read(stage) == before)
 
 
 def press(key: str) -> Callable[[SideBar], None]:
@@ -74,284 +88,298 @@ def press(key: str) -> Callable[[SideBar], None]:
     return lambda stage: stage.key(key)
 
 
-def by_key(name: str, key: str, read: Callable[[Any], object], **more: Any) -> Act:
-    """Return the act of a key; `key` as app/browser.py writes it."""
-    names = {"backspace": "Backspace", "shift+backspace": "Shift+Backspace", "ctrl+z": "Control+z", "home": "Home",
-             "ctrl+shift+z": "Control+Shift+z", "arrowleft": "ArrowLeft", "arrowright": "ArrowRight",
-             "arrowup": "ArrowUp", "arrowdown": "ArrowDown"}  # fmt: skip
-    return Act(name, press(names.get(key, key)), read, key=key, **more)
-
-
-# -- diffusion
-
-
-class DiffusionStage(LabPage):
-    """The diffusion lab on a page that is open, paused at its start."""
-
-    def __init__(self, page: Any, server: Any) -> None:
-        self.page, self.server = page, server
-
-    def ready(self) -> None:
-        """Pause at the start, show the whole field, and move by dragging."""
-        self.until(lambda: self.step() >= 0)
-        while "Running" in self.status():  # a page that is still being drawn does not hear the first press
-            self.key(" ")
-            self.page.wait_for_timeout(1500)
-        self.until(lambda: "Paused" in self.status())
-        self.key("r")
-        self.until(lambda: self.step() == 0)
-        self.key("0")
-        self.until(lambda: self.page.evaluate(RANGES) == [0, 512, 0, 512])
-
-
-def steps_on(stage: DiffusionStage) -> None:
-    """Make some steps."""
-    for _ in range(3):
-        at = stage.step()
-        stage.key("s")
-        stage.until(lambda at=at: stage.step() == at + 1)
-
-
-def zoomed(stage: DiffusionStage) -> None:
-    """Zoom in."""
-    if stage.page.evaluate(RANGES) == [0, 512, 0, 512]:
-        zoom_by_wheel(stage, -200, 3)
-    stage.until(lambda: stage.page.evaluate(RANGES) != [0, 512, 0, 512])
-
-
-def draws(mode: str, dx: int) -> Callable[[DiffusionStage], None]:
-    """Return a stroke in that mode of the pointer, which then moves the picture again."""
-
-    def draw(stage: DiffusionStage) -> None:
-        """Draw a short line."""
-        stage.page.get_by_role("button", name=mode, exact=True).click()
-        stage.page.wait_for_timeout(400)
-        x, y = middle(stage)
-        stage.page.mouse.move(x + dx, y)
-        stage.page.mouse.down()
-        stage.page.mouse.move(x + dx + 30, y + 20, steps=5)
-        stage.page.mouse.up()
-        stage.page.wait_for_timeout(300)
-        stage.page.get_by_role("button", name="Move", exact=True).click()
-
-    return draw
-
-
-def painted(stage: DiffusionStage) -> None:
-    """Open the group of the brush, and paint, so that there is something to erase or to undo."""
-    stage.group("Field")
-    before = stage.field()["number"]
-    draws("Paint", 60)(stage)
-    stage.until(lambda: stage.field()["number"] != before)
-
-
-def drags(dx: int, dy: int) -> Callable[[Any], None]:
-    """Return a drag from the middle of the picture."""
-
-    def drag(stage: Any) -> None:
-        """Drag."""
-        x, y = middle(stage)
-        stage.page.mouse.move(x, y + 60)
-        stage.page.mouse.down()
-        stage.page.mouse.move(x + dx, y + 60 + dy, steps=6)
-        stage.page.mouse.up()
-
-    return drag
-
-
-def field_read(stage: DiffusionStage) -> object:
-    """Return the mean and the roughness of the field on the screen."""
-    found = stage.field()
-    return round(found["mean"], 6), round(found["rough"], 6)
-
-
-def ranges_read(stage: DiffusionStage) -> object:
-    """Return what the axes show."""
-    return stage.page.evaluate(RANGES)
-
-
-def place_probe(stage: DiffusionStage) -> None:
-    """Click away from the probe, and wait longer than a double click takes."""
-    x, y = middle(stage)
-    stage.page.mouse.click(x + 50, y + 50)
-    stage.page.wait_for_timeout(500)
-
-
-DIFFUSION = (
-    Act("click places the probe", place_probe, lambda stage: stage.page.evaluate(PROBE)),
-    Act("drag moves the section", lambda stage: drag_down(stage, *on_the_section(stage), 60),
-        lambda stage: stage.page.evaluate(SECTION)),
-    Act("drag pans", drags(-40, 30), ranges_read, before=zoomed),
-    Act("double click shows all", lambda stage: stage.page.mouse.dblclick(*middle(stage)), ranges_read, before=zoomed),
-    Act("wheel zooms", lambda stage: zoom_by_wheel(stage, -200, 2), ranges_read),
-    Act("paint", draws("Paint", -60), field_read, before=lambda stage: stage.group("Field"), sidebar=True),
-    Act("erase", draws("Erase", 60), field_read, before=painted, sidebar=True),
-    by_key("key 0", "0", ranges_read, before=zoomed),
-    by_key("key Home", "home", ranges_read, before=zoomed),
-    by_key("key S", "s", DiffusionStage.step),
-    by_key("key R", "r", DiffusionStage.step, before=steps_on),
-    by_key("key L", "l", lambda stage: stage.page.evaluate("location.search"), before=steps_on, paints=False),
-    by_key("key Ctrl+Z", "ctrl+z", DiffusionStage.step, before=lambda stage: (steps_on(stage), stage.key("r"))),
-    by_key("key Ctrl+Shift+Z", "ctrl+shift+z", DiffusionStage.step, before=lambda stage: (
-        steps_on(stage), stage.key("r"), stage.until(lambda: stage.step() == 0),
-        stage.key("Control+z"), stage.until(lambda: stage.step() > 0))),
-    by_key("key Space", " ", lambda stage: stage.status().split()[0]),
-)  # fmt: skip
-
-
-# -- Mandelbrot
-
-
-class MandelbrotStage(SetPage):
-    """The Mandelbrot lab on a page that is open."""
-
-    def __init__(self, page: Any, server: Any) -> None:
-        self.page, self.server = page, server
-
-    def ready(self) -> None:
-        """Show the whole set."""
-        self.until(lambda: self.page.locator(".numbers").count() and self.status())
-        if "Paused" in self.status():
-            self.key(" ")
-        self.key("0")
-        self.until(lambda: self.complete() and self.at_home())
-
-    def seen(self) -> object:
-        """Return the zoom and the centre of the axes."""
-        return round(self.zoom(), 6), *(round(part, 9) for part in self.point(0.5, 0.5))
-
-
-def moved(stage: MandelbrotStage) -> None:
-    """Zoom in about a point, as far as two presses do."""
-    at = stage.seen()
-    stage.page.mouse.move(*stage.at(0.4, 0.6))
-    stage.page.mouse.wheel(0, -300)
-    stage.until(lambda: stage.seen() != at and stage.complete())
-
-
-def shift_drag(stage: MandelbrotStage) -> None:
-    """Draw a box with Shift."""
-    stage.page.keyboard.down("Shift")
-    stage.drag(stage.at(0.3, 0.3), stage.at(0.6, 0.6))
-    stage.page.keyboard.up("Shift")
-
-
-def tile(stage: MandelbrotStage) -> None:
-    """Choose a place."""
-    stage.page.get_by_label("Go to Elephant valley", exact=True).click()
-
-
-def switch(label: str) -> Callable[[Any], object]:
-    """Return what reads a value of the lab's link: the state that a key changed, whatever shows it."""
-    return lambda stage: (label, stage.page.evaluate("location.search"))
-
-
-def dialogs(stage: SideBar) -> object:
-    """Return whether a dialog is open, and close it afterwards by Escape if it is."""
-    return stage.page.locator("[role=dialog]").filter(visible=True).count()
-
-
-MANDELBROT = (
-    Act("wheel zooms", lambda stage: (stage.page.mouse.move(*stage.at(0.4, 0.6)), stage.page.mouse.wheel(0, -300)),
-        MandelbrotStage.seen),
-    Act("drag pans", lambda stage: stage.drag(stage.at(0.5, 0.5), stage.at(0.35, 0.6)), MandelbrotStage.seen),
-    Act("Shift and drag zooms to a box", shift_drag, MandelbrotStage.seen),
-    Act("double click zooms", lambda stage: stage.page.mouse.dblclick(*stage.at(0.4, 0.6)), MandelbrotStage.seen),
-    Act("a tile leads there", tile, MandelbrotStage.seen, before=lambda stage: stage.group("Place"), sidebar=True),
-    by_key("key Backspace", "backspace", MandelbrotStage.seen, before=moved),
-    by_key("key Ctrl+Z", "ctrl+z", MandelbrotStage.seen, before=moved),
-    by_key("key Shift+Backspace", "shift+backspace", MandelbrotStage.seen, before=lambda stage: (
-        moved(stage), stage.key("Backspace"), stage.until(lambda: stage.complete() and stage.at_home()))),
-    by_key("key Ctrl+Shift+Z", "ctrl+shift+z", MandelbrotStage.seen, before=lambda stage: (
-        moved(stage), stage.key("Backspace"), stage.until(lambda: stage.complete() and stage.at_home()))),
-    by_key("key 0", "0", MandelbrotStage.seen, before=moved),
-    *(by_key(f"key {key}", key, MandelbrotStage.seen) for key in ("arrowleft", "arrowright", "arrowup", "arrowdown")),
-    *(by_key(f"key {key}", key, MandelbrotStage.seen) for key in ("+", "=", "-")),
-)  # fmt: skip
-MANDELBROT_ELSEWHERE = frozenset({" ", "o", "j", "a", "c", "l", "g", "m"})  # tests/browser/test_mandelbrot*.py
-
-
-# -- L-curve
-
-
-class CurveStage(CurvePage):
-    """The L-curve lab on a page that is open, its curve complete."""
-
-    def __init__(self, page: Any, server: Any) -> None:
-        self.page, self.server = page, server
-
-    def ready(self) -> None:
-        """Wait for the curve, and pick the λ of the middle."""
-        self.page.locator(".chosen").wait_for()
-        if "Paused" in self.status():
-            self.key(" ")
-        self.until(self.done)
-        self.page.mouse.click(*self.at(0.5))
-        self.page.wait_for_timeout(500)
-
-
-def along(stage: CurveStage) -> None:
-    """Drag along the curve."""
-    stage.page.mouse.move(*stage.at(0.3))
-    stage.page.mouse.down()
-    for part in (0.32, 0.36, 0.4):
-        stage.page.mouse.move(*stage.at(part))
-        stage.page.wait_for_timeout(60)
-    stage.page.mouse.up()
-
-
-L_CURVE = (
-    Act("click on the curve picks λ", lambda stage: stage.page.mouse.click(*stage.at(0.2)), CurveStage.lam),
-    Act("drag along the curve", along, CurveStage.lam),
-    Act("a rule gives its λ", lambda stage: stage.page.get_by_role("button", name="Discrepancy").click(),
-        CurveStage.lam, sidebar=True),
-    by_key("key C", "c", CurveStage.lam),
-)  # fmt: skip
-L_CURVE_ELSEWHERE = frozenset({" ", "s", "r", "f", "a", "n", "ctrl+z", "ctrl+shift+z"})  # tests/browser/test_l_curve.py
-
-
-# -- crossover
-
-
-class CrossoverStage(CrossoverPage):
-    """The crossover lab on a page that is open."""
-
-    def __init__(self, page: Any, server: Any) -> None:
-        self.page, self.server = page, server
-
-    def ready(self) -> None:
-        """Show the curves."""
-        self.page.locator(".sentence").wait_for()
-        self.key("1")
-        self.until(self.dots)
-        self.shows("Crossover")
-
-    def program(self) -> bool:
-        """Return whether the text of a program is shown."""
-        return self.page.locator(".program pre").filter(visible=True).count() > 0
-
-
-CROSSOVER = (
-    Act("tap on a line shows its program", lambda stage: stage.tap(stage.dots()[0]["key"]), CrossoverStage.program,
-        paints=False),
-    by_key("key 2", "2", CrossoverStage.program, paints=False),
-)  # fmt: skip
-CROSSOVER_ELSEWHERE = frozenset({" ", "r", "1", "3", "4", "5"})  # tests/browser/test_crossover.py
+NAMES = {
+    "backspace": "Backspace", "shift+backspace": "Shift+Backspace", "ctrl+z": "Control+z", "home": "Home",
+    "ctrl+shift+z": "Control+Shift+z", "arrowleft": "ArrowLeft", "arrowright": "ArrowRight", "arrowup": "ArrowUp",
+    "arrowdown": "ArrowDown", "shift+n": "Shift+N", "shift+r": "Shift+R",
+}  # fmt: skip
+
+
+def escape(stage: SideBar) -> None:
+    """Press Escape where the focus is."""
+    stage.page.keyboard.press("Escape")
+
+
+def by_key(name: str, key: str, read: Callable[[Any], object], *, toggles: bool = False, **more: Any) -> Act:
+    """Return the act of a key; `key` as app/browser.py writes it. toggles: a second press brings the state back."""
+    pressed = press(NAMES.get(key, key))
+    return Act(name, pressed, read, key=key, **{"back": pressed if toggles else None, **more})
+
+
+def both(*steps: Callable[[Any], object]) -> Callable[[Any], None]:
+    """Return what takes these steps, one after the other."""
+
+    def take(stage: Any) -> None:
+        """Take them."""
+        for step in steps:
+            step(stage)
+
+    return take
+
+
+def shown(selector: str, **filters: Any) -> Callable[[SideBar], bool]:
+    """Return what reads whether something of that selector can be seen."""
+    return lambda stage: stage.page.locator(selector).filter(**filters).filter(visible=True).count() > 0
+
+
+def link(stage: SideBar) -> object:
+    """Return the lab's state as its link holds it."""
+    return stage.page.evaluate("location.search")
+
+
+def first_word(stage: SideBar) -> object:
+    """Return whether the lab runs, is paused or complete."""
+    return stage.status().split()[0]
+
+
+# -- controls, found on the page
+
+# The buttons and switches in a part of the page, in their order. name: as a screen reader says it; number: among those
+# of the same name; chosen: the name of the option that is chosen in its group; list: whether it is one of a list.
+CONTROLS = """(place) => {
+  const around = (node) => node ? [...around(node.parentNode ?? node.host), node] : [];
+  const placed = (node) => {
+    const outer = around(node).filter((one) => one.matches);
+    if (outer.some((one) => one.matches('.contextbar'))) return 'readout';
+    if (outer.some((one) => one.matches('.bar'))) return 'bar';
+    const tag = outer.find((one) => ['HEADER', 'NAV', 'MAIN'].includes(one.tagName))?.tagName;
+    return {HEADER: 'header', NAV: 'side bar', MAIN: 'main'}[tag];
+  };
+  const words = (node) => {
+    const copy = node.cloneNode(true);
+    for (const icon of copy.querySelectorAll('.material-icons, .MuiIcon-root, style')) icon.remove();
+    return copy.textContent;
+  };
+  const named = (node) => (node.getAttribute('aria-label') || node.title ||
+    words(node.closest('label') ?? node)).replace(/\\s+/g, ' ').trim();
+  const seen = (node) => node.checkVisibility({visibilityProperty: true}) && node.getBoundingClientRect().width > 0;
+  const found = [], count = {};
+  const walk = (root) => {
+    for (const node of root.querySelectorAll('*')) {
+      if (node.shadowRoot) walk(node.shadowRoot);
+      if (!node.matches('button:not([role=tab]), input[role=switch]') || node.closest('[role=alert]')) continue;
+      if (!seen(node) || placed(node) != place) continue;
+      const name = named(node), number = count[name] = (count[name] ?? -1) + 1;
+      const group = node.closest('[role=group], ul');
+      const chosen = group?.querySelector('[aria-pressed=true]');
+      found.push({node, name, number, key: node.dataset.key ?? '', pressed: node.getAttribute('aria-pressed') == 'true',
+                  switched: node.tagName == 'INPUT', folds: node.hasAttribute('aria-expanded'),
+                  disabled: node.disabled, listed: !!node.closest('li') && !node.hasAttribute('aria-pressed'),
+                  chosen: chosen && chosen != node ? named(chosen) : ''});
+    }
+  };
+  walk(document);
+  return found;
+}"""
+LISTED = f"(place) => ({CONTROLS})(place).map(({{node, ...facts}}) => facts)"
+FOUND = f"""([place, pattern, number]) =>
+  ({CONTROLS})(place).filter(({{name}}) => new RegExp(pattern).test(name))[number]?.node"""
+# Whether what stands below a head is unfolded: the next thing after it, or after what holds it alone.
+UNFOLDED = """(head) => {
+  let node = head;
+  while (!node.nextElementSibling || node.nextElementSibling.tagName == 'STYLE')
+    node = node.parentElement ?? node.getRootNode().host;
+  const below = node.nextElementSibling;
+  return below.checkVisibility({visibilityProperty: true}) && below.getBoundingClientRect().height > 4;
+}"""
+KEY_IN_NAME = re.compile(r"\(([^()]+)\)")
+RUN = {"Run": " ", "Pause": " "}  # the words of the large button, by what a press would do
 
 
 @dataclass(frozen=True)
-class LabActs:
-    """The acts of one lab. stage: its page; elsewhere: keys that tests of its own try."""
+class Control:
+    """A button or a switch on the page, found again by `pattern`; group: of the side bar, to be open for it."""
 
-    title: str
-    stage: Callable[[Any, Any], Any]
-    acts: Sequence[Act]
-    elsewhere: frozenset[str] = frozenset()
+    place: str
+    pattern: str
+    number: int = 0
+    group: str = ""
+
+    def open(self, stage: SideBar) -> None:
+        """Open its group."""
+        if self.group:
+            stage.group(self.group)
+
+    def node(self, stage: SideBar) -> Any:
+        """Return its element."""
+        given = [self.place, self.pattern, self.number]
+        return stage.until(lambda: stage.page.evaluate_handle(FOUND, given).as_element())
+
+    def click(self, stage: SideBar) -> None:
+        """Click it, once it is enabled."""
+        self.node(stage).click()
+
+    def unfolded(self, stage: SideBar) -> object:
+        """Return whether what stands below it is seen."""
+        return self.node(stage).evaluate(UNFOLDED)
 
 
-ACTS = {
-    "diffusion": LabActs("Diffusion", DiffusionStage, DIFFUSION),
-    "mandelbrot": LabActs("Mandelbrot", MandelbrotStage, MANDELBROT, MANDELBROT_ELSEWHERE),
-    "l_curve": LabActs("L-curve", CurveStage, L_CURVE, L_CURVE_ELSEWHERE),
-    "crossover": LabActs("Crossover", CrossoverStage, CROSSOVER, CROSSOVER_ELSEWHERE),
-}
+def controls(stage: SideBar, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (its group in the side bar, its facts) of each control in a part of the page; opens group after group."""
+    if place != SIDE_BAR:
+        yield from (("", facts) for facts in stage.page.evaluate(LISTED, place))
+        return
+    known: set[tuple[str, int]] = set()
+    for group in [facts["name"] for facts in stage.page.evaluate(LISTED, place) if facts["folds"]]:
+        stage.group(group)
+        for facts in stage.still(lambda: stage.page.evaluate(LISTED, place), 0.5):
+            if (facts["name"], facts["number"], facts["folds"]) not in known:
+                known.add((facts["name"], facts["number"], facts["folds"]))
+                yield group, facts
+
+
+def by_control(stage: SideBar, place: str, acts: Sequence[Act]) -> list[Act]:
+    """Return the acts of the controls in a part of the page; those that one of `acts` presses itself are left out."""
+    keys = {act.key: act for act in acts if act.key}
+    pressed = {name: act for act in acts for name in act.presses}
+    found = []
+    for group, facts in controls(stage, place):
+        name = facts["name"]
+        in_name = next((key for key in KEY_IN_NAME.findall(name) if key.lower() in keys), "")
+        key = facts["key"] or in_name.lower() or RUN.get(name, "")
+        known = keys.get(key) or pressed.get(name)
+        alone = facts["listed"] or facts["disabled"]  # one of a list, which an act of the lab's tries, or off for now
+        if facts["pressed"] or (alone and not known) or (known and not key and not known.key):
+            continue
+        others = RUN if name in RUN else [name]  # names change with what a press would do
+        pattern = re.escape(f"({in_name})") if in_name else f"^({'|'.join(map(re.escape, others))})$"
+        control = Control(place, pattern, 0 if known else facts["number"], group)
+        title = f"{place}: {name}"
+        if known:
+            steps = both(known.before, control.open)
+            found.append(replace(known, name=title, do=control.click, before=steps, key="", presses=(), place=place))
+        elif facts["folds"]:
+            found.append(Act(title, control.click, control.unfolded, back=control.click, place=place, paints=False))
+        else:
+            chosen = Control(place, f"^{re.escape(facts['chosen'])}$", 0, group)
+            back = control.click if facts["switched"] else chosen.click if facts["chosen"] else None
+            found.append(Act(title, control.click, outcome, control.open, back, place=place, paints=False))
+    return found
+
+
+# The names of the plots that can be seen.
+FIGURES = """() => Array.from(Bokeh.documents[0]._all_models.values()).filter((model) => model.type == 'Figure')
+  .filter((figure) => Bokeh.index.find_one(figure)?.el.checkVisibility({visibilityProperty: true}))
+  .map(({name, id}) => name ?? id).sort()"""
+
+
+def outcome(stage: SideBar) -> object:
+    """Return the lab's link, its plots, and the picture of the largest of them."""
+    picture = hashlib.sha1(pixels(stage).tobytes(), usedforsecurity=False).hexdigest()
+    return link(stage), stage.page.evaluate(FIGURES), picture
+
+
+# -- what every page has
+
+
+def pages(stage: SideBar) -> int:
+    """Return how many pages the browser has open."""
+    return len(stage.page.context.pages)
+
+
+def open_window(stage: SideBar) -> None:
+    """Open the lecturer's second window."""
+    with stage.page.context.expect_page():
+        stage.key("w")
+
+
+def close_window(stage: SideBar) -> None:
+    """Close it."""
+    stage.page.context.pages[-1].close()
+    stage.page.bring_to_front()
+
+
+def widths(stage: SideBar) -> object:
+    """Return the widths of the plots; their heights follow the words of the bar below them, too."""
+    return [width for width, _ in plots(stage.page)]
+
+
+def clicks(place: str, *names: str) -> Callable[[SideBar], None]:
+    """Return what clicks the control of one of these names."""
+    return Control(place, f"^({'|'.join(map(re.escape, names))})$").click
+
+
+def toggled(name: str, read: Callable[[Any], object], *names: str, **more: Any) -> Act:
+    """Return the act of a button in the header that has these names in turn."""
+    click = clicks(HEADER, *names)
+    return Act(name, click, read, back=click, presses=names, **more)
+
+
+PAGE = (
+    by_key("key H", "h", shown("[role=dialog]", has_text="Keys and pointer"), toggles=True, paints=False),
+    by_key("key Shift+N", "shift+n", shown("[role=dialog]", has_text="Numbers"), toggles=True, paints=False),
+    by_key("key U", "u", shown(".system-card"), toggles=True, paints=False),
+    by_key("key E", "e", shown(".export-card"), toggles=True, paints=False),
+    by_key("key K", "k", shown(".code-card pre"), toggles=True, paints=False),
+    by_key("key T", "t", shown(".story"), toggles=True, paints=False),
+    by_key("key Q", "q", shown(".audience"), toggles=True, paints=False),
+    by_key("key Shift+R", "shift+r", shown(".race"), toggles=True, paints=False),
+    by_key("key P", "p", shown("[role=toolbar]"), toggles=True),
+    Act("key W", open_window, pages, back=close_window, key="w", paints=False),
+    Act("about", clicks(HEADER, "About this lab"), shown("[role=dialog]", has_text="About"),
+        back=escape, presses=("About this lab",), paints=False),
+    toggled("scheme", lambda stage: stage.page.evaluate("document.documentElement.dataset.theme"), "Toggle theme"),
+    toggled("side bar", widths, "Close drawer", "Open drawer", paints=False),
+    toggled("readout", widths, "Close contextbar", "Open contextbar", paints=False),
+)  # fmt: skip
+
+
+# -- presenter mode
+
+
+def layer(name: str) -> Callable[[SideBar], object]:
+    """Return what reads whether that button of the bar is on."""
+    return lambda stage: stage.page.locator(f".bar [aria-label='{name}']").get_attribute("aria-pressed")
+
+
+def strokes(stage: SideBar) -> object:
+    """Return how many strokes the pen has drawn."""
+    return int(stage.page.locator("canvas.paper").get_attribute("data-strokes") or 0)
+
+
+def stroke(stage: SideBar) -> None:
+    """Draw a stroke with the pen, and put the pen away."""
+    stage.key("d")
+    stage.until(lambda: layer("Pen")(stage) == "true")
+    stage.page.mouse.move(300, 300)
+    stage.page.mouse.down()
+    stage.page.mouse.move(400, 340, steps=5)
+    stage.page.mouse.up()
+    stage.until(lambda: strokes(stage))
+    stage.key("d")
+    stage.until(lambda: layer("Pen")(stage) == "false")
+
+
+def said(stage: SideBar) -> object:
+    """Return the value of the bar's slider, as the server writes it."""
+    return stage.page.locator(".bar .dial output").inner_text()
+
+
+def turn(stage: SideBar) -> None:
+    """Move the bar's slider by a step."""
+    slider = stage.page.locator(".bar .dial input")
+    slider.focus()
+    at_the_end = slider.evaluate("(slider) => slider.value == slider.min")
+    stage.page.keyboard.press("ArrowRight" if at_the_end else "ArrowLeft")
+
+
+def dials(stage: SideBar) -> list[Act]:
+    """Return the acts of the sliders that the bar offers."""
+    chooser = stage.page.locator(".bar .dial select")
+
+    def choose(number: int) -> Callable[[SideBar], None]:
+        """Return what shows that slider, if there are several."""
+        return lambda stage: chooser.select_option(index=number) if chooser.is_visible() else None
+
+    labels = chooser.locator("option").all_text_contents()
+    return [Act(f"{BAR}: {label}", turn, said, choose(number), place=BAR, paints=False)
+            for number, label in enumerate(labels)]  # fmt: skip
+
+
+PRESENTER = (
+    by_key("key Z", "z", shown(".ice canvas"), toggles=True, paints=False),
+    by_key("key V", "v", shown(".veil"), toggles=True, paints=False),
+    by_key("key D", "d", layer("Pen"), toggles=True, paints=False),
+    by_key("key X", "x", strokes, before=stroke, paints=False),
+    by_key("key .", ".", shown("[role=toolbar]"), toggles=True),
+)

@@ -28,10 +28,10 @@ DRAWN = 2500 if os.environ.get("UPDATE_SCREENSHOTS") else 300  # ms before a scr
 LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)  # pixels: what the page is laid out for
 WAIT = 120_000  # ms until a missing element is a failure: kernels compile, and other tests run beside
 FIRST = (  # the longest
-    "test_l_curve", "test_export", "test_cards", "test_mandelbrot", "test_diffusion", "test_sizes", "test_life",
-    "test_hostile_text", "test_engine_faults", "test_race_labs", "test_keys", "test_axe", "test_tabs", "test_crossover",
-    "test_ui_level", "test_small_windows", "test_plugins", "test_race", "test_system", "test_mandelbrot_stage",
-    "test_transport",
+    "test_acts", "test_l_curve", "test_export", "test_cards", "test_mandelbrot", "test_diffusion", "test_sizes",
+    "test_life", "test_hostile_text", "test_engine_faults", "test_race_labs", "test_keys", "test_axe", "test_tabs",
+    "test_crossover", "test_ui_level", "test_small_windows", "test_plugins", "test_race", "test_system",
+    "test_mandelbrot_stage", "test_transport",
 )  # fmt: skip
 # A page paints as often as it can. Painted without a GPU that takes a whole processor, for which what a test does would
 # wait; most tests look at a picture a few times a second. Where each counts: `with lab.painting_freely():`.

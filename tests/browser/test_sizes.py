@@ -19,6 +19,8 @@ from tests.browser.layout import LAYOUT, comes, faults, plots, readout_fits, res
 LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
 PHONE = (390, 844)
 ONE_LINE = 40  # px of height of a tip
+WITHIN = """(tip) => { const {left, right, width} = tip.getBoundingClientRect();
+  return width > 50 && left >= 0 && right <= innerWidth; }"""
 SIZES = {
     "laptop": (1280, 720),
     "projector at 150 %": (853, 480),
@@ -154,6 +156,15 @@ def test_a_phone_reaches_every_button_of_the_header(at):
         page.get_by_role("dialog").wait_for(state="detached")
     finally:
         page.get_by_role("tab", name="Diffusion").scroll_into_view_if_needed()
+
+
+def test_the_tip_of_measure_again_lies_within_the_window(at):
+    page = at("Diffusion").page
+    button = page.get_by_role("button", name=re.compile("^Measure again"))  # what is read on it begins its name
+    button.hover()
+    tip = page.get_by_role("tooltip").filter(has_text="discard the timings")
+    assert comes(page, lambda: tip.evaluate(WITHIN))
+    page.mouse.move(1, 1)
 
 
 @pytest.mark.parametrize("viewport", [PHONE], indirect=True)

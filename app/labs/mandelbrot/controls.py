@@ -55,8 +55,8 @@ class MandelbrotControls(Controls):
             "Display": self.display.panel,
             "Compute": column(*self.compute.items, self._resolution()),
         }
-        # the dialog stands outside the groups: what a closed group holds does not exist in the browser
-        self.panel = column(self._steps(), accordion(groups, opened=(0,)), self.places.goto.panel)
+        self.panel = column(self._steps(), accordion(groups, opened=(0,)))
+        self.dialogs = [self.places.goto.panel]
         self._connect()
 
     def style(self, part: str) -> Style:
@@ -118,6 +118,7 @@ class MandelbrotControls(Controls):
     def _home(self) -> None:
         """As the page opened: closer than the lab's own view of the whole set, to fill a screen."""
         self.navigator.go(HOME.center, HOME.zoom, HOME.max_iterations)
+        self._picked(HOME)
 
     def _zoom(self, factor: float) -> None:
         self.navigator.zoom_at(0.5, 0.5, factor)

@@ -11,6 +11,7 @@ import pytest
 from app.labs.mandelbrot.controls import MandelbrotControls
 from app.labs.mandelbrot.view import MandelbrotView
 from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.views import LESSON_SHAPE
 from tests.direct import DirectSession
 
 A, B, C = (({"center": (re, "0"), "zoom": "4e0"}) for re in ("-0.75", "-1.25", "0.25"))
@@ -300,3 +301,13 @@ def test_a_mark_is_removed_by_its_name_and_no_other_one():
     for message in ({"pick": -1}, {"pick": True}, {"pick": 1000}, {"pick": "Mark 2"}, "drop", None):
         gallery._handle_msg(message)
     assert tab.told == []
+
+
+def test_the_whole_set_has_the_size_of_the_screen_after_the_lessons_scene():
+    tab = Sided()
+    pictures = [item["title"] for item in tab.controls.places.gallery.items]
+    first = tab.controls.resolution.value
+    tab.controls.places.pick(pictures.index("Lesson's scene"))
+    assert tab.controls.resolution.value == LESSON_SHAPE
+    tab.controls.keys["0"]()
+    assert tab.controls.resolution.value == first
