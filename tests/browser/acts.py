@@ -252,7 +252,7 @@ def by_control(stage: SideBar, place: str, acts: Sequence[Act]) -> list[Act]:
             found.append(Act(title, control.click, control.unfolded, back=control.click, place=place, paints=False))
         else:
             chosen = Control(place, f"^{re.escape(facts['chosen'])}$", 0, group)
-            back = control.click if facts["switched"] else chosen.click if facts["chosen"] else None
+            back = chosen.click if facts["chosen"] and place == SIDE_BAR else None
             found.append(Act(title, control.click, outcome, control.open, back, place=place, paints=False))
     return found
 
