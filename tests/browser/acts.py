@@ -318,7 +318,7 @@ PAGE = (
     Act("key W", open_window, pages, back=close_window, key="w", paints=False),
     Act("about", clicks(HEADER, "About this lab"), shown("[role=dialog]", has_text="About"),
         back=escape, presses=("About this lab",), paints=False),
-    toggled("scheme", lambda stage: stage.page.evaluate("document.documentElement.dataset.theme"), "Toggle theme"),
+    toggled("scheme", lambda stage: stage.page.evaluate("document.documentElement.dataset.scheme"), "Toggle theme"),
     toggled("side bar", widths, "Close drawer", "Open drawer", paints=False),
     toggled("readout", widths, "Close contextbar", "Open contextbar", paints=False),
 )  # fmt: skip

@@ -55,7 +55,7 @@ class Tab(SideBar):
     def show(self, title: str = "") -> None:
         """Show a lab, and wait until it is drawn and the page hears keys."""
         self.show_lab(title or self.title)
-        self.page.wait_for_function("document.documentElement.dataset.theme")
+        self.page.wait_for_function("document.documentElement.dataset.scheme")
         self.page.wait_for_function("Bokeh.documents[0].is_idle", timeout=1000 * OPENING)
 
 
