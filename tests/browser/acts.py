@@ -319,8 +319,8 @@ PAGE = (
     Act("about", clicks(HEADER, "About this lab"), shown("[role=dialog]", has_text="About"),
         back=escape, presses=("About this lab",), paints=False),
     toggled("scheme", lambda stage: stage.page.evaluate("document.documentElement.dataset.scheme"), "Toggle theme"),
-    toggled("side bar", widths, "Close drawer", "Open drawer", paints=False),
-    toggled("readout", widths, "Close contextbar", "Open contextbar", paints=False),
+    toggled("side bar", widths, "Hide controls", "Show controls", paints=False),
+    toggled("readout", widths, "Hide results", "Show results", paints=False),
 )  # fmt: skip
 
 

@@ -549,8 +549,7 @@ class CrossoverStage(CrossoverPage):
 
     def view(self) -> object:
         """Return which view is shown."""
-        seen = [view for view, sign in SIGNS.items() if shown(sign)(self)]
-        return seen or self.page.evaluate(ROOFLINE)
+        return [view for view, sign in SIGNS.items() if shown(sign)(self)], self.page.evaluate(ROOFLINE)
 
     def running(self) -> bool:
         """Return whether something is being measured."""

@@ -230,7 +230,7 @@ def test_typed_coordinates_that_cannot_be_are_refused_beside_the_field(lab):
 
 def test_coordinates_are_asked_for_while_the_side_bar_is_closed(lab):
     """The dialog was a part of the side bar: with that closed it was hidden, and lay over the buttons of the header."""
-    lab.page.get_by_role("button", name="Close drawer").click()
+    lab.page.get_by_role("button", name="Hide controls").click()
     try:
         lab.key("g")
         dialog = lab.page.get_by_role("dialog").filter(has_text="Go to coordinates")
@@ -238,7 +238,7 @@ def test_coordinates_are_asked_for_while_the_side_bar_is_closed(lab):
         lab.page.keyboard.press("Escape")
         dialog.wait_for(state="hidden")
     finally:
-        lab.page.get_by_role("button", name="Open drawer").click()
+        lab.page.get_by_role("button", name="Show controls").click()
 
 
 def test_typed_iterations_that_cannot_be_are_refused_below_the_field(lab):

@@ -174,7 +174,7 @@ def test_a_page_opened_on_a_phone_has_picture_and_controls_from_the_start(page, 
     bar.get_by_role("button", name="Pause", exact=True).click()
     lab.until(lambda: "Paused" in lab.status())
     lab.until(lambda: plots(page) and plots(page)[0][0] > 0.85 * PHONE[0])
-    page.get_by_role("button", name="Open drawer").click()
+    page.get_by_role("button", name="Show controls").click()
     page.get_by_role("button", name="Reset to the initial field (R)").click()  # over the picture, which stays as it is
     lab.until(lambda: lab.step() == 0)
     lab.until(lambda: plots(page)[0][0] > 0.85 * PHONE[0])
