@@ -28,7 +28,9 @@ from tests.engine.test_faults import kept, kill, wait_until
 from tests.hostile_files import ARRAYS, PICTURES, photograph, stored
 
 MIB = 2**20
-GAP = 0.5  # s that the frames of a lab may pause for another page's file; twice that on an idle machine (`slack`)
+# s that the frames of a lab may pause for another page's file, twice that on an idle machine (`slack`): decoded in the
+# engine each file took 5 s to minutes, and beside other tests a frame alone may take more than a second.
+GAP = 1.0
 NOTHING = lambda *anything: None  # noqa: E731
 
 
