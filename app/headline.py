@@ -172,7 +172,7 @@ def _recorded_pair(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair 
     return Compared(
         SpeedUp.of(cpu.times, gpu.times), gpu.machine, "its CPU (both recorded)", "gpu", rates,
         recorded=True, faster=why_faster(rules.rate.roof, gpu.share, cpu.share, pair.held),
-        slower=f"; {_recorded_reason(gpu, rules)}", beside=_this_computer(fastest, rules, " with the settings here"),
+        slower=f"; {_recorded_reason(gpu, rules)}",
     )  # fmt: skip
 
 
@@ -216,14 +216,14 @@ def _unlike(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None)
     return ""
 
 
-def _this_computer(fastest: Fastest, rules: ComparisonRules, where: str = "") -> str:
+def _this_computer(fastest: Fastest, rules: ComparisonRules) -> str:
     """Return this computer's rate as a sentence in HTML; "" if unknown."""
     cpu = fastest.cpu
     rate = rate_of(cpu) if cpu else fastest.live
     if not isfinite(rate):
         return ""
     spread = _spread(cpu) if cpu and cpu.measurement else f" ({ESTIMATE})"
-    return f"This computer{where}: <b class='cpu'>{giga(rate)}</b> {rules.rate.spelled}{spread}."
+    return f"This computer: <b class='cpu'>{giga(rate)}</b> {rules.rate.spelled}{spread}."
 
 
 def _recorded_rate(pair: RecordedPair | None, rules: ComparisonRules, unlike: str) -> str:

@@ -71,6 +71,7 @@ def test_a_click_on_the_curve_picks_lambda_and_shows_its_solution(lab):
 
     lab.until(picked)
     lab.until(drawn)
+    lab.until(lab.painted)
     print(f"painted {lab.painted()[0]:.0f} ms after the press, n = 200")
 
 
