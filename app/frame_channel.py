@@ -43,7 +43,7 @@ PING = 20.0  # seconds between two looks whether a silent browser is there
 KEY_BYTES = 32
 HELLO = re.compile(r"page ([\w-]{43})", re.ASCII)
 CONFIRMATION = re.compile(r"frame ([\w-]{1,64}) (-?\d{1,15}) (\d{1,6}(?:\.\d{1,9})?)", re.ASCII)
-BROKEN, REPLACED, GONE = 4400, 4409, 4410  # close codes; static/frame_source.js tries again after none of them
+BROKEN, REPLACED, GONE = 4400, 4409, 4410  # close codes
 INSTALLED = "fieldlab_frames"
 
 log = logging.getLogger(__name__)
@@ -189,23 +189,14 @@ class FrameSocket(WebSocketHandler):
                 listener.lost()
 
     def deliver(self, message: bytes) -> None:
-        """Send a frame at once, without the task that Tornado's write_message makes for each.
-
-        A browser that confirms frames and does not read them would have all of them kept here: it is given up.
-        """
+        """Send a frame at once."""
         protocol: Any = self.ws_connection
         if protocol is None or protocol.is_closing():
             return
         if self._document is None or not _is_shown(self._document):  # the page was ended, by a log-out for example
             self.close(GONE, "the page was closed")
             return
-        try:
-            protocol._write_frame(True, BINARY, message)  # noqa: SLF001 as above
-            if (waiting := unread(protocol)) > UNREAD + AHEAD * len(message):
-                log.warning("gave up a connection that does not read: %d bytes of frames wait for it", waiting)
-                protocol.stream.close()
-        except (StreamClosedError, WebSocketClosedError):
-            log.debug("a browser has gone while a frame was sent to it")
+        write_at_once(protocol, message, UNREAD + AHEAD * len(message))
 
 
 def _is_shown(document: Document) -> bool:
@@ -213,6 +204,21 @@ def _is_shown(document: Document) -> bool:
     context = document.session_context
     session = context.session if context is not None else None
     return session is not None and session.connection_count > 0
+
+
+def write_at_once(protocol: Any, message: bytes, most: int) -> None:
+    """Write `message` without the task that Tornado's write_message makes for each, to say when it is written.
+
+    A browser that confirms messages and does not read them would have all of them kept here: its connection is closed
+    once more than `most` bytes wait for it.
+    """
+    try:
+        protocol._write_frame(True, BINARY, message)  # noqa: SLF001 as above
+        if (waiting := unread(protocol)) > most:
+            log.warning("gave up a connection that does not read: %d bytes wait for it", waiting)
+            protocol.stream.close()
+    except (StreamClosedError, WebSocketClosedError):
+        log.debug("a browser has gone while something was sent to it")
 
 
 def unread(protocol: Any) -> int:

@@ -9,7 +9,6 @@ The Host and the Origin are asked for before (app/access.py), and no cookie or o
 from __future__ import annotations
 
 import json
-import logging
 import re
 from functools import cache
 from pathlib import Path
@@ -17,15 +16,14 @@ from typing import Any
 
 from bokeh.server.tornado import BokehTornado
 from tornado.httputil import HTTPServerRequest
-from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
-from tornado.websocket import WebSocketClosedError, WebSocketHandler
+from tornado.websocket import WebSocketHandler
 
 from app.audience.broadcast import BROKEN
 from app.audience.feed import ACTS
 from app.audience.rooms import Feed, ViewerRefused, rooms
 from app.explain import LABELS, WORDS
-from app.frame_channel import unread
+from app.frame_channel import write_at_once
 from app.server.hosts import socket_sources
 from app.theme import DARK, LIGHT
 
@@ -51,9 +49,7 @@ ACT = re.compile(rf"do ({'|'.join(ACTS)})", re.ASCII)
 MOST_MESSAGE = 32  # bytes
 PING = 20.0  # seconds between two looks whether a silent viewer is there
 UNREAD = 2**20  # bytes that may wait for a viewer besides the message under way: he confirmed what he had not read
-BINARY = 0x2  # of a WebSocket's frames
 MARK = "fieldlab_audience"
-log = logging.getLogger(__name__)
 
 
 class Shell(RequestHandler):
@@ -147,17 +143,11 @@ class ViewerSocket(WebSocketHandler):
             self.go(feed)
 
     def deliver(self, message: bytes) -> None:
-        """Send `message` at once. Tornado's write_message would make a task for each, to say when it is written."""
+        """Send `message` at once."""
         protocol: Any = self.ws_connection
         if protocol is None or protocol.is_closing():
             return
-        try:
-            protocol._write_frame(True, BINARY, message)  # noqa: SLF001 as above
-            if (waiting := unread(protocol)) > UNREAD + 2 * len(message):
-                log.warning("gave up a viewer that confirms and does not read: %d bytes wait for it", waiting)
-                protocol.stream.close()
-        except (StreamClosedError, WebSocketClosedError):
-            log.debug("a viewer has gone while it was sent something")
+        write_at_once(protocol, message, UNREAD + 2 * len(message))
 
     def dismiss(self, code: int, why: str) -> None:
         """Close the connection with `code`, and say why."""
