@@ -237,7 +237,8 @@ class Page:
         waiting = html_pane(words, styles=ACROSS, sizing_mode=None)
         # Bokeh's own columns: they draw a plot that is added later at once. Material's do so a moment after they
         # have asked it for its size, which is an error in the browser.
-        self._main = pn.Column(waiting, margin=0, sizing_mode="stretch_both")
+        # Panel keeps as its least height what its parts needed when they were put in: a window made lower would scroll.
+        self._main = pn.Column(waiting, margin=0, sizing_mode="stretch_both", styles={"min-height": "0"})
         self._opening = html_pane("", margin=24, visible=False)  # in the place of a lab that is being built
         self._bars = [pn.Column(margin=margin, sizing_mode="stretch_width") for margin in (0, (8, 16))]
         # there from the start: what is added to a page later has it laid out anew, which takes a second

@@ -178,3 +178,13 @@ def test_a_page_opened_on_a_phone_has_picture_and_controls_from_the_start(page, 
     page.get_by_role("button", name="Reset to the initial field (R)").click()  # over the picture, which stays as it is
     lab.until(lambda: lab.step() == 0)
     lab.until(lambda: plots(page)[0][0] > 0.85 * PHONE[0])
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_a_window_made_lower_has_no_empty_room_below_the_view(at, lab):
+    shown = at(LABS[LABS.index(lab) - 1])
+    resize(shown.page, *SIZES["full HD"])
+    shown.show_lab(lab)
+    shown.until(lambda: len(plots(shown.page)) > 0)
+    resize(shown.page, *SIZES["laptop"])
+    assert comes(shown.page, lambda: not shown.page.evaluate(LAYOUT)["main_scrolls"])
