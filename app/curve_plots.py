@@ -74,7 +74,7 @@ class CurvePlot:
         self.sources: list[ColumnDataSource] = [renderer.data_source for renderer in self.figure.renderers]
         self._columns = [(renderer.glyph.x, renderer.glyph.y) for renderer in self.figure.renderers]
         self._renderers = self.figure.renderers
-
+        self._items = {item.renderers[0]: item for legend in self.figure.legend for item in legend.items}
         self.set_theme(dark=False)
 
     def set_theme(self, dark: bool) -> None:
@@ -88,6 +88,8 @@ class CurvePlot:
         drawn = []
         for source, (x, y), renderer, line in zip(self.sources, self._columns, self._renderers, lines, strict=True):
             renderer.visible = line is not None
+            if (item := self._items.get(renderer)) is not None:
+                item.visible = renderer.visible
             if line is not None:
                 rewrite(source, {x: line[0], y: line[1]})
                 drawn.append(line)

@@ -112,6 +112,11 @@ def device_names(machine: Mapping[str, Any] | None, threads: int) -> str:
     return f"{words} · GPU {names}"
 
 
+def described(words: str) -> str:
+    """Return the tip of the button labelled `words`, which is also its accessible name: it begins with the label."""
+    return f"{words}: use, memory and temperature (U)"
+
+
 def _block(
     kind: str, title: str, device: Any, figures: Iterable[Gauge], past: Sequence[tuple[float, Any]], notes: str
 ) -> str:
@@ -193,7 +198,7 @@ class SystemCard:
         words = device_names(machine(), cpu_count())
         self.button = pmui.Button(
             label=words, icon="speed", variant="text", color="default", size="small", margin=2, align="center",
-            description="What the machine is doing (U)", description_delay=400, sx=LABEL,
+            description=described(words), description_delay=400, sx=LABEL,
         )  # fmt: skip
         self.button.on_click(lambda event: self.toggle())
         sheets = [stylesheet(), (ASSETS / "system.css").read_text(encoding="utf-8")]
@@ -226,7 +231,7 @@ class SystemCard:
         """Write the devices' names on the button, if they have become known since."""
         words = device_names(machine(), cpu_count())
         if words != self.button.label:
-            self.button.label = words
+            self.button.param.update(label=words, description=described(words))
 
     def present(self, on: bool) -> None:
         """In presenter mode the header has no room for names."""

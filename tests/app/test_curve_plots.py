@@ -41,3 +41,12 @@ def test_a_legend_stands_above_its_plot_in_one_line_of_text(name):
     assert legend.orientation == "horizontal"
     assert (legend.padding, legend.margin, legend.border_line_alpha) == (0, 0, 0)
     assert legend.label_text_font_size == f"{SMALL}px"
+
+
+def test_a_legend_names_only_the_lines_that_are_drawn():
+    plot = CurvePlot("t", "x(t)", ("solution", "true", "kept"))
+    line = np.array([0.0, 1.0]), np.array([0.0, 1.0])
+    items = plot.figure.legend[0].items
+    for kept in (None, line, None):
+        plot.show([line, line, kept])
+        assert [item.visible for item in items] == [True, True, kept is not None]

@@ -114,7 +114,7 @@ def test_it_stays_inside_the_window(lab, size):
         return across and 0 < top < bottom <= size[1] - 40  # the status bar stays visible
 
     lab.until(inside)
-    header = lab.page.get_by_role("button", name="What the machine is doing (U)").bounding_box()
+    header = lab.page.get_by_role("button", name=": use, memory and temperature (U)").bounding_box()
     tabs = lab.page.get_by_role("tab").last.bounding_box()
     assert tabs["x"] + tabs["width"] < header["x"]
 
