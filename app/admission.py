@@ -27,7 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bokeh.protocol.exceptions import ProtocolError
 from bokeh.server.connection import ServerConnection
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from app.page import Page
 
 
-CROWD = 8  # open pages: each is refreshed more seldom where there are more, and none is built ahead (ready_page.py)
+CROWD = 8  # open pages: each is refreshed more seldom where there are more
 
 
 class SessionLimiter:
@@ -205,17 +205,7 @@ class Admission:
         self._waiting = {known: one for known, one in self._waiting.items() if known in there}
 
 
-class ReadyPages(Protocol):
-    """Sessions that are built before anybody asks for them; see app.ready_page."""
-
-    def builds(self, name: str) -> bool:
-        """Whether the session `name` is such a one."""
-
-    def take(self, context: ApplicationContext, name: str, request: Any, token: str | None) -> ServerSession | None:
-        """Return one that is there, from now on the session `name`."""
-
-
-def install(ready: ReadyPages | None = None) -> None:
+def install() -> None:
     """Ask before any session of this process is built for a visitor; harmless if called twice."""
     if getattr(ApplicationContext, MARK, False):
         return
@@ -226,8 +216,7 @@ def install(ready: ReadyPages | None = None) -> None:
     ) -> Any:
         """Bokeh's create_session_if_needed; NotAdmitted for a new session that is not admitted."""
         alive = session_ids(context)
-        session = None
-        if session_id not in alive and not (ready and ready.builds(session_id)):
+        if session_id not in alive:
             if late := admission.late(alive):
                 await end_late(context, late)
                 alive = session_ids(context)
@@ -236,8 +225,7 @@ def install(ready: ReadyPages | None = None) -> None:
                 await end_longest_left(context, session_limiter().ready)
                 alive = session_ids(context)
             admission.admit(session_id, address, alive)
-            session = ready.take(context, session_id, request, token) if ready else None
-        return session or await create(context, session_id, request, token)
+        return await create(context, session_id, request, token)
 
     ApplicationContext.create_session_if_needed = create_if_admitted
     DocHandler.write_error = _explained(DocHandler.write_error)

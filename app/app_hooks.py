@@ -10,8 +10,6 @@ import os
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tornado import process
@@ -33,14 +31,13 @@ def on_server_loaded(server_context: Any) -> None:
     bound_what_strangers_may_do()
     change_panel_and_bokeh()
     warm(server_context.application_context)
-    IOLoop.current().add_callback(open_doors, server_context.application_context)
+    IOLoop.current().add_callback(open_doors)
 
 
 def bound_what_strangers_may_do() -> None:
     """Addresses of the server's own, who may ask for what, how much of it, and what the log says of it."""
     from app import access, admission, frame_channel, free_loop, message_bounds, operations, serve, server_log
     from app.audience import handlers
-    from app.ready_page import ready_page
     from app.server import connections, login, page_ids
     from compute import scratch
 
@@ -49,7 +46,7 @@ def bound_what_strangers_may_do() -> None:
     handlers.install()
     frame_channel.install()
     access.install()  # after them: requests that it refuses do not reach them
-    admission.install(ready_page())
+    admission.install()
     page_ids.install()
     login.install()
     message_bounds.install()
@@ -60,47 +57,19 @@ def bound_what_strangers_may_do() -> None:
 
 
 def change_panel_and_bokeh() -> None:
-    """Install the limits of what browsers may change, and the fixes that are switched on (app/upstream/fixes.py)."""
+    """Bound what browsers may change, and install the fixes that are switched on (app/upstream/fixes.py)."""
     from app import bokeh_messages, panel_workarounds
-    from app.upstream.fixes import chosen
+    from app.upstream import fixes
 
     try:
-        names = chosen()
+        fixes.chosen()
     except ValueError as error:
         sys.exit(str(error))
     bokeh_messages.allow_listed_changes()
     panel_workarounds.refuse_what_is_no_option()
     panel_workarounds.refuse_what_no_field_sends()
-    known = installers()
-    for name in known:
-        if name in names:
-            known[name]()
-
-
-def installers() -> dict[str, Callable[[], object]]:
-    """Return what installs the server's part of each fix, by the fix's name."""
-    from app import bokeh_messages, lean_bookkeeping, panel_workarounds
-    from app.builder import builder
-
-    return {
-        "housekeeping": panel_workarounds.begin_housekeeping,
-        "whole_messages": bokeh_messages.send_at_once,
-        "dead_connections": bokeh_messages.give_up_dead_connections,
-        "few_references": bokeh_messages.name_few_models,
-        "one_message": bokeh_messages.one_message_a_turn,
-        "pull_beside": partial(bokeh_messages.pull_beside, builder()),
-        "import_maps": panel_workarounds.shorten_import_maps,
-        "shared_stylesheets": panel_workarounds.share_stylesheets,
-        "fonts": panel_workarounds.load_fonts_for_their_letters,
-        "plain_scripts": panel_workarounds.leave_own_scripts_as_they_are,
-        "no_webgl": panel_workarounds.leave_webgl_out,
-        "pages_beside": partial(panel_workarounds.write_pages_beside, builder()),
-        "html_text": panel_workarounds.write_html_alone,
-        "event_pause": panel_workarounds.shorten_pause_before_events,
-        "event_lock": panel_workarounds.hold_documents_for_events,
-        "current_documents": panel_workarounds.keep_current_documents_apart,
-        "lean_bookkeeping": lean_bookkeeping.install,
-    }
+    panel_workarounds.begin_housekeeping()
+    fixes.install()
 
 
 def warm(application: Any) -> None:
@@ -120,22 +89,16 @@ def warm(application: Any) -> None:
     stories()  # reads them, once
 
 
-async def open_doors(application: Any) -> None:
-    """Have the first visitor's page ready, then print the address, which `python -m app.serve` has set.
+def open_doors() -> None:
+    """Print the address and open the browser, as `python -m app.serve` has set, once the modules are loaded.
 
-    The modules' objects, 300 000, are left out of all collections from here on: they stay, and looking through them
-    held the loop for a quarter of a second each time. While they are made nothing is collected at all, so that the page
-    is young as a whole: it is looked through before anybody is there.
+    The modules' objects, 300 000, are left out of later collections: looking through them held the loop for 0.25 s.
     """
-    from app.ready_page import ready_page
     from app.serve import ADDRESS, BROWSER
 
+    gc.collect()
     gc.freeze()
-    try:
-        await ready_page().build(application)
-    finally:
-        gc.enable()
-        gc.collect(1)
+    gc.enable()
     if address := os.environ.get(ADDRESS):
         sys.stdout.write(f"Fieldlab: {address}   (Ctrl-C stops it)\n")
         sys.stdout.flush()

@@ -1,7 +1,6 @@
 """The page of one browser tab: a light shell at first, the labs once its browser says that it is ready.
 
-A bare request, which never says so, costs a shell and starts nothing. A page that is built ahead of its visitor
-(app/ready_page.py) has its first lab from the start; that begins at the same moment.
+A bare request, which never says so, costs a shell and starts nothing.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from app.lab_tab import ACROSS, HEADER, LEAST_VIEW, PADDING, READOUT, SIDEBAR, S
 from app.lab_view import Size, labs_with_tabs
 from app.markup import filled, plain
 from app.notices import Notices
-from app.panel_workarounds import component_stylesheets, font_files, load_early, never_busy
+from app.panel_workarounds import font_files, load_early, never_busy
 from app.plot_words import numbers_html
 from app.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar
 from app.race import RaceTrack
 from app.stories import StoryTeller
 from app.system_card import SystemCard
 from app.theme import ASSETS, GRID, THEME, html_pane, stylesheet
-from app.upstream.fixes import FIXES, chosen
+from app.upstream import fixes
 from app.widgets import icon
 from compute.export.link import asked_in, unpacked
 from compute.export.scene import Scene, SceneError
@@ -44,9 +43,6 @@ from compute.lab import Lab
 
 log = logging.getLogger(__name__)
 
-# Asked for anew with each page: with the question mark, the "?v=" that Panel appends is no argument by which Tornado
-# has the browser keep the file for ten years.
-BOKEH_PATCHES = "app/static/bokeh_patches.js?"
 STATIC = Path(__file__).parent / "static"
 HEAD = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("head.html", "loading.html"))
 TEMPLATE = _env.from_string("{% extends base %}\n" + HEAD)  # compiled once: of a text Panel does so with every page
@@ -210,22 +206,15 @@ class Page:
         for event, there in (("connection_lost", False), ("client_reconnected", True)):
             self.document.on_event(event, partial(self._show_soon, there))
 
-    def prepare(self) -> None:
-        """Put the first lab there that can be shown, which begins once a browser is ready for it."""
-        tab = next(filter(None, map(self._made, self.labs)), None)
-        if tab is not None:
-            self._put(tab, whole=True)
-
     def servable(self) -> None:
         """Put the page into the document that is being served."""
         self.template.servable(title="Fieldlab")
-        page, fixes = self.document.roots[0], chosen()
+        page = self.document.roots[0]
         self.document.template_variables.update(
             components=page.esm,
             extensions=page.esm.partition("panel-material-ui/")[0],
             fonts=font_files(),
-            component_stylesheets=component_stylesheets() if "inline_stylesheets" in fixes else {},
-            fixes=sorted(fix.name for fix in FIXES if fix.script and fix.name in fixes),
+            fixes=fixes.script(),
         )
         self.document.template = TEMPLATE
         load_early(self.document)
@@ -267,7 +256,6 @@ class Page:
             meta_description="Live simulations for lectures, on CPU and GPU.",
             raw_css=[stylesheet(), CSS[self.level]],
             sx=OVER_PICTURE if self.level == FULL else OVER_PICTURE | WITHOUT_HEADER,
-            js_modules={"bokeh_patches": BOKEH_PATCHES},
         )
         never_busy(page)
         page.param.watch(self._arrange, ["sidebar_open", "contextbar_open", "dark_theme"])
@@ -388,11 +376,8 @@ class Page:
         else:
             session_limiter().add(self, self.document.session_context.id)
             self.bar.show(self._bar_mode)
-            if self.current is None:
-                self._choosing = True
-                self._build(self._begin)
-            else:
-                self._begin()
+            self._choosing = True
+            self._build(self._begin)
 
     def _build(self, change: Callable[[], object]) -> None:
         """Have the builder make a change of the page that takes long, after those that wait already."""
@@ -408,14 +393,8 @@ class Page:
             self._begun = True
 
     def _turn_away(self) -> None:
-        """Say that there is no room, instead of a lab that was prepared."""
-        for tab in self.lab_tabs.values():
-            self.export.forget(tab)
-            tab.close()
-        self.lab_tabs, self.current = {}, None
+        """Say that there is no room, instead of a lab."""
         self._main.objects = [server_full_page()]
-        for bar in self._bars:
-            bar.objects = []
 
     def _open(self) -> None:
         """The first lab, or what the page's address asks for; a bad link is told and does no harm."""
@@ -611,22 +590,18 @@ class Page:
             tab.start(awaits_scene=back)
         tab.address.enter(push=chosen)
 
-    def _put(self, tab: LabTab, whole: bool = False) -> None:
-        """Let the page show `tab`: its view now, then the bars, so that it is drawn meanwhile; whole: all at once."""
+    def _put(self, tab: LabTab) -> None:
+        """Let the page show `tab`: its view now, then the bars, so that it is drawn meanwhile."""
         self.current, self._waiting = tab, False
         self.lab_tabs[tab.session.lab.LAB] = tab
         self._fit(tab)
         self._main.objects = list(tab.main)
         self._main.visible, self._opening.visible = True, False
         for bar in self._bars:
-            bar.visible = whole  # until it shows the controls of this lab: those of another one would mislead
+            bar.visible = False  # until it shows the controls of this lab: those of another one would mislead
         bars = [tab.controls.panel], [*tab.readout.panel, *tab.questions]
-        fills = [partial(self._fill, tab, number, bar) for number, bar in enumerate(bars)]
-        for fill in fills:
-            if whole:
-                fill()
-            else:
-                self._build(fill)
+        for number, bar in enumerate(bars):
+            self._build(partial(self._fill, tab, number, bar))
         self._list_keys()
         self.bar.follow(tab)
         tab.on_tick = self.bar.refresh

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from rich.console import Console
@@ -34,7 +36,16 @@ def facts() -> dict[str, Any]:
         ],
         "kernel_cache": {"folder": str(kernel_cache.folder()), "problem": kernel_cache.problem()},
         "problems": [str(problem) for problem in outside().problems],
+        "fixes": _fixes(),
     }
+
+
+def _fixes() -> list[dict[str, Any]]:
+    """The fixes of Panel and Bokeh and their states; [] without the package app."""
+    if find_spec("app") is None:
+        return []
+    found: list[dict[str, Any]] = import_module("app.upstream.fixes").facts()
+    return found
 
 
 def _roofs() -> dict[str, Any] | None:
@@ -75,6 +86,9 @@ def show(found: dict[str, Any], console: Console) -> None:
     kept = found["kernel_cache"]
     words = f"compiled kernels are not kept: {kept['problem']}" if kept["problem"] else kept["folder"]
     table.add_row("Kernels", Text(words, style="yellow" if kept["problem"] else ""))
+    table.add_row(
+        "Fixes", Text("\n".join(f"{fix['name']} ({fix['package']}): {fix['state']}" for fix in found["fixes"]))
+    )
     for problem in found["problems"]:
         table.add_row("", Text(f"not there: {problem}", style="yellow"))
     console.print(table)

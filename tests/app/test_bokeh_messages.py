@@ -1,142 +1,16 @@
-"""What one callback changes is one message, Bokeh's own, written in one go."""
+"""Changes from a browser do not touch those that wait to be sent to it."""
 
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import pytest
-from bokeh import protocol
 from bokeh.document import Document
-from bokeh.document.events import DocumentPatchedEvent
-from bokeh.document.models import DocumentModelManager
-from bokeh.models import Column, ColumnDataSource, Div
-from bokeh.protocol.message import Message
+from bokeh.models import Column, Div
 from bokeh.protocol.messages.patch_doc import patch_doc
 
-from app.bokeh_messages import allow_listed_changes, name_few_models, patch
+from app.bokeh_messages import allow_listed_changes
 from app.server import browser_changes
-
-CHANGES = """
-import asyncio, json, socket
-from bokeh.application import Application
-from bokeh.application.handlers import FunctionHandler
-from bokeh.models import Div
-from bokeh.server.server import Server
-from bokeh.server.views.ws import WSHandler
-from bokeh.util.token import generate_jwt_token, generate_session_id
-from tornado.websocket import websocket_connect
-from app import bokeh_messages
-
-for _ in range(2):
-    bokeh_messages.send_at_once()
-    bokeh_messages.one_message_a_turn()
-handlers = []
-opened = WSHandler.open
-
-def noted(handler):
-    handlers.append(handler)
-    return opened(handler)
-
-WSHandler.open = noted
-
-def page(document):
-    first, second = Div(name="first"), Div(name="second")
-    def change():
-        first.text += "a"
-        second.text += "b"
-        first.text += "c"
-    def heard(attr, old, new):
-        second.text = str(new)
-    first.on_change("height", heard)
-    document.add_root(first)
-    document.add_root(second)
-    document.add_periodic_callback(change, 300)
-
-async def main():
-    server = Server({"/": Application(FunctionHandler(page))}, port=0, address="127.0.0.1")
-    server.start()
-    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
-    client = await websocket_connect(f"ws://localhost:{server.port}/ws", subprotocols=protocols)
-    async def message():
-        header = json.loads(await client.read_message())
-        await client.read_message()
-        return header["msgtype"], json.loads(await client.read_message())
-    def send(kind, content):
-        for text in {"msgid": "1", "msgtype": kind}, {}, content:
-            client.write_message(json.dumps(text))
-    await message()
-    send("PULL-DOC-REQ", {})
-    got = [await message() for _ in range(3)]
-    names = {root["id"]: root["attributes"]["name"] for kind, content in got if kind == "PULL-DOC-REPLY"
-             for root in content["doc"]["roots"]}
-    own = {name: {"id": model} for model, name in names.items()}
-    send("PATCH-DOC", {"events": [{"kind": "ModelChanged", "model": own["first"], "attr": "height", "new": 7}]})
-    while got[-1][0] not in ("OK", "ERROR"):
-        got.append(await message())
-    patches = [[(names[event["model"]["id"]], event["attr"], event["new"]) for event in content["events"]]
-               for kind, content in got if kind == "PATCH-DOC"]
-    sockets = [handler.ws_connection.stream.socket for handler in handlers]
-    delays = [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for each in sockets]
-    print(json.dumps([patches, delays]))
-
-asyncio.run(main())
-"""
-
-
-def test_what_a_callback_changes_is_one_message_sent_at_once() -> None:
-    """Of a property that changed twice the last value, and nothing back to whom the change came from."""
-    done = subprocess.run([sys.executable, "-c", CHANGES], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    patches, no_delay = json.loads(done.stdout)
-    assert no_delay == [1]
-    (first, text, new), (second, other, _) = patches[0]
-    assert (first, text, second, other) == ("first", "text", "second", "text")
-    assert new.endswith("ac")
-    assert ["second", "text", "7"] in patches[-1]
-    assert not [change for patch in patches for change in patch if change[1] == "height"]
-
-
-def plain(message: Message[Any]) -> Any:
-    """What a message says, with the ids of its models and buffers by the order in which they come."""
-    numbers: dict[str, int] = {}
-    found = re.compile(r'"id":\s*"([^"]+)"')
-    return found.sub(lambda text: f"model {numbers.setdefault(text[1], len(numbers))}", message.content_json)
-
-
-def test_a_patch_is_bokehs_own_message(monkeypatch) -> None:
-    """Known models are references, new ones are whole once, then references: as with Bokeh's table of all models."""
-
-    def changed(build: Callable[[list[DocumentPatchedEvent]], Message[Any]]) -> list[Any]:
-        """Two turns: known and new models, arrays, a model that is new in the first and known in the second."""
-        document = Document()
-        source = ColumnDataSource({"x": np.arange(3.0)})
-        column, first = Column(), Div()
-        for root in (source, column):
-            document.add_root(root)
-        document.models.flush_synced()
-        events: list[DocumentPatchedEvent] = []
-        document.on_change(events.append)
-        column.children = [first, Div(tags=[first])]
-        first.text = "new"
-        source.data = {"x": np.arange(4.0)}
-        told = [plain(build(events))]
-        events.clear()
-        first.text = "old"
-        column.children = [first]
-        return [*told, plain(build(events))]
-
-    assert changed(patch) == changed(patch_doc.create)
-    monkeypatch.setitem(protocol.SPEC, "PATCH-DOC", patch_doc)
-    name_few_models()
-    expected = changed(patch_doc.create)
-    monkeypatch.setattr(DocumentModelManager, "synced_references", property(lambda models: pytest.fail("all of them")))
-    assert changed(lambda events: protocol.Protocol().create("PATCH-DOC", events)) == expected
 
 
 def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something_meanwhile(monkeypatch) -> None:
@@ -148,7 +22,7 @@ def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something
     document.add_root(other)
     document.models.flush_synced()  # the browser has them
     told: list[Any] = []
-    document.on_change(lambda event: told.append(patch([event])))
+    document.on_change(lambda event: told.append(patch_doc.create([event])))
     document.hold("combine")
     first = Div(text="new")
     column.children = [first]

@@ -51,7 +51,7 @@ def opened(monkeypatch):
         page._leave = page._chosen_there = lambda *tab: None
         page._choose_soon, page._open = lambda: None, lambda: page._choose(0)
 
-        def put(tab, whole=False):
+        def put(tab):
             page.current = page.lab_tabs[tab.session.lab.LAB] = tab
 
         page._put = put
@@ -82,11 +82,8 @@ def test_a_lab_that_cannot_be_built_is_told_and_the_others_stay_usable(opened, c
     assert page.current is page.lab_tabs["c"]
 
 
-@pytest.mark.parametrize("prepared", [False, True])
-def test_a_page_whose_first_lab_cannot_be_built_begins_with_the_next(opened, prepared):
+def test_a_page_whose_first_lab_cannot_be_built_begins_with_the_next(opened):
     page = opened("a", "b")
-    if prepared:
-        page.prepare()
     page._begin()
     assert page.current is page.lab_tabs["c"]
     assert page.tabs.active == 2
@@ -95,7 +92,6 @@ def test_a_page_whose_first_lab_cannot_be_built_begins_with_the_next(opened, pre
 
 def test_a_page_of_which_no_lab_can_be_built_says_so_in_its_place_as_text(opened):
     page = opened("a", "b", "c")
-    page.prepare()
     page._begin()
     assert page.current is None
     (said,) = page._main.objects

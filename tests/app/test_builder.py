@@ -29,11 +29,10 @@ from bokeh.application.handlers.function import FunctionHandler
 from bokeh.server.contexts import ApplicationContext
 from panel.io.application import Application
 from panel.io.state import set_curdoc
-from tornado.httputil import HTTPServerRequest, RequestStartLine
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.ioloop import IOLoop
 from app.builder import builder
 from app.page import Page
-from app.ready_page import NOBODY
 
 pages = {}
 
@@ -42,22 +41,21 @@ def fill(document):
         with set_curdoc(document):
             return fill(document)
     pn.extension(reconnect=True)
-    page = pages[document.session_context.id] = Page()
-    page.prepare()
-    page.servable()
+    pages[document.session_context.id] = Page()
+    pages[document.session_context.id].servable()
 
 async def main():
     application = Application(FunctionHandler(fill))
     context = ApplicationContext(application, IOLoop.current(), url="/app")
 
     async def build(name):
-        request = HTTPServerRequest(start_line=RequestStartLine("GET", "/app", "HTTP/1.1"), headers=NOBODY)
+        line, headers = RequestStartLine("GET", "/app", "HTTP/1.1"), HTTPHeaders({"Host": "localhost"})
+        request = HTTPServerRequest(start_line=line, headers=headers)
         session = await context.create_session_if_needed(name, request)
         document, page = session.document, pages[name]
         views = [(pane, theirs) for pane, root, theirs, comm in pn.state._views.values() if theirs is document]
         strange = [str(one) for one in document.models if one.document is not document]
-        strange += [] if page.document is document and page.current.session.document is document else ["page"]
-        strange += [] if page.current.session._loop is IOLoop.current() else ["loop"]
+        strange += [] if page.document is document else ["page"]
         kinds = Counter(type(one).__name__ for one in document.models)
         long = len(json.dumps(document.to_json(deferred=False)["roots"], default=str))
         return {"kinds": kinds, "views": len(views), "strange": strange, "long": long}

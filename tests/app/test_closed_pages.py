@@ -22,7 +22,7 @@ from app.load.server import APP, kinds_of
 from app.serve import ADDRESS
 
 # A server that answers each line of its input with what it holds: objects by class, after a collection. Sessions that
-# nobody uses end soon, and the next visitor's page is ready soon; both stay long enough for a slow machine.
+# nobody uses end soon, and stay long enough for a slow machine.
 SERVE = """
 import asyncio, gc, json, sys, threading
 from collections import Counter
@@ -30,9 +30,7 @@ from bokeh.model import Model
 from panel.command import main
 from panel.viewable import Viewable
 from tornado.ioloop import IOLoop
-from app import ready_page
 from app.builder import builder
-ready_page.PAUSE = 0.5
 
 def held():
     if builder().busy:  # who looks at a tuple that is just being made breaks it
@@ -48,21 +46,14 @@ def held():
             kinds["Panel's components"] += 1
         elif kind.__name__ in NAMES:
             kinds[kind.__name__] += 1
-    ready = ready_page.ready_page().document is not None
-    print("HELD " + json.dumps({"ready": ready, "objects": kinds}), flush=True)
+    print("HELD " + json.dumps(kinds), flush=True)
 
 def answer(loop):
     for line in sys.stdin:
         loop.add_callback(held)
 
-async def build(page, context, given=ready_page.ReadyPage.build, begun=[]):
-    if not begun:
-        begun.append(threading.Thread(target=answer, args=[IOLoop.current()], daemon=True))
-        begun[0].start()
-    await given(page, context)
-
 NAMES = set(sys.argv.pop(1).split(","))
-ready_page.ReadyPage.build = build
+threading.Thread(target=answer, args=[IOLoop.current()], daemon=True).start()
 main()
 """
 NAMES = (
@@ -105,17 +96,12 @@ class Server:
         return next(word for word in text.split() if word.startswith("http") and word.endswith("/app"))
 
     def held(self):
-        """Return what it holds once a page is ready, objects by class."""
-
-        def answer():
-            """What it says to one question more."""
-            known = len(self._answers())
-            self.process.stdin.write("\n")
-            self.process.stdin.flush()
-            self.until(lambda: len(self._answers()) > known)
-            return self._answers()[-1]
-
-        return Counter(self.until(lambda: found["objects"] if (found := answer())["ready"] else None))
+        """Return what it holds, objects by class."""
+        known = len(self._answers())
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.until(lambda: len(self._answers()) > known)
+        return Counter(self._answers()[-1])
 
     def settled(self, wanted):
         """Return what it holds as soon as wanted(that) is true, or after PATIENCE."""

@@ -11,19 +11,16 @@ def _tell(number: int, frame: object) -> None:
 
     from app.builder import builder
     from app.lab_tab import LabTab
-    from app.ready_page import ready_page
     from app.session import Session
 
     if builder().busy:  # who looks at a tuple that is just being made breaks it
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         return
     gc.collect()
-    ready = ready_page().document  # the next visitor's, who is not there yet
     alive = gc.get_objects()  # not isinstance: weak proxies answer for their things
-    sessions = [thing for thing in alive if type(thing) is Session and thing.document is not ready]
-    tabs = [thing for thing in alive if type(thing) is LabTab and thing.session.document is not ready]
-    made = [thing for thing in alive if type(thing) is ServerSession and hasattr(thing, "_document")]  # none half made
-    pages = [thing for thing in made if thing.document is not ready]
+    sessions = [thing for thing in alive if type(thing) is Session]
+    tabs = [thing for thing in alive if type(thing) is LabTab]
+    pages = [thing for thing in alive if type(thing) is ServerSession and hasattr(thing, "_document")]  # none half made
     print(f"alive: {len(tabs)} views, {len(sessions)} sessions, {len(pages)} pages", flush=True)
 
 

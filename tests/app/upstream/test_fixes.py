@@ -1,24 +1,76 @@
-"""Each fix of a library can be switched on and off by its name, in the server and in the browser."""
+"""Each fix can be switched on and off by its name, and is off where a library has changed what it replaces."""
 
 from __future__ import annotations
 
-import re
+import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import app.upstream
 from app import app_hooks
+from app.upstream import fixes
+from app.upstream.__main__ import page
+from app.upstream.fix import Code
 from app.upstream.fixes import FIXES, chosen
 
-SCRIPT = Path(app_hooks.__file__).parent / "static" / "bokeh_patches.js"
+FOLDER = Path(app.upstream.__file__).parent
 NAMES = {fix.name for fix in FIXES}
 
 
-def test_every_fix_has_its_code_and_every_switch_its_fix():
-    in_the_browser = set(re.findall(r"on\.has\('(\w+)'\)", SCRIPT.read_text(encoding="utf-8")))
-    assert in_the_browser == {fix.name for fix in FIXES if fix.script}
-    assert app_hooks.installers().keys() | in_the_browser | {"ready_page"} == NAMES
-    assert len(FIXES) == len(NAMES)
+@pytest.fixture
+def fresh():
+    """States and script are decided anew, before and after the test."""
+    for cached in (fixes.states, fixes.script):
+        cached.cache_clear()
+    yield
+    for cached in (fixes.states, fixes.script):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.name)
+def test_a_fix_is_one_module_and_knows_the_installed_library(fix):
+    assert (FOLDER / f"{fix.name}.py").is_file()
+    assert fix.install or fix.script
+    assert fix.script in (None, FOLDER / f"{fix.name}.js")
+    assert fix.replaces
+    assert fix.probe() == ""
+
+
+def test_the_page_of_the_documentation_is_up_to_date():
+    """`python -m app.upstream > docs/upstream.md` writes it."""
+    assert (FOLDER.parents[1] / "docs" / "upstream.md").read_text(encoding="utf-8") == page()
+
+
+def test_names_are_unique_and_few():
+    assert len(NAMES) == len(FIXES) <= 15
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("bokeh.server.session:ServerSession.subscribe", "has changed"),
+        ("bokeh.server.session:ServerSession.no_such_method", "is missing"),
+        ("bokeh.no_such_module:name", "is missing"),
+        ("bokeh/server/static/js/bokeh.js:Document.apply_json_patch", "has changed"),
+        ("bokeh/server/static/js/bokeh.js:Document.no_such_method", "is missing"),
+        ("bokeh/server/static/js/bokeh.js:NoSuchClass.apply_json_patch", "is missing"),
+        ("bokeh/server/static/js/no_such_file.js:Document.apply_json_patch", "is missing"),
+    ],
+)
+def test_a_fix_of_other_code_is_off_with_one_line_in_the_log(monkeypatch, caplog, fresh, place, words):
+    other = replace(
+        FIXES[0], name="other", replaces=(Code(place, ("0" * 12,)),), install=lambda: pytest.fail("installed")
+    )
+    monkeypatch.setattr(fixes, "FIXES", (other,))
+    with caplog.at_level(logging.WARNING):
+        fixes.install()
+    (record,) = caplog.records
+    assert "fix other is off" in record.getMessage()
+    assert f"{place} {words}" in record.getMessage()
+    (fact,) = fixes.facts()
+    assert words in fact["state"]
 
 
 @pytest.mark.parametrize(
@@ -26,19 +78,27 @@ def test_every_fix_has_its_code_and_every_switch_its_fix():
     [
         ("all", NAMES),
         ("none", set()),
-        ("pinch, type_size", {"pinch", "type_size"}),
-        ("-pinch,-type_size", NAMES - {"pinch", "type_size"}),
+        ("pinch, press", {"pinch", "press"}),
+        ("-pinch,-press", NAMES - {"pinch", "press"}),
     ],
 )
-def test_a_setting_switches_fixes_on(monkeypatch, setting, names):
+def test_a_setting_switches_fixes_on(monkeypatch, fresh, setting, names):
     assert chosen(setting) == names
     monkeypatch.setenv("FIELDLAB_FIXES", setting)
     assert chosen() == names
+    assert {fix.name for fix in fixes.active()} == names
+    assert {fact["name"] for fact in fixes.facts() if fact["state"] == "on"} == names
+    for fix in FIXES:
+        assert (f"// {fix.name}:" in fixes.script()) == (fix.name in names and fix.script is not None)
+
+
+def test_no_script_ends_the_element_that_it_stands_in(fresh):
+    assert "</" not in fixes.script()
 
 
 @pytest.mark.parametrize(
     ("setting", "words"),
-    [("pnch", "'pnch'"), ("none,pinch", "'none'"), ("", "''"), ("pinch,-type_size", "not both")],
+    [("pnch", "'pnch'"), ("none,pinch", "'none'"), ("", "''"), ("pinch,-press", "not both")],
 )
 def test_a_setting_that_names_no_fix_is_refused(setting, words):
     with pytest.raises(ValueError, match="FIELDLAB_FIXES must") as refused:

@@ -1,10 +1,9 @@
-"""What app/static/bokeh_patches.js does for Panel's components, on a page that is shown."""
+"""The scripts of the fixes in app/upstream/, on a page that is shown."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.theme import stylesheet
 from tests.browser.lab_page import OPENING, LabPage
 
 VIEW = """
@@ -95,61 +94,6 @@ SIX = f"""async () => {{
   delete page.compute_layout;
   return counted;
 }}"""
-# A plot whose labels grow, then shrink: [times that the page was laid out, px by which the plot's left edge has moved].
-WIDER = f"""async () => {{
-  {VIEW} {QUIET}
-  let times = 0;
-  const plots = [];
-  const walk = (view) => {{
-    if (view.model.type == 'Figure') plots.push(view);
-    for (const child of view.children_views()) walk(child);
-  }};
-  Bokeh.index.roots.forEach(walk);
-  const plot = plots.find((plot) => plot.axis_views.length && plot.is_displayed);
-  const axis = plot.axis_views.find((axis) => axis.panel.side == 'left'), standoff = axis.model.major_label_standoff;
-  const left = () => plot.frame.bbox.left;
-  page.compute_layout = () => times++;
-  const before = left();
-  const wait = async (moved) => {{
-    for (let i = 0; i < 600 && left() != before + moved; i++) await new Promise((next) => setTimeout(next, 100));
-    return left() - before;
-  }};
-  axis.model.major_label_standoff = standoff + 40;
-  const there = await wait(40);
-  axis.model.major_label_standoff = standoff;
-  const back = await wait(0);
-  delete page.compute_layout;
-  return [times, there, back];
-}}"""
-# [times that styles were asked for by a plot's axes in one script, times in the next].
-TYPE_SIZE = f"""async () => {{
-  {VIEW}
-  const plots = [];
-  const walk = (view) => {{
-    if (view.model.type == 'Figure') plots.push(view);
-    for (const child of view.children_views()) walk(child);
-  }};
-  Bokeh.index.roots.forEach(walk);
-  const css = window.getComputedStyle, counts = [];
-  let asked = 0;
-  window.getComputedStyle = (...given) => {{ asked += 1; return css(...given); }};
-  for (let script = 0; script < 2; script++) {{
-    await new Promise((next) => setTimeout(next));
-    asked = 0;
-    const sizes = Array.from({{ length: 10 }}, () => plots[0].base_font_size);
-    counts.push(asked, new Set(sizes).size, sizes[0] > 0);
-  }}
-  window.getComputedStyle = css;
-  return counts;
-}}"""
-ASKED = """() => {
-  const { VisualProperties } = Bokeh.require('core/visuals/visual'), css = window.getComputedStyle;
-  let asked = 0;
-  window.getComputedStyle = (...given) => { asked += 1; return css(...given); };
-  const answer = VisualProperties.prototype._get_css_value('line-color');
-  window.getComputedStyle = css;
-  return [answer, asked];
-}"""
 
 
 PLOT = """
@@ -180,26 +124,6 @@ SIZES = f"""async () => {{
   delete page.compute_layout;
   return [component, both, times];
 }}"""
-# Whether a plot that needs a layout asked for it: while it has no place, and once it has one.
-NO_PLACE = f"""async () => {{
-  {VIEW} {PLOT}
-  const asked = [];
-  let parent = plot;
-  while (parent.parent?.layout != null) parent = parent.parent;
-  parent.measure_layout = () => asked.push(plot.is_displayed);
-  for (const place of [false, true]) {{
-    plot._is_displayed = place;
-    plot._needs_layout = true;
-    plot._invalidate_layout_if_needed();
-  }}
-  delete parent.measure_layout;
-  return asked;
-}}"""
-# Whether a kind of component was made that the page has, one that it has not, and no more than a page needs.
-KINDS = """() => {
-  const names = Bokeh.documents[0].resolver.names;
-  return [names.includes('Page1'), names.includes('ChatAreaInput1'), names.length < 60];
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -234,26 +158,5 @@ def test_sizes_of_components_are_collected_and_a_plot_does_not_wait(lab):
     assert lab.page.evaluate(SIZES) == [0, 1, 2]
 
 
-def test_a_plot_without_a_place_is_not_laid_out(lab):
-    assert lab.page.evaluate(NO_PLACE) == [True]
-
-
-def test_kinds_of_components_are_made_when_they_are_needed(lab):
-    assert lab.page.evaluate(KINDS) == [True, False, True]
-
-
 def test_a_message_with_many_sizes_lays_the_page_out_once(lab):
     assert lab.page.evaluate(SIX) == [0, 1, [3, 3, 3]]
-
-
-def test_a_plot_that_needs_room_for_its_labels_takes_it_without_the_page(lab):
-    assert lab.page.evaluate(WIDER) == [0, 40, 0]
-
-
-def test_the_type_size_of_a_plot_is_asked_for_once_a_script(lab):
-    assert lab.page.evaluate(TYPE_SIZE) == [1, 1, True] * 2
-
-
-def test_plots_do_not_ask_for_styles_that_no_sheet_of_the_page_sets(lab):
-    assert lab.page.evaluate(ASKED) == ["", 0]
-    assert "--bk-" not in stylesheet()

@@ -1,0 +1,43 @@
+"""A changed widget reaches the server after 5 ms if it was at rest, and at most every 50 ms while it changes."""
+
+from __future__ import annotations
+
+import time
+
+from panel.reactive import Syncable
+
+from app.upstream.fix import Code, Fix
+
+FIRST, NEXT = 5, 50  # ms; FIRST joins the two messages of a key pressed on a slider: value and value_throttled
+
+
+def install() -> None:
+    """Replace Panel's constant debounce of 50 ms."""
+    last = "_fieldlab_last_change"  # when the changes collected last were due, by time.monotonic
+
+    def debounce(component: Syncable) -> int:
+        """Milliseconds from a change to its callbacks."""
+        now = time.monotonic()
+        milliseconds = max(FIRST, min(NEXT, round(1000 * (getattr(component, last, 0.0) - now) + NEXT)))
+        setattr(component, last, now + milliseconds / 1000)
+        return milliseconds
+
+    Syncable._debounce = property(debounce)  # type: ignore[assignment] # noqa: SLF001 - Panel has one constant for all
+
+
+FIX = Fix(
+    name="event_pause",
+    package="panel",
+    versions="1.9",
+    kind="gain",
+    purpose="a slider is heard after 5 ms instead of 50 ms",
+    report=(
+        "Syncable._debounce delays the first change of a widget at rest by 50 ms. Process the first change at once and "
+        "debounce those that follow."
+    ),
+    replaces=(
+        Code("panel.reactive:Syncable._debounce", ("1a6562590ef1",)),
+        Code("panel.reactive:Syncable._schedule_change", ("b9b6dd8fc3e9",)),
+    ),
+    install=install,
+)

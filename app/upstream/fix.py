@@ -1,0 +1,111 @@
+"""A fix of a library: its purpose, the code that it replaces, and whether the installed release still has that code."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any, Literal
+
+BOKEHJS = "bokeh/server/static/js/bokeh.js"
+PANEL_ESM = "panel/dist/lib/models"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Code of a library, and the digests of the texts that a fix was written for.
+
+    place: `package.module:Class.name` for Python, `path/of/file.js:Class.name` for JavaScript, its path relative to
+    site-packages.
+    """
+
+    place: str
+    known: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Digest of the installed text; LookupError if the library has no such code."""
+        path, _, name = self.place.partition(":")
+        text = _script_text(path, name) if path.endswith(".js") else _python_text(path, name)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A change of a library's behaviour that the page also works without.
+
+    package: distribution whose code it changes; versions: the releases that it is for; kind: "fault" for a fault that
+    a user sees, "gain" for time or memory; purpose: that fault, or the gain with its measurement; report: text for the
+    library's maintainers; replaces: the code that it was written for; install: changes the server's part; script: file
+    with the browser's part, in which `data` is the JSON value of data().
+    """
+
+    name: str
+    package: str
+    versions: str
+    kind: Literal["fault", "gain"]
+    purpose: str
+    report: str
+    replaces: tuple[Code, ...]
+    install: Callable[[], None] | None = None
+    script: Path | None = None
+    data: Callable[[], object] | None = None
+
+    @property
+    def version(self) -> str:
+        """Version of the installed package."""
+        return metadata.version("bokeh" if self.package == "bokehjs" else self.package)
+
+    def probe(self) -> str:
+        """Return "" if the installed release has the code that the fix was written for, or the difference."""
+        for code in self.replaces:
+            try:
+                digest = code.digest
+            except (LookupError, OSError, TypeError, ImportError, AttributeError) as error:
+                return f"{code.place} is missing ({type(error).__name__})"
+            if digest not in code.known:
+                return f"{code.place} has changed ({digest})"
+        return ""
+
+
+def _python_text(module: str, name: str) -> str:
+    """Source of a function or class; of a value, its repr."""
+    found: Any = import_module(module)
+    owner = found
+    for part in name.split("."):
+        owner, found = found, inspect.getattr_static(found, part)
+    found = getattr(found, "fget", None) or getattr(found, "__func__", found)
+    if inspect.isroutine(found) or inspect.isclass(found):
+        return textwrap.dedent(inspect.getsource(found))
+    return repr(getattr(owner, name.rpartition(".")[2]))
+
+
+@cache
+def _file_text(path: str) -> str:
+    package, _, rest = path.partition("/")
+    folder = Path(str(import_module(package).__file__)).parent
+    return (folder / rest).read_text(encoding="utf-8")
+
+
+def _script_text(path: str, name: str) -> str:
+    """Text of a method of a class, or of a function, as indented in the library's bundle that is not minified."""
+    text = _file_text(path)
+    kind, _, method = name.rpartition(".")
+    if kind:
+        start = re.search(rf"^ *(?:export )?class {re.escape(kind)}\b", text, re.MULTILINE)
+        if start is None:
+            raise LookupError(name)
+        text = text[start.start() :]
+    head = re.search(
+        rf"^( *)(?:static |async |get |export |function )*{re.escape(method)}(?:\(| =)", text, re.MULTILINE
+    )
+    if head is None:
+        raise LookupError(name)
+    last = "\n" if text[head.end() - 1] == "=" else f"\n{head[1]}}}"
+    return text[head.start() : text.index(last, head.start())]

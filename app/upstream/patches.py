@@ -1,0 +1,180 @@
+"""All changes of one callback travel in one message, which is written at once and refers to models by their ids."""
+
+# ruff: noqa: SLF001 - Bokeh has no public name for a session's connections and pending messages
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Generator
+from typing import Any
+
+from bokeh import protocol
+from bokeh.core.serialization import Serializer
+from bokeh.document import Document
+from bokeh.document.events import DocumentPatchedEvent, ModelChangedEvent
+from bokeh.model import Model
+from bokeh.protocol.message import Message
+from bokeh.protocol.messages.patch_doc import patch_doc
+from bokeh.server.connection import ServerConnection
+from bokeh.server.session import ServerSession
+from bokeh.server.views import ws
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClosedError
+
+from app.upstream.fix import Code, Fix
+
+log = logging.getLogger(__name__)
+
+
+class PatchSerializer(Serializer):
+    """Bokeh's Serializer without its table of all models that the browser has."""
+
+    def __init__(self, document: Document) -> None:
+        super().__init__()
+        self._known = document.models
+
+    def get_ref(self, obj: Any) -> Any:
+        """Return the reference to a model that the browser has or that this message brings; None for others."""
+        found = super().get_ref(obj)
+        if found is None and isinstance(obj, Model) and self._is_known(obj):
+            return obj.ref
+        return found
+
+    def has_ref(self, obj: Any) -> bool:
+        """Return whether `obj` has a reference."""
+        return self.get_ref(obj) is not None
+
+    def _is_known(self, model: Model) -> bool:
+        known = self._known
+        return known.get_by_id(model.id) is model and model not in known._new_models
+
+
+class LeanPatch(patch_doc):
+    """Bokeh's message of changes, encoded by a PatchSerializer."""
+
+    @classmethod
+    def create(cls, events: list[DocumentPatchedEvent], **metadata: Any) -> Message[Any]:  # type: ignore[override]
+        """Return the message; ValueError without events, or for those of several documents."""
+        if len({event.document for event in events}) != 1:
+            raise ValueError("a message of changes must have some, all of one document")
+        document = events[0].document
+        serializer = PatchSerializer(document)
+        content = {"events": serializer.encode(events)}
+        document.models.flush_synced(lambda model: not serializer.has_ref(model))
+        message: Message[Any] = cls(cls.create_header(), metadata, content)
+        message.add_buffers(*serializer.buffers)
+        return message
+
+
+class Outbox:
+    """Changes of one callback, by the connection that they are sent to; awaited once the callback has returned."""
+
+    def __init__(self) -> None:
+        self._events: dict[ServerConnection, list[DocumentPatchedEvent]] = {}
+        self._newest: dict[tuple[ServerConnection, str, str], ModelChangedEvent] = {}
+
+    def add(self, event: DocumentPatchedEvent, connection: ServerConnection) -> None:
+        """Add a change; of several of one property the last one is sent."""
+        if isinstance(event, ModelChangedEvent):
+            key = connection, event.model.id, event.attr
+            earlier = self._newest.get(key)
+            if earlier is not None and earlier.combine(event):
+                return
+            self._newest[key] = event
+        self._events.setdefault(connection, []).append(event)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Send one message to each connection."""
+        for connection, events in self._events.items():
+            yield from connection._socket.send_message(LeanPatch.create(events)).__await__()
+
+
+async def write_whole(handler: ws.WSHandler, message: Message[Any]) -> None:
+    """Write the parts of `message` to the socket of `handler` in one call; WebSocketClosedError if it is closed."""
+    protocol = handler.ws_connection
+    if protocol is None or protocol.is_closing():
+        raise WebSocketClosedError
+    written = asyncio.get_running_loop().create_future()
+    written.set_result(None)
+    parts: list[bytes] = []
+
+    def collect(part: bytes) -> asyncio.Future[None]:
+        """Take the place of the stream's write."""
+        parts.append(part)
+        return written
+
+    stream = protocol.stream
+    stream.write = collect
+    try:
+        for text in (message.header_json, message.metadata_json, message.content_json):
+            protocol.write_message(text)
+        for buffer in message.buffers:
+            protocol.write_message(json.dumps(buffer.ref))
+            protocol.write_message(buffer.to_bytes(), binary=True)
+    finally:
+        del stream.write
+    try:
+        await stream.write(b"".join(parts))
+    except StreamClosedError as error:
+        raise WebSocketClosedError from error
+
+
+async def send_message(handler: ws.WSHandler, message: Message[Any]) -> None:
+    """Replace Bokeh's method, without its lock.
+
+    A message that waited for the lock, already encoded, would be overtaken by those that Panel writes directly, which
+    may refer to models that it brings.
+    """
+    try:
+        await write_whole(handler, message)
+    except WebSocketClosedError:
+        log.warning("Failed sending message as connection was closed")
+
+
+def install() -> None:
+    """Collect the changes of each callback in an Outbox, encode patches by LeanPatch, write messages at once."""
+
+    def patched(session: ServerSession, event: DocumentPatchedEvent) -> None:
+        """Add the change for every connection except its sender's."""
+        writes: list[Any] | None = session._pending_writes
+        if writes is None:
+            raise RuntimeError("a document was changed without its lock")
+        if not writes or not isinstance(writes[-1], Outbox):
+            writes.append(Outbox())
+        sender = session._current_patch_connection if event.setter is session else None
+        for connection in session._subscribed_connections:
+            if connection is not sender:
+                writes[-1].add(event, connection)
+
+    opened = ws.WSHandler.open
+
+    def open_without_delay(handler: ws.WSHandler) -> None:
+        """Open the socket; TCP would hold back a message until the one before is acknowledged, for up to 40 ms."""
+        handler.set_nodelay(True)
+        opened(handler)
+
+    ServerSession._document_patched = patched
+    ws.WSHandler.open, ws.WSHandler.send_message = open_without_delay, send_message
+    protocol.SPEC["PATCH-DOC"] = LeanPatch
+
+
+FIX = Fix(
+    name="patches",
+    package="bokeh",
+    versions="3.9",
+    kind="gain",
+    purpose="one message for all changes of a callback, without a table of all models of the page",
+    report=(
+        "ServerSession._document_patched sends each change in a message of its own, and patch_doc.create copies "
+        "document.models.synced_references, a table of all models, for each of them. Send the changes of one callback "
+        "together, and look references up in the document."
+    ),
+    replaces=(
+        Code("bokeh.server.session:ServerSession._document_patched", ("0663d91f3eac",)),
+        Code("bokeh.server.views.ws:WSHandler.send_message", ("8a6359439114",)),
+        Code("bokeh.protocol.messages.patch_doc:patch_doc.create", ("8e3721f1c58b",)),
+    ),
+    install=install,
+)

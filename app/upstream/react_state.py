@@ -1,0 +1,22 @@
+"""React components of Panel read the model itself instead of a copy of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.upstream.fix import PANEL_ESM, Code, Fix
+
+FIX = Fix(
+    name="react_state",
+    package="panel",
+    versions="1.9",
+    kind="fault",
+    purpose="a value set while a component was drawn was lost or taken back",
+    report=(
+        "ReactComponent's model.useState copies the model's value into React state, subscribes after the first effect, "
+        "and writes the copy back after each render: a change between render and effect is lost or reverted. Use "
+        "React.useSyncExternalStore on the model."
+    ),
+    replaces=(Code(f"{PANEL_ESM}/react_component.js:ReactComponent._render_code", ("a26fbdee03a1",)),),
+    script=Path(__file__).with_suffix(".js"),
+)

@@ -1,0 +1,27 @@
+"""The browser's end of a page that a script serves."""
+
+from __future__ import annotations
+
+# A browser's end of a page that is served: opened(page) returns what sends a message, and what waits for one.
+CLIENT = """
+import asyncio, json
+from bokeh.util.token import generate_jwt_token, generate_session_id
+from panel.io.server import get_server
+from tornado.websocket import websocket_connect
+
+async def opened(page):
+    server = get_server({"/": page}, address="127.0.0.1", websocket_origin=["*"])
+    server.start()
+    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
+    client = await websocket_connect(f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
+
+    async def message():
+        header, _, content = [json.loads(await asyncio.wait_for(client.read_message(), 240)) for _ in range(3)]
+        return header, content
+
+    async def send(number, kind, content):
+        for text in {"msgid": number, "msgtype": kind}, {}, content:
+            await client.write_message(json.dumps(text))
+
+    return send, message
+"""

@@ -1,0 +1,79 @@
+"""Callbacks of events hold the document's lock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.app.served_page import CLIENT
+
+# A page whose slider and button change a model directly. Its browser says that both were used in one breath, so that
+# the button's event comes while the slider's value still waits.
+HASTY = (
+    CLIENT
+    + """
+import panel as pn, panel_material_ui as pmui
+from bokeh.models import Div
+from app.upstream import event_lock, patches
+patches.install()
+event_lock.install()
+LAST = "moved to 5.0 and pressed"
+
+def page():
+    pn.extension()
+    div = Div(text="-")
+    slider, button = pmui.FloatSlider(name="slider", start=0, end=9), pmui.Button(name="button")
+
+    def moved(event):
+        div.text = f"moved to {event.new}"
+
+    def pressed(event):
+        div.text += " and pressed"
+
+    slider.param.watch(moved, "value")
+    button.on_click(pressed)
+    pn.Row(slider, button, pn.pane.Bokeh(div)).servable()
+
+def models(part):
+    if isinstance(part, dict):
+        if part.get("type") == "object" and "id" in part:
+            yield part
+        part = list(part.values())
+    for inner in part if isinstance(part, list) else ():
+        yield from models(inner)
+
+async def main():
+    send, message = await opened(page)
+
+    def event(name, values):
+        data = {"type": "event", "name": name, "values": {"type": "map", "entries": values}}
+        return {"events": [{"kind": "MessageSent", "msg_type": "bokeh_event", "msg_data": data}]}
+
+    await message()
+    await send("1", "PULL-DOC-REQ", {})
+    while True:
+        header, reply = await message()
+        if header.get("reqid") == "1":
+            break
+    found = {part["attributes"].get("class_name"): part for part in models(reply) if "attributes" in part}
+    await send("2", "PATCH-DOC", event("document_ready", []))
+    slider = {"id": found["FloatSlider"]["attributes"]["data"]["id"]}
+    slid = {"kind": "ModelChanged", "model": slider, "attr": "value", "new": 5.0}
+    await send("3", "PATCH-DOC", {"events": [slid]})
+    model = ["model", {"id": found["Button"]["id"]}]
+    await send("4", "PATCH-DOC", event("dom_event", [model, ["node", "click"], ["data", {"type": "map"}]]))
+    while LAST not in [event.get("new") for event in (await message())[1].get("events", ())]:
+        pass
+    print("both")
+
+asyncio.run(main())
+"""
+)
+
+
+def test_a_button_pressed_right_after_a_slider_was_moved_leaves_both_done() -> None:
+    """Found by `make fuzz`: Panel held no lock then, and a plot must not be changed without it."""
+    done = subprocess.run([sys.executable, "-c", HASTY], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == ["both"]
+    assert "without its lock" not in done.stderr
