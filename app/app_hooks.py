@@ -15,6 +15,8 @@ from typing import Any
 from tornado import process
 from tornado.ioloop import IOLoop
 
+from app.upstream import one_loop
+
 
 def refuse_several_processes(number: int | None, *_: object) -> None:
     """Replacement of Tornado's fork_processes, which `panel serve --num-procs N` calls unless N is 1."""
@@ -23,6 +25,7 @@ def refuse_several_processes(number: int | None, *_: object) -> None:
 
 
 process.fork_processes = refuse_several_processes  # type: ignore[assignment] # this file runs before the server is created
+one_loop.install()  # for the same reason here
 
 
 def on_server_loaded(server_context: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import bokeh.server.session
 from bokeh import protocol
 from bokeh.core.serialization import Serialized, UnknownReferenceError
 from bokeh.document import Document
@@ -17,6 +18,7 @@ from bokeh.protocol.message import Message
 from app.server.browser_changes import KnownModels, allowed_events, require_plain
 
 log = logging.getLogger(__name__)
+PREPARES = hasattr(bokeh.server.session, "_PendingPatch")  # Bokeh 3.10: its sessions encode what is pending themselves
 
 
 def encode_held(document: Document) -> Callable[[], None] | None:
@@ -28,7 +30,7 @@ def encode_held(document: Document) -> Callable[[], None] | None:
     session = document.session_context.session if document.session_context else None
     held = document.callbacks._held_events  # noqa: SLF001 as Panel does, which takes them likewise
     events = [event for event in held if isinstance(event, DocumentPatchedEvent)]
-    if session is None or not events:
+    if session is None or not events or PREPARES:
         return None
     message: Message[Any] = protocol.SPEC["PATCH-DOC"].create(events)
     _ = message.content_json  # which the message keeps

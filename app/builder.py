@@ -222,9 +222,12 @@ class Builder:
 
 def _is_free(session: ServerSession) -> bool:
     """Whether nobody has the lock of a page, or waits for it: who asks for it at once has it."""
-    asked = session._lock.acquire()  # noqa: SLF001 Bokeh waits for it, however long
+    lock: Any = session._lock  # noqa: SLF001 Bokeh waits for it, however long
+    if isinstance(lock, asyncio.Lock):  # since Bokeh 3.10
+        return not lock.locked()
+    asked = lock.acquire()
     if asked.done():
-        session._lock.release()  # noqa: SLF001 as above
+        lock.release()
         return True
     asked.cancel()
     return False

@@ -22,7 +22,8 @@ This page is written by `python -m app.upstream > docs/upstream.md`.
 
 def row(fix: Fix) -> str:
     """Return the fix's row of the table."""
-    return f"| `{fix.name}` | {fix.package} {fix.versions} | {fix.kind} | {fix.purpose} |\n"
+    until = f", repaired in {fix.repaired}" if fix.repaired else ""
+    return f"| `{fix.name}` | {fix.package} {fix.versions}{until} | {fix.kind} | {fix.purpose} |\n"
 
 
 def page() -> str:

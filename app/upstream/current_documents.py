@@ -69,4 +69,5 @@ FIX = Fix(
         Code("bokeh.io.doc:curdoc", ("ffe121f74532",)),
     ),
     install=install,
+    repaired="3.10",
 )

@@ -31,7 +31,7 @@ def install() -> None:
 FIX = Fix(
     name="dead_connections",
     package="bokeh",
-    versions="3.9",
+    versions="3.9, 3.10",
     kind="fault",
     purpose="a laptop that changed its network blocked its page for 15 minutes",
     report=(
@@ -39,6 +39,6 @@ FIX = Fix(
         "writes to it while it holds the document lock. Close older connections of the same client on subscribe, and "
         "set Tornado's websocket ping so that silent ones end."
     ),
-    replaces=(Code("bokeh.server.session:ServerSession.subscribe", ("de03004f5a14",)),),
+    replaces=(Code("bokeh.server.session:ServerSession.subscribe", ("de03004f5a14", "daf4cca82e64")),),
     install=install,
 )

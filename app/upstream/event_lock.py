@@ -18,7 +18,7 @@ def install() -> None:
 FIX = Fix(
     name="event_lock",
     package="panel",
-    versions="1.9",
+    versions="1.9, 1.10",
     kind="fault",
     purpose="a slider moved right before a key was pressed lost its value",
     report=(

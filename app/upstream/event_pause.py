@@ -28,7 +28,7 @@ def install() -> None:
 FIX = Fix(
     name="event_pause",
     package="panel",
-    versions="1.9",
+    versions="1.9, 1.10",
     kind="gain",
     purpose="a slider is heard after 5 ms instead of 50 ms",
     report=(

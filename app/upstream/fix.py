@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 BOKEHJS = "bokeh/server/static/js/bokeh.js"
 PANEL_ESM = "panel/dist/lib/models"
+MISSING = "missing"  # among the digests of code that some of the releases do not have
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Fix:
     package: distribution whose code it changes; versions: the releases that it is for; kind: "fault" for a fault that
     a user sees, "gain" for time or memory; purpose: that fault, or the gain with its measurement; report: text for the
     library's maintainers; replaces: the code that it was written for; install: changes the server's part; script: file
-    with the browser's part, in which `data` is the JSON value of data().
+    with the browser's part, in which `data` is the JSON value of data(); repaired: the first release without the fault.
     """
 
     name: str
@@ -56,11 +57,17 @@ class Fix:
     install: Callable[[], None] | None = None
     script: Path | None = None
     data: Callable[[], object] | None = None
+    repaired: str = ""
 
     @property
     def version(self) -> str:
         """Version of the installed package."""
         return metadata.version("bokeh" if self.package == "bokehjs" else self.package)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the installed release is older than the one that repaired the fault."""
+        return not self.repaired or numbers(self.version) < numbers(self.repaired)
 
     def probe(self) -> str:
         """Return "" if the installed release has the code that the fix was written for, or the difference."""
@@ -68,10 +75,17 @@ class Fix:
             try:
                 digest = code.digest
             except (LookupError, OSError, TypeError, ImportError, AttributeError) as error:
+                if MISSING in code.known:
+                    continue
                 return f"{code.place} is missing ({type(error).__name__})"
             if digest not in code.known:
                 return f"{code.place} has changed ({digest})"
         return ""
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version, for comparisons."""
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("rc")[0])[:3])
 
 
 def _python_text(module: str, name: str) -> str:

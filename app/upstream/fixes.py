@@ -40,6 +40,7 @@ from app.upstream.fix import Fix
 log = logging.getLogger(__name__)
 SETTING = "FIELDLAB_FIXES"
 ALL, NONE = "all", "none"
+ON, OFF, NOT_NEEDED = "on", "off", "not needed"  # the last: the installed release has no such fault
 FIXES: tuple[Fix, ...] = (
     dead_connections.FIX,
     whole_documents.FIX,
@@ -76,20 +77,26 @@ def chosen(setting: str | None = None) -> frozenset[str]:
 
 @cache
 def states() -> dict[str, str]:
-    """Return for each fix "on", "off", or why its probe has switched it off; decided once, before any is installed."""
+    """Return for each fix ON, OFF, NOT_NEEDED or why its probe failed; decided once, before any is installed."""
     names = chosen()
-    return {fix.name: ((fix.probe() or "on") if fix.name in names else "off") for fix in FIXES}
+    return {fix.name: _state(fix, fix.name in names) for fix in FIXES}
+
+
+def _state(fix: Fix, is_chosen: bool) -> str:
+    if not fix.is_needed:
+        return NOT_NEEDED
+    return (fix.probe() or ON) if is_chosen else OFF
 
 
 def active() -> list[Fix]:
     """Return the fixes that are switched on and whose probe succeeded."""
-    return [fix for fix in FIXES if states()[fix.name] == "on"]
+    return [fix for fix in FIXES if states()[fix.name] == ON]
 
 
 def install() -> None:
     """Install the server's part of the active fixes, and log those that a probe has switched off."""
     for fix in FIXES:
-        if (state := states()[fix.name]) not in ("on", "off"):
+        if (state := states()[fix.name]) not in (ON, OFF, NOT_NEEDED):
             log.warning("fix %s is off: %s %s: %s", fix.name, fix.package, fix.version, state)
     for fix in active():
         if fix.install is not None:

@@ -18,4 +18,5 @@ FIX = Fix(
     ),
     replaces=(Code(f"{BOKEHJS}:Document._schedule_recompute_all_models", ("f712dedec432",)),),
     script=Path(__file__).with_suffix(".js"),
+    repaired="3.10",
 )

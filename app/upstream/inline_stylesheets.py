@@ -39,7 +39,7 @@ def stylesheets() -> dict[str, str]:
 FIX = Fix(
     name="inline_stylesheets",
     package="panel",
-    versions="1.9",
+    versions="1.9, 1.10",
     kind="gain",
     purpose="256 links, each with a further layout of its component",
     report=(
@@ -49,7 +49,7 @@ FIX = Fix(
     ),
     replaces=(
         Code(f"{BOKEHJS}:ImportedStyleSheet.underlying", ("bf0180009a73",)),
-        Code(f"{PANEL_ESM}/reactive_esm.js:ReactiveESMView.stylesheets", ("623c3e32b25a",)),
+        Code(f"{PANEL_ESM}/reactive_esm.js:ReactiveESMView.stylesheets", ("623c3e32b25a", "2b01d4a9f345")),
     ),
     script=Path(__file__).with_suffix(".js"),
     data=stylesheets,

@@ -9,7 +9,7 @@ from app.upstream.fix import BOKEHJS, PANEL_ESM, Code, Fix
 FIX = Fix(
     name="layout_once",
     package="bokehjs",
-    versions="3.9",
+    versions="3.9, 3.10",
     kind="gain",
     purpose="one layout instead of 70 while a page opens",
     report=(

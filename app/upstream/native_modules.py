@@ -18,4 +18,5 @@ FIX = Fix(
     ),
     replaces=(Code(f"{PANEL_ESM}/reactive_esm.js:ReactiveESM.init_module", ("0fd26df6d5f5",)),),
     script=Path(__file__).with_suffix(".js"),
+    repaired="1.10",
 )

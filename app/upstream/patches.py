@@ -10,6 +10,7 @@ import logging
 from collections.abc import Generator
 from typing import Any
 
+import bokeh.server.session
 from bokeh import protocol
 from bokeh.core.serialization import Serializer
 from bokeh.document import Document
@@ -23,7 +24,7 @@ from bokeh.server.views import ws
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
-from app.upstream.fix import Code, Fix
+from app.upstream.fix import MISSING, Code, Fix
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Outbox:
     """Changes of one callback, by the connection that they are sent to; awaited once the callback has returned."""
 
     def __init__(self) -> None:
-        self._events: dict[ServerConnection, list[DocumentPatchedEvent]] = {}
+        self.events: dict[ServerConnection, list[DocumentPatchedEvent]] = {}
         self._newest: dict[tuple[ServerConnection, str, str], ModelChangedEvent] = {}
 
     def add(self, event: DocumentPatchedEvent, connection: ServerConnection) -> None:
@@ -83,11 +84,11 @@ class Outbox:
             if earlier is not None and earlier.combine(event):
                 return
             self._newest[key] = event
-        self._events.setdefault(connection, []).append(event)
+        self.events.setdefault(connection, []).append(event)
 
     def __await__(self) -> Generator[Any, None, None]:
         """Send one message to each connection."""
-        for connection, events in self._events.items():
+        for connection, events in self.events.items():
             yield from connection._socket.send_message(LeanPatch.create(events)).__await__()
 
 
@@ -133,21 +134,30 @@ async def send_message(handler: ws.WSHandler, message: Message[Any]) -> None:
         log.warning("Failed sending message as connection was closed")
 
 
+def patched(session: ServerSession, event: DocumentPatchedEvent) -> None:
+    """Add the change for every connection except its sender's."""
+    writes: list[Any] | None = session._pending_writes
+    if writes is None:
+        raise RuntimeError("a document was changed without its lock")
+    if not writes or not isinstance(writes[-1], Outbox):
+        writes.append(Outbox())
+    sender = session._current_patch_connection if event.setter is session else None
+    for connection in session._subscribed_connections:
+        if connection is not sender:
+            writes[-1].add(event, connection)
+
+
+def serialize_together(pending: list[Any]) -> list[tuple[Message[Any], tuple[ServerConnection, ...]]]:
+    """Return one message for each connection; replaces the function by which Bokeh 3.10 encodes each change."""
+    outbox = Outbox()
+    for patch in pending:
+        for connection in patch.connections:
+            outbox.add(patch.event, connection)
+    return [(LeanPatch.create(events), (connection,)) for connection, events in outbox.events.items()]
+
+
 def install() -> None:
     """Collect the changes of each callback in an Outbox, encode patches by LeanPatch, write messages at once."""
-
-    def patched(session: ServerSession, event: DocumentPatchedEvent) -> None:
-        """Add the change for every connection except its sender's."""
-        writes: list[Any] | None = session._pending_writes
-        if writes is None:
-            raise RuntimeError("a document was changed without its lock")
-        if not writes or not isinstance(writes[-1], Outbox):
-            writes.append(Outbox())
-        sender = session._current_patch_connection if event.setter is session else None
-        for connection in session._subscribed_connections:
-            if connection is not sender:
-                writes[-1].add(event, connection)
-
     opened = ws.WSHandler.open
 
     def open_without_delay(handler: ws.WSHandler) -> None:
@@ -155,7 +165,10 @@ def install() -> None:
         handler.set_nodelay(True)
         opened(handler)
 
-    ServerSession._document_patched = patched
+    if hasattr(bokeh.server.session, "_serialize_patches"):
+        bokeh.server.session._serialize_patches = serialize_together
+    else:
+        ServerSession._document_patched = patched
     ws.WSHandler.open, ws.WSHandler.send_message = open_without_delay, send_message
     protocol.SPEC["PATCH-DOC"] = LeanPatch
 
@@ -163,7 +176,7 @@ def install() -> None:
 FIX = Fix(
     name="patches",
     package="bokeh",
-    versions="3.9",
+    versions="3.9, 3.10",
     kind="gain",
     purpose="one message for all changes of a callback, without a table of all models of the page",
     report=(
@@ -172,7 +185,8 @@ FIX = Fix(
         "together, and look references up in the document."
     ),
     replaces=(
-        Code("bokeh.server.session:ServerSession._document_patched", ("0663d91f3eac",)),
+        Code("bokeh.server.session:ServerSession._document_patched", ("0663d91f3eac", "cac9612dc413")),
+        Code("bokeh.server.session:_serialize_patches", (MISSING, "8dfda007dfe9")),
         Code("bokeh.server.views.ws:WSHandler.send_message", ("8a6359439114",)),
         Code("bokeh.protocol.messages.patch_doc:patch_doc.create", ("8e3721f1c58b",)),
     ),

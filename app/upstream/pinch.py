@@ -9,7 +9,7 @@ from app.upstream.fix import BOKEHJS, Code, Fix
 FIX = Fix(
     name="pinch",
     package="bokehjs",
-    versions="3.9",
+    versions="3.9, 3.10",
     kind="fault",
     purpose="a pinch zoomed by steps, not about the fingers",
     report=(

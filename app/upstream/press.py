@@ -9,7 +9,7 @@ from app.upstream.fix import BOKEHJS, Code, Fix
 FIX = Fix(
     name="press",
     package="bokehjs",
-    versions="3.9",
+    versions="3.9, 3.10",
     kind="fault",
     purpose="a drag that began after a pause of 300 ms did nothing",
     report=(

@@ -9,7 +9,7 @@ from app.upstream.fix import BOKEHJS, Code, Fix
 FIX = Fix(
     name="reconnecting",
     package="bokehjs",
-    versions="3.9",
+    versions="3.9, 3.10",
     kind="fault",
     purpose="a page gave up after five tries to reconnect, or stood still if a message had been cut",
     report=(

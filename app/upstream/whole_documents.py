@@ -41,4 +41,5 @@ FIX = Fix(
         Code(f"{BOKEHJS}:ClientConnection._repull_session_doc", ("34ca14fe32c6",)),
     ),
     install=install,
+    repaired="3.10",
 )
