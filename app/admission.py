@@ -32,13 +32,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bokeh.protocol.exceptions import ProtocolError
 from bokeh.server.connection import ServerConnection
 from bokeh.server.contexts import ApplicationContext
-from bokeh.server.session import ServerSession
 from bokeh.server.views.doc_handler import DocHandler
 from tornado.web import HTTPError, RequestHandler
 
 from app.markup import filled
-from app.panel_workarounds import session_ids
 from app.server.page_ids import GONE
+from app.upstream.internals import connections, discard, session_ids, socket_of
 from compute import settings
 from compute.backends import preferred
 from compute.engine import EnginePool, Supervisor
@@ -239,14 +238,14 @@ async def end_late(context: ApplicationContext, names: Collection[str]) -> None:
     """
     for session in [one for one in context.sessions if one.id in names]:
         log.warning("ended a page that was not drawn within %d s", PATIENCE)
-        for connection in list(session._subscribed_connections):  # noqa: SLF001 Bokeh tells only how many there are
+        for connection in connections(session):
             _hang_up(connection)
-        await _discard(context, session)
+        await discard(context, session)
 
 
 def _hang_up(connection: ServerConnection) -> None:
     """End a connection now: its browser may read nothing, and answer nothing, for as long as it likes."""
-    handler = connection._socket  # noqa: SLF001 as above
+    handler = socket_of(connection)
     protocol = handler.ws_connection
     handler.close(GONE, "this page was not drawn in time")
     handler.on_close()  # which Tornado calls later, once more: Bokeh then finds nothing to do
@@ -259,13 +258,7 @@ async def end_longest_left(context: ApplicationContext, ready: set[str]) -> None
     """End the page whose browser left before all others did. Does nothing if each of the `ready` has its browser."""
     left = [one for one in context.sessions if one.id in ready and not one.connection_count]
     if left:
-        await _discard(context, max(left, key=lambda one: one.milliseconds_since_last_unsubscribe))
-
-
-async def _discard(context: ApplicationContext, session: ServerSession) -> None:
-    """End a session, unless a browser has come to it meanwhile."""
-    # Bokeh does this every 17 s, and offers it nowhere else
-    await context._discard_session(session, lambda one: not one.connection_count)  # noqa: SLF001
+        await discard(context, max(left, key=lambda one: one.milliseconds_since_last_unsubscribe))
 
 
 def _explained(write_error: Any) -> Any:

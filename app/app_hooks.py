@@ -62,8 +62,12 @@ def bound_what_strangers_may_do() -> None:
 def change_panel_and_bokeh() -> None:
     """Bound what browsers may change, and install the fixes that are switched on (app/upstream/fixes.py)."""
     from app import bokeh_messages, panel_workarounds
-    from app.upstream import fixes
+    from app.upstream import fixes, internals
 
+    if absent := internals.missing():
+        sys.exit(
+            f"Fieldlab does not work with these releases of Bokeh, Panel or Tornado: {', '.join(absent)} is missing"
+        )
     try:
         fixes.chosen()
     except ValueError as error:

@@ -16,6 +16,7 @@ from bokeh.models import ColumnDataSource
 from bokeh.protocol.message import Message
 
 from app.server.browser_changes import KnownModels, allowed_events, require_plain
+from app.upstream.internals import connections, held_events, new_models, socket_of, write_later
 
 log = logging.getLogger(__name__)
 PREPARES = hasattr(bokeh.server.session, "_PendingPatch")  # Bokeh 3.10: its sessions encode what is pending themselves
@@ -28,7 +29,7 @@ def encode_held(document: Document) -> Callable[[], None] | None:
     session's lock. Other held events stay held.
     """
     session = document.session_context.session if document.session_context else None
-    held = document.callbacks._held_events  # noqa: SLF001 as Panel does, which takes them likewise
+    held = held_events(document)
     events = [event for event in held if isinstance(event, DocumentPatchedEvent)]
     if session is None or not events or PREPARES:
         return None
@@ -39,8 +40,8 @@ def encode_held(document: Document) -> Callable[[], None] | None:
 
     def send() -> None:
         """Have the session write the message once its callback has returned."""
-        for connection in session._subscribed_connections:  # noqa: SLF001 Bokeh tells only how many there are
-            session._pending_writes.append(connection._socket.send_message(message))  # type: ignore[union-attr] # noqa: SLF001
+        for connection in connections(session):
+            write_later(session, socket_of(connection).send_message(message))
 
     return send
 
@@ -72,7 +73,7 @@ def allow_listed_changes() -> None:
 
     def apply(document: Document, patch_json: Any, *, setter: Any = None) -> None:
         """Take the place of Bokeh's apply_json_patch, which this is but for the unsent models, and what is refused."""
-        unsent = frozenset(document.models._new_models)  # noqa: SLF001 bokeh tells it nowhere else
+        unsent = new_models(document)
         deserializer = KnownModels(list(document.models), setter=setter)
         told = patch_json if isinstance(patch_json, Serialized) else Serialized(patch_json)
         try:

@@ -22,7 +22,6 @@ from functools import cache, partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-import panel as pn
 from bokeh.application import Application
 from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
@@ -32,6 +31,7 @@ from panel.io.state import set_curdoc
 from tornado.ioloop import IOLoop
 
 from app.bokeh_messages import encode_held
+from app.upstream.internals import builder_thread, document_of, is_unlocked
 
 SHORT_TURNS = 3  # at most, before one long one that waits: each page takes two, its HTML's and its document's
 SWITCH = 0.0005  # seconds that the builder computes before the loop is let in; Python's own are ten times as long
@@ -101,7 +101,7 @@ class Builder:
         and `work` should end the turn before what it has changed is written, which holds the lock.
         """
         async with self.turn(short) as turn:
-            if _is_free(session):
+            if is_unlocked(session):
                 return await session.with_document_locked(work, turn)
 
         async def within_the_lock() -> Made:
@@ -135,8 +135,8 @@ class Builder:
         return await running.run_in_executor(self._pool, self._work, IOLoop.current(), document, work)
 
     def _work(self, loop: IOLoop, document: Document, work: Callable[[], Made]) -> Made:
-        threads, theirs = pn.state._thread_id_, pn.state._thread_id_.get(document)
-        self._thread.loop, threads[document] = loop, threading.get_ident()
+        theirs = builder_thread(document, threading.get_ident())
+        self._thread.loop = loop
         usual, bokeh, current = sys.getswitchinterval(), curstate(), curstate().document
         sys.setswitchinterval(SWITCH)
         try:
@@ -146,10 +146,7 @@ class Builder:
             sys.setswitchinterval(usual)
             bokeh.document = current  # Panel sets the document here as well, and would keep it: it is current already
             self._thread.loop = None
-            if theirs is None:
-                threads.pop(document, None)
-            else:
-                threads[document] = theirs
+            builder_thread(document, theirs)
 
     def change(self, document: Document, change: Callable[[], object]) -> None:
         """Have `change` change the open page of `document` soon, after all that waits. On the loop, or built here."""
@@ -203,13 +200,13 @@ class Builder:
 
         async def created(session_context: Any) -> None:
             """Do what Bokeh does before it has a page built, then build it: this is the last time that it waits."""
-            document = session_context._document  # noqa: SLF001 as Bokeh does
+            document = document_of(session_context)
             try:
                 await begin(session_context)
             finally:
                 async with self.turn():
                     built[document] = await self.work(document, partial(_tried, build, document))
-                pn.state._thread_id_[document] = threading.get_ident()
+                builder_thread(document, threading.get_ident())
 
         def initialize(document: Document) -> None:
             """It has been built."""
@@ -218,19 +215,6 @@ class Builder:
 
         application.on_session_created = created  # type: ignore[method-assign]
         application.initialize_document = initialize  # type: ignore[method-assign]
-
-
-def _is_free(session: ServerSession) -> bool:
-    """Whether nobody has the lock of a page, or waits for it: who asks for it at once has it."""
-    lock: Any = session._lock  # noqa: SLF001 Bokeh waits for it, however long
-    if isinstance(lock, asyncio.Lock):  # since Bokeh 3.10
-        return not lock.locked()
-    asked = lock.acquire()
-    if asked.done():
-        lock.release()
-        return True
-    asked.cancel()
-    return False
 
 
 def _session(document: Document) -> Any:

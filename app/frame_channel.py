@@ -32,6 +32,7 @@ from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from app.server.connections import PATIENCE, SMALLEST, Allowance
+from app.upstream.internals import unread_bytes, write_frame
 
 PATH = "/frames"
 ALIGNED = 8  # bytes
@@ -213,17 +214,12 @@ def write_at_once(protocol: Any, message: bytes, most: int) -> None:
     once more than `most` bytes wait for it.
     """
     try:
-        protocol._write_frame(True, BINARY, message)  # noqa: SLF001 as above
-        if (waiting := unread(protocol)) > most:
+        write_frame(protocol, BINARY, message)
+        if (waiting := unread_bytes(protocol)) > most:
             log.warning("gave up a connection that does not read: %d bytes wait for it", waiting)
             protocol.stream.close()
     except (StreamClosedError, WebSocketClosedError):
         log.debug("a browser has gone while something was sent to it")
-
-
-def unread(protocol: Any) -> int:
-    """Return the number of bytes that wait for the browser of a WebSocket; 0 once it has gone."""
-    return len(protocol.stream._write_buffer or b"")  # noqa: SLF001 Tornado tells it nowhere
 
 
 def take(document: Document, text: str) -> bool:

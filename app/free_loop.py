@@ -26,11 +26,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import panel.io.document
 from bokeh.application import Application
-from bokeh.application.handlers.document_lifecycle import DocumentLifecycleHandler
 
 from app.admission import session_limiter
+from app.upstream.internals import document_of, replace_collections
 from compute.freed_memory import give_back
 
 log = logging.getLogger(__name__)
@@ -132,7 +131,7 @@ class Collector:
 
     def session_ended(self, session_context: Any) -> None:
         """Do what Bokeh does at the end of a session, but for looking through all memory."""
-        document = session_context._document  # noqa: SLF001 as Bokeh does
+        document = document_of(session_context)
         callbacks, document.session_destroyed_callbacks = document.session_destroyed_callbacks, set()
         for callback in callbacks:
             try:
@@ -151,10 +150,7 @@ class Collector:
     def install(self, application: Application) -> None:
         """Take the place of Bokeh's collection at the end of each session of `application`, Panel's, and Python's."""
         gc.set_threshold(*gc.get_threshold()[:2], RARELY)
-        panel.io.document._garbage_collect = self.look  # noqa: SLF001 called a while after sessions have ended
-        for handler in application.handlers:
-            if isinstance(handler, DocumentLifecycleHandler):
-                handler._on_session_destroyed = self.session_ended  # noqa: SLF001 it offers no other place
+        replace_collections(self.look, application.handlers, self.session_ended)
 
 
 @cache

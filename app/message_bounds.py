@@ -27,7 +27,7 @@ from bokeh.protocol.messages.error import error
 from bokeh.protocol.receiver import Receiver
 from bokeh.server.views import ws
 
-from app.panel_workarounds import on_websocket_error
+from app.upstream.internals import on_websocket_error
 
 GZIP, ZLIB = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS  # kinds of header
 

@@ -10,14 +10,13 @@ import panel as pn
 import panel_material_ui as pmui
 import param
 from bokeh.document import Document
-from bokeh.server.contexts import ApplicationContext
-from bokeh.server.views import ws
 from panel.models.browser import BrowserInfo
 from panel.util import edit_readonly
 from panel.widgets.select import SingleSelectBase
 from tornado.ioloop import IOLoop
 
 from app.upstream.inline_stylesheets import EXTENSIONS
+from app.upstream.internals import PropertyChange, set_loaded, wrap_property_change
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ def load_early(document: Document) -> None:
 
     def load(attr: str, old: object, new: object) -> None:
         """Load; the document's "ready" does it once more, and finds nothing to do."""
-        pn.state._on_load(document)  # noqa: SLF001 as above
+        set_loaded(document)
 
     for browser in document.select({"type": BrowserInfo}):
         browser.on_change("device_pixel_ratio", load)
@@ -80,29 +79,13 @@ def font_files() -> list[str]:
     return [f"panel-material-ui/{path.name}" for path in found if path is not None]
 
 
-def is_destroyed(document: Document) -> bool:
-    """Whether the page of `document` is over; it takes no callbacks then. Bokeh tells it nowhere else."""
-    return isinstance(document, Document) and not hasattr(document, "_roots")
-
-
-def session_ids(context: ApplicationContext) -> set[str]:
-    """Return the ids of the sessions that there are or that are being made; Bokeh tells them nowhere else."""
-    return {*context._sessions, *context._pending_sessions}  # noqa: SLF001
-
-
-def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[[Any, str], None]) -> None:
-    """Call protocol(handler, words) where a browser broke the protocol, internal(...) where a message failed here."""
-    ws.WSHandler._protocol_error = protocol  # noqa: SLF001 bokeh has no other place for it
-    ws.WSHandler._internal_error = internal  # noqa: SLF001 as above
-
-
 def refuse_what_is_no_option() -> None:
     """Have a widget of options refuse a message whose value is none of them, with one line in the log.
 
     Panel looks up what came, and what is not there, or cannot be, ends in an exception with its traceback.
     """
     for kind, key in (SingleSelectBase, str), (pmui.DiscreteSlider, int):
-        _refuse_others(kind, key)
+        wrap_property_change(kind, _options_only(key))
 
 
 def refuse_what_no_field_sends() -> None:
@@ -112,40 +95,43 @@ def refuse_what_no_field_sends() -> None:
     gigabytes. None passes Panel's own check and then fails in the function that parses the text.
     """
     for kind in pmui.TextInput, pmui.LiteralInput:
-        _refuse_other_texts(kind)
+        wrap_property_change(kind, _texts_only)
 
 
-def _refuse_other_texts(kind: type[Any]) -> None:
-    given = kind._process_property_change  # noqa: SLF001 Panel has no other place for it
+def _texts_only(given: PropertyChange) -> PropertyChange:
+    """Return a reader of messages that refuses other values than short texts."""
 
     def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
-        """Panel's own, of what is not refused."""
+        """Read the part of a message that is not refused."""
         sent = {name: message[name] for name in ("value", "value_input") if name in message}
         refused = [name for name, text in sent.items() if not isinstance(text, str) or len(text) > MOST_TEXT]
         if refused:
             log.warning("a %s was sent no text of at most %d characters", type(widget).__name__, MOST_TEXT)
             message = {name: its for name, its in message.items() if name not in refused}
-        done: dict[str, Any] = given(widget, message)
-        return done
+        return given(widget, message)
 
-    kind._process_property_change = change  # noqa: SLF001 as above
+    return change
 
 
-def _refuse_others(kind: type[Any], key: type) -> None:
-    """Let widgets of `kind` take no message whose value is none of their options.
+def _options_only(key: type) -> Callable[[PropertyChange], PropertyChange]:
+    """Return what wraps a reader of messages: it then refuses a value that is no option of the widget.
 
-    key: str where a message names an option, int where it counts them.
+    key: str for messages that name an option, int for those that hold its index.
     """
-    given = kind._process_property_change  # noqa: SLF001 Panel has no other place for it
 
-    def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
-        """Panel's own, of what is not refused."""
-        options = range(len(widget.labels)) if key is int else [*widget.unicode_values, *widget.labels]
-        value = message.get("value")
-        if options and "value" in message and (type(value) is not key or value not in options):
-            log.warning("a %s of %d options was sent another: %.99r", type(widget).__name__, len(widget.labels), value)
-            message = {name: its for name, its in message.items() if name != "value"}
-        done: dict[str, Any] = given(widget, message)
-        return done
+    def wrap(given: PropertyChange) -> PropertyChange:
+        """Return the reader."""
 
-    kind._process_property_change = change  # noqa: SLF001 as above
+        def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
+            """Read the part of a message that is not refused."""
+            options = range(len(widget.labels)) if key is int else [*widget.unicode_values, *widget.labels]
+            value = message.get("value")
+            if options and "value" in message and (type(value) is not key or value not in options):
+                count = len(widget.labels)
+                log.warning("a %s of %d options was sent another: %.99r", type(widget).__name__, count, value)
+                message = {name: its for name, its in message.items() if name != "value"}
+            return given(widget, message)
+
+        return change
+
+    return wrap

@@ -36,9 +36,9 @@ from bokeh.document import Document
 
 from app.admission import session_limiter
 from app.builder import builder
-from app.panel_workarounds import is_destroyed
 from app.stream import Delivered, FrameGate, ignore
 from app.tab_recording import TabRecording
+from app.upstream.internals import is_destroyed
 from compute.backends import backend
 from compute.engine import Checkpoint, LabHandle, messages
 from compute.engine.api import KeptUnion

@@ -8,10 +8,12 @@ Panel's function, which fails for `[::1]:5006`, too. A Content-Security-Policy h
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
-from panel.io import location
 from tornado.httputil import HTTPServerRequest
+
+from app.upstream.internals import wrap_location_params
 
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._~-]{1,253})(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 MOST_PORT = 65535
@@ -41,9 +43,13 @@ def socket_sources(host: str) -> str:
 
 def install() -> None:
     """Replace Panel's parser of request addresses. Harmless if called twice."""
-    given = location._get_location_params  # noqa: SLF001 Panel has no public hook
+    wrap_location_params(_with_ipv6)
+
+
+def _with_ipv6(given: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Return a parser that also reads addresses with an IPv6 host."""
     if getattr(given, MARK, False):
-        return
+        return given
 
     def location_params(protocol: str | None, host: str | None, uri: str | None) -> dict[str, Any]:
         """Return the parameters of Panel's Location for a request."""
@@ -55,4 +61,4 @@ def install() -> None:
         return {**params, "hostname": found["name"], "href": params["href"].replace(stand_in, host, 1)}
 
     setattr(location_params, MARK, True)
-    location._get_location_params = location_params  # noqa: SLF001 as above
+    return location_params

@@ -36,6 +36,7 @@ from tornado.websocket import WebSocketHandler
 
 from app import access
 from app.server.page_ids import GONE
+from app.upstream.internals import is_valid_login, login_address
 from compute import settings
 
 COOKIE = "fieldlab_login"
@@ -138,9 +139,9 @@ def _log_in(handler: BasicLoginHandler) -> None:
     """Answer POST /login: create a login and redirect to the requested page, or back to the form."""
     prefix, user = handler.application.prefix, handler.get_argument("username", "")
     asked = own_path(f"{prefix}/{handler.get_argument('next', '')}", prefix)
-    if not user or not handler._validate(user, handler.get_argument("password", "")):  # noqa: SLF001 Panel has no public hook
+    if not user or not is_valid_login(handler, user, handler.get_argument("password", "")):
         again = urlencode({"error": "1", "next": f"{prefix}/{asked}"})
-        handler.redirect(f"{_name(handler._login_endpoint)}?{again}", status=303)  # noqa: SLF001 of Panel's options
+        handler.redirect(f"{_name(login_address(handler))}?{again}", status=303)
         return
     logins().end(handler.get_cookie(COOKIE, "") or "")
     days = float(pn.config.oauth_expiry)  # a text if the environment says it
@@ -159,7 +160,7 @@ def _log_out(handler: LogoutHandler) -> None:
     """Answer POST /logout: end the login and redirect to the form."""
     logins().end(handler.get_cookie(COOKIE, "") or "")
     handler.clear_cookie(COOKIE, path=_cookie_path(handler))
-    handler.redirect(_name(handler._login_endpoint), status=303)  # noqa: SLF001 of Panel's options
+    handler.redirect(_name(login_address(handler)), status=303)
 
 
 def _cookie_path(handler: RequestHandler) -> str:

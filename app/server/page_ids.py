@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -32,6 +32,7 @@ from panel.io.server import DocHandler
 from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
+from app.upstream.internals import wrap_open
 from compute.settings import current
 
 COOKIE = "fieldlab_browser"  # with the port, as cookies are shared by the servers of a host, and eight random digits
@@ -113,7 +114,7 @@ def install() -> None:
     if getattr(DocHandler, MARK, False):
         return
     owners, get_session = PageOwners(), DocHandler.get_session
-    prepare, opened = ws.WSHandler.prepare, ws.WSHandler._async_open  # noqa: SLF001 see below
+    prepare = ws.WSHandler.prepare
 
     async def get_bound_session(handler: DocHandler) -> ServerSession:
         """Return the session of a GET, bound to its browser."""
@@ -131,20 +132,25 @@ def install() -> None:
         await prepare(handler)
         delete_unused(handler, keys_of(handler.request), owners.keys())
 
-    async def open_if_owned(handler: ws.WSHandler, token: str) -> None:
-        """Open a WebSocket if its page exists and belongs to its browser; else close it."""
-        sessions = {one.id: one for one in handler.application_context.sessions}
-        session, keys = sessions.get(get_session_id(token)), keys_of(handler.request)
-        if session is None or session.destroyed:
-            handler.close(GONE, "this page does not exist any more")
-        elif not owners.join(session, keys.values(), bool(current().embed)):
-            log.warning("closed a WebSocket that asked for the page of another browser")
-            handler.close(GONE if keys else NO_COOKIE, "this page belongs to another browser")
-        else:
-            await opened(handler, token)
+    def owned(opened: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        """Return the function that opens a WebSocket only for the browser that owns its page."""
+
+        async def open_if_owned(handler: ws.WSHandler, token: str) -> None:
+            """Open a WebSocket if its page exists and belongs to its browser; else close it."""
+            sessions = {one.id: one for one in handler.application_context.sessions}
+            session, keys = sessions.get(get_session_id(token)), keys_of(handler.request)
+            if session is None or session.destroyed:
+                handler.close(GONE, "this page does not exist any more")
+            elif not owners.join(session, keys.values(), bool(current().embed)):
+                log.warning("closed a WebSocket that asked for the page of another browser")
+                handler.close(GONE if keys else NO_COOKIE, "this page belongs to another browser")
+            else:
+                await opened(handler, token)
+
+        return open_if_owned
 
     DocHandler.get_session, ws.WSHandler.prepare = get_bound_session, prepare_websocket
-    ws.WSHandler._async_open = open_if_owned  # noqa: SLF001 the token is only passed on here
+    wrap_open(owned)  # the token is passed on here only
     BokehTornado.session_token_expiration = property(lambda _server: LASTING)
     setattr(DocHandler, MARK, True)
 

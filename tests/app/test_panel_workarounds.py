@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import time
-from functools import partial
 
 import holoviews as hv
 import panel as pn
@@ -17,7 +16,6 @@ import panel_material_ui as pmui
 import pytest
 from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
-from panel.io.document import _destroy_document
 from panel.widgets.select import SingleSelectBase
 
 from app import panel_workarounds
@@ -145,14 +143,6 @@ def test_what_changes_before_a_page_is_drawn_in_whole_reaches_its_browser_once_a
     assert (enabled, label) == (False, "save it")
     assert [re.sub("&lt;.*?&gt;", "", note["attributes"]["text"]) for note in notes] == ["first", "second"]
     assert not [event for event in late if event.get("attr") in kinds]
-
-
-def test_the_end_of_a_document_is_seen():
-    document = Document()
-    assert not panel_workarounds.is_destroyed(document)
-    document.destroy = partial(_destroy_document, document)  # as Panel does where it makes one
-    document.destroy(None)
-    assert panel_workarounds.is_destroyed(document)
 
 
 def test_a_plot_of_holoviews_belongs_to_its_page_whatever_document_is_current():

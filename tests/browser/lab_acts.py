@@ -412,7 +412,7 @@ MANDELBROT = (
     by_key("key J", "j", lambda stage: stage.page.evaluate(INSET), toggles=True, paints=False),
     by_key("key A", "a", lambda stage: "area of the set" in stage.status(), toggles=True, paints=False),
     by_key("key C", "c", lambda stage: stage.page.evaluate(STATE_OF, "speed"), toggles=True),
-    by_key("key L", "l", link, before=moved, back=drops(limits=None), paints=False),
+    by_key("key L", "l", link, before=both(drops(limits=None), moved), back=drops(limits=None), paints=False),
     by_key("key G", "g", shown("[role=dialog]", has_text="Go to coordinates"), back=escape, paints=False,
            presses=("Go to …",)),
     by_key("key M", "m", MandelbrotStage.bookmarks, presses=("Mark",), paints=False),

@@ -84,8 +84,7 @@ class SideBar:
         for button in self.page.locator("nav button[aria-expanded]").all():
             wanted = "true" if button.inner_text().strip() in names else "false"
             if button.get_attribute("aria-expanded") != wanted:
-                button.click()  # one after the other: a click is lost that comes before the last is drawn
-                self.until(lambda button=button, wanted=wanted: button.get_attribute("aria-expanded") == wanted)
+                self.until(lambda button=button, wanted=wanted: _turned(button, wanted))
                 changed = True
         if changed:
             self.page.wait_for_timeout(400)  # the accordion's animation
@@ -240,3 +239,14 @@ class LabPage(SideBar):
             return False
         scene, step = unpacked(text), self.step()
         return scene.steps == step or (bool(scene.missing) and self.still(self.step) >= 0)
+
+
+def _turned(button: Any, wanted: str) -> bool:
+    """Click a head whose group is not as wanted, and return whether it is a moment later.
+
+    A click is lost where the group is drawn at that moment, as all are after a reconnect.
+    """
+    if button.get_attribute("aria-expanded") != wanted:
+        button.click()
+        button.page.wait_for_timeout(500)
+    return bool(button.get_attribute("aria-expanded") == wanted)

@@ -111,15 +111,16 @@ def second_page(tab: Tab) -> None:
 FAST = (change_of_tab, reload)
 ALL = (first_visit, change_of_tab, reload, reconnect, restart_of_the_engine, presenter_mode, open_card, second_page)
 SITUATIONS = ALL if os.environ.get("FIELDLAB_ALL_ACTS") == "1" else FAST
-PLACES = (MAIN, HEADER, SIDE_BAR, READOUT)
+PLACES = {presenter_mode: (MAIN, HEADER, BAR), open_card: (MAIN, HEADER, SIDE_BAR)}  # a card lies over the readout
+EVERYWHERE = (MAIN, HEADER, SIDE_BAR, READOUT)
 
 
-def acts_of(stage: SideBar, lab: str, presenting: bool) -> tuple[list[Act], list[Act], list[str]]:
+def acts_of(stage: SideBar, lab: str, situation: Callable[[Tab], None]) -> tuple[list[Act], list[Act], list[str]]:
     """Return a lab's acts, those of its page and of the controls found there, and which keys have none."""
+    presenting, places = situation is presenter_mode, PLACES.get(situation, EVERYWHERE)
     keys = {act.key for act in ACTS[lab].acts if act.key}
     page = [act for act in PAGE if act.key not in keys]
     known = [*ACTS[lab].acts, *page, *(PRESENTER if presenting else ())]
-    places = (MAIN, HEADER, BAR) if presenting else PLACES
     acts = [act for act in known if not act.place or act.place in places]
     controls = [act for place in places for act in by_control(stage, place, known)]
     wanted = stage.still(lambda: set(stage.page.evaluate(WANTED)))
@@ -138,7 +139,7 @@ def test_every_act_has_its_effect(lab, situation, new_page, own_server, allowed_
     situation(tab)
     stage = known.stage(tab.page, own_server)
     stage.ready()
-    mine, others, failed = acts_of(stage, lab, situation is presenter_mode)
+    mine, others, failed = acts_of(stage, lab, situation)
     if SITUATIONS is FAST:
         turn = FAST.index(situation)
         mine = mine[turn :: len(FAST)]
