@@ -9,7 +9,7 @@
 
 A way has one of three forms: it receives the inputs and returns the results; it receives the inputs followed by the
 result arrays and fills those; or it changes the inputs in place. Its name begins with the name of its library, like the
-files of the crossover lab: cpu_numba, gpu_cupy_shared. `load` executes a file; only the user's command line calls it.
+files of the crossover lab: cpu_numba, gpu_cupy_shared. Only a command of the user makes `load` execute a file.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def workload(
 
 
 def way(name: str, *, reference: bool = False) -> Callable[[F], F]:
-    """Declare a function as a way to compute the workload. name: library, underscore, variant.
+    """Declare a function as a way to compute the workload. name: the library, or library_variant.
 
     reference: compare the other ways with this one; cpu_numpy is the default reference. Raise FileRefused for an
     unknown library; the decorator raises it for a duplicate name.
