@@ -82,7 +82,7 @@ class Result:
 class Failure:
     """The task failed; `text` is the reason. expected: the request caused it, not a bug in the program.
 
-    error: the exception, if it can be pickled.
+    error: the exception, if picklable.
     """
 
     text: str
@@ -126,7 +126,7 @@ class Parent:
             terminate_tree()
 
     def tell(self, part: float, words: str = "") -> None:
-        """Send the progress of the task; block while the parent holds it."""
+        """Send the progress of the task; block during a hold."""
         now = time.monotonic()
         if self._last_sent < 0 or now - self._last_sent >= OFTEN:
             self._last_sent = now

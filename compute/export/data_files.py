@@ -57,7 +57,7 @@ def _zarr_group(path: Path, about: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def require_zarr(path: Path) -> None:
-    """Raise SceneError unless `path` is free, an empty folder or a Zarr group: no other files may be deleted."""
+    """Raise SceneError unless `path` is free, an empty folder or a Zarr group: other files must not be deleted."""
     if not path.exists():
         return
     if not path.is_dir():
@@ -76,7 +76,7 @@ def require_zarr(path: Path) -> None:
 
 
 def results(lab: Lab) -> NamedArrays:
-    """Return the lab's data. Raise SceneError if it has none."""
+    """Return the lab's data. Raise SceneError if the lab has none."""
     found = lab.data()
     if not found:
         raise SceneError(f"{lab.LAB} has no raw data to be written")

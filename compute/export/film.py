@@ -140,7 +140,7 @@ _running: dict[str, Any] = {}  # of a sequential film: its plan and its current 
 
 
 def frame_after(plain: Mapping[str, Any], number: int) -> MadePart:
-    """Make one frame by continuing from the last one that this process made, if that was earlier."""
+    """Make one frame by continuing from the last one that this process made, if that frame was earlier."""
     scene = film_of(plain).at(number)
     if _running.get("plain") != plain or _running["replay"].steps > scene.steps:
         _close()

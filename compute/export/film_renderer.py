@@ -1,6 +1,6 @@
 """Make a film from its plan, and estimate the time this takes.
 
-FilmRenderer stores frames as they are made, so that an interrupted film can be resumed. `estimate` predicts the time
+FilmRenderer stores every finished frame, so that an interrupted film can be resumed. `estimate` predicts the time
 and the file size from a few frames that it makes. Film workers have low priority, so that next to a running lab a film
 may take many times as long as on an idle machine: the estimate gives both times. The idle time is the processor time of
 the thread that makes the frames: the thread takes part in every kernel on all cores, and on an idle machine it never

@@ -219,7 +219,7 @@ def _described(plan: Scene | Film, path: Path, command: str, current: LiveState 
 
 
 def describe(plain: dict[str, Any], path: Path, command: str, seconds: float, made: Path | None = None) -> None:
-    """Write `<name>.json` next to the file `path`; made: the file's temporary path, if it is not renamed yet."""
+    """Write `<name>.json` next to the file `path`; made: the file's temporary path, before it is renamed."""
     with whole(path.with_name(f"{path.name}.json")) as out:
         json.dump(described(plain, made or path, command, seconds), out, indent=1, ensure_ascii=False)
 

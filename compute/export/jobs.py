@@ -144,7 +144,7 @@ class JobQueue:
     def process(self, keeps: bool = False) -> ChildProcess:
         """Return the process started in advance, or a new one.
 
-        keeps: the job returns its process for reuse; it gets an idle one if there is any.
+        keeps: the job returns its process for reuse; it gets an idle one if possible.
         """
         while keeps and (kept := self._take_kept()):
             if self._lives(kept):
@@ -182,7 +182,7 @@ class JobQueue:
             process.close()
 
     def _take_kept(self, wanted: ChildProcess | None = None) -> ChildProcess | None:
-        """Remove and return an idle process, the latest or the `wanted` one; None if there is none."""
+        """Remove and return an idle process, the latest or the `wanted` one. Return None without a match."""
         with self._lock:
             found = [kept for kept in self._kept if wanted is None or kept[0] is wanted]
             if not found:
@@ -258,7 +258,7 @@ class Job:
         self._gone = threading.Event()
 
     def start(self) -> None:
-        """Queue the job. Do nothing on a second call or if it is over."""
+        """Queue the job. Do nothing on a second call or after the end."""
         with self._lock:
             if self._started or self.over:
                 return

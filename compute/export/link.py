@@ -50,7 +50,7 @@ def packed(scene: Scene) -> str:
 
 
 def unpacked(text: str) -> Scene:
-    """Return the scene of a link text. Raise SceneError if it is invalid; Scene.check tests the values' bounds."""
+    """Return the scene of a link text. Raise SceneError for an invalid text; Scene.check tests the values' bounds."""
     version, dot, code = text.partition(".")
     if not text.isascii():
         raise SceneError("this link is damaged")

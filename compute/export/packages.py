@@ -29,7 +29,7 @@ class Package:
         return find_spec(self.name) is not None
 
     def load(self) -> Any:
-        """Import the library and return the module. Raise SceneError with the install command if it is missing."""
+        """Import the library and return the module. Raise SceneError with the install command if that fails."""
         try:
             return import_module(self.name)
         except ModuleNotFoundError as error:

@@ -70,7 +70,7 @@ class Recording:
 
 
 def recorded(folder: Path) -> Recording:
-    """Return the recording in `folder`. Raise SceneError if it is absent, empty or damaged."""
+    """Return the recording in `folder`. Raise SceneError for a missing, empty or damaged one."""
     store = RecordingStore(folder)
     try:
         about, numbers = store.about(), store.numbers()

@@ -46,7 +46,7 @@ TICK = 1.0  # s between checks of silent workers
 LOCAL = "local"  # in place of a scheduler's address: a local cluster
 ANY_PORT = "127.0.0.1:0"  # of the dashboard; None means 8787 and causes a warning with a second cluster
 PATIENCE = "20s"  # timeout for connecting to the scheduler
-LOSSES = 5  # workers that one part may crash before a cluster gives up
+LOSSES = 5  # workers that one part may crash before the work fails
 PLAN, LOCK = "plan.json", ".lock"  # in the folder of the parts
 LOCKLESS = (ENOLCK, ENOSYS, EOPNOTSUPP)  # errors of file systems without locks
 
@@ -88,7 +88,7 @@ class RenderPool(Protocol):
 
 
 def gpus_here() -> tuple[str, ...]:
-    """Return the GPUs in CUDA_VISIBLE_DEVICES; all GPUs of this machine if it is not set."""
+    """Return the GPUs in CUDA_VISIBLE_DEVICES; without that variable, all GPUs of this machine."""
     allowed = tuple(name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip())
     return allowed or tuple(str(number) for number in range(max(1, len(machine.nvidia()[0]))))
 
@@ -302,7 +302,7 @@ def dask_setup(_worker: object) -> None:
 
 
 class ResumableParts:
-    """The parts of the file `path`, stored in a folder next to it as they are finished.
+    """The parts of the file `path`, stored one by one in a folder next to it.
 
     what: name of the parts in messages and of the folder; ending: suffix of their files.
     """
@@ -339,7 +339,7 @@ class ResumableParts:
         return self._file(number).read_bytes()
 
     def clear(self) -> None:
-        """Delete all parts and no other files. The plan goes last, so that parts never exist without it."""
+        """Delete the files of the parts only, the plan last, so that parts never exist without it."""
         for number in range(self.count):
             self._file(number).unlink(missing_ok=True)
         for half in self.folder.glob(".*.part"):
@@ -348,9 +348,9 @@ class ResumableParts:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the folder for the block, in which parts are made, read and cleared; remove the folder if it is empty.
+        """Lock the folder for the block, in which parts are made, read and cleared; remove an empty folder.
 
-        Raise SceneError if another run holds the lock. Windows and some network file systems have no such locks.
+        Raise SceneError if another run has the lock. Windows and some network file systems have no such locks.
         """
         lock = self._locked() if fcntl is not None else None
         try:
@@ -363,7 +363,7 @@ class ResumableParts:
                 self.folder.rmdir()
 
     def _locked(self) -> TextIO:
-        """Return the locked lock file. Until it is locked, the run before may delete it with the folder."""
+        """Return the locked lock file. Before the lock succeeds, an earlier run may delete it with the folder."""
         path = self.folder / LOCK
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -94,7 +94,7 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
     look: None for the default of the viewer; axes: draw axes and a colour bar; lines always have axes.
 
     history: changes and actions, as entries of compute/history.py; with a history, `values` are those at step 0.
-    missing: parts of the original state that the scene lacks, as text; "" if it is complete.
+    missing: parts of the original state that the scene lacks, as text; "" for a complete scene.
     """
 
     lab: str
@@ -205,7 +205,7 @@ def contents(document: object, schema: str) -> dict[str, Any]:
 
 
 def read(text: str) -> Mapping[str, Any]:
-    """Parse a JSON object. Raise SceneError if it is invalid or exceeds a limit of compute/documents.py."""
+    """Parse a JSON object. Raise SceneError for invalid JSON, or if it exceeds a limit of compute/documents.py."""
     return documents.read(text, LONGEST_TEXT, "a scene", SceneError)
 
 

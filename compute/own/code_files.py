@@ -99,7 +99,7 @@ def _text(path: Path, saved: int) -> str:  # noqa: ARG001 - part of the cache ke
 
 
 def embedded_cuda(text: str) -> str:
-    """Return the CUDA C in the string constants of a Python file; "" if there is none or the text is no Python."""
+    """Return the CUDA C in the string constants of a Python file; "" for other files and invalid Python."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):

@@ -108,7 +108,7 @@ class CodeView:
 
 
 def missing() -> str | None:
-    """Return the reason why machine code cannot be shown, None if it can."""
+    """Return the reason why machine code cannot be shown, or None."""
     absent = [name for name in ("cuda.bindings", "nvidia") if not _there(name)]
     if absent or not find_nvdisasm():
         what = "nvdisasm" if not absent else "NVRTC (cuda-bindings, nvidia-cuda-nvrtc)"

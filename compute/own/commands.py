@@ -233,7 +233,7 @@ def show(report: TrialReport, *, as_json_text: bool) -> None:
 
 
 class _progress:  # noqa: N801 - used as a function
-    """Show the current step on one line of a terminal; write nothing to a pipe or file."""
+    """Show the current step on one line of a terminal; a pipe or file gets no output."""
 
     def __init__(self, out: TextIO) -> None:
         self._out, self._shown = out, out.isatty()

@@ -305,7 +305,7 @@ def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKerne
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a user's file. Raise FileRefused, with the line of a syntax error, if it is unusable."""
+    """Return the text of a user's file. Raise FileRefused for an invalid one, with the line of a syntax error."""
     if not path.is_file():
         raise FileRefused(f"there is no file {path}")
     if path.stat().st_size > LARGEST:

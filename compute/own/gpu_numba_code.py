@@ -1,6 +1,6 @@
 """PTX and machine code of Numba-CUDA's kernels, also on machines without a GPU.
 
-The argument types of a kernel are known only at its launch, and a kernel may be defined within a function and call
+The argument types of a kernel are determined only at its launch, and a kernel may be defined within a function and call
 other local functions. The launching code therefore runs in Numba's simulator first, at a small size in a separate
 process, which records each launch and the values bound to the kernel's names. Then numba-cuda compiles for the
 requested architecture, which needs no driver, ptxas assembles the PTX, and nvdisasm prints the machine code.
@@ -40,7 +40,7 @@ class NumbaCodeUnavailable(ValueError):
 class NotedFunction:
     """A function of a kernel in the simulator's process. name: qualified, with "<locals>" for a local function.
 
-    bound: the values of names that its module does not define by itself.
+    bound: the values of names that its module does not define.
     """
 
     module: str

@@ -108,7 +108,7 @@ class ElementwiseKernel:
         self._made: dict[tuple[str, ...], KernelOnCpu] = {}
 
     def __call__(self, *given: Any, size: int | None = None, **_: Any) -> Any:
-        """Compute the outputs and return them; allocate those that are not passed."""
+        """Compute the outputs and return them; allocate outputs that the caller does not pass."""
         parameters = [*self._inputs, *self._outputs]
         letters: dict[str, np.dtype[Any]] = {}
         values = list(given)

@@ -34,7 +34,7 @@ EMPTY = "the gap is still empty: write it between '# -- your code' and '# -- end
 
 @dataclass(frozen=True)
 class Answer:
-    """The verdict on an answer. passed: whether it is right; kind: of the fault, "" for a right answer."""
+    """The verdict on an answer. passed: whether the answer is right; kind: of the fault, or ""."""
 
     exercise: str
     passed: bool
@@ -129,7 +129,7 @@ class ResultsRefused(ValueError):
 
 
 def load_results(path: Path) -> StudentResults:
-    """Read a results file. Raise ResultsRefused with the reason if it is invalid."""
+    """Read a results file. Raise ResultsRefused with the reason for an invalid file."""
     try:
         if path.stat().st_size > LONGEST_FILE:
             raise ResultsRefused(f"{path.name} has more than {LONGEST_FILE} bytes")

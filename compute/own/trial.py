@@ -74,7 +74,7 @@ class WayReport:
     """The result of one way.
 
     status: "right", "unchecked" (in part), "wrong", "failed" or "missing"; kind, text: of the fault, "" without one;
-    places: where it was checked, with the tested inputs as text; unmeasured: why it has no times; left: the check at
+    places: of its checks, with the tested inputs as text; unmeasured: why it has no times; left: the check at
     which time ended; unwatched: why its CPU threads were not checked for races.
     """
 

@@ -121,7 +121,7 @@ def limit(spread: Spread, roof: Roof, asked: AskedWork) -> str:
 # -- the best possible times of an absent GPU
 
 GPU = "cuda:0"
-SMALLEST = "add_one"  # the workload whose fastest call on a GPU is a launch
+SMALLEST = "add_one"  # workload with the launch time as its fastest GPU call
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ DTYPE = "float32"  # of all exercises
 
 
 def reward(of: Exercise, roofs: RecordedRoofs | None, clock: Callable[[], float] = perf_counter) -> str:
-    """Return what a right answer gains compared with NumPy, timed here; "" if it cannot be estimated."""
+    """Return the gain of a right answer over NumPy, timed here, as text; "" without an estimate."""
     if roofs is None or of.on == "host":  # the roofs do not cover copies over the bus
         return ""
     series, work = dict[int, Spread](), dict[int, AskedWork]()

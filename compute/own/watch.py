@@ -104,7 +104,7 @@ class AccessWatch:
 
     @classmethod
     def current(cls) -> AccessWatch:
-        """Return the innermost watch of this process; outside of all blocks, a new one whose records are discarded."""
+        """Return the innermost watch of this process; outside of all blocks, a new watch that is discarded."""
         return cls._now[-1] if cls._now else cls()
 
     @classmethod

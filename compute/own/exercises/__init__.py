@@ -20,9 +20,7 @@ from compute.own.watch import KernelLaunch
 
 HERE = Path(__file__).parent
 BINS = 8
-Demand = Callable[
-    [Sequence[KernelLaunch], int, int], str
-]  # (launches, streams, n) -> the unmet demand as text, "" if it is met
+Demand = Callable[[Sequence[KernelLaunch], int, int], str]  # (launches, streams, n) -> the unmet demand as text, or ""
 
 
 def _nothing(launches: Sequence[KernelLaunch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
@@ -112,10 +110,10 @@ def _larger_root(a: Any, b: Any, c: Any) -> Any:
 
 
 def _neighbours(most: float, large: int, power: int) -> Demand:
-    """Demand `most` 32-byte sectors per warp access from n = `large` on, and n**power reads and writes at most."""
+    """Demand at most `most` 32-byte sectors per warp access for n >= `large`, and n**power reads and writes each."""
 
     def demand(launches: Sequence[KernelLaunch], _streams: int, n: int) -> str:
-        """Return the unmet demand, "" if it is met."""
+        """Return the unmet demand, or ""."""
         sectors, accesses = sum(one.sectors for one in launches), sum(one.accesses for one in launches)
         reads, writes = sum(one.reads for one in launches), sum(one.writes for one in launches)
         if max(reads, writes) > n**power:
@@ -135,7 +133,7 @@ def _few_atomics(each: int, block: int) -> Demand:
     """Demand at most `each` atomics on the result per block of `block` elements."""
 
     def demand(launches: Sequence[KernelLaunch], _streams: int, n: int) -> str:
-        """Return the unmet demand, "" if it is met."""
+        """Return the unmet demand, or ""."""
         made, most = sum(one.atomics for one in launches), each * -(-n // block)
         if made <= most:
             return ""
