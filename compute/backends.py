@@ -1,7 +1,7 @@
 """The backends of kernels, and the reasons for which one may be unavailable on this machine.
 
 A backend has a name, a kind of device and the packages that it requires. A lab has a backend if its folder contains a
-file of that name; there is no other registration. Optional packages are imported only when a backend is requested.
+file of that name; nothing else registers it. Optional packages are imported only when a backend is requested.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Backend:
 
     @property
     def ready(self) -> bool:
-        """Whether it can be used on this machine and runs on its device, not in a simulator."""
+        """Whether the backend can be used on this machine and runs on its device, not in a simulator."""
         return self.missing is None and not self.simulated
 
     @property

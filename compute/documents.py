@@ -57,7 +57,7 @@ def measured(value: Any) -> Any:
 
 
 def read(text: str, longest: int, what: str, error: type[ValueError]) -> dict[str, Any]:
-    """Return the JSON object in `text`; `error` if it is not one, or is longer than `longest`.
+    """Return the JSON object in `text`; `error` for anything else, or more than `longest` characters.
 
     Its numbers are finite, its texts can be encoded as UTF-8, and it is at most MOST_DEPTH deep. what: name of the
     document in messages.

@@ -1,7 +1,7 @@
 """The engine: one supervised process per device, which hosts the labs of all sessions.
 
 The server gets a Supervisor from the EnginePool and opens labs on it. Each LabHandle accepts requests and delivers
-events. No call in this package blocks on the device, and the server itself never uses the device.
+events. No call of the server waits for the device, and the server process never uses it.
 
 Path of a slider value: LabHandle.update (api.py) stores it in the LabState (registry.py) and puts an Update
 (messages.py) into the RequestQueue, whose thread writes it to the Channel (channel.py). In the worker process, Worker
@@ -10,8 +10,8 @@ before its next slice by the lab's own `update` and `advance`.
 
 Path of a frame: FramePacer (pacing.py) decides when a frame is due. The LabHost renders it, writes its arrays into the
 lab's FrameRing (shared_memory.py) and sends a FrameMessage through the Channel. The Supervisor's thread (supervisor.py)
-copies the arrays and calls the client's `on_event` with FrameReady. The client confirms frame n by `frames_through(n +
-window)`; the engine never shows a frame beyond that number, and keeps no second count.
+copies the arrays and calls the client's `on_event` with FrameReady. The client confirms frame n by calling
+`frames_through(n + window)`; the engine never shows a frame beyond that number, and keeps no second count.
 
 Direction of messages: the server sends Requests, the worker sends Reports, and every report is a sign of life. Events
 are the reports that reach the app. A lab's values, run state, view and last Checkpoint (checkpoints.py) outlive the

@@ -160,10 +160,11 @@ class LabHandle:
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int, done: int | None = None) -> None:
         """Record a frame of the whole lab, at most `pixels` (height, width), now and after every `every` steps.
 
-        Write at most `most` frames, shown or not, into the empty or new `folder`; answered by RecordingProgress. every:
-        steps between frames; 0, for a lab that ends, records complete pictures only, which any other `every` records
-        too. done: continue the recording that another engine began in `folder`; its `steps` at the snapshot from which
-        this lab continues.
+        Write at most `most` frames, shown or not, into the empty or new `folder`; answered by RecordingProgress.
+
+        every: steps between frames; 0, for a lab that ends, records complete pictures only, which any other `every`
+        records too. done: its `steps` at the snapshot from which this lab continues, to continue the recording that
+        another engine began in `folder`.
         """
         fine = self._whole("every", every, MAX_STEPS, least=0) and self._are_pixels(pixels, MAX_RECORDED_PIXELS)
         if not (fine and self._whole("most", most, MAX_RECORDED_FRAMES)):

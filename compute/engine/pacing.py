@@ -36,7 +36,7 @@ LONGEST = 1.0  # maximum seconds that a turn counts for: the machine may have be
 
 
 class Urgency(Enum):
-    """Priority of a lab's work: a client waits for it; it is due at some time; or it only computes ahead."""
+    """Priority of a lab's work: awaited by a client, due at some time, or only computed ahead."""
 
     AWAITED = 1
     DUE = 2
@@ -77,7 +77,7 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """The next turn: its share, its seconds, and whether it is awaited or runs between awaited ones.
+    """The next turn: its share, its seconds, and flags for an awaited turn and for one between awaited ones.
 
     labs: number of labs that are awaited, or were so up to RECENT ago.
     """
@@ -111,7 +111,7 @@ class Turns:
         self._shares = [share for share in self._shares if share.who is not who]
 
     def wakes_at(self, now: float) -> float:
-        """Return the time of the earliest next turn; inf if there is none."""
+        """Return the time of the earliest next turn; inf without any."""
         return min((share.who.wakes_at(now) for share in self._shares), default=inf)
 
     def next(self, now: float) -> Turn | None:

@@ -5,7 +5,7 @@ replaces the first one immediately when it dies. Starting an interpreter, import
 one to two seconds; with that done in advance, a lab is restored within tenths of a second. The spare has no lab, no
 device and no field: it uses about 100 MB and no processor time.
 
-The Watchdog decides when a silent worker counts as dead, the CircuitBreaker when the engine must no longer be
+The Watchdog decides when a silent worker counts as dead, the CircuitBreaker when the engine must not be
 restarted. Their clocks are passed in and always monotonic. A stopped worker (SIGSTOP) is detected by its process state,
 long before the deadline. The deadline counts the seconds in which the worker could have run: on an overloaded machine,
 the time that it waited for a processor is added.
@@ -165,7 +165,7 @@ class Standby:
         return self._process.pid if self._process else None
 
     def take(self) -> tuple[WorkerProcess, bool]:
-        """Return the spare if it runs, else a new process, and whether it is the spare. OSError if none starts."""
+        """Return the spare if it runs, else a new process, and True for the spare. OSError if none starts."""
         spare, self._process, self._due = self._process, None, inf
         if spare and (spare.ended or spare.stopped):
             spare.close()

@@ -3,7 +3,7 @@
 A FrameRecorder is one recording: it decides at which steps a frame is due, and when the recording ends. Steps are
 counted from the start of the recording. After a restart the lab continues from its last good state, and its recording
 too: frames that were recorded after that state are deleted and recorded again. A thread writes the files, so that a
-slow disk delays this lab and no other. A LabRecorder starts, feeds and ends the recordings of one lab, and reports.
+slow disk delays only this lab. A LabRecorder starts, feeds and ends the recordings of one lab, and reports.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from compute.lab import Lab
 from compute.settings import MIB
 
 PROGRESS_PERIOD = 0.3  # seconds between two progress reports
-RESERVE = 2**30  # bytes of a disk that are left free, or SHARE of the disk if that is less
+RESERVE = 2**30  # bytes of a disk that are left free, or SHARE of a smaller disk
 SHARE = 0.05  # part of a small disk that is left free
-AHEAD = 2  # frames passed to the disk and not written yet, at which the lab waits, and no other lab
+AHEAD = 2  # frames passed to the disk and still unwritten, at which this lab waits, but no others
 POLL = 0.01  # seconds between two checks of the disk
 DISK = 30.0  # seconds beyond the usual deadline that a disk may need for a frame
 OLDER = "the engine was restarted from a state before the recording"
@@ -38,7 +38,7 @@ OLDER = "the engine was restarted from a state before the recording"
 class FrameRecorder:
     """Records frames of `lab`, at most `pixels` (height, width) large, into `folder`: now, and every `every` steps.
 
-    A newly completed picture is recorded too; with `every` 0, nothing else. most: maximum number of frames. done: None
+    Newly completed pictures are recorded too; with `every` 0, only these. most: maximum number of frames. done: None
     for a new recording; to continue one in the same folder, its steps at the lab's present state. steps: of the lab
     since the recording began; frames, bytes: recorded; stale: the lab was changed since the last frame. Raise
     ValueError for arguments that do not fit the lab, or a folder with other content.
@@ -152,7 +152,7 @@ class FrameRecorder:
         return f"only {disk.free / 2**30:.2f} GiB of the disk are free, and {kept / 2**30:.2f} GiB are left to others"
 
     def progress_at(self) -> float:
-        """Return the time of the next report or check of the disk; inf if there is none."""
+        """Return the time of the next report or check of the disk; inf without any."""
         if self._writing:
             return time.monotonic() + POLL
         return self._next_report if self.frames != self._reported else inf

@@ -50,7 +50,7 @@ class RecordedFrame:
 
 
 class PartHead(Struct):
-    """Description of a part in a frame's file: a raster of (rows, columns) pixels, or a curve of so many points."""
+    """Description of a part in a frame's file: a raster of (rows, columns) pixels, or a curve with this number of points."""
 
     raster: tuple[Length, Length] | None = None
     curve: Length = 0

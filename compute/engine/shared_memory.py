@@ -44,7 +44,7 @@ NO_DESCRIPTOR = "no file descriptor was left for it in this process (ulimit -n)"
 
 
 class NoSharedMemory(MemoryError):
-    """The system refused shared memory or a descriptor for it; the message states which, and the size."""
+    """The system refused shared memory or a descriptor of it; the message states which, and the size."""
 
     @classmethod
     def because(cls, what: str, error: OSError) -> NoSharedMemory:

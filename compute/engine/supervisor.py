@@ -79,7 +79,7 @@ class Supervisor:
     # -- for the app
 
     def start(self) -> None:
-        """Start the process without waiting for it. Labs may be opened immediately."""
+        """Start the process in the background. Labs may be opened immediately."""
         with self.lock:
             if self._thread or self._stopping:
                 return
@@ -97,7 +97,7 @@ class Supervisor:
         checkpoint: messages.Checkpoint | None = None,
         frames: int = 0,
     ) -> LabHandle:
-        """Open a lab without waiting for it; if that fails, its client receives Refused, then LabClosed.
+        """Open a lab in the background; if that fails, its client receives Refused, then LabClosed.
 
         checkpoint: initial state, of a lab with the same shape on any engine; frames: how many it has shown. on_event
         runs on this engine's reader thread and must return quickly; it may call the handle.
@@ -169,7 +169,7 @@ class Supervisor:
                 self._emit(lab, messages.Refused(why))
 
     def permit(self, lab: LabState, number: int) -> None:
-        """Permit all frames of a lab up to `number`. The caller holds the lock.
+        """Permit all frames of a lab up to `number`. The caller has acquired the lock.
 
         While the worker polls its rings, writing the number into shared memory suffices. That requires that all earlier
         requests were sent: otherwise a newly opened lab would show a frame without its values. A message for each frame
@@ -232,7 +232,7 @@ class Supervisor:
             return self._breaker.charged(number, now, self._registry.others_worked)
 
     def _take_process(self) -> tuple[WorkerProcess, bool]:
-        """Return a process, and whether it is the spare. Without resources, retry with growing pauses.
+        """Return a process, and True for the spare. Without resources, retry with growing pauses.
 
         During the retries, previously open labs wait and new labs are refused. Raises OSError for any other failure.
         """
@@ -365,7 +365,7 @@ class Supervisor:
         return held
 
     def _open_due(self) -> None:
-        """Open the labs whose delay is over. The caller holds the lock, and the process is live."""
+        """Open the delayed labs that are due. The caller has acquired the lock, and the process is live."""
         now = time.monotonic()
         for lab in self._registry.due(now, self._breaker.unproven_from(now)):
             for item in self._registry.opening(lab, now):
@@ -375,7 +375,7 @@ class Supervisor:
                     self._put(item)
 
     def _open_waiting(self) -> None:
-        """Open the labs whose delay is over, and notify the clients of the others once."""
+        """Open the delayed labs that are due, and notify the clients of the others once."""
         with self.lock:
             if not self._live or not self._registry.waiting():
                 return

@@ -53,7 +53,7 @@ class Worker:
         self._memory = FreedMemory()
         self._open, self._core_left = True, False
         self._told_resting: bool | None = None  # the last value written into the rings; None after a new lab was opened
-        self._served = 0  # number of the lab whose turn or request is in progress
+        self._served = 0  # number of the lab with the current turn or request
 
     def run(self) -> None:
         """Serve until a Stop or the end of the pipe. Builds of kernels, whenever they occur, are announced."""
