@@ -28,7 +28,9 @@ class History:
 
     values: parameters that differ from their defaults, and those of ALWAYS; parameters that the history changes have
     their value at step 0; steps: computed since then; missing: the part of the state that a file cannot contain, as
-    text, or "". entries: the changes in order, each entry for JSON: {"step": n, "set": {parameter: value, …}} or
+    text, or "".
+
+    entries: the changes in order, each entry for JSON: {"step": n, "set": {parameter: value, …}} or
     {"step": n, "do": action, "with": {argument: value, …}}.
     """
 

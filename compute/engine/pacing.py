@@ -153,7 +153,7 @@ class Turns:
     def done(self, turn: Turn, seconds: float) -> None:
         """Count the `seconds` of a finished turn.
 
-        An awaited turn that took far longer than usual counts only UNUSUAL times the usual one. Measurements, whose
+        An awaited turn that took far longer than usual counts as UNUSUAL times the usual one. Measurements, whose
         turns differ in length by nature, are charged in full.
         """
         seconds, share = min(seconds, LONGEST), turn.share

@@ -5,10 +5,10 @@ replaces the first one immediately when it dies. Starting an interpreter, import
 one to two seconds; with that done in advance, a lab is restored within tenths of a second. The spare has no lab, no
 device and no field: it uses about 100 MB and no processor time.
 
-The Watchdog decides when a silent worker counts as dead, the CircuitBreaker when the engine must not be
-restarted. Their clocks are passed in and always monotonic. A stopped worker (SIGSTOP) is detected by its process state,
-long before the deadline. The deadline counts the seconds in which the worker could have run: on an overloaded machine,
-the time that it waited for a processor is added.
+The Watchdog decides when a silent worker counts as dead, the CircuitBreaker when the engine must not be restarted.
+Their clocks are passed in and always monotonic. A stopped worker (SIGSTOP) is detected by its process state, long
+before the deadline. The deadline counts the seconds in which the worker could have run: on an overloaded machine, the
+time that it waited for a processor is added.
 """
 
 from __future__ import annotations

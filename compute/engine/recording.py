@@ -39,9 +39,11 @@ class FrameRecorder:
     """Records frames of `lab`, at most `pixels` (height, width) large, into `folder`: now, and every `every` steps.
 
     Newly completed pictures are recorded too; with `every` 0, only these. most: maximum number of frames. done: None
-    for a new recording; to continue one in the same folder, its steps at the lab's present state. steps: of the lab
-    since the recording began; frames, bytes: recorded; stale: the lab was changed since the last frame. Raise
-    ValueError for arguments that do not fit the lab, or a folder with other content.
+    for a new recording; to continue one in the same folder, its steps at the lab's present state.
+
+    Attributes: steps of the lab since the recording began; frames and bytes recorded; stale, whether the lab was
+    changed since the last frame. Raise ValueError for arguments that do not fit the lab, or a folder with other
+    content.
     """
 
     def __init__(

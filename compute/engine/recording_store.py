@@ -50,7 +50,7 @@ class RecordedFrame:
 
 
 class PartHead(Struct):
-    """Description of a part in a frame's file: a raster of (rows, columns) pixels, or a curve with this number of points."""
+    """Description of a part in a frame's file: (rows, columns) of a raster, or the number of points of a curve."""
 
     raster: tuple[Length, Length] | None = None
     curve: Length = 0

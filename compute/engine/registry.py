@@ -76,11 +76,13 @@ class LabState:
     values: last known good ones; unapplied: updates sent but not yet answered, by serial; tries: restarts since these
     were sent; frames: number of the last frame received; frames_through: of the last one permitted; questions:
     unanswered requests; absent: reason and start of the process's absence; lost_answer: the answer to a question has
-    arrived without its memory. sent: the opening requests were sent to the current process; opened: the current process
-    has opened the lab; known: any process has opened it; held: requests stored until `sent`; worked_at: time of the
-    last report of completed work; charge_times: times of the deaths charged to it; retry_at, retry_after: time of the
-    next attempt to allocate its FrameRing, and the pause before that attempt; told_broken, told_waiting: the client was
-    notified of the failure, of the delay.
+    arrived without its memory.
+
+    sent: the opening requests were sent to the current process; opened: the current process has opened the lab; known:
+    any process has opened it; held: requests stored until `sent`; worked_at: time of the last report of completed work;
+    charge_times: times of the deaths charged to it; retry_at, retry_after: time of the next attempt to allocate its
+    FrameRing, and the pause before that attempt; told_broken, told_waiting: the client was notified of the failure, of
+    the delay.
     """
 
     number: int

@@ -51,8 +51,10 @@ class Supervisor:
 
     name: "host", "cuda:0" …, or one of these with a suffix after a colon ("host:reference"); deadline: seconds without
     a sign of life after which it is restarted; labs: further lab classes by name, as "module:Class"; spare: seconds
-    after which a ready engine gets a spare process (Standby), None for never. state: starting, ready, busy, restarting,
-    broken or closed. restarts: number since the start.
+    after which a ready engine gets a spare process (Standby), None for never.
+
+    Attributes: state, which is starting, ready, busy, restarting, broken or closed; restarts, their number since the
+    start.
     """
 
     def __init__(
@@ -99,8 +101,9 @@ class Supervisor:
     ) -> LabHandle:
         """Open a lab in the background; if that fails, its client receives Refused, then LabClosed.
 
-        checkpoint: initial state, of a lab with the same shape on any engine; frames: how many it has shown. on_event
-        runs on this engine's reader thread and must return quickly; it may call the handle.
+        checkpoint: initial state, of a lab with the same shape on any engine; frames: how many it has shown.
+
+        on_event runs on this engine's reader thread and must return quickly; it may call the handle.
         """
         with self.lock:
             lab = self._registry.add(kind, values, on_event, pixels, checkpoint, frames)
