@@ -1,4 +1,4 @@
-"""What many places ask for in the same form and refuse in the same words: something by its name, a list of numbers."""
+"""Lookup and parsing of arguments with uniform error messages: an object by its name, a list of numbers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ Known = TypeVar("Known")
 
 
 def named(what: str, name: str, known: Mapping[str, Known]) -> Known:
-    """Return what is known by `name`; ValueError says what it is a name of, and which names there are."""
+    """Return the entry of `known` for `name`; ValueError states `what` the name denotes, and the known names."""
     for own_name, found in known.items():
-        if own_name == name:  # compared, as whatever comes from outside may be nothing that a mapping can look up
+        if own_name == name:  # compared, because external input may be unhashable
             return found
     raise ValueError(f"{what} must be one of {', '.join(known)}, not {name!r}")
 
 
 def counts(text: str, what: str, most: int | None = None) -> tuple[int, ...]:
-    """Return the numbers of a list such as "1,2,8", in rising order, each once.
+    """Return the numbers of a list such as "1,2,8", sorted and without duplicates.
 
-    what: that is counted, for the error. ArgumentTypeError if one is no whole number from 1 to `most`.
+    what: the counted objects, for the error. Raise ArgumentTypeError unless all are whole numbers from 1 to `most`.
     """
     parts = [part.strip() for part in text.split(",")]
     numbers = sorted({int(part) for part in parts if part.isascii() and part.isdecimal() and len(part) < 10})

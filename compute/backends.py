@@ -1,7 +1,7 @@
-"""The ways to write a kernel, and why one of them may be absent on this machine.
+"""The backends of kernels, and the reasons for which one may be unavailable on this machine.
 
-A backend is a name, the kind of device it runs on and the packages it needs. A lab *has* a backend when its folder
-holds a file of that name; nothing else registers it. Nothing optional is imported before a backend is asked for.
+A backend has a name, a kind of device and the packages that it requires. A lab has a backend if its folder contains a
+file of that name; nothing else registers it. Optional packages are imported only when a backend is requested.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ CUDA_INSTALL = "pip install 'fieldlab[cuda13]'  # with a driver below 580: 'fiel
 
 
 class BackendUnavailable(RuntimeError):
-    """A backend was asked for that this machine lacks; the text says why and which line installs it."""
+    """A requested backend is unavailable on this machine; the text states the reason and the install command."""
 
 
 @dataclass(frozen=True)
 class Backend:
     """One way to write kernels.
 
-    name: file name of its kernels in every lab; device: "host" or "cuda"; device_class: the Device its arrays live
-    on; needs: importable packages; label: its name on the screen.
+    name: file name of its kernels in every lab; device: "host" or "cuda"; device_class: the Device of its arrays;
+    needs: importable packages; label: its name on the screen.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Backend:
 
     @property
     def missing(self) -> str | None:
-        """Why this backend cannot be used here, in words; None when it can."""
+        """Why this backend cannot be used on this machine, as text; None if it can."""
         return _why_missing(self)
 
     @property
     def simulated(self) -> str:
-        """Why its times mean nothing: a simulator or an interpreter runs its kernels; "" if they mean something."""
+        """Why its times are meaningless: a simulator or an interpreter runs its kernels; "" for valid times."""
         if "numba" in self.needs and os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
             return "Numba compiles nothing (NUMBA_DISABLE_JIT is set): its times are those of interpreted Python"
         if self.device == "cuda" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
@@ -59,38 +59,38 @@ class Backend:
 
     @property
     def ready(self) -> bool:
-        """Whether it can be used here, and computes where it says."""
+        """Whether the backend can be used on this machine and runs on its device, not in a simulator."""
         return self.missing is None and not self.simulated
 
     @property
     def install(self) -> str:
-        """The line that installs what is missing; empty when nothing is."""
+        """The command that installs the missing packages; empty if the backend is available."""
         return CUDA_INSTALL if self.missing and self.device == "cuda" else ""
 
     def require(self) -> None:
-        """Raise BackendUnavailable, with the reason and the install line, unless the backend can be used."""
+        """Raise BackendUnavailable, with the reason and the install command, unless the backend can be used."""
         if self.missing:
             raise BackendUnavailable(f"backend {self.name!r} is not available: {self.missing}. Install: {self.install}")
 
     def open_device(self, index: int = 0) -> Device:
-        """The device number `index` of this backend's kind, ready to allocate on.
+        """Return device number `index` of this backend's kind, ready for allocation.
 
-        Raises BackendUnavailable when the backend is missing, ValueError when there is no device of that number.
+        Raises BackendUnavailable if the backend is missing, ValueError if no device has that number.
         """
         self.require()
         return self.device_class(index)
 
     def has_kernels(self, package: str) -> bool:
-        """Whether `package` (for example "compute.labs.diffusion") has a file for this backend."""
+        """Return whether `package` (for example "compute.labs.diffusion") has a file for this backend."""
         return find_spec(f"{package}.{self.name}") is not None
 
     def kernels(self, package: str) -> ModuleType:
-        """This backend's kernels of `package`; imports its GPU library if it has one."""
+        """Return this backend's kernels of `package`; imports its GPU library, if any."""
         self.require()
         return import_module(f"{package}.{self.name}")
 
     def display(self) -> ModuleType:
-        """This backend's kernels of compute.display: CUDA C serves every array on a GPU."""
+        """Return this backend's kernels of compute.display: CUDA C serves all arrays on a GPU."""
         self.require()
         gpu = {"gpu_cupy": "gpu", "gpu_numba": "simulated" if self.simulated else "gpu"}
         return import_module(f"compute.display.{gpu.get(self.name, self.name)}")
@@ -98,8 +98,8 @@ class Backend:
 
 @cache
 def _why_missing(backend: Backend) -> str | None:
-    """Look once a process: installing a package needs a restart anyway."""
-    if backend.device == "cuda":  # before anything starts CUDA: NVML and nvidia-smi number GPUs by their bus
+    """Check once per process: installing a package requires a restart anyway."""
+    if backend.device == "cuda":  # set before CUDA starts: NVML and nvidia-smi number GPUs by their bus
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     absent = [name for name in backend.needs if not _installed(name)]
     if absent:
@@ -122,14 +122,14 @@ BACKENDS: tuple[Backend, ...] = (
 )
 
 
-BEST_FIRST = ("gpu_cupy", "gpu_numba", "cpu_numba", "cpu_numpy")  # a GPU that is there is used
+BEST_FIRST = ("gpu_cupy", "gpu_numba", "cpu_numba", "cpu_numpy")  # an available GPU is preferred
 
 
 def preferred(known: Iterable[Backend] = BACKENDS) -> Backend:
-    """Of `known`, the first of BEST_FIRST that is ready: what a page opens with. ValueError if none is.
+    """Return the first of BEST_FIRST that is in `known` and ready: the backend of a new page. ValueError if none is.
 
-    A lab that is made without one (`Diffusion()` in a notebook, a file, a link without a backend) computes on the host
-    instead, since that is the same on every machine.
+    A lab created without a backend (`Diffusion()` in a notebook, a file, a link) computes on the host instead, which is
+    the same on every machine.
     """
     ready = {candidate.name: candidate for candidate in known if candidate.ready}
     for name in BEST_FIRST:
@@ -139,5 +139,5 @@ def preferred(known: Iterable[Backend] = BACKENDS) -> Backend:
 
 
 def backend(name: str) -> Backend:
-    """The backend called `name`; ValueError names the ones there are."""
+    """Return the backend called `name`; ValueError lists the known names."""
     return named("backend", name, {each.name: each for each in BACKENDS})

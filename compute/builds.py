@@ -1,9 +1,10 @@
-"""When a kernel is built, that is compiled, while everything waits for it.
+"""Detection of kernel builds, that is compilations, which block the work that needs the kernel.
 
 Which kernel a lab launches may depend on any of its values, and a kernel is built at its first call, deep inside the
-lab's work. So nobody predicts it: who builds a kernel says so, by `building`, and who times or supervises the work
-hears of it, by `watching`. Numba's kernels for the CPU say so through Numba's own events. How long each took is kept
-beside Numba's cache (kernel_cache.py), so that the next time it can be said beforehand.
+lab's work. Builds are therefore not predicted: the code that builds a kernel announces it by `building`, and the code
+that times or supervises the work is notified by `watching`. Numba's kernels for the CPU are announced through Numba's
+own events. The duration of each build is stored next to Numba's cache (kernel_cache.py), so that the next build of the
+kernel can be announced with its expected duration.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from time import monotonic
 
 
 def _ignore() -> None:
-    """For those who only count."""
+    """Do nothing, for callers that only count."""
 
 
 @dataclass
 class Builds:
-    """What happened in a `watching` block. count: kernels that were built; kernel: the one that is being built, or was
-    last, as "module.function", "" if that is not known; seconds: how long it took.
+    """The builds in a `watching` block.
+
+    count: kernels that were built; kernel: the current or last one, as "module.function", "" if unknown; seconds: the
+    duration of its build.
     """
 
     began: Callable[[], None] = _ignore
@@ -36,7 +39,7 @@ class Builds:
     depth: int = 0  # a kernel may be built for another one; only the outer one counts
 
     def begin(self, kernel: str) -> None:
-        """A kernel is about to be built."""
+        """Record the start of a build."""
         self.depth += 1
         if self.depth == 1:
             self.count += 1
@@ -44,7 +47,7 @@ class Builds:
             self.began()
 
     def end(self) -> None:
-        """It has been built, or could not be."""
+        """Record the end of a build, successful or not."""
         self.depth -= 1
         if self.depth == 0:
             self.seconds = monotonic() - self.since
@@ -56,7 +59,7 @@ _watching: ContextVar[tuple[Builds, ...]] = ContextVar("watching", default=())
 
 @contextmanager
 def watching(began: Callable[[], None] = _ignore, ended: Callable[[], None] = _ignore) -> Iterator[Builds]:
-    """Hear of every kernel that this thread builds in the block: `began` is called before each, `ended` after it."""
+    """Watch the kernels that this thread builds in the block: call `began` before each, `ended` after it."""
     if "numba" in sys.modules:
         _hear_numba()
     builds = Builds(began, ended)
@@ -69,7 +72,7 @@ def watching(began: Callable[[], None] = _ignore, ended: Callable[[], None] = _i
 
 @contextmanager
 def building(kernel: str = "") -> Iterator[None]:
-    """A kernel is built in the block: "module.function"."""
+    """Announce that the block builds the kernel "module.function"."""
     _begin(kernel)
     try:
         yield
@@ -93,12 +96,12 @@ def _hear_numba() -> None:
 
     class NumbaListener(event.Listener):  # type: ignore[misc]
         def on_start(self, event: event.Event) -> None:
-            """Numba begins to compile."""
+            """Announce the start of a compilation by Numba."""
             function = event.data["dispatcher"].py_func
             _begin(f"{function.__module__}.{function.__qualname__}")
 
         def on_end(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
-            """Numba has compiled."""
+            """Announce its end."""
             _end()
 
     event.register("numba:compile", NumbaListener())

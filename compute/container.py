@@ -1,8 +1,8 @@
 """Limits of the container or service that this process runs in: Linux control groups, versions 1 and 2.
 
-A container may use fewer processors and less memory than the machine has, and psutil and the affinity mask do not show
-it. A limit holds for the group of this process and for all groups above it, so the strictest one counts. Outside
-Linux, and where the files cannot be read, there is no limit.
+A container may use fewer processors and less memory than the machine has, which psutil and the affinity mask do not
+show. A limit applies to the group of this process and to all groups above it, so the strictest one counts. Outside
+Linux, and if the files cannot be read, there is no limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-ROOT = Path("/sys/fs/cgroup")  # where the control groups are mounted
+ROOT = Path("/sys/fs/cgroup")  # mount point of the control groups
 OWN = Path("/proc/self/cgroup")  # the groups of this process
 NO_LIMIT = 2**60  # bytes from which a limit of version 1 means none
 
@@ -72,7 +72,7 @@ def limits() -> dict[str, Any]:
 
 
 def _memory() -> Iterator[tuple[int, int]]:
-    """(limit, used) of each group with a limit, in bytes. Pages of files that can be dropped are not counted."""
+    """Yield (limit, used) of each group with a limit, in bytes. Reclaimable pages of files are not counted."""
     for folder in _groups("memory"):
         with suppress(OSError, ValueError):
             if (folder / "memory.max").is_file():
@@ -87,7 +87,7 @@ def _memory() -> Iterator[tuple[int, int]]:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Folders of the groups that limit this process by `controller`, the innermost first."""
+    """Yield the folders of the groups that limit this process by `controller`, the innermost first."""
     with suppress(OSError):
         for line in OWN.read_text(encoding="utf-8").splitlines():
             number, _, rest = line.partition(":")
@@ -118,7 +118,7 @@ def _number(folder: Path, name: str) -> int:
 
 
 def _stat(folder: Path, name: str) -> dict[str, int]:
-    """The lines "name number" of a file."""
+    """Return the "name number" lines of a file as a mapping."""
     found = {}
     with suppress(OSError):
         for line in (folder / name).read_text().splitlines():

@@ -1,8 +1,8 @@
-"""Compiles a .cu file that lies beside its caller: to kernels for this GPU, for arrays of CuPy or of Numba, or without
-any GPU to machine code.
+"""Compiles the .cu file next to a caller, to kernels for this GPU or, without any GPU, to machine code.
 
-CuPy, Numba and NVRTC are imported when something is compiled, never at import of this file. No headers are needed: the
-sources use CUDA's built-in functions only. A line `#include "name"` takes in a file that lies beside the .cu.
+The kernels operate on arrays of CuPy or of Numba. CuPy, Numba and NVRTC are imported when a file is compiled, never at
+import of this file. No headers are required: the sources use only CUDA's built-in functions. A line `#include "name"`
+includes a file from the folder of the .cu.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ STANDARD = "--std=c++17"
 
 
 class CudaSourceError(RuntimeError):
-    """A .cu file was refused; the message holds the compiler's log."""
+    """A .cu file was refused; the message contains the compiler's log."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes, as ptxas reports it: registers a thread, the rest in bytes."""
+    """Resources of one kernel, as reported by ptxas: registers per thread, the rest in bytes."""
 
     registers: int
     stack: int
@@ -48,9 +48,9 @@ class Binary:
 
 
 def compile_cuda(path: Path, *, defines: Defines) -> Any:
-    """A cupy.RawModule of `path` for the current GPU: `.get_function(name)` gives a kernel.
+    """Return a cupy.RawModule of `path` for the current GPU: `.get_function(name)` returns a kernel.
 
-    Compiled once a process for each set of defines and GPU; CuPy keeps the binary on disk for the next process.
+    Compiled once per process for each set of defines and GPU; CuPy stores the binary on disk for later processes.
     Raises CudaSourceError with the log.
     """
     import cupy
@@ -72,16 +72,16 @@ def _module(path: Path, defines: tuple[tuple[str, int | str | float], ...], devi
 
 
 def numba_gpu() -> Any:
-    """Return the GPU that is current for Numba in this thread, with its `id` and `compute_capability`."""
+    """Return Numba's current GPU in this thread, with its `id` and `compute_capability`."""
     from numba import cuda
 
     return cuda.get_current_device()
 
 
 def compile_for_numba(path: Path, *, defines: Defines) -> DriverModule:
-    """Return what compile_cuda gives, without CuPy: NVRTC compiles, the driver loads and launches.
+    """Return a module as compile_cuda does, without CuPy: NVRTC compiles, the driver loads and launches.
 
-    Needs the package cuda-bindings, which numba-cuda brings. Raises CudaSourceError with the log.
+    Requires the package cuda-bindings, a dependency of numba-cuda. Raises CudaSourceError with the log.
     """
     from cuda.bindings import driver
 
@@ -93,7 +93,7 @@ def compile_for_numba(path: Path, *, defines: Defines) -> DriverModule:
 
 @dataclass(frozen=True)
 class DriverModule:
-    """Kernels that the driver has loaded on the current GPU; what of cupy.RawModule is used here."""
+    """Kernels that the driver has loaded on the current GPU; implements the part of cupy.RawModule used here."""
 
     handle: Any
 
@@ -106,9 +106,9 @@ class DriverModule:
 
 @dataclass(frozen=True)
 class DriverKernel:
-    """A kernel for arrays of any library that says where they lie (`__cuda_array_interface__`).
+    """A kernel for arrays of any library that exposes their addresses (`__cuda_array_interface__`).
 
-    Called as those of CuPy: with the grid, the block, and arrays or NumPy's numbers. The stream is the default one.
+    Called like CuPy's kernels: with the grid, the block, and arrays or NumPy scalars. Uses the default stream.
     """
 
     function: Any
@@ -118,7 +118,7 @@ class DriverKernel:
         from cuda.bindings import driver
 
         held = [np.asarray(value if isinstance(value, np.generic) else _pointer(value)) for value in arguments]
-        places = np.array([value.ctypes.data for value in held], np.uintp)  # where the driver reads the arguments
+        places = np.array([value.ctypes.data for value in held], np.uintp)  # for the driver to read the arguments
         sizes = (*grid, 1, 1)[:3] + (*block, 1, 1)[:3]
         _checked(driver.cuLaunchKernel(self.function, *sizes, 0, 0, places.ctypes.data, 0))
 
@@ -128,17 +128,17 @@ def _pointer(array: Any) -> np.uintp:
 
 
 def _checked(answer: tuple[Any, ...]) -> Any:
-    """Return what NVRTC or the driver gave; CudaSourceError if it is an error."""
+    """Return the result of an NVRTC or driver call; CudaSourceError if it is an error."""
     if answer[0].value:
         raise CudaSourceError(f"{type(answer[0]).__name__}: {answer[0].name}")
     return answer[1] if len(answer) > 1 else None
 
 
 def check_cuda(path: Path, *, defines: Defines, architecture: str, line_numbers: bool = False) -> Binary:
-    """Compile `path` for `architecture` (as in "sm_90") with NVRTC alone: needs neither a GPU nor a driver.
+    """Compile `path` for `architecture` (as in "sm_90") with NVRTC alone; requires neither a GPU nor a driver.
 
-    line_numbers: the machine code says from which line each instruction is; it is the same otherwise. Needs the
-    packages cuda-bindings and nvidia-cuda-nvrtc. Raises CudaSourceError with the log.
+    line_numbers: annotate the machine code with source lines; the code itself does not change. Requires the packages
+    cuda-bindings and nvidia-cuda-nvrtc. Raises CudaSourceError with the log.
     """
     from cuda.bindings import nvrtc
 
@@ -162,7 +162,7 @@ def check_cuda(path: Path, *, defines: Defines, architecture: str, line_numbers:
 
 
 def source_text(path: Path) -> str:
-    """The text of a .cu with the files it includes; inlined, because CuPy's cache knows a kernel by its text alone."""
+    """Return a .cu with its included files; inlined, because CuPy's cache identifies a kernel only by its text."""
     lines = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         included = re.fullmatch(r'#include "([\w.]+)"', line)
@@ -179,7 +179,7 @@ def _options(defines: Defines) -> tuple[str, ...]:
 
 
 def resources_in(log: str) -> dict[str, Resources]:
-    """What the log of ptxas says of each kernel, by name."""
+    """Return the resources of each kernel by name, parsed from the log of ptxas."""
     found = {}
     for part in log.split("Compiling entry function '")[1:]:
         numbers = {

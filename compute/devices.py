@@ -1,4 +1,4 @@
-"""Where arrays live and clocks tick: what every device offers, and the host. The GPUs are in gpu_devices.py."""
+"""Memory and clocks of devices: the common interface, and the host. The GPUs are in gpu_devices.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from compute.container import available_memory, processors, total_memory
 from compute.measure.timing import note_span
 
-Array = Any  # numpy.ndarray, cupy.ndarray or a Numba device array: the kernels of one backend see one kind only
+Array = Any  # numpy.ndarray, cupy.ndarray or a Numba device array: the kernels of one backend use one kind only
 
 
 class Stopwatch(ABC):
@@ -38,7 +38,7 @@ class Stopwatch(ABC):
 
     @abstractmethod
     def seconds(self) -> float:
-        """Device seconds the block took; waits for it to finish."""
+        """Return the device seconds of the block; waits until it has finished."""
 
 
 class HostStopwatch(Stopwatch):
@@ -53,14 +53,14 @@ class HostStopwatch(Stopwatch):
         note_span(self._stop, self._stop - self._start)
 
     def seconds(self) -> float:
-        """Seconds between entering and leaving the block."""
+        """Return the seconds between entering and leaving the block."""
         return self._stop - self._start
 
 
 class Device(ABC):
-    """A place with memory and a clock. One thread at a time may use it: hold `lock`.
+    """A device with memory and a clock. Only one thread at a time may use it: acquire `lock`.
 
-    copies_at_once: whether `fetch` and `fetch_all` wait for the copies themselves.
+    copies_at_once: whether `fetch` and `fetch_all` block until the copies are made.
     """
 
     name: str
@@ -74,11 +74,11 @@ class Device(ABC):
     @staticmethod
     @abstractmethod
     def missing() -> str | None:
-        """Why no device of this class can be used on this machine; None if one can."""
+        """Return why no device of this class can be used on this machine; None if one can."""
 
     @abstractmethod
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
-        """A C-contiguous array with undefined contents."""
+        """Return a C-contiguous array with undefined contents."""
 
     @abstractmethod
     def write(self, host: NDArray[Any], array: Array) -> None:
@@ -86,18 +86,18 @@ class Device(ABC):
 
     @abstractmethod
     def download(self, array: Array) -> NDArray[Any]:
-        """A host copy of `array`."""
+        """Return a host copy of `array`."""
 
     def fetch(self, array: Array) -> Callable[[], NDArray[Any]]:
-        """A host copy of `array` as it is after what was launched so far; calling what is returned waits for it alone.
+        """Queue a host copy of `array` after all launched work; return a function that waits for that copy only.
 
-        Of a device that copies at once it is there at once.
+        If the device copies synchronously (`copies_at_once`), the copy is complete on return.
         """
         arrive = self.fetch_all([array])
         return lambda: arrive()[0]
 
     def fetch_all(self, arrays: Sequence[Array]) -> Callable[[], Sequence[NDArray[Any]]]:
-        """As `fetch`, of several arrays, for which one waits together."""
+        """As `fetch`, of several arrays with a single wait."""
         hosts = [self.download(array) for array in arrays]
         return lambda: hosts
 
@@ -107,25 +107,25 @@ class Device(ABC):
 
     @abstractmethod
     def stopwatch(self) -> Stopwatch:
-        """A fresh stopwatch for this device."""
+        """Return a new stopwatch for this device."""
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """Bytes that can be allocated now."""
+        """Return the bytes that can be allocated now."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What the device is: name, memory in bytes, cores or multiprocessors, driver."""
+        """Return a description of the device: name, memory in bytes, cores or multiprocessors, driver."""
 
     def upload(self, host: NDArray[Any]) -> Array:
-        """A new array on this device with the contents of `host`."""
+        """Return a new array on this device with the contents of `host`."""
         host = np.ascontiguousarray(host)
         array = self.allocate(host.shape, host.dtype)
         self.write(host, array)
         return array
 
     def close(self) -> None:
-        """Give cached memory back to the system."""
+        """Release cached memory to the system."""
 
 
 class Host(Device):
@@ -140,39 +140,39 @@ class Host(Device):
 
     @staticmethod
     def missing() -> str | None:
-        """Never: there is always a CPU."""
+        """Return None: the host is always available."""
         return None
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
-        """A NumPy array."""
+        """Return a NumPy array."""
         return np.empty(tuple(shape), dtype)
 
     def write(self, host: NDArray[Any], array: Array) -> None:
-        """Plain assignment."""
+        """Assign the contents."""
         array[...] = host
 
     def download(self, array: Array) -> NDArray[Any]:
-        """A copy, so that the caller owns it as on a GPU."""
+        """Return a copy, so that the caller owns it as on a GPU."""
         return np.array(array)
 
     def synchronise(self) -> None:
-        """Nothing to wait for."""
+        """Return immediately: the host is synchronous."""
 
     def stopwatch(self) -> Stopwatch:
-        """Wall time."""
+        """Return a stopwatch for wall time."""
         return HostStopwatch()
 
     def free_bytes(self) -> int:
-        """Memory that can be had without swapping."""
+        """Return the bytes that can be allocated without swapping."""
         return available_memory()
 
     def describe(self) -> dict[str, Any]:
-        """Cores this process may use, and memory in bytes."""
+        """Return the number of cores that this process may use, and the memory in bytes."""
         return {"name": cpu_name(), "cores": cpu_count(), "memory": total_memory()}
 
 
 def cpu_count() -> int:
-    """Return the processors that this process may use: its affinity mask, within the CPU quota of its container.
+    """Return the number of processors that this process may use: its affinity mask, limited by the container's quota.
 
     A quota of 1.5 processors counts as 1: of two threads one would be stopped for half of the time.
     """
@@ -182,7 +182,7 @@ def cpu_count() -> int:
 
 
 def cpu_name() -> str:
-    """The processor's own name, or the architecture where the system does not tell."""
+    """Return the processor's model name, or the architecture if the system does not provide it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
     except FileNotFoundError:  # not Linux
@@ -192,17 +192,17 @@ def cpu_name() -> str:
 
 
 def processor_waits(pid: int) -> dict[str, float]:
-    """Return the seconds that each thread of a process has waited for a processor; {} where nobody tells."""
+    """Return the seconds that each thread of a process has waited for a processor; {} without such data."""
     found = {}
     with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():  # Linux's account; nowhere else
-            with suppress(OSError, ValueError, IndexError):  # it has just ended
+        for task in Path(f"/proc/{pid}/task").iterdir():  # exists only on Linux
+            with suppress(OSError, ValueError, IndexError):  # the thread has just ended
                 found[task.name] = 1e-9 * int((task / "schedstat").read_text().split()[1])
     return found
 
 
 def longest_wait(before: Mapping[str, float], now: Mapping[str, float]) -> float:
-    """Return the seconds that the thread which waited longest has waited between two answers of `processor_waits`."""
+    """Return the longest wait of a thread, in seconds, between two results of `processor_waits`."""
     return max((seconds - before.get(task, 0.0) for task, seconds in now.items()), default=0.0)
 
 
@@ -214,7 +214,7 @@ _LIST = re.compile(r"cuda:(\d{1,2}(?:-\d{1,2})?(?:,\d{1,2}(?:-\d{1,2})?)*)")
 
 
 def device_numbers(text: str) -> tuple[int, ...]:
-    """The numbers of the GPUs that `text` names, in its order. ValueError if it is no such list."""
+    """Return the numbers of the GPUs that `text` names, in its order. ValueError unless it is such a list."""
     found = _LIST.fullmatch(text) if len(text) <= LONGEST else None
     if found is None:
         raise ValueError(f"devices must be a list of GPUs like cuda:0-3 or cuda:0,2, not {text[:LONGEST]!r}")
@@ -232,7 +232,7 @@ def device_numbers(text: str) -> tuple[int, ...]:
 
 
 def devices_name(numbers: Sequence[int]) -> str:
-    """The shortest list that names these GPUs: "cuda:0-3,6"."""
+    """Return the shortest list that names these GPUs: "cuda:0-3,6"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

@@ -1,8 +1,8 @@
-"""JSON that anybody may have written: a link, a file that somebody drops, a record of timings.
+"""Untrusted JSON: a link, a dropped file, a record of timings.
 
-`read` bounds a text before it is parsed, and what was parsed before anybody looks at it. `typed` makes one of our
-classes of it, a msgspec.Struct, whose annotations say types and bounds; what breaks one is refused in words that name
-the entry, what it must be, and its value.
+`read` limits the length of a text before parsing, and the parsed values before use. `typed` converts them into one of
+our classes, a msgspec.Struct, whose annotations define types and bounds. The message of a refusal names the entry, the
+required type or bound, and the value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TextIO, TypeVar
 
 import msgspec
 
-MOST_DEPTH = 24  # of objects and lists in each other: a scene of ours needs 7
+MOST_DEPTH = 24  # of nested objects and lists: a scene of ours needs 7
 MOST_DIGITS = 40  # of a whole number
 WORDS = {
     "int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "array": "a list",
@@ -31,9 +31,10 @@ def short(value: object) -> str:
 
 
 def readable(text: str) -> str:
-    """Return a file's name or an argument as UTF-8 can hold it.
+    """Return a file's name or an argument in a form that UTF-8 can encode.
 
-    Bytes that the locale cannot decode reach Python as lone surrogates, which no file takes: as UTF-8 if they are that.
+    Bytes that the locale cannot decode become lone surrogates in Python, which cannot be written to a file; they are
+    decoded as UTF-8, and escaped where that fails.
     """
     if not any("\udc80" <= character <= "\udcff" for character in text):
         return text
@@ -47,7 +48,7 @@ def as_json(document: object, stream: TextIO) -> str:
 
 
 def measured(value: Any) -> Any:
-    """Return a document with None for each number that was not measured: JSON has no NaN."""
+    """Return a document with None in place of non-finite numbers (not measured): JSON has no NaN."""
     if isinstance(value, dict):
         return {name: measured(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -56,20 +57,21 @@ def measured(value: Any) -> Any:
 
 
 def read(text: str, longest: int, what: str, error: type[ValueError]) -> dict[str, Any]:
-    """Return the JSON object in `text`, `what` in words; `error` if it is none, or longer than `longest`.
+    """Return the JSON object in `text`; `error` for anything else, or more than `longest` characters.
 
-    Its numbers are finite, its texts can be written as UTF-8, and it is at most MOST_DEPTH deep.
+    Its numbers are finite, its texts can be encoded as UTF-8, and it is at most MOST_DEPTH deep. what: name of the
+    document in messages.
     """
     if len(text) > longest:
         raise error(f"{what} has at most {longest:,} characters, not {len(text):,}")
     try:
-        found = msgspec.json.decode(text.encode())  # of Pillow it is a kind of text that msgspec does not know
+        found = msgspec.json.decode(text.encode())  # Pillow's texts are a str subclass, which msgspec refuses
     except (ValueError, RecursionError) as why:
         raise error(f"{what} must be JSON: {why}") from why
     if not isinstance(found, dict):
         raise error(f"{what} must be an object")
     todo: list[tuple[Any, int]] = [(found, 0)]
-    while todo:  # not recursive: it is what makes sure that others may be
+    while todo:  # not recursive, because it makes recursion safe elsewhere
         value, depth = todo.pop()
         if depth > MOST_DEPTH:
             raise error(f"{what} is at most {MOST_DEPTH} objects and lists deep")
@@ -81,18 +83,18 @@ def read(text: str, longest: int, what: str, error: type[ValueError]) -> dict[st
 
 
 def typed(document: object, kind: type[T], what: str, error: type[ValueError]) -> T:
-    """Return `document`, `what` in words, as `kind`; `error` names the entry that is wrong, its bound and its value."""
+    """Return `document`, called `what` in messages, as `kind`; `error` names the wrong entry, bound and value."""
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as why:
-        # a __post_init__ has words of its own
+        # a __post_init__ raises its own message
         raise error(str(why.__cause__) if why.__cause__ else _refusal(str(why), document, what)) from why
 
 
 def _refusal(text: str, document: Any, what: str) -> str:
-    """Put into plain words what msgspec says is wrong with `document`.
+    """Rewrite msgspec's error about `document` in plain English.
 
-    Names of entries that are unknown are foreign text: nothing in it is looked up.
+    Names of unknown entries are untrusted text, so they are never used for a lookup.
     """
     text, _, path = text.removesuffix("`").partition(" - at `$")
     if unknown := re.match("Object contains unknown field `(.*)", text, re.DOTALL):
@@ -101,7 +103,7 @@ def _refusal(text: str, document: Any, what: str) -> str:
         return f"{path[1:] or what} must have the entry {missing[1]}"
     if expected := re.fullmatch(r"Expected (.*?)(, got .*)?", text):
         wanted = " ".join(WORDS.get(word, word) for word in expected[1].replace("`", "").split())
-        if "[...]" in path:  # in one of a mapping's values, and msgspec does not say in which
+        if "[...]" in path:  # in one of a mapping's values; msgspec does not state which
             return f"{path[1:]} must be {wanted}"
         for entry, index in re.findall(r"\.(\w+)|\[(\d+)\]", path):
             document = document[entry or int(index)]

@@ -1,7 +1,7 @@
-"""Arrays and numbers from a user, converted to a lab's type without a silent loss.
+"""Conversion of a user's arrays and numbers to a lab's type without a silent loss.
 
-Rounding to the type's precision is the only change that a conversion may make. Imaginary parts, masks, structures,
-dates, texts, numbers beyond the type's range and whole numbers that it cannot represent are refused.
+Only rounding to the type's precision is permitted. Imaginary parts, masks, structures, dates, texts, numbers beyond the
+type's range and whole numbers that it cannot represent are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REAL = "fiub"  # kinds of NumPy types: floating point, integers with and without
 
 
 def is_finite(value: object) -> bool:
-    """Return whether `value` is a real number that a float can hold, and no boolean."""
+    """Return whether `value` is a finite real number within the range of a float, and not a boolean."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     try:
@@ -93,6 +93,6 @@ def as_number(value: Any, dtype: DTypeLike, name: str) -> float:
 
 
 def _largest(array: NDArray[Any]) -> str:
-    """The number of the largest size, in few digits; also one that no float64 holds."""
+    """Return the number of the largest magnitude, in few digits; also if float64 cannot represent it."""
     flat = array.ravel()
     return np.format_float_scientific(flat[int(np.argmax(np.abs(flat)))], precision=4, trim="-")

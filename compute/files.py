@@ -1,7 +1,7 @@
-"""Files that appear whole or not at all, and the check that a path can be written.
+"""Atomic writing of files, and the check that a path can be written.
 
-A regular file is written beside its target and renamed. A symbolic link stays: the file that it leads to is replaced.
-A device, a pipe or an open descriptor (/dev/null, a FIFO, /dev/stdout) cannot be renamed onto without destroying it, so
+A regular file is written to a temporary path in the same folder and renamed. A symbolic link is preserved: its target
+is replaced. A device, a pipe or an open descriptor (/dev/null, a FIFO, /dev/stdout) would be destroyed by a rename, so
 the finished bytes are copied into it.
 """
 
@@ -22,13 +22,13 @@ REASONS = {
     EDQUOT: "what you may keep on this disk is used up",
     EFBIG: "a file may not be as large here",
 }
-NO_ROOM = 2**16  # free bytes below which an error without a reason of its own is attributed to the disk
+NO_ROOM = 2**16  # free bytes below which an unexplained error is attributed to the disk
 UNEXPLAINED = (0, EIO)  # error numbers that give no reason
 MOST_LINKS = 40  # symbolic links in a row, as in Linux
 
 
 class DiskFull(OSError):
-    """There is no room for a file. The text names the file and the free bytes."""
+    """No space is left for a file. The text names the file and the free bytes."""
 
     def __init__(self, text: str, errno: int = ENOSPC) -> None:
         super().__init__(text)
@@ -37,10 +37,10 @@ class DiskFull(OSError):
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path with the name of `path`, for the block to write a file or a folder.
+    """Yield a temporary path with the name of `path`, where the block writes a file or a folder.
 
-    At the end of the block the result takes the place of `path`: a reader sees the old file or the new one, never a
-    part. After an error, which is passed on, the old file is unchanged; DiskFull reports a lack of room.
+    At the end of the block the result replaces `path`: a reader sees the old file or the new one, never a part. If the
+    block raises, the error is propagated and the old file is unchanged; DiskFull reports a lack of space.
     """
     stream = is_stream(path)
     target = path if stream else Path(os.path.realpath(path))
@@ -48,7 +48,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     place.mkdir(parents=True, exist_ok=True)
     with _room_for(path, place), tempfile.TemporaryDirectory(dir=place, prefix=f".{path.name}.", suffix=".part") as new:
         made = Path(new) / path.name
-        with _room_for(path, place):  # measured before the temporary folder is deleted, which makes room
+        with _room_for(path, place):  # measured before the temporary folder is deleted, which frees space
             yield made
         if stream:
             _copy_into(made, path)
@@ -61,7 +61,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole(path: Path) -> Iterator[TextIO]:
-    """Give a text file (UTF-8) to write in the block; see whole_file. Line ends are written unchanged."""
+    """Yield a text file (UTF-8) to write in the block; see whole_file. Line ends are written unchanged."""
     with whole_file(path) as made, made.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
         yield out
         out.flush()
@@ -77,7 +77,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _is_descriptor(path: Path) -> bool:
-    """Whether a link on the way leads into /proc/…/fd, as /dev/stdout does: a shell may append to that file."""
+    """Return whether a link on the path leads into /proc/…/fd, as /dev/stdout does: a shell may append to that file."""
     for _ in range(MOST_LINKS):
         folder = Path(os.path.realpath(path.parent))
         if folder.name == "fd" and folder.parts[1:2] == ("proc",):
@@ -96,9 +96,9 @@ def _copy_into(made: Path, stream: Path) -> None:
 
 
 def require_writable(path: Path, folder: bool = False) -> None:
-    """Raise ValueError unless `path` can be created or replaced: before hours of work. Creates its parent folder.
+    """Raise ValueError unless `path` can be created or replaced; for use before long work. Creates the parent folder.
 
-    folder: the result is a folder, so that a folder may already exist there.
+    folder: the result is a folder, so an existing folder is permitted.
     """
     try:
         if path.is_dir() and not folder:
@@ -114,14 +114,14 @@ def require_writable(path: Path, folder: bool = False) -> None:
         if target.exists() and not os.access(target, os.W_OK):
             raise ValueError(f"{path} cannot be written: it is read-only")
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{path.name}.", suffix=".part"):
-            pass  # the folder takes new entries
+            pass  # the folder accepts new entries
     except OSError as error:
         raise ValueError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager
 def _room_for(path: Path, place: Path) -> Iterator[None]:
-    """Turn an error in the block into DiskFull if a lack of room in `place` explains it."""
+    """Convert an error in the block to DiskFull if a lack of space in `place` explains it."""
     try:
         yield
     except DiskFull:
@@ -130,13 +130,13 @@ def _room_for(path: Path, place: Path) -> Iterator[None]:
         number = getattr(error, "errno", None) or 0
         free = shutil.disk_usage(place).free
         if number not in REASONS and not (number in UNEXPLAINED and free <= NO_ROOM):
-            raise  # in /proc no bytes are free, but the error says why
+            raise  # in /proc no bytes are free, but the error gives another reason
         reason = REASONS.get(number, REASONS[ENOSPC])
         raise DiskFull(f"{path.name} cannot be written: {reason}, {size(free)} are free", number or ENOSPC) from error
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in words."""
+    """Return a number of bytes as text."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
             return f"{count / factor:.3g} {unit}"

@@ -1,7 +1,7 @@
-"""What the screen gets: immutable host results, small enough for a browser.
+"""Immutable results on the host for the screen, small enough for a browser.
 
-A raster is one byte a pixel: levels 0 … 254 stand for values from `low` to `high`, 255 for a value that is not
-finite; see Raster.waiting for 254. Numbers become colours in the browser, so a palette change costs no kernel.
+A raster has one byte per pixel: levels 0 … 254 represent values from `low` to `high`, 255 a non-finite value; see
+Raster.waiting for 254. Levels are mapped to colours in the browser, so a palette change runs no kernel.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from compute.measure.timing import Timing
 Value = TypeVar("Value")
 TOP_LEVEL = 254
 NOT_FINITE = 255
-WAITING = 254  # of a pixel that is not computed yet, in a raster with `waiting`
+WAITING = 254  # of a pending pixel, in a raster with `waiting`
 
-Extent = tuple[float, float, float, float]  # x0, y0, x1, y1: where a picture lies in its plot
-View = tuple[float, float, float, float]  # the part of a picture that is wanted, from (0, 0, 1, 1), the whole of it
+Extent = tuple[float, float, float, float]  # x0, y0, x1, y1: the position of a picture in its plot
+View = tuple[float, float, float, float]  # x0, y0, x1, y1: the requested part of a picture, in cells
 
 
 @dataclass(frozen=True)
 class Raster:
     """One picture.
 
-    levels: (py, px) uint8, row 0 at the lowest y. low, high: values of level 0 and level 254. extent: (x0, y0, x1,
-    y1), the cell coordinates the picture covers. label, unit: for the colour bar. waiting: whether the picture is not
-    finished: level WAITING is then that of pixels that are not computed yet, and values have levels up to 253.
+    levels: (py, px) uint8, row 0 at the lowest y. low, high: values of level 0 and level 254. extent: (x0, y0, x1, y1),
+    the cell coordinates of the picture. label, unit: for the colour bar. waiting: whether the picture is unfinished:
+    level WAITING then marks pending pixels, and values have levels up to 253.
     """
 
     levels: NDArray[np.uint8]
@@ -59,10 +59,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Frame:
-    """Everything a lab shows of one state.
+    """The results of one state of a lab that are shown.
 
-    parts: pictures and lines by name; facts: plain numbers by name; timing: what this frame cost; number: counts the
-    frames of one lab; notes: words by name, for what no float64 can hold and what is said in a sentence.
+    parts: pictures and lines by name; facts: plain numbers by name; timing: the cost of this frame; number: counts the
+    frames of one lab; notes: texts by name, for numbers beyond float64 and for sentences.
     """
 
     parts: Mapping[str, Raster | Curve]
@@ -81,10 +81,10 @@ class Frame:
 
 
 def freeze(named: dict[str, Value]) -> Mapping[str, Value]:
-    """A read-only view of `named`."""
+    """Return a read-only view of `named`."""
     return MappingProxyType(named)
 
 
 def fit(shape: tuple[int, int], pixels: tuple[int, int]) -> int:
-    """The smallest whole factor by which (rows, columns) must shrink to fit into `pixels` (height, width)."""
+    """Return the smallest whole factor that reduces (rows, columns) to at most `pixels` (height, width)."""
     return max(1, *(-(-size // limit) for size, limit in zip(shape, pixels, strict=True)))

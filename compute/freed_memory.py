@@ -1,8 +1,8 @@
-"""Gives back to the system what a process has freed, and says what it has not.
+"""Returns freed memory of a process to the system, and reports the memory in use.
 
-The C library keeps it for the next time, in heaps full of holes: after a few rounds of twenty tabs, all of them closed,
-the host's engine had 382 MB of which it used 148, and the server 527 of 497. To look for what can be given back took
-19 ms for 135 MB, and is over at once where there is nothing.
+The C library keeps freed memory for later allocations, in fragmented heaps: after a few rounds of opening and closing
+twenty tabs, the host's engine occupied 382 MB and used 148, the server 527 and 497. Searching 135 MB of memory for
+unused pages took 19 ms; without any the search returns immediately.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from math import inf
 from typing import Any
 
 MALLINFO = ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"]
-PAUSE = 10.0  # seconds after something large was freed: others may be freed soon, or the same be wanted again
+PAUSE = 10.0  # seconds after a large release: others may follow soon, or the same memory may be needed again
 
 
 @cache
 def _trim() -> Callable[[int], int] | None:
-    """The function of the GNU C library; others have none, and give back what they can by themselves."""
+    """Return malloc_trim of the GNU C library; None for other libraries, which release memory on their own."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 def give_back() -> None:
-    """Give back now what this process has freed and holds in whole pages."""
+    """Return all unused whole pages of this process's heaps to the system."""
     if trim := _trim():
         trim(0)
 
 
 class _Used(ctypes.Structure):
-    """mallinfo2 of the GNU C library, since 2.33."""
+    """The struct mallinfo2 of the GNU C library, since 2.33."""
 
     _fields_ = tuple((name, ctypes.c_size_t) for name in MALLINFO)
 
@@ -48,8 +48,10 @@ def _mallinfo() -> Callable[[], Any] | None:
 
 @dataclass(frozen=True)
 class InUse:
-    """What a process has allocated and not freed: blocks of Python's own allocator (objects of up to 512 bytes), and
-    bytes of the C library's, 0 where that does not tell. The process has more: room that is kept for the next time.
+    """Memory that a process has allocated and not freed.
+
+    blocks: of Python's own allocator (objects of up to 512 bytes); malloc: bytes of the C library's, 0 if unknown. The
+    process occupies more: memory that is kept for later allocations.
     """
 
     blocks: int
@@ -57,7 +59,7 @@ class InUse:
 
 
 def in_use() -> InUse:
-    """Return what this process has allocated now. It takes some 50 µs."""
+    """Return the current allocations of this process. Takes about 50 µs."""
     ask = _mallinfo()
     if ask is None:
         return InUse(sys.getallocatedblocks(), 0)
@@ -66,17 +68,17 @@ def in_use() -> InUse:
 
 
 class FreedMemory:
-    """Gives back a while after something large was freed; for a loop that calls `look` in each of its turns."""
+    """Returns memory to the system some time after a large release, for a loop that calls `look` in each iteration."""
 
     def __init__(self) -> None:
         self._due = inf
 
     def freed(self, now: float) -> None:
-        """Something large was freed at the moment `now`, by the clock that `look` is told."""
+        """Note that much memory was released at time `now`, on the clock of `look`."""
         self._due = min(self._due, now + PAUSE)
 
     def look(self, now: float) -> None:
-        """Give back, if that is due; what was freed may be held by cycles until Python looks for those."""
+        """Return memory to the system if that is due; garbage collection first frees reference cycles."""
         if now >= self._due:
             self._due = inf
             gc.collect()

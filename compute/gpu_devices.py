@@ -1,6 +1,6 @@
-"""NVIDIA GPUs as devices: `Cuda` holds CuPy arrays, `NumbaCuda` holds Numba-CUDA arrays or runs Numba's simulator.
+"""NVIDIA GPUs as devices: `Cuda` for CuPy arrays, `NumbaCuda` for Numba-CUDA arrays or Numba's simulator.
 
-CuPy and numba.cuda are imported when a device is opened or asked about, never at import of this file.
+CuPy and numba.cuda are imported when a device is opened or queried, never at import of this file.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from compute.container import available_memory
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
 from compute.measure.timing import note_span
 
-ALIGNMENT = 64  # bytes between the beginnings of copies that arrive side by side: enough for every dtype
+ALIGNMENT = 64  # bytes between the starts of adjacent copies: enough for every dtype
 
 
 class EventStopwatch(Stopwatch):
-    """Device time between two CUDA events around the kernels; `events` is (start, stop), `elapsed` gives ms.
+    """Device time between two CUDA events around the kernels; `events` is (start, stop), `elapsed` returns ms.
 
-    free: where the events are laid once they have told, for the next stopwatch.
+    free: list to which the events are returned for the next stopwatch.
     """
 
     def __init__(self, events: tuple[Any, Any], elapsed: Any, free: list[tuple[Any, Any]] | None = None) -> None:
@@ -48,7 +48,7 @@ class EventStopwatch(Stopwatch):
         note_span(left, self.launch, "launch")
 
     def seconds(self) -> float:
-        """Seconds between the two events; waits for the second."""
+        """Return the seconds between the two events; waits for the second."""
         if self._seconds is None:
             self._events[1].synchronize()
             ended = time.perf_counter()
@@ -63,7 +63,7 @@ class EventStopwatch(Stopwatch):
 
 @dataclass(frozen=True)
 class Landing:
-    """Pinned memory of the host at `address`, in which copies arrive together, and the event that says so."""
+    """Pinned host memory at `address`, which receives several copies, and the event recorded after them."""
 
     memory: Any
     address: int
@@ -71,13 +71,13 @@ class Landing:
 
     @classmethod
     def of(cls, nbytes: int, cuda: Any) -> Self:
-        """So many bytes. cuda: CuPy's module of that name."""
+        """Return a landing of `nbytes` bytes. cuda: the module cupy.cuda."""
         memory = cuda.alloc_pinned_memory(nbytes)
         return cls(memory, int(memory.ptr), cuda.Event(disable_timing=True))
 
 
 class Gpu(Device):
-    """What both ways to hold a GPU share: the number is checked, and names the device."""
+    """Base class of both kinds of GPU device: checks the number and names the device."""
 
     kind = "gpu"
 
@@ -90,7 +90,7 @@ class Gpu(Device):
     @staticmethod
     @abstractmethod
     def count() -> int:
-        """Number of GPUs that can be used this way."""
+        """Return the number of GPUs that this class can use."""
 
 
 class Cuda(Gpu):
@@ -104,13 +104,13 @@ class Cuda(Gpu):
 
         self._cupy = cupy
         self._device = cupy.cuda.Device(index)
-        self._landings: defaultdict[int, list[Landing]] = defaultdict(list)  # those free, by their bytes
-        self._events: list[tuple[Any, Any]] = []  # those free, of stopwatches
+        self._landings: defaultdict[int, list[Landing]] = defaultdict(list)  # unused ones, by their bytes
+        self._events: list[tuple[Any, Any]] = []  # unused ones, of stopwatches
         self._device.use()
 
     @staticmethod
     def count() -> int:
-        """Number of GPUs CuPy can use."""
+        """Return the number of GPUs that CuPy can use."""
         try:
             import cupy
         except ImportError:
@@ -119,7 +119,7 @@ class Cuda(Gpu):
 
     @staticmethod
     def missing() -> str | None:
-        """Why CuPy cannot compute here."""
+        """Return why CuPy cannot compute on this machine; None if it can."""
         try:
             import cupy
         except ImportError as error:
@@ -129,18 +129,18 @@ class Cuda(Gpu):
         return _driver_too_old(cupy) or _no_compiler(cupy)
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
-        """A CuPy array on this GPU."""
+        """Return a CuPy array on this GPU."""
         with self._device:
             return self._cupy.empty(tuple(shape), dtype)
 
     def write(self, host: NDArray[Any], array: Array) -> None:
-        """Host to device; blocks until the host array may be changed again."""
+        """Copy from host to device; blocks until the host array may be changed again."""
         with self._device:
             array.set(np.ascontiguousarray(host, dtype=array.dtype))
             self._cupy.cuda.get_current_stream().synchronize()
 
     def download(self, array: Array) -> NDArray[Any]:
-        """Device to host through pinned memory; blocks."""
+        """Copy from device to host through pinned memory; blocks."""
         with self._device:
             source = self._cupy.ascontiguousarray(array)
             out = self._pinned(source)
@@ -148,15 +148,15 @@ class Cuda(Gpu):
             return np.array(out)
 
     def _pinned(self, like: Array) -> NDArray[Any]:
-        """A host array of this shape and dtype in pinned memory."""
+        """Return a host array of this shape and dtype in pinned memory."""
         pinned = self._cupy.cuda.alloc_pinned_memory(max(like.nbytes, 1))
         return np.frombuffer(pinned, like.dtype, like.size).reshape(like.shape)
 
     def fetch_all(self, arrays: Sequence[Array]) -> Callable[[], Sequence[NDArray[Any]]]:
-        """Queue copies into pinned memory; more can be launched before they are asked for.
+        """Queue copies into pinned memory; further work can be launched before they are waited for.
 
-        The driver is called directly, the memory is used again, and one event tells of all: a frame has six small
-        copies, and each took 25 us of Python by way of `get`.
+        The driver is called directly, the memory is reused, and one event covers all copies: a frame has six small
+        copies, and each took 25 us of Python with `get`.
         """
         cuda = self._cupy.cuda
         with self._device:
@@ -172,7 +172,7 @@ class Cuda(Gpu):
             landing.copied.record(stream)
 
         def wait() -> list[NDArray[Any]]:
-            """Return the copies once they are made."""
+            """Wait for the copies and return them."""
             landing.copied.synchronize()
             copied = np.array(np.frombuffer(landing.memory, np.uint8, total))
             free.append(landing)
@@ -188,17 +188,17 @@ class Cuda(Gpu):
         self._device.synchronize()
 
     def stopwatch(self) -> Stopwatch:
-        """CUDA events on the current stream."""
+        """Return a stopwatch of CUDA events on the current stream."""
         cuda, free = self._cupy.cuda, self._events
         return EventStopwatch(free.pop() if free else (cuda.Event(), cuda.Event()), cuda.get_elapsed_time, free)
 
     def free_bytes(self) -> int:
-        """Free on the device, and what CuPy's pool holds unused."""
+        """Return the free bytes of the device and of CuPy's pool."""
         free, _ = self._device.mem_info
         return int(free) + int(self._cupy.get_default_memory_pool().free_bytes())
 
     def describe(self) -> dict[str, Any]:
-        """Name, memory in bytes, multiprocessors, compute capability, driver's CUDA version."""
+        """Return name, memory in bytes, multiprocessors, compute capability and the driver's CUDA version."""
         facts = self._cupy.cuda.runtime.getDeviceProperties(self.index)
         return {
             "name": facts["name"].decode(),
@@ -220,7 +220,7 @@ def _version(number: int) -> str:
 
 
 def _driver_too_old(cupy: Any) -> str | None:
-    """Fault 3: a driver of an older major CUDA version refuses the kernels; say both versions."""
+    """Return both versions if the driver, of an older major CUDA version, refuses CuPy's kernels; else None."""
     driver, runtime = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion()
     if driver // 1000 < runtime // 1000:
         return f"the NVIDIA driver supports CUDA {_version(driver)} but CuPy was built for CUDA {_version(runtime)}"
@@ -228,7 +228,7 @@ def _driver_too_old(cupy: Any) -> str | None:
 
 
 def _no_compiler(cupy: Any) -> str | None:
-    """Fault 2: NVRTC is a package of its own, which CuPy looks for when a kernel is compiled first."""
+    """Return why NVRTC cannot be loaded, else None; CuPy loads this separate package at the first compilation."""
     try:
         cupy.cuda.nvrtc.getVersion()
     except (ImportError, OSError, RuntimeError) as error:
@@ -248,7 +248,7 @@ class NumbaCuda(Gpu):
 
     @staticmethod
     def count() -> int:
-        """Number of GPUs numba-cuda can use; 1 in the simulator."""
+        """Return the number of GPUs that numba-cuda can use; 1 in the simulator."""
         try:
             from numba import cuda
         except ImportError:
@@ -257,7 +257,7 @@ class NumbaCuda(Gpu):
 
     @staticmethod
     def missing() -> str | None:
-        """Why numba-cuda cannot compute here."""
+        """Return why numba-cuda cannot compute on this machine; None if it can."""
         if not hasattr(np, "row_stack"):  # numba-cuda 0.30.4 calls it; numpy 2.5 removed it
             return f"numba-cuda needs numpy below 2.5; numpy {np.__version__} is installed"
         try:
@@ -270,16 +270,16 @@ class NumbaCuda(Gpu):
         return None
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
-        """A Numba device array."""
+        """Return a Numba device array."""
         return self._cuda.device_array(tuple(shape), np.dtype(dtype))
 
     def write(self, host: NDArray[Any], array: Array) -> None:
-        """Host to device; blocks."""
+        """Copy from host to device; blocks."""
         array.copy_to_device(np.ascontiguousarray(host, dtype=array.dtype))
         self.synchronise()
 
     def download(self, array: Array) -> NDArray[Any]:
-        """Device to host; blocks."""
+        """Copy from device to host; blocks."""
         return np.array(array.copy_to_host())
 
     def synchronise(self) -> None:
@@ -287,19 +287,19 @@ class NumbaCuda(Gpu):
         self._cuda.synchronize()
 
     def stopwatch(self) -> Stopwatch:
-        """CUDA events on the default stream; wall time in the simulator, which is synchronous."""
+        """Return a stopwatch of CUDA events on the default stream; of wall time in the synchronous simulator."""
         if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
             return HostStopwatch()
         return EventStopwatch((self._cuda.event(), self._cuda.event()), self._cuda.event_elapsed_time)
 
     def free_bytes(self) -> int:
-        """Free memory as the driver reports it; the host's in the simulator."""
+        """Return the free memory reported by the driver, in the simulator the host's."""
         if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
             return available_memory()
         return int(self._cuda.current_context().get_memory_info().free)
 
     def describe(self) -> dict[str, Any]:
-        """Name of the GPU and its compute capability."""
+        """Return the name of the GPU and its compute capability."""
         device = self._cuda.get_current_device()
         name = device.name
         return {
@@ -317,7 +317,7 @@ def _installed(distribution: str) -> bool:
 
 
 def cuda_count() -> int:
-    """Number of NVIDIA GPUs the driver shows, 0 without a driver."""
+    """Return the number of NVIDIA GPUs that the driver reports, 0 without a driver."""
     for device_class in (Cuda, NumbaCuda):
         count = device_class.count()
         if count:

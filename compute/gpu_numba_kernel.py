@@ -1,4 +1,4 @@
-"""Turns plain functions into Numba-CUDA kernels when they are first wanted: nothing imports numba.cuda before."""
+"""Turns plain functions into Numba-CUDA kernels on first use; numba.cuda is not imported before."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from compute.builds import building
 
 @cache
 def kernel(function: Callable[..., None]) -> Any:
-    """`function` as a kernel, compiled for each set of types it is launched with.
+    """Return `function` as a kernel, compiled for each set of argument types.
 
-    Its file declares `cuda: Any = None`; that name is bound to numba.cuda here, where the simulator looks for it too.
+    Its file declares `cuda: Any = None`; this function binds that name to numba.cuda, and the simulator uses it too.
     """
     cuda = _bound(function)
     if not import_module("numba").config.ENABLE_CUDASIM:
@@ -24,12 +24,12 @@ def kernel(function: Callable[..., None]) -> Any:
 
 
 def _announced(dispatcher: Any, name: str = "") -> Any:
-    """The kernel `name`, which says when it is compiled for further types; the simulator compiles nothing."""
+    """Make the kernel `name` announce its compilations for further types; the simulator does not compile."""
     compiled = getattr(dispatcher, "compile", None)
     if compiled:
 
         def announce(*signature: Any) -> Any:
-            """Compile for these types, and say so meanwhile."""
+            """Compile for these types, and announce the build."""
             with building(name):
                 return compiled(*signature)
 
@@ -39,12 +39,12 @@ def _announced(dispatcher: Any, name: str = "") -> Any:
 
 @cache
 def device_function(function: Callable[..., Any]) -> Any:
-    """`function` for kernels to call; its file may declare `cuda: Any = None` too."""
+    """Return `function` as a device function for kernels; its file may declare `cuda: Any = None` too."""
     return _bound(function).jit(device=True)(function)
 
 
 def _bound(function: Callable[..., Any]) -> Any:
-    """numba.cuda, which the function's file is given as `cuda`."""
+    """Bind `cuda` in the function's file to numba.cuda, and return it."""
     from numba import cuda
 
     function.__globals__["cuda"] = cuda

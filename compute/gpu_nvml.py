@@ -1,7 +1,7 @@
-"""NVIDIA's management library: what a GPU is doing, and who uses it. Needs nvidia-ml-py, which the GPU extras install.
+"""State and users of each GPU, read by NVIDIA's management library. Requires nvidia-ml-py, part of the GPU extras.
 
-NVML works without a CUDA context, so the server may ask it although it never touches a device. Every figure may be
-unsupported on a GPU, in a container or for a user without rights: that one is None then.
+NVML requires no CUDA context, so the server may use it although it never uses a device. Each value may be unsupported
+on a GPU, in a container or for a user without rights, and is None then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 INSTALL = "pip install nvidia-ml-py"
 UNSUPPORTED = (2, 3, 4, 6, 13, 21, 25, 26)  # argument, support, rights, not found, no function, data, version, old
-HELD_DOWN = {  # bits of the reasons that hold a clock below its limit; 0x01, that it idles, is none
+HELD_DOWN = {  # bits of the reasons that hold a clock below its limit; 0x01, idle, is not listed
     0x02: "a clock that was locked below it (application clocks)",
     0x04: "the power cap",
     0x08: "a hardware slowdown",
@@ -24,19 +24,19 @@ HELD_DOWN = {  # bits of the reasons that hold a clock below its limit; 0x01, th
     0x100: "the display's clock",
 }
 ORDER, BY_BUS = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
-PART = "MIG-"  # how the name of a part of a GPU begins
+PART = "MIG-"  # prefix of the name of a part of a GPU
 POLICIES = (0, 1)  # NVML_PERF_POLICY_POWER, NVML_PERF_POLICY_THERMAL
 
 
 class NvmlError(RuntimeError):
-    """NVML is not there, or has failed; the text says why and what to do."""
+    """NVML is unavailable or has failed; the text states the reason and the remedy."""
 
 
 class Nvml:
     """The GPUs that CUDA may use in this process, in CUDA's order: that of CUDA_VISIBLE_DEVICES, or by bus.
 
-    An entry MIG-… of it is a part of a GPU. Of a part NVML tells its name, memory and users; clocks, temperature and
-    power are those of the whole GPU. NvmlError if CUDA numbers different GPUs by their speed.
+    An entry MIG-… of CUDA_VISIBLE_DEVICES is a part of a GPU. For a part, NVML reports its name, memory and users;
+    clocks, temperature and power are those of the whole GPU. NvmlError if CUDA numbers different GPUs by their speed.
     """
 
     def __init__(self, library: Any) -> None:
@@ -51,18 +51,18 @@ class Nvml:
             models = {self._ask("nvmlDeviceGetName", handle) for handle in handles}
             if len(models) > 1:
                 raise NvmlError(f"CUDA numbers these GPUs by speed and NVML by bus: set {ORDER}={BY_BUS}")
-        self._handles: list[tuple[Any, Any]] = []  # each with the whole GPU that it belongs to
+        self._handles: list[tuple[Any, Any]] = []  # each with the whole GPU that contains it
         for entry in chosen:
             handle = handles[entry] if isinstance(entry, int) else self._ask("nvmlDeviceGetHandleByUUID", entry)
             if handle is None:
-                break  # as CUDA, which ends at an entry that it does not find
+                break  # like CUDA, which stops at an unknown entry
             whole = None
             if not isinstance(entry, int):
                 whole = self._ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle)
             self._handles.append((handle, handle if whole is None else whole))
 
     def read(self) -> list[dict[str, Any]]:
-        """The fields of compute.system.GpuReading for each GPU, users as (pid, bytes); NvmlError if a GPU is lost."""
+        """Return the fields of compute.system.GpuReading for each GPU, users as (pid, bytes); NvmlError on a loss."""
         return [self._read(handle, whole) for handle, whole in self._handles]
 
     def _read(self, handle: Any, whole: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Nvml:
         }
 
     def _held_seconds(self, handle: Any) -> float | None:
-        """Seconds in which power or heat held the clock down, since the driver was loaded."""
+        """Return the seconds since the driver was loaded in which power or heat held the clock down."""
         found = [self._ask("nvmlDeviceGetViolationStatus", handle, policy) for policy in POLICIES]
         known = [1e-9 * entry.violationTime for entry in found if entry is not None]
         return sum(known) if known else None
@@ -94,7 +94,7 @@ class Nvml:
         return None if found is None else [(int(entry.pid), entry.usedGpuMemory) for entry in found]
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """What NVML answers, None if this is unsupported; NvmlError if the GPU or NVML itself is gone."""
+        """Return NVML's answer, None if the value is unsupported; NvmlError if the GPU or NVML itself is lost."""
         function = getattr(self._library, name, None)
         if function is None:
             return None
@@ -108,7 +108,7 @@ class Nvml:
 
 
 def open_nvml() -> Nvml:
-    """Start NVML. A machine without a driver has no GPUs, which is no error."""
+    """Start NVML. A machine without a driver has no GPUs, which is not an error."""
     if shutil.which("nvidia-smi") is None:
         return Nvml(_Nothing())
     try:
@@ -123,18 +123,18 @@ def open_nvml() -> Nvml:
 
 
 class _Nothing:
-    """Takes the library's place where there is no driver."""
+    """Replaces the library on a machine without a driver."""
 
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802 NVML's own name
-        """None."""
+        """Return 0."""
         return 0
 
 
 def visible(order: str | None, names: Sequence[str | None]) -> list[int | str]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES (`order`) leaves, in its order; as CUDA it ends at a wrong entry.
+    """Return the GPUs that CUDA_VISIBLE_DEVICES (`order`) selects, in its order; like CUDA, stop at an invalid entry.
 
-    names: UUIDs of all GPUs by index. An entry is an index, or the beginning of a UUID, and is returned as an index; or
-    a part of a GPU, MIG-…, which is returned as it stands.
+    names: UUIDs of all GPUs by index. An entry is an index or a prefix of a UUID, and is returned as an index; or a
+    part of a GPU, MIG-…, which is returned unchanged.
     """
     if order is None:
         return list(range(len(names)))
@@ -154,7 +154,7 @@ def visible(order: str | None, names: Sequence[str | None]) -> list[int | str]:
 
 
 def reasons(bits: int | None) -> tuple[str, ...] | None:
-    """What holds the clock down, in words."""
+    """Return the reasons that hold the clock down, as texts."""
     return None if bits is None else tuple(words for bit, words in HELD_DOWN.items() if bits & bit)
 
 

@@ -1,4 +1,4 @@
-"""How a lab came to its present state, as plain values: what a file needs so that the state can be made again."""
+"""The history of a lab's state, as plain values: the contents of a file from which the state can be recomputed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = f"more happened since the reset than a file keeps: {MOST_ENTRIES} entries
 LOADED = "uploaded data"
 GIVEN = "the field was given as an array"
 
-ALWAYS = ("backend",)  # written even at its default: a page opens with another one where there is a GPU
+ALWAYS = ("backend",)  # written even at its default: a page on a machine with a GPU starts with another one
 
 Entry = Mapping[str, Any]
 Entries = tuple[Entry, ...]
@@ -24,10 +24,13 @@ Entries = tuple[Entry, ...]
 
 @dataclass(frozen=True)
 class History:
-    """values: parameters that are not at their default, and those of ALWAYS; those that the history changes as they
-    were at step 0; steps: done since then; missing: "" or, in words, what a file cannot hold of the state.
+    """The plain form of a history.
 
-    entries: what happened on the way, in order, each entry for JSON: {"step": n, "set": {parameter: value, …}} or
+    values: parameters that differ from their defaults, and those of ALWAYS; parameters that the history changes have
+    their value at step 0; steps: computed since then; missing: the part of the state that a file cannot contain, as
+    text, or "".
+
+    entries: the changes in order, each entry for JSON: {"step": n, "set": {parameter: value, …}} or
     {"step": n, "do": action, "with": {argument: value, …}}.
     """
 
@@ -38,7 +41,7 @@ class History:
 
 
 def plain_history(kind: type[Lab], values: Mapping[str, Any]) -> History:
-    """Return the history of a lab that its values alone make. Values that JSON cannot hold, as files, are missing."""
+    """Return the history of a lab that depends only on its values; those without a JSON form, as files, are missing."""
     changed = {
         name: value for name, value in values.items()
         if name in ALWAYS or not _same(value, kind.param[name].default)
@@ -50,10 +53,10 @@ def plain_history(kind: type[Lab], values: Mapping[str, Any]) -> History:
 
 @dataclass
 class StepHistory:
-    """What happened to a state since its reset, each event with its step: the state can be made again from that.
+    """The changes of a state since its reset, each with its step, from which the state can be recomputed.
 
-    start: values at step 0; now: those on which steps depend, as the last step had them; missing: "", or why the
-    entries do not tell everything.
+    start: values at step 0; now: the values that affect steps, as of the last step; missing: "", or why the entries are
+    incomplete.
     """
 
     start: dict[str, Any]
@@ -63,7 +66,7 @@ class StepHistory:
     length: int = 0  # characters of the entries as JSON
 
     def note(self, step: int, values: Mapping[str, Any]) -> None:
-        """Before anything is done with `values`, of some or all of `now`: which of them are others than before."""
+        """Record the changed ones among `values`, some or all of `now`. Call it before anything is done with them."""
         changed = {name: value for name, value in values.items() if value != self.now[name]}
         self.now.update(changed)
         begins = self._beginning() if step == 0 else ()
@@ -75,15 +78,15 @@ class StepHistory:
             self._add({"step": step, "set": later})
 
     def _beginning(self) -> Collection[str]:
-        """The values that, changed before the first step, count as those that the state began with."""
+        """Return the names of the values that, if changed before the first step, replace their values in `start`."""
         return self.now.keys()
 
     def did(self, step: int, action: str, arguments: Mapping[str, Any]) -> None:
-        """An action that changed the state."""
+        """Record an action that changed the state."""
         self._add({"step": step, "do": action, "with": arguments})
 
     def lose(self, why: str) -> None:
-        """Something happened that cannot be written down."""
+        """Mark the history as incomplete, because of a change that cannot be recorded."""
         self.missing, self.entries, self.length = self.missing or why, [], 0
 
     def _add(self, entry: Entry) -> None:
@@ -95,7 +98,7 @@ class StepHistory:
             self.lose(LONG)
 
     def as_plain(self, kind: type[Lab], values: Mapping[str, Any], steps: int) -> History:
-        """Return it as plain values, for a lab of that kind with the present `values`, of which some may be unused."""
+        """Return the history as plain values, for a lab of class `kind` with the present `values`, used or not."""
         whole = self.copy()
         whole.note(steps, {name: values[name] for name in whole.now})
         plain = plain_history(kind, values if whole.missing else {**values, **whole.start})
@@ -103,16 +106,16 @@ class StepHistory:
         return replace(plain, steps=steps, entries=tuple(whole.entries), missing=missing or plain.missing)
 
     def _unrepeatable(self) -> str:
-        """Why the same entries would make another state; "" if they make the same."""
+        """Return why the same entries would produce another state; "" if they reproduce it."""
         return ""
 
     def copy(self) -> Self:
-        """One that goes on by itself."""
+        """Return an independent copy."""
         return replace(self, start=dict(self.start), now=dict(self.now), entries=list(self.entries))
 
 
 def is_plain(value: object) -> bool:
-    """Whether JSON can hold `value`, a tuple as a list."""
+    """Return whether JSON can represent `value`, a tuple as a list."""
     if isinstance(value, Mapping):
         return all(isinstance(name, str) and is_plain(part) for name, part in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
@@ -121,5 +124,5 @@ def is_plain(value: object) -> bool:
 
 
 def _same(value: object, default: object) -> bool:
-    """Without asking arrays that may be inside."""
+    """Return whether two values are equal, without comparing arrays in them."""
     return type(value) is type(default) and is_plain(value) and value == default

@@ -38,10 +38,10 @@ MOST_FRAMES = 1000  # of an animated PNG, of which the first is shown
 MOST_ABOUT = 4 * 2**20  # bytes of text, colour profiles and EXIF in one file
 KEPT_PIXELS = 2**22  # of a decoded picture: 4 MiB in 8 bits
 KEPT_FILE = MOST_CHARACTERS // 2  # bytes of a file that fit in a history; a larger file is not kept
-WORTH_TRYING = 4  # cells for each byte allowed: a photograph in grey has about one byte for two cells
+WORTH_TRYING = 4  # cells per permitted byte: a photograph in grey needs about one byte for two cells
 STRIP = 2**20  # pixels that are converted to grey at a time
 
-BROKEN = (  # what Pillow raises for damaged files
+BROKEN = (  # raised by Pillow for damaged files
     OSError, EOFError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError,
     struct.error, zlib.error,
 )  # fmt: skip
@@ -94,7 +94,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 PICTURE_CHUNKS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 FRAME_CHUNKS = (b"acTL", b"fcTL", b"fdAT")  # of an animated PNG
 CHUNK_HEAD = struct.Struct(">I4s")
-BESIDE = 12  # bytes of a chunk that are not its contents: length, type, checksum
+BESIDE = 12  # bytes of a chunk in addition to its contents: length, type, checksum
 
 
 def _png(data: bytes) -> Essential:
@@ -291,8 +291,9 @@ def reduced(levels: Levels, k: int) -> Levels:
 
 @dataclass(frozen=True)
 class Kept:
-    """The part of a picture that a field shows: columns x0 to x1 and rows y0 to y1, from the top, of width x height
-    pixels, rounded to whole ones.
+    """The part of a picture that a field shows, in whole pixels.
+
+    Columns x0 to x1 and rows y0 to y1, counted from the top, of width x height pixels.
     """
 
     width: int
@@ -304,12 +305,12 @@ class Kept:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is cut off."""
+        """Whether the part is the whole picture."""
         return (self.x0, self.y0, self.x1, self.y1) == (0, 0, self.width, self.height)
 
     @property
     def words(self) -> str:
-        """As in "the middle 90 × 90 of 120 × 90 pixels"."""
+        """The part as text, for example "the middle 90 × 90 of 120 × 90 pixels"."""
         if self.whole:
             return f"all of its {self.width} × {self.height} pixels"
         return f"the middle {self.x1 - self.x0} × {self.y1 - self.y0} of {self.width} × {self.height} pixels"

@@ -1,7 +1,7 @@
-"""What a notebook asks of a lab, and who answers.
+"""The interface by which a lab displays itself in a notebook.
 
-A lab is shown by compute/notebook.py, which draws figures and therefore knows every lab. A lab cannot know it in turn:
-it asks `display()`, whose answer the package names once, in compute/__init__.py. It is loaded when a notebook asks.
+compute/notebook.py shows labs; it draws figures and therefore imports every lab, so a lab cannot import it in turn. The
+lab calls `display()` instead, whose implementation is registered once, in compute/__init__.py, and loaded on first use.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class NotebookDisplay(Protocol):
-    """Shows labs in a notebook: what compute/notebook.py has of functions."""
+    """Shows labs in a notebook: the functions of compute/notebook.py."""
 
     def canvas_of(self, lab: Lab) -> Any:
         """Return the canvas in which the lab plays, the same in every cell."""
 
     def still(self, lab: Lab) -> bytes:
-        """Return what the lab shows first, as a PNG."""
+        """Return the lab's initial picture as a PNG."""
 
     def mimebundle(self, lab: Lab) -> dict[str, Any]:
-        """Return what Jupyter and VS Code show for the lab."""
+        """Return the lab's MIME bundle for Jupyter and VS Code."""
 
     def show_in_cell(self, lab: Lab) -> None:
         """Show the lab as the output of the present cell of IPython."""
@@ -32,17 +32,17 @@ class NotebookDisplay(Protocol):
         """Replace the lab's canvases by pictures of its present state."""
 
     def displayed(self, lab: Lab) -> Any:
-        """Return what marimo shows for the lab."""
+        """Return the object that marimo displays for the lab."""
 
 
 _loaders: list[Callable[[], NotebookDisplay]] = []
 
 
 def show_with(load: Callable[[], NotebookDisplay]) -> None:
-    """Let labs be shown by what `load` gives, which is called whenever a notebook asks."""
+    """Register the display of labs: `load` returns it, and is called on each use."""
     _loaders[:] = [load]
 
 
 def display() -> NotebookDisplay:
-    """Return what shows labs."""
+    """Return the display of labs."""
     return _loaders[0]()

@@ -1,4 +1,4 @@
-"""`fieldlab info`: which machine, driver and versions there are, and why a backend is absent."""
+"""`fieldlab info`: the machine, its driver and versions, and why a backend is unavailable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from compute.measure import kept_roofs
 
 
 def facts() -> dict[str, Any]:
-    """Machine, versions, commit, every backend and every lab, as plain values."""
+    """Return machine, versions, commit, every backend and every lab, as plain values."""
     backends = [
         {"name": b.name, "label": b.label, "device": b.device, "missing": b.missing, "install": b.install}
         for b in BACKENDS
@@ -41,7 +41,7 @@ def facts() -> dict[str, Any]:
 
 
 def _fixes() -> list[dict[str, Any]]:
-    """The fixes of Panel and Bokeh and their states; [] without the package app."""
+    """Return the fixes of Panel and Bokeh with their states; [] without the package app."""
     if find_spec("app") is None:
         return []
     found: list[dict[str, Any]] = import_module("app.upstream.fixes").facts()
@@ -49,7 +49,7 @@ def _fixes() -> list[dict[str, Any]]:
 
 
 def _roofs() -> dict[str, Any] | None:
-    """Those that are kept: rates by device, their date, and what part of the processors others had; None without."""
+    """Return the stored roofs: rates by device, their date, and the processor share of other programs; None without."""
     kept = kept_roofs.read()
     if kept is None:
         return None
@@ -57,12 +57,12 @@ def _roofs() -> dict[str, Any] | None:
 
 
 def version() -> str:
-    """Return Fieldlab's version; of a checkout that is not installed, that it is one."""
+    """Return Fieldlab's version, or a note that it is a checkout that is not installed."""
     return machine.versions().get("fieldlab", "from its source, not installed")
 
 
 def show(found: dict[str, Any], console: Console) -> None:
-    """Print what was found, in words."""
+    """Print the facts as a table."""
     here = found["machine"]
     table = Table.grid(padding=(0, 3))
     table.add_column()
@@ -98,7 +98,7 @@ def show(found: dict[str, Any], console: Console) -> None:
 
 
 def _said(roofs: dict[str, Any] | None) -> str:
-    """The roofs in words, a line a device."""
+    """Return the roofs as text, one line per device."""
     if roofs is None:
         return "not measured yet, or not on this machine as it is now: the next server does, or `fieldlab info --roofs`"
     lines = []
@@ -111,7 +111,7 @@ def _said(roofs: dict[str, Any] | None) -> str:
 
 
 def _backends(backends: list[dict[str, Any]]) -> Iterator[Text]:
-    """A line a backend, and one with what installs it: whole at any width, to be copied."""
+    """Yield one line per backend, and one with its install command: not wrapped at any width, to be copied."""
     for backend in backends:
         state = Text(f"absent: {backend['missing']}", "yellow") if backend["missing"] else Text("ready", "green")
         yield Text.assemble(f"{backend['name']:12} {backend['label']:12} ", state)

@@ -1,12 +1,12 @@
 """The cache of compiled kernels: its folder, whether it is current, and build times.
 
-Numba caches a kernel in __pycache__ beside its source, or in NUMBA_CACHE_DIR, or in the user's cache folder. It
+Numba caches a kernel in __pycache__ next to its source, or in NUMBA_CACHE_DIR, or in the user's cache folder. It
 recompiles a kernel when the source file, Numba or the processor changes, but not when another file changes that the
 kernel has inlined. The record of kernels compiled ahead therefore lists every source; `forget_stale` deletes kernels
-whose sources have changed. The record and the build times lie in the cache folder.
+whose sources have changed. The record and the build times are stored in the cache folder.
 
-The engines, spares and jobs of a server share one cache; `take_turns` serialises their writes. Where no folder can be
-written, `allow_uncached` lets Numba compile without a cache, and `problem` gives the reason.
+The engines, spares and jobs of a server share one cache; `take_turns` serialises their writes. If no folder is
+writable, `allow_uncached` lets Numba compile without a cache, and `problem` returns the reason.
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ try:
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-PACKAGE = Path(__file__).absolute().parent  # not resolved: Numba names its folders by it
+PACKAGE = Path(__file__).absolute().parent  # not resolved: Numba derives folder names from it
 BESIDE = "__pycache__"
-SOURCES = ("*.py", "display/**/*.py", "labs/**/*.py", "measure/**/*.py")  # of which a kernel may be made
-LOCK = "fieldlab-kernels.lock"  # held by the process that writes into the folder
+SOURCES = ("*.py", "display/**/*.py", "labs/**/*.py", "measure/**/*.py")  # possible sources of kernels
+LOCK = "fieldlab-kernels.lock"  # locked by the process that writes into the folder
 RECORD, TIMES = "fieldlab-kernels.json", "fieldlab-build-times.json"
-NO_FOLDER = "no locator available"  # in Numba's error where it can write to no folder
-NOTICEABLE = 0.1  # seconds from which the time of a build is worth being remembered
+NO_FOLDER = "no locator available"  # in Numba's error if no folder is writable
+NOTICEABLE = 0.1  # seconds from which the time of a build is recorded
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """The kernels compiled ahead. sources: digest and modification time of each file, by its path in the package;
-    made_by: versions and processor; index: Numba's index files.
+    """The kernels compiled ahead.
+
+    sources: digest and modification time of each file, by its path in the package; made_by: versions and processor;
+    index: Numba's index files.
     """
 
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -55,9 +57,9 @@ class KernelRecord:
 
 
 def folder() -> Path:
-    """Return where Numba keeps the kernels of this package; Fieldlab's own files lie there as well.
+    """Return the folder in which Numba stores the kernels of this package; Fieldlab's own files are in it as well.
 
-    If no folder can be written, it is the last one that Numba would try; see `problem`.
+    If no folder is writable, it is the last one that Numba would try; see `problem`.
     """
     found = PACKAGE
     for found in _folders():
@@ -67,23 +69,23 @@ def folder() -> Path:
 
 
 def _folders() -> Iterator[Path]:
-    """The folders that Numba tries, in its order."""
+    """Yield the folders that Numba tries, in its order."""
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(named)
     yield PACKAGE / BESIDE
-    from numba.misc.appdirs import AppDirs  # as Numba finds it
+    from numba.misc.appdirs import AppDirs  # as Numba determines it
 
     yield Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
 
 
 def _takes_files(place: Path) -> bool:
-    """Whether files can be created there; the folder itself may still have to be created."""
+    """Return whether files can be created in `place`, which may not exist yet."""
     existing = next((each for each in (place, *place.parents) if each.exists()), place)
     return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
 def problem() -> str:
-    """Return why no compiled kernels are kept, in words; "" if they are."""
+    """Return why compiled kernels are not cached, as text; "" if they are."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return "NUMBA_DISABLE_JIT is set, so Numba compiles nothing"
     if any(map(_takes_files, _folders())):
@@ -92,7 +94,7 @@ def problem() -> str:
 
 
 def allow_uncached() -> None:
-    """Have Numba compile without a cache where it can write to no folder, instead of failing at import.
+    """Make Numba compile without a cache if no folder is writable, instead of failing at import.
 
     Call it before kernels with cache=True are loaded. A second call changes nothing.
     """
@@ -103,7 +105,7 @@ def allow_uncached() -> None:
         return
 
     def enable_caching(self: Any) -> None:
-        """Numba's Dispatcher.enable_caching, which raises RuntimeError where it finds no folder."""
+        """Numba's Dispatcher.enable_caching, which raises RuntimeError if it finds no folder."""
         try:
             kept(self)
         except RuntimeError as error:
@@ -117,7 +119,7 @@ def allow_uncached() -> None:
 
 @cache
 def _warn_uncached() -> None:
-    """Log it once a process."""
+    """Log a warning once per process."""
     log.warning("compiled kernels are not kept, and compiled again by each process: %s", problem() or NO_FOLDER)
 
 
@@ -128,14 +130,14 @@ def is_current() -> bool:
 
 
 def note_current() -> None:
-    """Record that the kernels compiled ahead are those of the current sources. OSError if that cannot be written."""
+    """Record that the kernels compiled ahead match the current sources. OSError if the file cannot be written."""
     _write(RECORD, asdict(_now()))
 
 
 def forget_stale() -> None:
     """Delete the compiled kernels that may contain code from sources changed since the record.
 
-    If only files of one lab have changed, its kernels are deleted, else all; without a record, all.
+    If only files of one lab have changed, delete its kernels, else all; without a record, all.
     """
     known, now = _recorded(), _now()
     paths = {path for path, _ in known.sources.items() ^ now.sources.items()}
@@ -150,17 +152,17 @@ def forget_stale() -> None:
 def take_turns() -> None:
     """Serialise the writes of the processes that share a cache. A second call changes nothing.
 
-    Numba reads a function's index, takes the first free name in it, writes the index and then the kernel. Of two
-    processes that did so with other types of arguments at the same moment one's index could name the other's kernel,
-    which Numba then runs, for good. The kernel is written first here, too: else a reader of a changed source could be
-    led by the new index to the old kernel.
+    Numba reads a function's index, selects its first free name, writes the index and then the kernel. If two processes
+    did so at the same time with different argument types, the index of one could name the kernel of the other, which
+    Numba would run from then on. The kernel is also written before the index: otherwise a reader of a changed source
+    could find the old kernel through the new index.
     """
     from numba.core import caching
 
     allow_uncached()
 
     def save(its: Any, key: Any, data: Any) -> None:
-        """Numba's IndexDataCacheFile.save: keep the kernel `data` for the types `key`."""
+        """Numba's IndexDataCacheFile.save: store the kernel `data` for the types `key`."""
         with _alone(Path(its._cache_path)):  # noqa: SLF001 Numba has no place for this
             names = its._load_index()  # noqa: SLF001
             taken = set(names.values())
@@ -174,23 +176,23 @@ def take_turns() -> None:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """Nobody else is in this block for that folder, on systems that have such locks (not Windows, some networks)."""
+    """Lock a folder for the block, on systems that have such locks (not Windows, some networks)."""
     if fcntl is None:
         yield
         return
     with ExitStack() as stack:
-        with suppress(OSError):  # it may be another user's, too
+        with suppress(OSError):  # the lock may belong to another user
             lock = stack.enter_context((place / LOCK).open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _index_files() -> dict[Path, Path]:
-    """Numba's index files of this package, each with the folder of its source."""
+    """Return Numba's index files of this package, each with the folder of its source."""
     base = folder()
     found: dict[Path, Path] = {}
     for home in sorted({path.parent for pattern in SOURCES for path in PACKAGE.glob(pattern)}):
-        # under another folder Numba gives a source's folder one of this name
+        # under another folder, Numba gives a source's folder this name
         name = f"{home.name}_{sha1(str(home).encode()).hexdigest()}"  # noqa: S324 - a name, no secret
         place = home / BESIDE if base == PACKAGE / BESIDE else base / name
         found |= dict.fromkeys(place.glob("*.nbi"), home)
@@ -215,7 +217,7 @@ def _now() -> KernelRecord:
 
 
 def _state(source: Path) -> str:
-    """What tells whether Numba takes a kernel of that source from its cache: a copied tree has other times."""
+    """Return the state by which Numba decides whether a cached kernel is valid: a copied tree has other times."""
     return f"{sha256(source.read_bytes()).hexdigest()[:16]} {source.stat().st_mtime_ns}"
 
 
@@ -223,8 +225,8 @@ def _state(source: Path) -> str:
 
 
 def remember(kernel: str, seconds: float) -> None:
-    """Note how long `kernel`, "module.function", took to compile; silently nothing where that cannot be written."""
-    if kernel and seconds >= NOTICEABLE:  # one without a name could be any
+    """Store the compile time of `kernel`, "module.function"; do nothing if the file cannot be written."""
+    if kernel and seconds >= NOTICEABLE:  # a build without a name is ambiguous
         known = _read(TIMES)
         times = known.get("seconds") if known.get("cpu") == _processor() else None
         times = times if isinstance(times, dict) else {}
@@ -233,7 +235,7 @@ def remember(kernel: str, seconds: float) -> None:
 
 
 def usual_seconds(kernel: str) -> float | None:
-    """How long `kernel` took when it was last compiled on this machine; None if that is not known."""
+    """Return how long `kernel` took when it was last compiled on this machine; None if unknown."""
     known = _read(TIMES)
     times = known.get("seconds")
     seconds = times.get(kernel) if kernel and isinstance(times, dict) and known.get("cpu") == _processor() else None

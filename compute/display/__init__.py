@@ -1,1 +1,1 @@
-"""From a field on a device to a picture of one byte a pixel; one file per backend, and the camera that runs them."""
+"""Converts a field on a device into a picture of one byte per pixel: a file per backend, and the camera to run them."""

@@ -1,4 +1,4 @@
-"""Takes pictures of a field that lies on a device: the part in view, reduced to screen size, one byte a pixel."""
+"""Renders pictures of a field on a device: the part in view, reduced to screen size, one byte per pixel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Survey:
     nonfinite: int
 
     def limits(self, symmetric: bool = False) -> tuple[float, float]:
-        """What an automatic colour scale spans; (0, 1) when no cell is finite."""
+        """Return the limits of an automatic colour scale; (0, 1) if no cell is finite."""
         if not isfinite(self.minimum):
             return 0.0, 1.0
         if not symmetric:
@@ -40,9 +40,9 @@ class Survey:
 
 @dataclass(frozen=True)
 class RasterRequest:
-    """What a picture of a field shall show, and how: the parameters of `Camera.raster`.
+    """The parameters of `Camera.raster`.
 
-    mark(levels, y0, x0, factor) marks the pixels that are not computed yet, of a picture that is not finished.
+    mark(levels, y0, x0, factor) marks the pending pixels of an unfinished picture.
     """
 
     view: View | None
@@ -53,13 +53,13 @@ class RasterRequest:
     mark: Callable[..., None] | None = None
 
     def raster(self, levels: NDArray[np.uint8], grid: PixelGrid) -> Raster:
-        """The picture with these levels."""
+        """Return the picture with these levels."""
         return Raster(levels, *self.limits, extent=grid.extent, label=self.label, waiting=self.mark is not None)
 
 
 @dataclass(frozen=True)
 class PixelGrid:
-    """Pixels over cells: `shape` of them from cell (y0, x0) on, each a square of `factor` by `factor` cells."""
+    """Pixels over cells: `shape` pixels from cell (y0, x0), each a square of `factor` by `factor` cells."""
 
     y0: int
     x0: int
@@ -68,14 +68,14 @@ class PixelGrid:
 
     @classmethod
     def of(cls, request: RasterRequest, cells: tuple[int, int]) -> PixelGrid:
-        """The finest that fits what is asked for, on a field of (ny, nx) cells; ValueError if the view lies outside."""
+        """Return the finest grid for `request` on a field of (ny, nx) cells; ValueError if the view lies outside."""
         x0, y0, x1, y1 = cells_in(request.view, cells)
         factor = fit((y1 - y0, x1 - x0), request.pixels)
         return cls(y0, x0, factor, (ceil((y1 - y0) / factor), ceil((x1 - x0) / factor)))
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
-        """(x0, y0, x1, y1) in cells; may reach past the edge of the field."""
+        """(x0, y0, x1, y1) in cells; may extend past the edge of the field."""
         height, width = self.shape
         x1, y1 = self.x0 + width * self.factor, self.y0 + height * self.factor
         return float(self.x0), float(self.y0), float(x1), float(y1)
@@ -84,9 +84,10 @@ class PixelGrid:
 class Camera:
     """Runs the raster kernels of one backend and keeps their buffers.
 
-    What is asked for within `batch` is launched at once and timed as one; its copies to the host are queued behind all
-    of it, so that the host waits once. `queue_survey`, `queue_raster` and `queue_window` belong in such a block and
-    return functions to be called after it, which wait for the copy; `survey`, `raster` and `window` are batches of one.
+    All kernels of a `batch` are launched together and timed together. Their copies to the host are queued after the
+    last kernel, so that the host waits only once. `queue_survey`, `queue_raster` and `queue_window` are called within a
+    batch; each returns a function to be called after the batch, which waits for the copy. `survey`, `raster` and
+    `window` are batches of one.
 
     levels_seconds, transfer_seconds: device time of the kernels and host time of the copies since `start`.
     """
@@ -99,7 +100,7 @@ class Camera:
         self.start()
 
     def start(self) -> None:
-        """A new frame: both clocks to zero."""
+        """Begin a new frame: set both clocks to zero."""
         self._watches: list[Stopwatch] = []
         self._levels_seconds = self.transfer_seconds = 0.0
 
@@ -111,7 +112,7 @@ class Camera:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Time what is launched in the block as one, and queue the copies of what was asked for behind it."""
+        """Time all kernels launched in the block together, and queue their copies after them."""
         self._copies = []
         with self._stopwatch() as watch:
             yield
@@ -127,7 +128,7 @@ class Camera:
         return self._device.stopwatch()
 
     def survey(self, u: Array) -> Survey:
-        """Minimum, maximum, sum and health of the whole field."""
+        """Return minimum, maximum, sum and health of the whole field."""
         with self.batch():
             survey = self.queue_survey(u)
         return survey()
@@ -139,7 +140,7 @@ class Camera:
         copied = self._copy(self._device, found)
 
         def wait() -> Survey:
-            """Return the numbers once they are here."""
+            """Wait for the copy and return the numbers."""
             low, high, total, bad = (float(value) for value in copied())
             return Survey(low, high, total, int(bad))
 
@@ -155,10 +156,10 @@ class Camera:
         paint: Callable[..., None] | None = None,
         mark: Callable[..., None] | None = None,
     ) -> Raster:
-        """The part of u inside `view` (x0, y0, x1, y1 in cells), in at most `pixels` (height, width).
+        """Return the part of u inside `view` (x0, y0, x1, y1 in cells), in at most `pixels` (height, width).
 
-        Every pixel is the mean of a square block of whole cells, so the extent may reach past `view` and the edge.
-        paint(means, levels, low, high) makes the levels; by default they are even between the limits. mark: see
+        Every pixel is the mean of a square block of whole cells, so the extent may extend past `view` and the edge.
+        paint(means, levels, low, high) computes the levels; by default they are linear between the limits. mark: see
         RasterRequest.
         """
         with self.batch():
@@ -181,13 +182,13 @@ class Camera:
         return lambda: request.raster(copied(), grid)
 
     def window(self, u: Array, y0: int, x0: int, height: int, width: int) -> NDArray[np.float64]:
-        """(height, width) float64 host copy of the cells from (y0, x0) on."""
+        """Return a (height, width) float64 host copy of the cells from (y0, x0) on."""
         with self.batch():
             window = self.queue_window(u, y0, x0, height, width)
         return window()
 
     def queue_window(self, u: Array, y0: int, x0: int, height: int, width: int) -> Callable[[], NDArray[np.float64]]:
-        """As `window`, within a batch. Cells of one row lie side by side, and are copied as they are."""
+        """As `window`, within a batch. The cells of a single row are contiguous and are copied without a kernel."""
         if height == 1 and not self._device.copies_at_once:
             row = self._copy(self._device, u[y0 : y0 + 1, x0 : x0 + width])
             return lambda: row().astype(np.float64)
@@ -196,7 +197,7 @@ class Camera:
         return self._copy(self._device, out)
 
     def _copy(self, device: Device, array: Array) -> Callable[[], NDArray[Any]]:
-        """Have `array`, which lies on `device`, copied at the end of the batch; what is returned waits for that."""
+        """Queue the copy of `array` from `device` for the end of the batch; return a function that waits for it."""
         copies = next((each for each in self._copies if each.device is device), None)
         if copies is None:
             copies = _Copies(device)
@@ -204,7 +205,7 @@ class Camera:
         place = copies.add(array)
 
         def wait() -> NDArray[Any]:
-            """Wait for the kernels, which are timed by themselves, then for the copy."""
+            """Wait for the kernels, which are timed separately, then for the copy."""
             if not copies.here:
                 self._wait_for_kernels()
                 begin = time.perf_counter()
@@ -220,13 +221,13 @@ class Camera:
         self._watches.clear()
 
     def _transferred(self, begin: float) -> None:
-        """Count the time since `begin` as the copies'."""
+        """Add the time since `begin` to the time of the copies."""
         ended = time.perf_counter()
         self.transfer_seconds += ended - begin
         note_span(ended, ended - begin, "transfer")
 
     def _buffer(self, use: str, shape: tuple[int, int] | tuple[int], dtype: Any) -> Array:
-        """The buffer of that use at this place of a batch, where each has its own; a new one for a new shape."""
+        """Return the buffer for this use and position in the batch; allocate a new one if the shape has changed."""
         key = f"{use} {self._copies[0].count if self._copies else 0}"
         kept = self._buffers.get(key)
         if kept is None or tuple(kept.shape) != shape:
@@ -235,7 +236,7 @@ class Camera:
 
 
 class _Copies:
-    """Those of a batch from `device` to the host, made together. here: the arrays, once they have come."""
+    """The copies of a batch from `device` to the host, made together. here: the arrays, after `wait`."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -245,25 +246,25 @@ class _Copies:
 
     @property
     def count(self) -> int:
-        """How many arrays are to be copied, so far."""
+        """The number of queued arrays."""
         return len(self._arrays)
 
     def add(self, array: Array) -> int:
-        """Have `array` copied, too; returns its place in `here`."""
+        """Add `array` to the copies; return its position in `here`."""
         self._arrays.append(array)
         return len(self._arrays) - 1
 
     def queue(self) -> None:
-        """Begin the copies behind what was launched so far."""
+        """Queue the copies after all kernels launched so far."""
         self._arrive = self.device.fetch_all(self._arrays)
 
     def wait(self) -> None:
-        """Wait until they are made."""
+        """Wait for the copies."""
         self.here = self._arrive()
 
 
 def cells_in(view: View | None, shape: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Whole cells (x0, y0, x1, y1) of the grid that cover the view; at least one, ValueError if outside."""
+    """Return the whole cells (x0, y0, x1, y1) of the grid that cover the view, at least one; ValueError if outside."""
     ny, nx = shape
     if view is None:
         return 0, 0, nx, ny

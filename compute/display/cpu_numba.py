@@ -1,7 +1,7 @@
-"""From a field on a device to one byte a pixel, in Numba, rows in parallel: the functions of cpu_numpy.py.
+"""Converts a field on a device into one byte per pixel, in Numba with parallel rows: the functions of cpu_numpy.py.
 
-The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the
-second makes numbers fit for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
+The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the second
+half prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ += ["mark", "reduce", "resolve", "survey", "window"]  # disc, gather, wi
 
 numba_threads.choose_layer()
 
-PARTS = 16  # of a field that is surveyed or counted, each with extremes or bins of its own
+PARTS = 16  # of a surveyed or counted field, each with its own extremes or bins
 NOTHING = np.float32(np.nan)
 HALF, ONE = np.float32(0.5), np.float32(1)  # literals would turn float32 arithmetic into float64
 
 
 def survey(u: NDArray[Any], work: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """out = [minimum, maximum, sum, number of cells that are not finite] of u (ny, nx), any float type.
+    """out = [minimum, maximum, sum, number of non-finite cells] of u (ny, nx), any float type.
 
-    work: float64 WORK_SHAPE scratch. out: float64 (4,). Minimum, maximum and sum look at finite cells only; with
-    none they are +inf, -inf and 0. The sum is accumulated in float64, in an order that does not depend on the
-    number of threads.
+    work: float64 WORK_SHAPE scratch. out: float64 (4,). Minimum, maximum and sum cover finite cells only; without any
+    they are +inf, -inf and 0. The sum is accumulated in float64, in an order that does not depend on the number of
+    threads.
     """
     parts = min(WORK_SHAPE[0], u.shape[0])
     _survey(u, work, parts)
@@ -43,14 +43,14 @@ def survey(u: NDArray[Any], work: NDArray[np.float64], out: NDArray[np.float64])
 def reduce(u: NDArray[Any], out: NDArray[np.float32], y0: int, x0: int, factor: int) -> None:
     """out[i, j] = mean of the factor x factor block of u at (y0 + i factor, x0 + j factor), clipped at u's edges.
 
-    u: (ny, nx) any float type; out: (py, px) float32, every block holds at least one cell. The mean is taken in
-    float64; a cell that is not finite makes its block not finite.
+    u: (ny, nx) any float type; out: (py, px) float32; every block contains at least one cell. The mean is computed in
+    float64; a non-finite cell makes its block non-finite.
     """
     _reduce(u, out, y0, x0, factor)
 
 
 def levels(values: NDArray[np.float32], out: NDArray[np.uint8], low: float, high: float) -> None:
-    """out = round((values - low) / (high - low) * 254), saturating at 0 and 254; 255 where not finite.
+    """out = round((values - low) / (high - low) * 254), clamped to 0 and 254; 255 where not finite.
 
     values: (py, px) float32; out: (py, px) uint8. With low == high: 127 at that value, 0 below, 254 above.
     """
@@ -60,13 +60,13 @@ def levels(values: NDArray[np.float32], out: NDArray[np.uint8], low: float, high
 def block_levels(
     u: NDArray[Any], out: NDArray[np.uint8], y0: int, x0: int, factor: int, low: float, high: float
 ) -> None:
-    """out (py, px) uint8: the `levels` of what `reduce` gives."""
+    """out (py, px) uint8: the `levels` of the means that `reduce` computes."""
     means = np.empty(out.shape, np.float32)
     reduce(u, means, y0, x0, factor)
     levels(means, out, low, high)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})  # the order of a row's sum is fixed when it is compiled
+@njit(cache=True, nogil=True, fastmath={"reassoc"})  # the order of a row's sum is fixed at compile time
 def _sum(row):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(row.size):
@@ -76,7 +76,7 @@ def _sum(row):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _note_extremes(row, lows, highs):  # type: ignore[no-untyped-def]
-    """Extremes of each column, for rows that are finite: unlike those of a row they are found many at a time."""
+    """Update the extremes of each column by a finite row; unlike the extremes of a row, this vectorises."""
     for j in range(row.size):
         here = row[j]
         lows[j] = min(here, lows[j])
@@ -85,7 +85,7 @@ def _note_extremes(row, lows, highs):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _survey_row(row):  # type: ignore[no-untyped-def]
-    """Minimum, maximum, sum and number of cells not finite, cell by cell."""
+    """Return minimum, maximum, sum and number of non-finite cells, cell by cell."""
     low, high, total, bad = np.inf, -np.inf, 0.0, 0
     for j in range(row.size):
         if math.isfinite(row[j]):
@@ -97,11 +97,11 @@ def _survey_row(row):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _survey_rows(u, first, last, lows, highs, out):  # type: ignore[no-untyped-def]
-    """out as _survey_row, but what finite rows have as extremes goes into lows and highs."""
+    """out = _survey_row of these rows, but the extremes of finite rows are stored in lows and highs."""
     low, high, total, bad = np.inf, -np.inf, 0.0, 0
     for i in range(first, last):
         row_total = _sum(u[i])
-        if math.isfinite(row_total):  # then so is every cell of the row
+        if math.isfinite(row_total):  # then every cell of the row is finite
             _note_extremes(u[i], lows, highs)
             total += row_total
         else:
@@ -112,7 +112,7 @@ def _survey_rows(u, first, last, lows, highs, out):  # type: ignore[no-untyped-d
 
 @njit(cache=True, nogil=True)
 def _survey_parts(u, work, parts, first, last):  # type: ignore[no-untyped-def]
-    """Parts number `first` to `last` (exclusive) of `parts`; the first of them has the extremes of all."""
+    """Survey parts `first` to `last` (exclusive) of `parts`; the first of them receives the extremes of all."""
     lows, highs = np.full_like(u[0], np.inf), np.full_like(u[0], -np.inf)
     for k in range(first, last):
         _survey_rows(u, k * u.shape[0] // parts, (k + 1) * u.shape[0] // parts, lows, highs, work[k])
@@ -131,7 +131,7 @@ def _survey(u, work, parts):  # type: ignore[no-untyped-def]
 def _add_row(row, total, factor):  # type: ignore[no-untyped-def]
     """total[j] += sum of block j of the row, cell by cell; the last block may be cut off.
 
-    Block-wise sums vectorise for the small factors alone that the compiler knows; the order of the sum is one for all.
+    Block-wise sums vectorise only for the small factors known at compile time; the order of the sum is always the same.
     """
     whole = row.size // factor
     if factor == 1:
@@ -197,9 +197,9 @@ def logarithm(values: Field, out: Field) -> None:
 
 
 def histogram(values: Field, out: NDArray[np.int64], low: float, high: float) -> None:
-    """out int64 (bins,) = how many finite values lie in each of the equal bins of [low, high], `high` in the last.
+    """out int64 (bins,) = number of finite values in each of the equal bins of [low, high]; `high` is in the last one.
 
-    values: float32 (py, px). What lies outside is not counted. With low == high: those of that value, in bin 0.
+    values: float32 (py, px). Values outside are not counted. With low == high: values equal to it are counted in bin 0.
     """
     seen: NDArray[np.int64] = np.zeros((PARTS, out.size), np.int64)
     _histogram(values, seen, float(low), float(high))
@@ -210,17 +210,17 @@ def equalise(values: Field, out: NDArray[np.uint8], low: float, high: float, tab
     """out = 254 times the share of values below this one, rounded; 255 where not finite.
 
     values: float32 (py, px); out: uint8 (py, px); table: float32 (bins + 1,), the share, 0 to 1, at the edges of the
-    bins of [low, high], interpolated linearly between them and constant outside. With low == high: 127 at that value.
+    bins of [low, high], interpolated linearly in between and constant outside. With low == high: 127 at that value.
     """
     _equalise(values, out, (float(low), float(high)), table)
 
 
 def mark(counts: NDArray[np.int32], out: NDArray[np.uint8], y0: int, x0: int, factor: int, stride: int) -> None:
-    """Mark the pixels of an unfinished picture: out[i, j] = 254 where it is 255 and a sample of its block waits.
+    """Mark pending pixels of an unfinished picture: out[i, j] = 254 where it is 255 and its block has a pending sample.
 
-    The samples are every stride-th pixel of counts (ny, nx) in both directions; one waits while its count is below 0.
-    The block of out[i, j] has the factor x factor samples from (y0 + i factor, x0 + j factor) on, clipped at the edges.
-    out: uint8 (py, px); what is 254 becomes 253.
+    The samples are every stride-th pixel of counts (ny, nx) in both directions; a sample is pending while its count is
+    negative. The block of out[i, j] contains the factor x factor samples from (y0 + i factor, x0 + j factor), clipped
+    at the edges. out: uint8 (py, px); values of 254 become 253.
     """
     _mark(counts, out, y0, x0, factor, stride)
 
@@ -229,15 +229,15 @@ def distance(values: Field, out: Field) -> None:
     """out = 1 / (ln 2 |gradient of values|): for smooth counts an estimate of the distance to the set, in pixels.
 
     The count nu belongs to the potential G = ln 2 2^(1 - nu), and the estimate is G / |grad G|; close to the set the
-    distance itself lies between half and twice that (Koebe's theorem). values, out: float32 (py, px). Differences are
-    central, one-sided where only one neighbour is finite, 0 in a direction with none. Smaller slopes than float32 can
-    tell, half its last digit a pixel, count as that. NaN where the value or all its neighbours are not finite.
+    distance lies between half and twice the estimate (Koebe's theorem). values, out: float32 (py, px). Differences are
+    central, one-sided if only one neighbour is finite, 0 in a direction without any. Slopes below float32's resolution,
+    half its last digit per pixel, are replaced by it. NaN where the value or all its neighbours are not finite.
     """
     _distance(values, out)
 
 
 def blend(values: Field, sums: Field, hits: NDArray[np.int32]) -> None:
-    """Add a sample of each pixel: where values is finite and > 0, sums += ln(values) and hits += 1.
+    """Add one sample of each pixel: where values is finite and > 0, sums += ln(values) and hits += 1.
 
     values, sums: float32 (py, px); hits: int32 (py, px).
     """
@@ -302,7 +302,7 @@ def _equalise(values, out, limits, table):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _waits(counts, top, left, factor, stride):  # type: ignore[no-untyped-def]
-    """Whether a sample of the block of `factor` x `factor` samples from (top, left) on has no count yet."""
+    """Return whether a sample in the block of `factor` x `factor` samples from (top, left) is pending."""
     for i in range(top * stride, min((top + factor) * stride, counts.shape[0]), stride):
         for j in range(left * stride, min((left + factor) * stride, counts.shape[1]), stride):
             if counts[i, j] < 0:
@@ -366,7 +366,7 @@ def _resolve(sums, hits, samples, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _place(value, low, high, bins):  # type: ignore[no-untyped-def]
-    """Where `value` lies among the equal bins of [low, high]: 0 at low, `bins` at high, saturating. float64."""
+    """Return the float64 position of `value` in the equal bins of [low, high]: 0 at low, `bins` at high, clamped."""
     if low < high:
         return min(max((value - low) * (bins / (high - low)), 0.0), float(bins))
     return 0.0 if value < low else float(bins)
@@ -374,13 +374,13 @@ def _place(value, low, high, bins):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _between(position, before, after):  # type: ignore[no-untyped-def]
-    """254 times the share at `position` (0 to 1) between two entries of the table, rounded."""
+    """Return 254 times the share at `position` (0 to 1) between two entries of the table, rounded."""
     return math.floor(254.0 * (before + position * (after - before)) + 0.5)
 
 
 @njit(cache=True, nogil=True)
 def _slope(before, here, after):  # type: ignore[no-untyped-def]
-    """The difference per pixel between neighbours, 0 if neither is finite, and whether one of them is."""
+    """Return the difference per pixel between neighbours, 0 if neither is finite, and whether one of them is."""
     if math.isfinite(before):
         if math.isfinite(after):
             return HALF * (after - before), True
@@ -392,5 +392,5 @@ def _slope(before, here, after):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _reach(dx, dy, here):  # type: ignore[no-untyped-def]
-    """1 / (ln 2 |gradient|), the gradient at least what float32 can tell at the value `here`."""
+    """Return 1 / (ln 2 |gradient|), where the gradient is at least float32's resolution at the value `here`."""
     return ONE / (LN2 * max(math.sqrt(dx * dx + dy * dy), LAST_DIGIT * max(abs(here), ONE)))

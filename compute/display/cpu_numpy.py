@@ -1,8 +1,8 @@
-"""From a field on a device to one byte a pixel, in NumPy: the reference.
+"""Converts a field on a device into one byte per pixel, in NumPy: the reference.
 
-The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the
-second makes numbers fit for colours (logarithm, histogram, equalise, mark, distance, blend, resolve). Every other
-backend exports the same functions.
+The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the second
+half prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve). Every other backend
+exports the same functions.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LAST_DIGIT = np.float32(2.0**-24)  # half of float32's last digit, relative to t
 
 
 def survey(u: NDArray[Any], work: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """out = [minimum, maximum, sum, number of cells that are not finite] of u (ny, nx), any float type.
+    """out = [minimum, maximum, sum, number of non-finite cells] of u (ny, nx), any float type.
 
-    work: float64 WORK_SHAPE scratch, unused here. out: float64 (4,). Minimum, maximum and sum look at finite cells
-    only; with none they are +inf, -inf and 0. The sum is accumulated in float64.
+    work: float64 WORK_SHAPE scratch, unused here. out: float64 (4,). Minimum, maximum and sum cover finite cells only;
+    without any they are +inf, -inf and 0. The sum is accumulated in float64.
     """
     finite = np.isfinite(u)
     all_finite = bool(finite.all())
@@ -39,8 +39,8 @@ def survey(u: NDArray[Any], work: NDArray[np.float64], out: NDArray[np.float64])
 def reduce(u: NDArray[Any], out: NDArray[np.float32], y0: int, x0: int, factor: int) -> None:
     """out[i, j] = mean of the factor x factor block of u at (y0 + i factor, x0 + j factor), clipped at u's edges.
 
-    u: (ny, nx) any float type; out: (py, px) float32, every block holds at least one cell. The mean is taken in
-    float64; a cell that is not finite makes its block not finite.
+    u: (ny, nx) any float type; out: (py, px) float32; every block contains at least one cell. The mean is computed in
+    float64; a non-finite cell makes its block non-finite.
     """
     rows = _starts(y0, factor, out.shape[0])
     columns = _starts(x0, factor, out.shape[1])
@@ -53,7 +53,7 @@ def reduce(u: NDArray[Any], out: NDArray[np.float32], y0: int, x0: int, factor: 
 
 
 def levels(values: NDArray[np.float32], out: NDArray[np.uint8], low: float, high: float) -> None:
-    """out = round((values - low) / (high - low) * 254), saturating at 0 and 254; 255 where not finite.
+    """out = round((values - low) / (high - low) * 254), clamped to 0 and 254; 255 where not finite.
 
     values: (py, px) float32; out: (py, px) uint8. With low == high: 127 at that value, 0 below, 254 above.
     """
@@ -70,7 +70,7 @@ def levels(values: NDArray[np.float32], out: NDArray[np.uint8], low: float, high
 def block_levels(
     u: NDArray[Any], out: NDArray[np.uint8], y0: int, x0: int, factor: int, low: float, high: float
 ) -> None:
-    """out (py, px) uint8: the `levels` of what `reduce` gives."""
+    """out (py, px) uint8: the `levels` of the means that `reduce` computes."""
     means = np.empty(out.shape, np.float32)
     reduce(u, means, y0, x0, factor)
     levels(means, out, low, high)
@@ -104,14 +104,14 @@ def gather(source: NDArray[Any], out: NDArray[Any], num: int, den: int, y0: int,
 
 
 def _meeting(size: int, source: int, num: int, den: int, start: int) -> tuple[slice, slice]:
-    """The indices k below `size` with (k num + start) / den whole and in 0 .. source - 1, and these numbers."""
+    """Return the k below `size` for which (k num + start) / den is whole and in 0 .. source - 1, and the quotients."""
     places = np.arange(size) * num + start
     k = np.flatnonzero((places % den == 0) & (places >= 0) & (places < source * den))
     return _even(k), _even(places[k] // den)
 
 
 def _even(numbers: NDArray[np.intp]) -> slice:
-    """Evenly spaced increasing numbers as a slice: those above are, because k num + start = 0 modulo den."""
+    """Return evenly spaced increasing numbers as a slice; _meeting's are, because k num + start = 0 modulo den."""
     if not numbers.size:
         return slice(0)
     return slice(int(numbers[0]), int(numbers[-1]) + 1, int(numbers[1] - numbers[0]) if numbers.size > 1 else 1)
@@ -136,9 +136,9 @@ def logarithm(values: Field, out: Field) -> None:
 
 
 def histogram(values: Field, out: NDArray[np.int64], low: float, high: float) -> None:
-    """out int64 (bins,) = how many finite values lie in each of the equal bins of [low, high], `high` in the last.
+    """out int64 (bins,) = number of finite values in each of the equal bins of [low, high]; `high` is in the last one.
 
-    values: float32 (py, px). What lies outside is not counted. With low == high: those of that value, in bin 0.
+    values: float32 (py, px). Values outside are not counted. With low == high: values equal to it are counted in bin 0.
     """
     inside = values[(values >= low) & (values <= high) & np.isfinite(values)]
     if low < high:
@@ -153,13 +153,13 @@ def equalise(values: Field, out: NDArray[np.uint8], low: float, high: float, tab
     """out = 254 times the share of values below this one, rounded; 255 where not finite.
 
     values: float32 (py, px); out: uint8 (py, px); table: float32 (bins + 1,), the share, 0 to 1, at the edges of the
-    bins of [low, high], interpolated linearly between them and constant outside. With low == high: 127 at that value.
+    bins of [low, high], interpolated linearly in between and constant outside. With low == high: 127 at that value.
     """
     finite = np.isfinite(values)
     given = values[finite].astype(np.float64)
     bins = table.size - 1
     scale = bins / (high - low) if low < high else np.inf
-    with np.errstate(invalid="ignore"):  # infinity times 0, where low == high: seen to below
+    with np.errstate(invalid="ignore"):  # infinity times 0, if low == high: handled below
         places = np.clip(np.nan_to_num((given - low) * scale), 0, bins)
     left = np.minimum(places.astype(np.intp), bins - 1)
     shares = table.astype(np.float64)
@@ -172,11 +172,11 @@ def equalise(values: Field, out: NDArray[np.uint8], low: float, high: float, tab
 
 
 def mark(counts: NDArray[np.int32], out: NDArray[np.uint8], y0: int, x0: int, factor: int, stride: int) -> None:
-    """Mark the pixels of an unfinished picture: out[i, j] = 254 where it is 255 and a sample of its block waits.
+    """Mark pending pixels of an unfinished picture: out[i, j] = 254 where it is 255 and its block has a pending sample.
 
-    The samples are every stride-th pixel of counts (ny, nx) in both directions; one waits while its count is below 0.
-    The block of out[i, j] has the factor x factor samples from (y0 + i factor, x0 + j factor) on, clipped at the edges.
-    out: uint8 (py, px); what is 254 becomes 253.
+    The samples are every stride-th pixel of counts (ny, nx) in both directions; a sample is pending while its count is
+    negative. The block of out[i, j] contains the factor x factor samples from (y0 + i factor, x0 + j factor), clipped
+    at the edges. out: uint8 (py, px); values of 254 become 253.
     """
     rows, columns = _starts(y0, factor, out.shape[0]), _starts(x0, factor, out.shape[1])
     waits = counts[::stride, ::stride][y0 : rows[-1] + factor, x0 : columns[-1] + factor] < 0
@@ -189,9 +189,9 @@ def distance(values: Field, out: Field) -> None:
     """out = 1 / (ln 2 |gradient of values|): for smooth counts an estimate of the distance to the set, in pixels.
 
     The count nu belongs to the potential G = ln 2 2^(1 - nu), and the estimate is G / |grad G|; close to the set the
-    distance itself lies between half and twice that (Koebe's theorem). values, out: float32 (py, px). Differences are
-    central, one-sided where only one neighbour is finite, 0 in a direction with none. Smaller slopes than float32 can
-    tell, half its last digit a pixel, count as that. NaN where the value or all its neighbours are not finite.
+    distance lies between half and twice the estimate (Koebe's theorem). values, out: float32 (py, px). Differences are
+    central, one-sided if only one neighbour is finite, 0 in a direction without any. Slopes below float32's resolution,
+    half its last digit per pixel, are replaced by it. NaN where the value or all its neighbours are not finite.
     """
     finite = np.isfinite(values)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -204,7 +204,7 @@ def distance(values: Field, out: Field) -> None:
 
 
 def blend(values: Field, sums: Field, hits: NDArray[np.int32]) -> None:
-    """Add a sample of each pixel: where values is finite and > 0, sums += ln(values) and hits += 1.
+    """Add one sample of each pixel: where values is finite and > 0, sums += ln(values) and hits += 1.
 
     values, sums: float32 (py, px); hits: int32 (py, px).
     """
@@ -224,7 +224,7 @@ def resolve(sums: Field, hits: NDArray[np.int32], samples: int, out: Field) -> N
 
 
 def _slope(values: Field, finite: NDArray[np.bool_], axis: int) -> tuple[Field, NDArray[np.bool_]]:
-    """Differences per pixel along an axis, 0 without a finite neighbour, and whether there is one."""
+    """Return the differences per pixel along an axis, 0 without a finite neighbour, and whether one exists."""
     low = (slice(None),) * axis + (slice(None, -1),)
     high = (slice(None),) * axis + (slice(1, None),)
     before, after = np.zeros_like(finite), np.zeros_like(finite)

@@ -1,7 +1,7 @@
-"""From a field on a GPU to one byte a pixel, in CUDA C: the functions of cpu_numpy.py, on arrays of CuPy or of Numba.
+"""Converts a field on a GPU into one byte per pixel, in CUDA C: cpu_numpy.py's functions, for arrays of CuPy or Numba.
 
-The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the
-second makes numbers fit for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
+The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the second
+half prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from compute.display.cpu_numpy import WORK_SHAPE
 
 RASTER_SOURCE = Path(__file__).with_name("gpu_raster.cu")
 REAL = {"float32": "float", "float64": "double", "int32": "int"}
-THREADS = 256  # a block, as in both sources
+THREADS = 256  # per block, as in both sources
 COLOUR_SOURCE = Path(__file__).with_name("gpu_colour.cu")
-BINS = 2048  # of a histogram that a block counts at once, as in gpu_colour.cu
+BINS = 2048  # bins of a histogram that a block counts in one pass, as in gpu_colour.cu
 COUNTERS = 256  # blocks that count, each for every 256th row
 
 
 def survey(u: Array, work: Array, out: Array) -> None:
-    """out = [minimum, maximum, sum, number of cells that are not finite] of u (ny, nx), float32 or float64.
+    """out = [minimum, maximum, sum, number of non-finite cells] of u (ny, nx), float32 or float64.
 
-    work: float64 WORK_SHAPE scratch. out: float64 (4,). Minimum, maximum and sum look at finite cells only; with none
-    they are +inf, -inf and 0. The sum is accumulated in float64, in an order that depends on the shape alone.
+    work: float64 WORK_SHAPE scratch. out: float64 (4,). Minimum, maximum and sum cover finite cells only; without any
+    they are +inf, -inf and 0. The sum is accumulated in float64, in an order that depends only on the shape.
     """
     parts = min(WORK_SHAPE[0], _blocks(u.size))
     _launch_raster("survey", (parts,), u, work, out, np.int64(u.size))
@@ -38,28 +38,28 @@ def survey(u: Array, work: Array, out: Array) -> None:
 def reduce(u: Array, out: Array, y0: int, x0: int, factor: int) -> None:
     """out[i, j] = mean of the factor x factor block of u at (y0 + i factor, x0 + j factor), clipped at u's edges.
 
-    u: (ny, nx) float32 or float64; out: (py, px) float32, every block holds at least one cell. The mean is taken in
-    float64; a cell that is not finite makes its block not finite.
+    u: (ny, nx) float32 or float64; out: (py, px) float32; every block contains at least one cell. The mean is computed
+    in float64; a non-finite cell makes its block non-finite.
     """
     grid, numbers = _of_blocks(u, out, y0, x0, factor)
     _launch_raster("block_means", grid, u, out, *numbers)
 
 
 def block_levels(u: Array, out: Array, y0: int, x0: int, factor: int, low: float, high: float) -> None:
-    """out (py, px) uint8: the `levels` of what `reduce` gives, bit for bit."""
+    """out (py, px) uint8: the `levels` of the means that `reduce` computes, bit for bit."""
     grid, numbers = _of_blocks(u, out, y0, x0, factor)
     _launch_raster("block_levels", grid, u, out, *numbers, np.float64(low), np.float64(high))
 
 
 def _of_blocks(u: Array, out: Array, y0: int, x0: int, factor: int) -> tuple[tuple[int], list[np.int32]]:
-    """The grid and the numbers with which a kernel goes through the blocks of u, of which each is a pixel of `out`."""
+    """Return the grid and the integer arguments of a kernel that maps each block of u to a pixel of `out`."""
     lanes = min(32, 1 << (factor - 1).bit_length())
     numbers = [np.int32(number) for number in (*u.shape, y0, x0, factor, *out.shape, lanes)]
     return (_blocks(out.size * lanes),), numbers
 
 
 def levels(values: Array, out: Array, low: float, high: float) -> None:
-    """out = round((values - low) / (high - low) * 254), saturating at 0 and 254; 255 where not finite.
+    """out = round((values - low) / (high - low) * 254), clamped to 0 and 254; 255 where not finite.
 
     values: (py, px) float32; out: (py, px) uint8. With low == high: 127 at that value, 0 below, 254 above.
     """
@@ -113,7 +113,7 @@ def _launch_raster(name: str, grid: tuple[int, ...], u: Array, *arguments: Any) 
 
 
 def _launch(name: str, dtype: np.dtype[Any] | None, grid: tuple[int, ...], first: Array, *others: Any) -> None:
-    """Run a kernel on the GPU on which its first argument lies; a Numba array lies on the one that is current."""
+    """Run a kernel on the GPU of its first argument; for a Numba array this is the current GPU."""
     numba = type(first).__module__.startswith("numba.")
     gpu = numba_gpu() if numba else first.device
     with nullcontext() if numba else gpu:
@@ -122,7 +122,7 @@ def _launch(name: str, dtype: np.dtype[Any] | None, grid: tuple[int, ...], first
 
 @cache
 def _kernel(name: str, dtype: np.dtype[Any] | None, _gpu: int, numba: bool) -> Any:
-    """The kernel for the GPU that is current: of gpu_raster.cu for a dtype, of gpu_colour.cu without one."""
+    """Return a kernel for the current GPU: of gpu_raster.cu for a dtype, of gpu_colour.cu without one."""
     source, defines = (COLOUR_SOURCE, {}) if dtype is None else (RASTER_SOURCE, {"REAL": REAL[dtype.name]})
     compiled = (compile_for_numba if numba else compile_cuda)(source, defines=defines)
     return compiled.get_function(name)
@@ -137,9 +137,9 @@ def logarithm(values: Array, out: Array) -> None:
 
 
 def histogram(values: Array, out: Array, low: float, high: float) -> None:
-    """out int64 (bins,) = how many finite values lie in each of the equal bins of [low, high], `high` in the last.
+    """out int64 (bins,) = number of finite values in each of the equal bins of [low, high]; `high` is in the last one.
 
-    values: float32 (py, px). What lies outside is not counted. With low == high: those of that value, in bin 0.
+    values: float32 (py, px). Values outside are not counted. With low == high: values equal to it are counted in bin 0.
     """
     ny, nx = values.shape
     scale = out.size / (high - low) if low < high else 0.0
@@ -153,7 +153,7 @@ def equalise(values: Array, out: Array, low: float, high: float, table: Array) -
     """out = 254 times the share of values below this one, rounded; 255 where not finite.
 
     values: float32 (py, px); out: uint8 (py, px); table: float32 (bins + 1,), the share, 0 to 1, at the edges of the
-    bins of [low, high], interpolated linearly between them and constant outside. With low == high: 127 at that value.
+    bins of [low, high], interpolated linearly in between and constant outside. With low == high: 127 at that value.
     """
     limits = np.float64(low), np.float64(high)
     sizes = np.int32(out.size), np.int32(table.size - 1)
@@ -161,11 +161,11 @@ def equalise(values: Array, out: Array, low: float, high: float, table: Array) -
 
 
 def mark(counts: Array, out: Array, y0: int, x0: int, factor: int, stride: int) -> None:
-    """Mark the pixels of an unfinished picture: out[i, j] = 254 where it is 255 and a sample of its block waits.
+    """Mark pending pixels of an unfinished picture: out[i, j] = 254 where it is 255 and its block has a pending sample.
 
-    The samples are every stride-th pixel of counts (ny, nx) in both directions; one waits while its count is below 0.
-    The block of out[i, j] has the factor x factor samples from (y0 + i factor, x0 + j factor) on, clipped at the edges.
-    out: uint8 (py, px); what is 254 becomes 253.
+    The samples are every stride-th pixel of counts (ny, nx) in both directions; a sample is pending while its count is
+    negative. The block of out[i, j] contains the factor x factor samples from (y0 + i factor, x0 + j factor), clipped
+    at the edges. out: uint8 (py, px); values of 254 become 253.
     """
     numbers = (*counts.shape, *out.shape, y0, x0, factor, stride)
     _launch("mark", None, (_blocks(out.size),), counts, out, *map(np.int32, numbers))
@@ -175,16 +175,16 @@ def distance(values: Array, out: Array) -> None:
     """out = 1 / (ln 2 |gradient of values|): for smooth counts an estimate of the distance to the set, in pixels.
 
     The count nu belongs to the potential G = ln 2 2^(1 - nu), and the estimate is G / |grad G|; close to the set the
-    distance itself lies between half and twice that (Koebe's theorem). values, out: float32 (py, px). Differences are
-    central, one-sided where only one neighbour is finite, 0 in a direction with none. Smaller slopes than float32 can
-    tell, half its last digit a pixel, count as that. NaN where the value or all its neighbours are not finite.
+    distance lies between half and twice the estimate (Koebe's theorem). values, out: float32 (py, px). Differences are
+    central, one-sided if only one neighbour is finite, 0 in a direction without any. Slopes below float32's resolution,
+    half its last digit per pixel, are replaced by it. NaN where the value or all its neighbours are not finite.
     """
     ny, nx = values.shape
     _launch("distance", None, (_blocks(nx), ny), values, out, np.int32(ny), np.int32(nx))
 
 
 def blend(values: Array, sums: Array, hits: Array) -> None:
-    """Add a sample of each pixel: where values is finite and > 0, sums += ln(values) and hits += 1.
+    """Add one sample of each pixel: where values is finite and > 0, sums += ln(values) and hits += 1.
 
     values, sums: float32 (py, px); hits: int32 (py, px).
     """

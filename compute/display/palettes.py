@@ -17,10 +17,10 @@ PALETTES = (*PERCEPTUAL, *OTHERS)
 
 @cache
 def table(name: str) -> NDArray[np.uint8]:
-    """(255, 3) red, green, blue of the levels 0 … 254; ValueError names the palettes there are."""
+    """Return (255, 3) red, green, blue of the levels 0 … 254; ValueError lists the available palettes."""
     if name not in PALETTES:
         raise ValueError(f"palette must be one of {', '.join(PALETTES)}, not {name!r}")
-    if name in PERCEPTUAL:  # imported late: half a second that most commands do not need
+    if name in PERCEPTUAL:  # imported late: it takes half a second that most commands do not need
         colours = np.rint(255 * import_module("matplotlib").colormaps[PERCEPTUAL[name]](np.arange(256))[:, :3])
     else:
         texts = getattr(import_module("colorcet"), OTHERS[name])

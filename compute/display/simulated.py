@@ -1,4 +1,4 @@
-"""The display kernels in Numba's simulator, which knows no CUDA C: those of cpu_numpy.py, on the simulator's arrays."""
+"""The display kernels for Numba's simulator, which has no CUDA C: cpu_numpy.py's, on the simulator's arrays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from compute.display import cpu_numpy
 
 
 def _on_host(function: Callable[..., None]) -> Callable[..., None]:
-    """`function` on the host's memory, in which the simulator keeps its arrays."""
+    """Return `function` for the simulator's arrays, which are in host memory."""
 
     @wraps(function)
     def run(*arguments: Any) -> None:
-        """Call it with views of the simulator's arrays."""
+        """Call `function` with views of the simulator's arrays."""
         function(*(np.asarray(value) if hasattr(value, "copy_to_host") else value for value in arguments))
 
     return run

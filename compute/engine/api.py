@@ -1,7 +1,7 @@
-"""What the server asks of a lab: LabHandle. Supervisor.open returns one, EnginePool has the supervisors.
+"""LabHandle, the server's interface to one lab. Supervisor.open returns it; EnginePool owns the supervisors.
 
-No call waits. A call becomes a request (messages.py), which the supervisor's queue sends to the worker; LabState keeps
-what must be known to open the lab again after a restart. Answers and errors come back as events.
+No call blocks. Each call becomes a request (messages.py), which the supervisor's queue sends to the worker. LabState
+stores everything that is needed to reopen the lab after a restart. Answers and errors arrive as events.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from compute.measure.rates import RoofKind
 if TYPE_CHECKING:
     from compute.engine.supervisor import Supervisor
 
-MAX_STEPS = 10**9  # steps in one request: days, but the lab can be paused at any time
+MAX_STEPS = 10**9  # steps in one request: days of computing, but the lab can be paused at any time
 MAX_SAMPLES = 1000
-MAX_RECORDED_FRAMES = 10**6  # of a recording: nine hours at 30 a second
-MAX_RECORDED_PIXELS = 2**24  # pixels of a recorded picture at most: it goes through no browser
-MAX_AHEAD = 64  # frames permitted beyond the last one; those under way are limited by the ring in any case
+MAX_RECORDED_FRAMES = 10**6  # frames of a recording: nine hours at 30 a second
+MAX_RECORDED_PIXELS = 2**24  # pixels of a recorded picture, which is not sent to a browser
+MAX_AHEAD = 64  # frames permitted beyond the last one received; the ring limits the frames in flight in any case
 
 
 class LabHandle:
-    """One lab on an engine. No call waits: answers and errors come as events, on the engine's reader thread.
+    """One lab on an engine. No call blocks: answers and errors arrive as events, on the engine's reader thread.
 
-    What a client gets wrong comes back as Refused, and changes nothing. Calls on a closed lab do nothing.
+    Invalid arguments are answered by Refused and change nothing. Calls on a closed lab do nothing.
     """
 
     def __init__(self, supervisor: Supervisor, lab: LabState) -> None:
@@ -38,9 +38,9 @@ class LabHandle:
         self._union = KeptUnion()
 
     def update(self, **values: Any) -> int:
-        """Set parameters: all of one call or none. Of several calls the newest values win.
+        """Set parameters, all or none of them. If several calls set the same parameter, the latest value is applied.
 
-        Returns the number of the change, from 1, by which a Refused names it.
+        Return the number of the change, counted from 1; a Refused refers to the change by this number.
         """
         with self._supervisor.lock:
             lab = self._lab
@@ -55,17 +55,17 @@ class LabHandle:
         self._send(messages.Act(self._number, name, arguments))
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on from the `snapshot` of a lab of this shape."""
+        """Replace the lab's state by the `snapshot` of a lab of this shape."""
         self._send(messages.Restore(self._number, snapshot))
 
     def run(self) -> None:
-        """Start the lab, or let it go on."""
+        """Start or resume the lab."""
         with self._supervisor.lock:
             self._lab.running = True
             self._send(messages.Run(self._number))
 
     def pause(self) -> None:
-        """Stop the lab; the state it has reached is shown."""
+        """Pause the lab and show its current state."""
         with self._supervisor.lock:
             self._lab.running = False
             self._send(messages.Pause(self._number))
@@ -78,7 +78,7 @@ class LabHandle:
                 self._send(messages.Step(self._number, n))
 
     def pace(self, steps: int | None) -> None:
-        """Set the steps per frame; None for as fast as it goes."""
+        """Set the steps per frame; None: as many as possible."""
         if steps is None or self._whole("steps per frame", steps, MAX_STEPS):
             with self._supervisor.lock:
                 self._lab.steps = steps
@@ -92,9 +92,9 @@ class LabHandle:
                 self._send(messages.SetView(self._number, view, pixels))
 
     def frames_through(self, number: int) -> None:
-        """Permit all frames up to this `number`, at most MAX_AHEAD beyond the last one that came.
+        """Permit all frames up to this `number`, at most MAX_AHEAD beyond the last one received.
 
-        An absolute number: saying it again changes nothing, and a restarted engine needs no other.
+        The number is absolute: a repeated call changes nothing, and it stays valid for a restarted engine.
         """
         with self._supervisor.lock:
             if self._whole("frames_through", number, self._lab.frames + MAX_AHEAD, least=0):
@@ -102,67 +102,69 @@ class LabHandle:
                 self._supervisor.permit(self._lab, number)
 
     def sample(self, steps: int, repeat: int, roof: RoofKind | Literal[""] = "", dtype: str = "") -> None:
-        """Time `repeat` runs of `steps` steps on a lab of its own, at low duty beside the live; answered by Sampled.
+        """Time `repeat` runs of `steps` steps on a separate lab, at a low duty cycle; answered by Sampled.
 
-        roof, dtype: what the device's roof is sampled of right after them, "" for nothing.
+        roof, dtype: kind and dtype of the device's roof that is sampled right after the runs; "" for none.
         """
         if self._whole("steps", steps, MAX_STEPS) and self._whole("repeat", repeat, MAX_SAMPLES):
             self._ask(messages.TakeSample(self._number, steps, repeat, roof, dtype))
 
     def solve(self, steps: int, seed: int) -> None:
-        """Compute `steps` steps on a lab of its own, from a field that depends on `seed` alone; answered by Solved."""
+        """Compute `steps` steps on a separate lab, from a field that depends only on `seed`; answered by Solved."""
         if self._whole("steps", steps, MAX_STEPS) and self._whole("seed", seed, 2**31 - 1, least=0):
             self._ask(messages.Solve(self._number, steps, seed))
 
     def snapshot(self) -> None:
-        """Ask for the lab's whole state; answered by SnapshotTaken."""
+        """Request the lab's whole state; answered by SnapshotTaken."""
         self._ask(messages.TakeSnapshot(self._number))
 
     def tell_history(self, number: int = 0) -> None:
-        """Ask how the lab came to its state, without the state; answered by HistoryTold unless the engine dies.
+        """Request the history of the lab's state without the state; answered by HistoryTold unless the engine dies.
 
-        number: by which the answer is known.
+        number: copied into the answer, to match it with the request.
         """
         self._send(messages.TellHistory(self._number, number))
 
     def take_checkpoint(self) -> None:
-        """Ask for the lab's whole state in a file that another engine can go on from; answered by CheckpointTaken."""
+        """Request the lab's state in a file from which another engine can continue; answered by CheckpointTaken."""
         self._ask(messages.TakeCheckpoint(self._number))
 
     @property
     def closed(self) -> bool:
-        """Whether the lab was closed, could not be opened, or failed."""
+        """Whether the lab was closed, failed, or could not be opened."""
         return self._lab.closing
 
     @property
     def last_checkpoint(self) -> messages.Checkpoint | None:
-        """The last good state, of about a second ago; None if there is none yet."""
+        """The last good state, about one second old; None before the first checkpoint."""
         with self._supervisor.lock:
             return self._lab.checkpoint
 
     @property
     def values(self) -> dict[str, Any]:
-        """What was asked for and not refused: the last known values, with those that are not yet applied.
+        """The requested values that were not refused: the last confirmed ones, updated by the ones that still wait.
 
-        The same object until one of them changes, and not to be changed.
+        Returns the same object until a value changes. Do not modify it.
         """
         with self._supervisor.lock:
             return self._union.of(self._lab.values, *(values for _, values in self._lab.unapplied))
 
     @property
     def confirmed(self) -> Mapping[str, Any]:
-        """The last known values, without those that the engine has not yet applied and may refuse.
+        """The last values that the engine has confirmed, without pending updates, which it may refuse.
 
-        The same object until one of them changes, and not to be changed.
+        Returns the same object until a value changes. Do not modify it.
         """
         return self._lab.values
 
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int, done: int | None = None) -> None:
         """Record a frame of the whole lab, at most `pixels` (height, width), now and after every `every` steps.
 
-        Frames go into the empty or new `folder`, `most` at most, shown or not; answered by RecordingProgress.
-        every 0: for a lab that ends, its complete pictures only; they are recorded with any other `every` too. done:
-        to go on with what another engine has recorded there, its `steps` at the snapshot that this lab goes on from.
+        Write at most `most` frames, shown or not, into the empty or new `folder`; answered by RecordingProgress.
+
+        every: steps between frames; 0, for a lab that ends, records complete pictures only, which any other `every`
+        records too. done: its `steps` at the snapshot from which this lab continues, to continue the recording that
+        another engine began in `folder`.
         """
         fine = self._whole("every", every, MAX_STEPS, least=0) and self._are_pixels(pixels, MAX_RECORDED_PIXELS)
         if not (fine and self._whole("most", most, MAX_RECORDED_FRAMES)):
@@ -176,7 +178,7 @@ class LabHandle:
             self._send(request)
 
     def stop_recording(self) -> None:
-        """End the recording, if there is one; answered by the last RecordingProgress."""
+        """End the current recording, if any; answered by the last RecordingProgress."""
         with self._supervisor.lock:
             if self._lab.recording:
                 self._lab.recording.stopping = True
@@ -184,18 +186,18 @@ class LabHandle:
 
     @property
     def recording(self) -> bool:
-        """Whether the lab is being recorded, or is about to be."""
+        """Whether the lab is being recorded or a recording was requested."""
         return self._lab.recording is not None
 
     def close(self) -> None:
-        """Give the lab's memory back; answered by LabClosed, the last event."""
+        """Close the lab and free its memory; answered by LabClosed, the last event."""
         self._supervisor.close_lab(self._lab)
 
     def _send(self, request: messages.Request) -> None:
         self._supervisor.send(self._lab, request)
 
     def _ask(self, question: messages.AnsweredRequest) -> None:
-        """Send a request that has an answer; it is sent again if the engine dies before."""
+        """Send a request that requires an answer; if the engine dies before the answer, the request is sent again."""
         with self._supervisor.lock:
             self._lab.questions.append(question)
             self._send(question)
@@ -225,13 +227,13 @@ class LabHandle:
 
 
 class KeptUnion:
-    """The union of mappings that nobody changes, kept until one of them is another object."""
+    """A cached union of mappings, rebuilt when one of them is replaced. The mappings themselves never change."""
 
     def __init__(self) -> None:
         self._kept: tuple[tuple[Mapping[str, Any], ...], dict[str, Any]] = ((), {})
 
     def of(self, *parts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of all, those of a later one before those of an earlier one; not to be changed."""
+        """Return the union of `parts`, where later ones take precedence. Do not modify it."""
         former, union = self._kept
         if len(parts) != len(former) or not all(map(is_, parts, former)):
             union = {name: value for part in parts for name, value in part.items()}

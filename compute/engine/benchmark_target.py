@@ -1,11 +1,11 @@
-"""Measurements beside the live labs: on a lab of their own, at low duty, one slice at a time.
+"""Measurements next to the live labs: on a separate lab, at a low duty cycle, one slice at a time.
 
-The worker has one thread, so a slice of a measurement never overlaps a live lab's kernels on this device. Between two
-slices it rests three times as long as the slice took, where somebody looks at a lab of this device: it gets a quarter
-of the time at most, and less where the live labs need it (pacing.py).
+The worker has one thread, so a slice of a measurement never overlaps the kernels of a live lab on this device. While a
+client watches any lab of this device, the queue rests after each slice for three times the slice's duration. A
+measurement then uses at most a quarter of the time, and less if the live labs need it (pacing.py).
 
-What is measured is a second lab of the live one's kind, as the BenchmarkTarget that its Benchmark makes of it
-(compute/measure/target.py): something that advances in steps and has a result.
+Each measurement runs on a second lab of the live lab's class, wrapped by its Benchmark as a BenchmarkTarget
+(compute/measure/target.py): an object that advances in steps and has a result.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from compute.measure.roofs import sampled_beside
 from compute.measure.target import BenchmarkTarget
 from compute.measure.timing import Timing, listening
 
-WARM = 2  # steps before each timed slice that are not counted; two touch both grids
-REST = 3.0  # rest after a slice, in lengths of the slice
-ROOF_SAMPLES = 3  # of the roof in one measurement
-SAMPLE_SLICE = 0.025  # seconds a sample may run without letting others in: longer slices disturb it less
+WARM = 2  # uncounted steps before each timed slice; two steps touch both grids
+REST = 3.0  # rest after a slice, as a multiple of the slice's duration
+ROOF_SAMPLES = 3  # samples of the roof in one measurement
+SAMPLE_SLICE = 0.025  # seconds that a sample may run before other labs get a turn: longer slices disturb it less
 
 AnswerInSlices: TypeAlias = Generator[None, None, Event]  # yields between slices, returns the answer
 
 
 class BenchmarkQueue:
-    """The measurements of all labs, one after the other; MeasurementQueued tells how many are before one."""
+    """The measurements of all labs, run in order; MeasurementQueued reports how many come before each."""
 
     def __init__(self, sender: EventSender) -> None:
         self._sender = sender
         self._waiting: deque[tuple[TakeSample | Solve, AnswerInSlices]] = deque()
         self._ready_at = 0.0
         self._warm = self._begun = False
-        self.beside_live = True  # whether the next slice is one beside labs that are looked at
+        self.beside_live = True  # whether clients watch live labs during the next slice
 
     @property
     def number(self) -> int:
-        """The number of the lab that is measured; 0 without one."""
+        """The number of the lab being measured; 0 if the queue is empty."""
         return self._waiting[0][0].lab if self._waiting else 0
 
     def add(self, request: TakeSample | Solve, live: Lab) -> None:
-        """Queue what answers `request`, on a lab with the class and the values of `live`."""
+        """Queue the measurement for `request`, on a new lab with the class and values of `live`."""
         kind, values = type(live), live.values()
         match request:
             case TakeSample(steps=steps, repeat=repeat, roof=roof, dtype=dtype):
@@ -63,7 +63,7 @@ class BenchmarkQueue:
             self._sender.send_event(request.lab, MeasurementQueued(len(self._waiting) - 1))
 
     def drop(self, lab: int) -> None:
-        """End the measurements of a lab that is closed; their memory is given back."""
+        """Cancel the measurements of a closed lab and free their memory."""
         if not any(request.lab == lab for request, _ in self._waiting):
             return
         if self.number == lab:
@@ -74,15 +74,15 @@ class BenchmarkQueue:
         self._tell_places()
 
     def wakes_at(self, now: float) -> float:  # noqa: ARG002 - as a lab's
-        """Return when the next slice may run; inf without work."""
+        """Return the time at which the next slice may run; inf if the queue is empty."""
         return self._ready_at if self._waiting else inf
 
     def urgency(self) -> Urgency:
-        """Return that nobody looks on."""
+        """Return DUE: no client waits for a single slice."""
         return Urgency.DUE
 
     def turn(self, now: float, seconds: float) -> None:  # noqa: ARG002 - a slice has the length that measures best
-        """Run one slice of the first measurement; tell its lab's client the answer once there is one."""
+        """Run one slice of the first measurement; after its last slice, send the answer to its lab's client."""
         request, work = self._waiting[0]
         if not self._begun:
             self._begun = True
@@ -109,7 +109,7 @@ class BenchmarkQueue:
         self._tell_places()
 
     def _tell_places(self) -> None:
-        """Tell those that wait how many are before them now; the first is told when it begins."""
+        """Report to the waiting clients how many measurements come before theirs; not to the first one."""
         for before, (request, _) in enumerate(self._waiting):
             if before:
                 self._sender.send_event(request.lab, MeasurementQueued(before))
@@ -123,13 +123,13 @@ def sample(
     roof: RoofKind | Literal[""] = "",
     dtype: str = "",
 ) -> AnswerInSlices:
-    """Time `repeat` runs of `steps` steps; before them one step, which may compile and is marked first_call.
+    """Time `repeat` runs of `steps` steps, after one step that may compile and is marked first_call.
 
-    roof, dtype: what the device's roof is measured of afterwards, in the same process and on the same threads; "" for
-    nothing.
+    roof, dtype: kind and dtype of the device's roof, which is measured afterwards in the same process on the same
+    threads; "" for none.
 
-    Each slice begins with a little work that is not counted (`warm`): after a rest the threads sleep and the caches
-    hold other data, which a lab that runs back to back never sees (16 threads, 2000 x 2000: 1720 us a step instead of
+    Each slice begins with a few uncounted steps (`warm`): after a rest the threads sleep and the caches contain other
+    data, which does not occur in a lab that runs without pauses (16 threads, 2000 x 2000: 1720 us a step instead of
     180).
     """
     lab = kind(**values)
@@ -156,7 +156,7 @@ def sample(
 
 
 def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> AnswerInSlices:
-    """Compute `steps` steps from the state of `seed`, and the result: of a field, noise drawn in float64, then cast."""
+    """Compute `steps` steps from the state of `seed`, then the result; a field's noise is drawn in float64 and cast."""
     lab = kind(**values)
     with closing(lab.benchmark().target(lab)) as target:
         yield
@@ -170,7 +170,7 @@ def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> 
 
 
 def _slice(target: BenchmarkTarget, steps: int) -> tuple[Timing, int]:
-    """Advance `steps` steps; return their timing, and how many steps fit into SAMPLE_SLICE seconds by that."""
+    """Advance `steps` steps; return their timing and the number of steps that fit into SAMPLE_SLICE seconds."""
     start = time.perf_counter()
     with listening() as heard:
         timing = replace(target.advance(steps), spans=heard.spans)

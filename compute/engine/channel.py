@@ -1,8 +1,8 @@
-"""The pipe between server and worker, and who sends what through it.
+"""The pipe between server and worker, and the objects that send through it.
 
-Channel carries pickled messages, and file descriptors beside them. On the server's side a RequestQueue sends requests
-from a thread of its own, so that nobody ever waits for a worker that hangs. On the worker's side an EventSender sends
-reports and signs of life, and puts errors into words.
+Channel transmits pickled messages and file descriptors. On the server, a RequestQueue sends requests from its own
+thread, so that no caller blocks on a hung worker. In the worker, an EventSender sends reports and signs of life, and
+converts exceptions into messages.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ log = logging.getLogger(__name__)
 
 CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 LENGTH, MARK = 8, b"f"
-CHUNK = 2**16  # bytes read at once
-MOST_DESCRIPTORS = 8  # of one message
-MOST_OF_A_LAB = 300  # requests: about as many as a client makes while a worker does not read for its whole deadline
-MAX_WAITING = 4000  # of all labs
+CHUNK = 2**16  # bytes per read
+MOST_DESCRIPTORS = 8  # per message
+MOST_OF_A_LAB = 300  # queued requests of one lab: as many as a client makes in about one deadline of a hung worker
+MAX_WAITING = 4000  # queued requests of all labs
 COMPILING = 115.0  # seconds allowed beyond the usual deadline where kernels may be compiled
-MAX_TEXT = 400  # characters of an error shown to a client; it may quote what the client sent
+MAX_TEXT = 400  # characters of an error shown to a client; it may quote the client's input
 LOG_PERIOD = 10.0  # seconds between two logged tracebacks of the same kind
 # CUDA errors after which "the process must be terminated and relaunched" (cuda.h)
 LOST_CONTEXT = frozenset({226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911})
@@ -67,8 +67,8 @@ LOST_CONTEXT = frozenset({226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721,
 class Channel:
     """One end of a multiprocessing pipe (a UNIX socket). One thread may send while another receives.
 
-    A message is its length in LENGTH bytes, its pickle and, if descriptors go with it, one byte that brings them.
-    What has come is read at once, however many messages it holds: each call of the system lets other threads go first.
+    A message consists of its length in LENGTH bytes, its pickle and, if it has descriptors, one byte that carries them.
+    Each read fetches all available data, even several messages, because every system call lets other threads run first.
     refers: send references to loaded files (compute/loaded.py) instead of their data, which the other end has sent.
     """
 
@@ -81,9 +81,9 @@ class Channel:
         self._descriptors: list[int] = []
 
     def send(self, message: object, descriptors: Sequence[int] = ()) -> None:
-        """Send `message`; copies of `descriptors` go with it. Blocks while the other side does not read.
+        """Send `message` with copies of `descriptors`. Blocks while the other side does not read.
 
-        Raises OSError when the other side is gone.
+        Raises OSError if the other side has closed its end.
         """
         whole = message, len(descriptors)
         pickled = _with_references(whole) if self._refers else pickle.dumps(whole, protocol=5)
@@ -92,13 +92,14 @@ class Channel:
             socket.send_fds(self._socket, [MARK], list(descriptors))
 
     def waiting(self, seconds: float) -> bool:
-        """Whether a message, or the end, arrives within `seconds`."""
+        """Return whether a message or the end of the pipe arrives within `seconds`."""
         return self._has_come(self._next_length()) or bool(self._poll.poll(1e3 * seconds))
 
     def receive(self) -> tuple[Any, list[int]]:
         """Return the next message and its descriptors, which the caller closes. EOFError or OSError at the end.
 
-        Fewer come where this process may have no more, which the rest of what is sent must outlive.
+        If this process is at its descriptor limit, fewer descriptors arrive; the messages after them must stay
+        readable.
         """
         message, count = pickle.loads(self._take(self._next_length(wait=True)))  # noqa: S301 - from our own process
         if not count:
@@ -108,7 +109,7 @@ class Channel:
         return message, descriptors
 
     def _next_length(self, wait: bool = False) -> int:
-        """Bytes of the next message; 0 if they are not known yet."""
+        """Return the length of the next message in bytes; 0 if it has not arrived and `wait` is false."""
         while len(self._come) < LENGTH:
             if not wait:
                 return 0
@@ -119,7 +120,7 @@ class Channel:
         return 0 < length <= len(self._come) - LENGTH
 
     def _take(self, length: int, behind: int = LENGTH) -> bytes:
-        """Take the next `length` bytes `behind` others out of what has come; waits until they are here."""
+        """Remove and return `length` bytes after the first `behind` bytes of the buffer; block until they arrive."""
         while len(self._come) < behind + length:
             self._read()
         taken = bytes(self._come[behind : behind + length])
@@ -153,7 +154,7 @@ def _with_references(message: object) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class QueuedRequest:
-    """A request and the descriptors that go with it, which the queue closes."""
+    """A request with its descriptors, which the queue closes."""
 
     request: Request
     descriptors: tuple[int, ...] = ()
@@ -165,7 +166,7 @@ class QueuedRequest:
 
 
 class RequestQueue:
-    """A queue with a sending thread. `failed(request, error)` is called with what could not be pickled."""
+    """A queue with a sending thread. It calls `failed(request, error)` for a request that cannot be pickled."""
 
     def __init__(self, name: str, failed: Callable[[Request, Exception], None]) -> None:
         self._failed = failed
@@ -177,7 +178,7 @@ class RequestQueue:
         self._thread.start()
 
     def put(self, item: QueuedRequest) -> bool:
-        """Queue a request; False, and not queued, if too many wait."""
+        """Queue a request; return False and drop it if too many wait."""
         with self._change:
             if self._closed or self._full(item.request):
                 item.drop()
@@ -190,14 +191,15 @@ class RequestQueue:
 
     @property
     def idle(self) -> bool:
-        """Whether all that was queued is sent."""
+        """Whether all queued requests are sent."""
         with self._change:
             return not self._items and not self._sending
 
     def _full(self, request: Request) -> bool:
-        """Whether too many wait for this one to wait, too: of its lab, so that none takes the others' room, or in all.
+        """Return whether the queue is full, in total or for the lab of `request`.
 
-        What opens, moves or closes a lab is not counted: each comes once, and everything else rests on it.
+        The limit per lab leaves space for the other labs. Requests that open, move or close a lab are always accepted:
+        each occurs once, and all other requests depend on it.
         """
         if len(self._items) < MOST_OF_A_LAB or isinstance(request, OpenLab | CloseLab | TakeCheckpoint | Stop):
             return False
@@ -205,7 +207,7 @@ class RequestQueue:
         return of_lab >= MOST_OF_A_LAB or len(self._items) >= MAX_WAITING
 
     def _replace_older(self, newer: Setting) -> None:
-        """Drop the unsent request that `newer` makes void, as far back as the last one of its lab that sets nothing."""
+        """Drop the unsent request that `newer` overrides, unless a non-Setting request of its lab follows it."""
         for item in reversed(self._items):
             older = item.request
             if older.lab == newer.lab:
@@ -216,7 +218,7 @@ class RequestQueue:
                     return
 
     def connect(self, channel: Channel, first: Iterable[QueuedRequest], last: Iterable[QueuedRequest] = ()) -> None:
-        """Send over `channel`: `first`, then what still waits and is not covered by it, then `last`."""
+        """Send over `channel`: `first`, then the queued requests that `first` does not replace, then `last`."""
         with self._change:
             for item in self._items:
                 if isinstance(item.request, Reopened):
@@ -227,7 +229,7 @@ class RequestQueue:
             self._change.notify_all()
 
     def disconnect(self) -> None:
-        """Stop sending. Call it once the worker is dead, so that a send under way ends."""
+        """Stop sending. Call it after the worker has died, so that a blocked send returns."""
         with self._change:
             self._channel = None
             self._change.wait_for(lambda: not self._sending)
@@ -241,7 +243,7 @@ class RequestQueue:
             self._items = deque(item for item in self._items if item.request.lab != lab)
 
     def withdraw(self, lab: int) -> list[QueuedRequest]:
-        """Remove all requests to a lab, and return those that its opening requests do not replace."""
+        """Remove all requests to a lab, and return the ones that its opening requests do not replace."""
         with self._change:
             own = [item for item in self._items if item.request.lab == lab]
             self._items = deque(item for item in self._items if item.request.lab != lab)
@@ -251,7 +253,7 @@ class RequestQueue:
         return [item for item in own if not isinstance(item.request, Reopened)]
 
     def close(self) -> None:
-        """End the thread; unsent requests are dropped."""
+        """End the thread and drop unsent requests."""
         with self._change:
             self._closed = True
             for item in self._items:
@@ -278,7 +280,7 @@ class RequestQueue:
         try:
             assert channel is not None  # noqa: S101 - waited for
             channel.send(item.request, item.descriptors)
-        except OSError as error:  # the worker has died; its supervisor restarts it, and the rest waits for the next
+        except OSError as error:  # the worker has died; the other requests wait for its restart
             log.debug("request %s was not sent: %s", item.request.words, error)
             with self._change:
                 self._channel = None
@@ -289,14 +291,14 @@ class RequestQueue:
 
 
 def sets_all_of(newer: Setting, older: Setting) -> bool:
-    """Whether `newer` sets everything that `older` sets."""
+    """Return whether `newer` sets everything that `older` sets."""
     if isinstance(newer, Update) and isinstance(older, Update):
         return older.values.keys() <= newer.values.keys()
     return type(newer) is type(older)
 
 
 class EventSender:
-    """Sends reports over `channel`; a Heartbeat goes out when nothing else did for `period` seconds."""
+    """Sends reports over `channel`, and a Heartbeat if no report was sent for `period` seconds."""
 
     def __init__(self, channel: Channel, period: float) -> None:
         self._channel, self._period = channel, period
@@ -314,11 +316,11 @@ class EventSender:
         self.send(EventMessage(lab, event))
 
     def send_large_event(self, lab: int, event: Event) -> None:
-        """Send an event that may hold large arrays."""
+        """Send an event that may contain large arrays."""
         self.send_blob(event, lambda payload: BlobMessage(lab, payload))
 
     def send_blob(self, thing: object, report: Callable[[Payload], BlobMessage]) -> None:
-        """Write `thing` into a memory file, with signs of life on the way, and send it with `report` of its payload."""
+        """Write `thing` into a memory file, with signs of life in between, and send it with `report(payload)`."""
         writer = BlobWriter(thing)
         try:
             while not writer.write():
@@ -328,13 +330,13 @@ class EventSender:
             writer.close()
 
     def heartbeat(self) -> None:
-        """Give a sign of life if one is due."""
+        """Send a sign of life if one is due."""
         if time.monotonic() - self._last >= self._period:
             self.send(Heartbeat())
 
     @contextmanager
     def extended_deadline(self, lab: int, what: str, seconds: float) -> Iterator[None]:
-        """Announce that the block may take `seconds` more than usual; the client hears `what` unless it is empty."""
+        """Announce that the block may take `seconds` more than usual; the client receives `what` unless it is empty."""
         self.extend_deadline(lab, what, seconds)
         try:
             yield
@@ -342,19 +344,19 @@ class EventSender:
             self.end_extension()
 
     def extend_deadline(self, lab: int, what: str, seconds: float) -> None:
-        """Announce that what follows may take `seconds` more than usual, until `end_extension`."""
+        """Announce that the following work may take `seconds` more than usual, until `end_extension`."""
         self._extensions.append(DeadlineExtended(lab, what, seconds))
         self.send(self._extensions[-1])
 
     def end_extension(self) -> None:
-        """End what was announced last; what it was a part of goes on."""
+        """End the last announced extension; an enclosing one becomes active again."""
         self._extensions.pop()
         self.send(self._extensions[-1] if self._extensions else Heartbeat())
 
     def report_error(self, lab: int, error: Exception, event: Callable[[str], Event]) -> None:
-        """Tell the lab's client about `error`; log a traceback, at most one of a kind in LOG_PERIOD seconds.
+        """Report `error` to the lab's client; log a traceback, at most one of each kind in LOG_PERIOD seconds.
 
-        A ValueError is a refused value and not logged. A lost device context ends this process.
+        A ValueError is a refused value and is not logged. A lost device context ends this process.
         """
         if context_lost(error):
             log.error("device context lost", exc_info=error)
@@ -367,7 +369,7 @@ class EventSender:
         self.send_event(lab, event(error_text(error)))
 
     def report_refusal(self, lab: int, request: Request, error: Exception) -> None:
-        """Tell the lab's client that `request` was not carried out, and why; one that could not be opened is closed."""
+        """Report to the lab's client why `request` failed; a lab that could not be opened is closed."""
         opening = isinstance(request, OpenLab)
         change = OPENING if opening else None
         self.report_error(lab, error, partial(Refused, change=change, request=type(request)))
@@ -377,12 +379,12 @@ class EventSender:
             self.send_event(lab, LabClosed())
 
     def forget(self, lab: int) -> None:
-        """Drop what is remembered of a closed lab."""
+        """Discard the log times of a closed lab."""
         self._logged = {key: moment for key, moment in self._logged.items() if key[0] != lab}
 
 
 def error_text(error: Exception) -> str:
-    """Return what an error says, without a traceback and of at most MAX_TEXT characters."""
+    """Return the message of an exception, without a traceback and at most MAX_TEXT characters long."""
     text = " ".join(str(error).split())
     if not isinstance(error, ValueError) or not text:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -390,7 +392,7 @@ def error_text(error: Exception) -> str:
 
 
 def context_lost(error: Exception) -> bool:
-    """Whether a CUDA error, of CuPy (`status`) or Numba (`code`), has destroyed this process's context."""
+    """Return whether a CUDA error, of CuPy (`status`) or Numba (`code`), has destroyed this process's context."""
     if type(error).__module__.partition(".")[0] not in {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}:
         return False
     return getattr(error, "status", getattr(error, "code", None)) in LOST_CONTEXT

@@ -1,4 +1,4 @@
-"""Checkpoints of a lab, taken by the worker and kept on the server's side, from which a restarted engine goes on."""
+"""Checkpoints of a lab, taken by the worker and stored on the server; a restarted engine continues from them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from compute.lab import Lab
 log = logging.getLogger(__name__)
 
 PERIOD = 1.0  # seconds between checkpoints of a running lab
-AFTER_CHANGE = 0.1  # seconds after which a change by hand is taken
+AFTER_CHANGE = 0.1  # seconds between a change by hand and its checkpoint
 RETRY = 60.0  # seconds before the next attempt when there is no memory for a checkpoint
-MARGIN = 3  # a state is copied once, written once, and the last one is still there
-SHARE = 0.02  # part of the time that the checkpoints of a lab may cost
-TOGETHER = 0.05  # and those of all labs: 40 of 2048 x 2048 cells would take most of an engine's time otherwise
+MARGIN = 3  # times its size in free memory: a state is copied once, written once, and the last one still exists
+SHARE = 0.02  # part of the time that the checkpoints of one lab may use
+TOGETHER = 0.05  # and those of all labs: 40 labs of 2048 x 2048 cells would otherwise use most of an engine's time
 
 
 class Checkpointer:
-    """Sends one lab's snapshots, piece by piece between slices; only healthy and finite states are good.
+    """Sends snapshots of one lab, in pieces between slices. Only healthy labs with finite arrays are saved.
 
-    recording_offset: how far a recording is, None without one, which is kept beside the state. labs: how many the
-    engine has.
+    recording_offset: returns the position of the recording, which is stored with the state; None without a recording.
+    labs: number of labs on the engine.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Checkpointer:
         self._offset: RecordingOffset | None = None
 
     def touch(self, *, by_hand: bool) -> None:
-        """Note that the state changed: by steps, or by hand (a value, paint, reset), which is worth keeping at once."""
+        """Note that the state has changed, by steps or by hand (a value, paint, reset); the latter is saved soon."""
         self._changed = True
         if by_hand:
             self._next = min(self._next, max(time.monotonic() + AFTER_CHANGE, self._rested_at))
 
     def wakes_at(self) -> float:
-        """Return when there is something to write; inf if there is not."""
+        """Return the time of the next piece of work; inf if the state is unchanged."""
         if self._writer:
             return 0.0
         return self._next if self._changed else inf
@@ -95,14 +95,14 @@ class Checkpointer:
             self._writer = BlobWriter(snapshot)
 
     def close(self) -> None:
-        """Give up what is being written."""
+        """Discard an unfinished checkpoint."""
         if self._writer:
             self._writer.close()
             self._writer = None
 
 
 def all_finite(snapshot: Mapping[str, Any]) -> bool:
-    """Whether the arrays of a snapshot are free of NaN and inf: their float64 sums tell, in one pass."""
+    """Return whether the arrays of a snapshot contain no NaN or inf, by their float64 sums, in one pass."""
     arrays = [value for value in snapshot.values() if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
     with np.errstate(over="ignore", invalid="ignore"):
         return all(np.isfinite(array.sum(dtype=np.float64)) for array in arrays)

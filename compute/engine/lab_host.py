@@ -1,4 +1,4 @@
-"""A lab inside the worker: takes requests, computes slices, shows frames, pauses at errors."""
+"""A lab inside the worker: handles requests, computes slices, shows frames, pauses on errors."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from compute.frames import Frame, View
 from compute.lab import Lab
 from compute.measure.timing import listening
 
-BYTES_PER_SECOND = 100e6  # slowest plausible handling of a field: a preset computed in NumPy
-NOTICEABLE = 0.2  # seconds of allowance from which it is announced: a loaded machine needs many times as long
+BYTES_PER_SECOND = 100e6  # slowest plausible processing of a field: a preset computed in NumPy
+NOTICEABLE = 0.2  # seconds from which an allowance is announced: a loaded machine needs many times as long
 MOST_WAITING = 64  # requests of a lab that wait for its turn
 NOT_FINITE = "the field holds values that are not finite (NaN or inf); reset it, or go back to a checkpoint"
 
@@ -42,7 +42,7 @@ def check_device(engine: str, values: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Deferred:
-    """A request that waits for its lab's turn, and what is done for it then."""
+    """A request that waits for its lab's turn, and the function that carries it out."""
 
     request: messages.HostRequest | messages.WorkerRequest
     carry_out: Callable[[], object]
@@ -61,15 +61,15 @@ class LabHost:
         self._sender, self._ring, self._engine = sender, ring, engine
         self._waiting: deque[messages.Update | Deferred] = deque()
         self._sick = False
-        self._seconds = 0.0  # of the device in all turns
+        self._seconds = 0.0  # of device time in all turns
         self._most_seconds = settings.current().device_seconds or inf
-        self._cold = {"compute", "show"}  # what runs for the first time, and may compile
+        self._cold = {"compute", "show"}  # operations that run for the first time and may compile
         self._allowance = self._expected_seconds()
 
     # -- requests
 
     def handle(self, request: messages.HostRequest) -> None:  # noqa: C901, PLR0912 - a case for each request
-        """Do what is asked. What takes long, or must come after what takes long, waits for the lab's turn."""
+        """Handle a request; long ones, and requests that must follow a long one, wait for the lab's turn."""
         match request:
             case messages.Update():
                 self._update(request)
@@ -104,30 +104,30 @@ class LabHost:
         return self._ring.at_work()
 
     def tell_resting(self, resting: bool) -> None:
-        """Say in the ring whether the worker waits for messages. It looks at the limits after that."""
+        """Write into the ring whether the worker waits for messages. The worker reads the limits after that."""
         self._ring.rest(resting)
 
     def see_limit(self, now: float) -> None:
-        """Take the limit that was written into the ring."""
+        """Apply the frame limit that the server wrote into the ring."""
         if (number := self._ring.frames_through) > self.pacer.frames_through:
             self.pacer.permit(number, now)
 
     def defer(self, request: messages.HostRequest | messages.WorkerRequest, carry_out: Callable[[], object]) -> None:
-        """Carry `request` out in a turn, after what came before it, so that it costs this lab and no other.
+        """Carry `request` out in a turn of this lab, after the earlier ones, so that its time counts for this lab only.
 
-        ValueError if too many wait.
+        Raise ValueError if too many wait.
         """
         if len(self._waiting) >= MOST_WAITING:
             raise ValueError(f"{MOST_WAITING} requests of this lab wait already; nothing was done")
         self._waiting.append(Deferred(request, carry_out))
 
     def _put_off(self, request: messages.Record | messages.StopRecording, carry_out: Callable[[], object]) -> None:
-        """As `defer`, but never refused, since frames would be lost: one of a kind waits, which is as good as many."""
+        """As `defer`, but never refuse, which would lose frames: at most one request of each class waits."""
         if not any(isinstance(one, Deferred) and type(one.request) is type(request) for one in self._waiting):
             self._waiting.append(Deferred(request, carry_out))
 
     def _update(self, update: messages.Update) -> None:
-        """Have values wait; of equal ones that nothing else came between the newest win."""
+        """Queue values; they replace queued updates of the same values, back to the last request of another kind."""
         between: deque[messages.Update | Deferred] = deque()
         while self._waiting and isinstance(older := self._waiting[-1], messages.Update):
             self._waiting.pop()
@@ -139,14 +139,14 @@ class LabHost:
         self._sender.send_event(self.number, messages.HistoryTold(self.lab.origin(), number))
 
     def _act(self, action: Callable[[], object]) -> None:
-        """Do something to the lab."""
+        """Run an action on the lab and report the resulting values."""
         with self._allow_time():
             action()
         self._changed()
         self._sender.send(messages.ParametersApplied(self.number, 0, self.lab.values()))
 
     def count(self, seconds: float) -> None:
-        """Count what a turn has taken of the device; pause a lab that has had what the server allows."""
+        """Add the device time of a turn; pause a lab that has used up the server's quota."""
         self._seconds += seconds
         if self._used_up and (self.pacer.running or self.pacer.single_steps):
             self.pacer.stop()
@@ -160,11 +160,11 @@ class LabHost:
 
     @property
     def _used_up(self) -> bool:
-        """Whether the lab has had what the server allows."""
+        """Whether the lab has used up the server's quota of device time."""
         return self._seconds >= self._most_seconds
 
     def _has_time(self) -> bool:
-        """Whether the lab may compute; the client of one that may not is told, who takes it for running."""
+        """Return whether the lab may compute; if not, send Paused to its client, which considers it running."""
         if not self._used_up:
             return True
         self._sender.send_event(self.number, messages.Paused(self._out_of_time))
@@ -181,7 +181,7 @@ class LabHost:
     # -- turns
 
     def wakes_at(self, now: float) -> float:
-        """Return when this lab wants its next turn: 0 for at once, inf for not before a request comes."""
+        """Return the time of the next turn: 0 for immediately, inf if the lab waits for a request."""
         shows = self._frame_due()
         ready = self._ring.free() is not None if shows else self._steps(now) > 0
         if ready or self._waiting or self.recorder.due(running=self.pacer.running):
@@ -190,16 +190,16 @@ class LabHost:
         return min(self.checkpointer.wakes_at(), self.recorder.wakes_at(), unwatched_at if unwatched_at > now else inf)
 
     def urgency(self) -> Urgency:
-        """Return whether somebody waits for the turn that this lab wants, for a frame or for the answer to a value.
+        """Return whether a client waits for this lab's next turn, for a frame or for the answer to a value.
 
-        A recording goes on without anybody; a lab that is only ahead of the frames that it may show can wait.
+        A recording continues without a client; a lab that only computes ahead of its permitted frames can wait.
         """
         if self._waiting or self.pacer.waited_for:
             return Urgency.AWAITED
         return Urgency.DUE if self.recorder.on or not self.pacer.running else Urgency.AHEAD
 
     def turn(self, now: float, seconds: float) -> None:
-        """Carry out what waits; then compute one slice, show a frame if one is due, write a piece of a checkpoint.
+        """Carry out waiting requests; then compute a slice, show a due frame and write a piece of a checkpoint.
 
         seconds: for a slice and a frame together.
         """
@@ -224,7 +224,7 @@ class LabHost:
                 self.checkpointer.turn()
 
     def _frame_due(self) -> bool:
-        """Whether to show the lab now; one that rests is shown once more if it changed, and left alone."""
+        """Return whether to show the lab now; a resting lab is shown only if it has changed."""
         if self.lab.resting:
             self.pacer.rest()
         return self.pacer.frame_due(self.lab.resting)
@@ -236,7 +236,7 @@ class LabHost:
         return 0 if steps and self.lab.waits else steps
 
     def _carry_out(self, until: float) -> bool:
-        """Carry out what waits, in its order; False if the time of the turn was over before all was done."""
+        """Carry out waiting requests in order; return False if the turn's time ended before the last one."""
         while self._waiting:
             first = self._waiting.popleft()
             if isinstance(first, Deferred):
@@ -255,7 +255,7 @@ class LabHost:
         return True
 
     def _apply_all(self, updates: Sequence[messages.Update]) -> None:
-        """Apply values: each set as a whole or not at all."""
+        """Apply updates, each as a whole or not at all."""
         for update in updates:
             try:
                 self._apply(update.values)
@@ -309,7 +309,7 @@ class LabHost:
             self._examine()
 
     def _examine(self) -> None:
-        """Pause a lab whose last frame was seen to hold NaN or inf."""
+        """Pause the lab if its last frame contained NaN or inf."""
         sick = not self.lab.healthy
         if sick and (self.pacer.running or not self._sick):
             self.pacer.stop()
@@ -317,10 +317,10 @@ class LabHost:
         self._sick = sick
 
     def _frame(self) -> Frame | None:
-        """Return what the lab shows; None, and another look next time, if it cannot show what was asked for.
+        """Return a frame of the lab; None if the current view is invalid, and the next turn tries another one.
 
-        A client that asks for a view outside the grid is refused and keeps the view it had; a view that a new size of
-        the grid has left outside becomes the whole.
+        A request for a view outside the grid is refused and the last valid view is restored; a view that lies outside
+        after the grid was resized is reset to the whole grid.
         """
         look = self.view, self.pixels
         try:
@@ -344,7 +344,7 @@ class LabHost:
 
     @contextmanager
     def _allow_time(self, what: str = "") -> Iterator[None]:
-        """Announce what may outlast the usual deadline: the first call of a kernel, or any work on a large field."""
+        """Announce work that may exceed the usual deadline: a kernel's first call, or any work on a large field."""
         cold = what in self._cold or (bool(what) and self.lab.cold)
         seconds = COMPILING if cold else self._allowance
         if seconds < NOTICEABLE:
@@ -355,11 +355,11 @@ class LabHost:
         self._cold.discard(what)
 
     def _expected_seconds(self) -> float:
-        """Seconds that a piece of work may take with the present values, when nothing compiles."""
+        """Return the seconds that one operation may take with the current values, without compiling."""
         return max(self.lab.predicted_bytes(**self.lab.values()) / BYTES_PER_SECOND, self.lab.longest_piece)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
         with self._ring.at_work():
             self.checkpointer.close()
             self.lab.close()

@@ -1,8 +1,8 @@
-"""What travels between the server and an engine: events, requests, reports.
+"""Messages between the server and an engine: events, requests, reports.
 
-Events are what the app sees: a LabHandle's `on_event` gets one of them at a time. Requests go to the worker process,
-reports come back; both are private to this package, and every one of them is a class here. Seconds are of the
-monotonic clock of whoever measured them.
+Events are delivered to the app, one at a time, by a LabHandle's `on_event`. Requests are sent to the worker process,
+which replies with reports; both are private to this package, and each message is a class in this file. Times in seconds
+refer to the monotonic clock of the process that measured them.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from compute.frames import Frame, View
 from compute.measure.rates import RoofKind
 from compute.measure.timing import Timing
 
-RecordingOffset: TypeAlias = tuple[str, int]  # folder of the recording under way, the lab's steps since it began
+RecordingOffset: TypeAlias = tuple[str, int]  # folder of the current recording, the lab's steps since it began
 
 OPENING = -1  # Refused.change of a lab that could not be opened
-STOPPED = "stopped"  # how RecordingProgress.ended says that somebody asked for it
-LOST = -1  # Record.done where the state that the lab goes on from is older than the recording
+STOPPED = "stopped"  # RecordingProgress.ended after StopRecording
+LOST = -1  # Record.done if the state from which the lab continues is older than the recording
 
 
 @dataclass(frozen=True)
 class Payload:
-    """A pickled object: its head, and the sizes in bytes of the buffers that travel beside it."""
+    """A pickled object: its head, and the sizes in bytes of the buffers that are sent separately."""
 
     head: bytes
     sizes: tuple[int, ...]
@@ -38,10 +38,10 @@ class Payload:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A good state of a lab: what Lab.snapshot returned, in a memory file; and the lab's values then.
+    """A good state of a lab: the result of Lab.snapshot in a memory file, and the lab's values at that time.
 
-    Nobody changes it, so it may serve several labs; the file is closed when the last of them has forgotten it.
-    recording_offset: how far a recording was, None without one.
+    It is immutable, so several labs may share it; the file is closed when the last reference is dropped.
+    recording_offset: the position of the recording at that time, None without a recording.
     """
 
     payload: Payload
@@ -53,20 +53,20 @@ class Checkpoint:
         weakref.finalize(self, os.close, self.descriptor)
 
 
-# -- events: what the client of a lab is told
+# -- events: sent to the client of a lab
 
 
 class Event:
-    """Base of what a lab's client is told, one event at a time."""
+    """Base class of the events that a lab's client receives, one at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrameReady(Event):
-    """One frame, which owns its read-only memory. frame.number counts the frames of its lab without a gap: from 1, or
-    from where a lab that has moved here had come to.
+    """One frame, which owns its read-only memory.
 
-    frame.timing: `steps` are all sub-steps since the frame before, `launch` and `compute` their sums over the slices
-    in which they ran (nan if there were none); `levels` and `transfer` belong to this frame alone.
+    frame.number counts the lab's frames without a gap, from 1 or, for a lab that was moved from another engine, from
+    its number there. frame.timing: `steps` counts all sub-steps since the previous frame, `launch` and `compute` are
+    the sums over their slices (nan without any); `levels` and `transfer` belong to this frame alone.
     """
 
     frame: Frame
@@ -76,9 +76,9 @@ class FrameReady(Event):
 class Refused(Event):
     """A request was not carried out and changed nothing; `text` names the parameter, the value and the bound.
 
-    change: what LabHandle.update returned for it if values were refused, OPENING if the lab could not be opened with
-    its first ones, None if it was anything else; kept: the values that the parameters of that change have instead;
-    request: its class (Act, TakeSnapshot, TakeSample …), None where the engine does not say.
+    change: the number returned by LabHandle.update for refused values, OPENING if the lab could not be opened with its
+    first ones, else None; kept: the values that the parameters of that change have instead; request: its class (Act,
+    TakeSnapshot, TakeSample …), None if unknown.
     """
 
     text: str
@@ -96,7 +96,7 @@ class Paused(Event):
 
 @dataclass(frozen=True)
 class Busy(Event):
-    """Something long has begun for this lab ("opening", "compiling", "rebuilding"). Any later event ends it."""
+    """A long operation has begun for this lab ("opening", "compiling", "rebuilding"). Any later event ends it."""
 
     what: str
 
@@ -110,7 +110,7 @@ class EngineRestarting(Event):
 
 @dataclass(frozen=True)
 class EngineRestarted(Event):
-    """The engine died of `reason` and the lab goes on from its last good snapshot after `seconds` of absence."""
+    """The engine died of `reason`; the lab continues from its last good snapshot after `seconds` of downtime."""
 
     reason: str
     seconds: float
@@ -127,8 +127,8 @@ class EngineBroken(Event):
 class LabFailed(Event):
     """The engine died for the second time while it worked for this lab, and does not reopen it. LabClosed follows.
 
-    Other labs are not affected. The client may open a new lab with the handle's `values`, or another engine's lab from
-    its `last_checkpoint`, which is None if the engine died while it opened the lab.
+    Other labs are not affected. The client may open a new lab with the handle's `values`, or a lab on another engine
+    from its `last_checkpoint`, which is None if the engine died while it opened the lab.
     """
 
     reason: str
@@ -136,9 +136,9 @@ class LabFailed(Event):
 
 @dataclass(frozen=True)
 class MeasurementQueued(Event):
-    """A `sample` or `solve` has `before` others of the engine before it; 0 when it begins.
+    """A `sample` or `solve` has `before` other measurements of the engine before it; 0 when it begins.
 
-    Told when it is queued behind others, each time one of these is done or dropped, and when it begins.
+    Sent when it is queued behind others, each time one of these is finished or dropped, and when it begins.
     """
 
     before: int
@@ -148,7 +148,7 @@ class MeasurementQueued(Event):
 class Sampled(Event):
     """The answer to `sample`: the first entry is the warm-up (first_call), then one Timing of `steps` each.
 
-    roof: what the device did a second of what was asked to be compared with it, taken right after; () for nothing.
+    roof: samples of the requested roof, in units per second, measured right after the runs; () if none was requested.
     """
 
     timings: tuple[Timing, ...]
@@ -166,14 +166,14 @@ class Solved(Event):
 
 @dataclass(frozen=True, eq=False)
 class SnapshotTaken(Event):
-    """The answer to `snapshot`: what Lab.snapshot returned."""
+    """The answer to `snapshot`: the result of Lab.snapshot."""
 
     snapshot: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class HistoryTold(Event):
-    """The answer to `tell_history`: what Lab.origin returned. number: that of the question."""
+    """The answer to `tell_history`: the result of Lab.origin. number: copied from the request."""
 
     origin: Mapping[str, Any]
     number: int = 0
@@ -181,17 +181,17 @@ class HistoryTold(Event):
 
 @dataclass(frozen=True, eq=False)
 class CheckpointTaken(Event):
-    """The answer to `take_checkpoint`: the state of now, for another engine to go on with."""
+    """The answer to `take_checkpoint`: the current state, from which another engine can continue."""
 
     checkpoint: Checkpoint
 
 
 @dataclass(frozen=True)
 class RecordingProgress(Event):
-    """How far a recording is: frames on disk, their bytes, and the lab's steps since it began.
+    """Progress of a recording: frames on disk, their bytes, and the lab's steps since it began.
 
-    At most a few times a second; once more, the last time, when it has `ended`, which then says why. What was recorded
-    stays. There is no last one where the lab is closed first.
+    Sent at most a few times a second, and a last time when the recording ends; `ended` then states the reason. The
+    recorded files remain. If the lab is closed first, no last event is sent.
     """
 
     frames: int
@@ -202,10 +202,10 @@ class RecordingProgress(Event):
 
 @dataclass(frozen=True)
 class LabClosed(Event):
-    """The lab is gone; no event follows."""
+    """The lab is closed; no event follows."""
 
 
-# -- requests: what the server asks of the worker
+# -- requests: sent by the server to the worker
 
 
 @dataclass(frozen=True)
@@ -222,19 +222,19 @@ class Setup:
 
 @dataclass(frozen=True)
 class Request:
-    """Base of what is asked of lab number `lab`."""
+    """Base class of the requests to lab number `lab`."""
 
     lab: int
 
     @property
     def words(self) -> str:
-        """Its name in messages to people: "update", "open_lab"."""
+        """The request's name in messages for users: "update", "open_lab"."""
         return re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
 
 @dataclass(frozen=True)
 class OpenLab(Request):
-    """Make a lab. The descriptors of its FrameRing and, with a payload, of the state to go on from come beside it.
+    """Open a lab. Descriptors of its FrameRing and, with a payload, of its initial state are sent with it.
 
     kind: the lab's name; frames: how many it has shown.
     """
@@ -246,12 +246,12 @@ class OpenLab(Request):
 
 
 class CloseLab(Request):
-    """Give the lab's memory back; answered by LabClosed."""
+    """Close the lab and free its memory; answered by LabClosed."""
 
 
 @dataclass(frozen=True)
 class Refuse(Request):
-    """Tell the lab's client `text`, in its turn: the server did not pass a request on. change: as in Refused."""
+    """Send `text` to the lab's client, in order: the server did not forward a request. change: as in Refused."""
 
     text: str
     change: int | None = None
@@ -279,29 +279,29 @@ class Act(Request):
 
 @dataclass(frozen=True, eq=False)
 class Restore(Request):
-    """Go on from a state, as Lab.snapshot returned it of a lab of this shape."""
+    """Restore a state that Lab.snapshot returned for a lab of this shape."""
 
     snapshot: Mapping[str, Any]
 
 
 class Run(Request):
-    """Start, or go on."""
+    """Start or resume the lab."""
 
 
 class Pause(Request):
-    """Stop; what was computed of an unfinished frame is shown."""
+    """Pause the lab; the computed part of an unfinished frame is shown."""
 
 
 @dataclass(frozen=True)
 class Step(Request):
-    """Pause, advance `n` steps, then show."""
+    """Pause, advance `n` steps, then show one frame."""
 
     n: int
 
 
 @dataclass(frozen=True)
 class SetPace(Request):
-    """Set the steps per frame; None for as fast as it goes."""
+    """Set the steps per frame; None: as many as possible."""
 
     steps: int | None
 
@@ -325,7 +325,7 @@ class FramesThrough(Request):
 class Record(Request):
     """Record into `folder`, now and after every `every` steps, `most` frames at most (LabHandle.record).
 
-    done: None to begin; to go on in the same folder, the steps recorded when the lab was in its present state, or LOST.
+    done: None for a new recording; to continue one in the same folder, its steps at the lab's present state, or LOST.
     """
 
     folder: str
@@ -341,9 +341,9 @@ class StopRecording(Request):
 
 @dataclass(frozen=True)
 class TellHistory(Request):
-    """Tell how the lab came to its state, without the state; answered by HistoryTold unless the process ends first.
+    """Send the history of the lab's state without the state; answered by HistoryTold unless the process ends first.
 
-    number: of the question, which its answer carries.
+    number: copied into the answer.
     """
 
     number: int
@@ -351,7 +351,7 @@ class TellHistory(Request):
 
 @dataclass(frozen=True)
 class TakeSample(Request):
-    """Time `repeat` runs of `steps` steps beside the live labs; roof, dtype: what is measured after them."""
+    """Time `repeat` runs of `steps` steps next to the live labs; roof, dtype: of the roof measured after them."""
 
     steps: int
     repeat: int
@@ -368,36 +368,36 @@ class Solve(Request):
 
 
 class TakeSnapshot(Request):
-    """Answer with the lab's state."""
+    """Request the lab's state."""
 
 
 class TakeCheckpoint(Request):
-    """Answer with a Checkpoint of the lab's state."""
+    """Request a Checkpoint of the lab's state."""
 
 
-Setting: TypeAlias = Update | SetView | SetPace | FramesThrough  # the newest of a lab replaces an unsent one
+Setting: TypeAlias = Update | SetView | SetPace | FramesThrough  # the latest one of a lab replaces an unsent one
 AnsweredRequest: TypeAlias = (
     TakeSample | Solve | TakeSnapshot | TakeCheckpoint
-)  # has an answer, and is asked again until it came
+)  # requires an answer; sent again after a restart until it arrives
 HostRequest: TypeAlias = (  # for a LabHost
     Setting | Act | Restore | Run | Pause | Step | Record | StopRecording | TellHistory
 )
-WorkerRequest: TypeAlias = OpenLab | CloseLab | AnsweredRequest | Refuse | Stop  # for the Worker itself
-Reopened: TypeAlias = (  # covered by reopening a lab, or void with the process
+WorkerRequest: TypeAlias = OpenLab | CloseLab | AnsweredRequest | Refuse | Stop  # for the Worker
+Reopened: TypeAlias = (  # replaced when the lab is reopened, or void after the process ends
     Setting | AnsweredRequest | OpenLab | Run | Pause | Record | StopRecording | TellHistory
 )
 
 
-# -- reports: what the worker says
+# -- reports: sent by the worker
 
 
 @dataclass(frozen=True)
 class Report:
-    """Base of what the worker says. Any report is a sign of life."""
+    """Base class of the worker's reports. Any report is a sign of life."""
 
 
 class Prepared(Report):
-    """The process has done what takes long and needs no Setup; what it says next comes within the usual deadline."""
+    """The process has finished all slow preparation that needs no Setup; the usual deadline applies from now on."""
 
 
 class Ready(Report):
@@ -410,7 +410,7 @@ class Heartbeat(Report):
 
 @dataclass(frozen=True)
 class LabReport(Report):
-    """Base of what the worker says about lab number `lab`."""
+    """Base class of the worker's reports about lab number `lab`."""
 
     lab: int
 
@@ -419,7 +419,7 @@ class LabReport(Report):
 class DeadlineExtended(LabReport):
     """The next sign of life may come `seconds` later than usual, because the lab does `what`.
 
-    With an empty `what` the lab's client is not told.
+    If `what` is empty, the lab's client is not notified.
     """
 
     what: str
@@ -428,14 +428,14 @@ class DeadlineExtended(LabReport):
 
 @dataclass(frozen=True)
 class Opened(LabReport):
-    """The lab exists and has these values."""
+    """The lab is open and has these values."""
 
     values: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class ParametersApplied(LabReport):
-    """All updates up to `serial` were applied or refused; these are the values now."""
+    """All updates up to `serial` were applied or refused; `values` are the current ones."""
 
     serial: int
     values: Mapping[str, Any]
@@ -443,7 +443,7 @@ class ParametersApplied(LabReport):
 
 @dataclass(frozen=True)
 class FrameMessage(LabReport):
-    """A frame: its buffers lie in `slot` of the lab's FrameRing."""
+    """A frame: its buffers are in `slot` of the lab's FrameRing."""
 
     slot: int
     payload: Payload
@@ -451,23 +451,23 @@ class FrameMessage(LabReport):
 
 @dataclass(frozen=True)
 class EventMessage(LabReport):
-    """An event to hand on to the lab's client as it is."""
+    """An event that is forwarded unchanged to the lab's client."""
 
     event: Event
 
 
 @dataclass(frozen=True)
 class BlobMessage(LabReport):
-    """An event with large arrays, in its own memory file, whose descriptor comes with the report."""
+    """An event with large arrays in a memory file, whose descriptor is sent with the report."""
 
     payload: Payload
 
 
 @dataclass(frozen=True)
 class CheckpointMessage(BlobMessage):
-    """A Checkpoint, whose state comes in the same way.
+    """A Checkpoint, whose state is sent in the same way.
 
-    requested: the client asked for it by TakeCheckpoint; else it is kept on the server, to restart the lab from.
+    requested: the client requested it by TakeCheckpoint; otherwise the server stores it to restart the lab.
     """
 
     values: Mapping[str, Any]
@@ -477,7 +477,7 @@ class CheckpointMessage(BlobMessage):
 
 @dataclass(frozen=True)
 class Answered(LabReport):
-    """The first question of this class that is still open for the lab has been answered or refused."""
+    """The first open request of this class for the lab has been answered or refused."""
 
     question: type[AnsweredRequest]
 

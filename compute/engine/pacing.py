@@ -1,16 +1,16 @@
-"""Whose turn it is in the worker's loop and how long it may be; how many steps come next, and when a frame is due.
+"""Scheduling in the worker's loop: which lab runs next and for how long, its steps, and when a frame is due.
 
-Pure arithmetic on a clock that is passed in.
+Pure arithmetic; the clock is passed in.
 
-`Turns` shares time, not turns: of those with work the one that has used the least is next. A lab whose step takes 50 ms
-has its turn more rarely than one whose step takes 0.1 ms, and neither starves. Who comes back after a pause does not
-get the time that it let pass.
+`Turns` divides time, not turns: of the labs with work, the one that has used the least time runs next. A lab whose step
+takes 50 ms has turns less often than one with steps of 0.1 ms, and neither starves. A lab that resumes after a pause
+does not get the missed time.
 
-What somebody waits for comes first (Urgency). The more labs are waited for, the shorter are their turns, so that all of
-them together take about ROUND, as long as no turn is shorter than SHORTEST: that is what each waits for its next frame,
-and for the answer to a control.
+Work that a client waits for comes first (Urgency). The more labs have a waiting client, the shorter their turns, so
+that a round of all of them takes about ROUND, as long as no turn is shorter than SHORTEST. The duration of a round is
+the time that each client waits for the next frame or for the answer to a control.
 
-`FramePacer` fills the turn of a lab: with so many steps that a frame is shown when it is due and may be.
+`FramePacer` fills the turn of a lab with as many steps as fit before its next frame, which must be due and permitted.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import Protocol
 
 from compute.measure.timing import MOST_SPANS, Span, Timing
 
-ROUND = 0.05  # seconds for a turn of every lab that is waited for: 20 frames a second of each, if the device can
-SHORTEST = 0.003  # seconds of a turn at least: some ten steps of 512 x 512 cells, beside 0.3 ms to begin one
-RECENT = 0.25  # seconds after such a turn for which a lab counts as one of them: a slow browser paints four a second
-MANY = 4  # labs that are waited for, from which on a core of the host is left to the server (worker.py)
-BETWEEN = 0.2  # part of the time for what is due without being waited for, where those that are waited for leave none
-SAVED = 0.005  # seconds of that part that are saved up before it comes between the others: about one turn
-CLAIM = 0.01  # seconds that somebody who comes back after a pause may be behind the others
-UNUSUAL = 4.0  # times the usual turn, up to which a turn counts: Python may have tidied up in it, or CUDA made room
-NEWEST = 0.2  # weight of the newest turn in the usual one: whose steps are that long pays for them a few turns later
-LONGEST = 1.0  # seconds that a turn counts for at most: the machine may have slept in it
+ROUND = 0.05  # seconds for a turn of every awaited lab: 20 frames a second of each, if the device is fast enough
+SHORTEST = 0.003  # minimum seconds of a turn: some ten steps of 512 x 512 cells, compared with 0.3 ms to begin one
+RECENT = 0.25  # seconds after an awaited turn for which its lab counts as awaited: a slow browser paints four a second
+MANY = 4  # awaited labs from which on a core of the host is left to the server (worker.py)
+BETWEEN = 0.2  # part of the time for due work without a waiting client, while awaited labs want all of it
+SAVED = 0.005  # seconds of that part that are saved up before such a turn: about one turn
+CLAIM = 0.01  # seconds that a lab that resumes after a pause may be behind the others
+UNUSUAL = 4.0  # times the usual turn up to which a turn counts: garbage collection or CUDA's allocation may add to it
+NEWEST = 0.2  # weight of the last turn in the usual one: steadily long turns are charged in full a few turns later
+LONGEST = 1.0  # maximum seconds that a turn counts for: the machine may have been suspended in it
 
 
 class Urgency(Enum):
-    """Why somebody has work: who looks on waits for it; it is due some time; or there is nothing better to do."""
+    """Priority of a lab's work: awaited by a client, due at some time, or only computed ahead."""
 
     AWAITED = 1
     DUE = 2
@@ -44,17 +44,17 @@ class Urgency(Enum):
 
 
 class TurnTaker(Protocol):
-    """Who has turns: a lab, or the queue of measurements."""
+    """An object that has turns: a lab, or the queue of measurements."""
 
     @property
     def number(self) -> int:
         """The number of the lab that its turn is for."""
 
     def wakes_at(self, now: float) -> float:
-        """Return when it wants its next turn: not after `now` for at once, inf if it has no work."""
+        """Return the time of the next turn: `now` or earlier for immediately, inf without work."""
 
     def urgency(self) -> Urgency:
-        """Return why it wants a turn at once."""
+        """Return the priority of its next turn."""
 
     def turn(self, now: float, seconds: float) -> None:
         """Work for about `seconds` seconds."""
@@ -62,8 +62,10 @@ class TurnTaker(Protocol):
 
 @dataclass(eq=False)
 class Share:
-    """What `who` has had. used: seconds in turns that were waited for, of which the last began `awaited_at`; left_over:
-    seconds in others; usual: what a turn takes, a moving mean, 0 before the first.
+    """The time that `who` has used.
+
+    used: seconds in awaited turns, of which the last began at `awaited_at`; left_over: seconds in other turns; usual:
+    moving mean of an awaited turn's seconds, 0 before the first.
     """
 
     who: TurnTaker
@@ -75,9 +77,9 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """The next turn: whose, how many seconds it may take, whether it is waited for or comes between those that are.
+    """The next turn: its share, its seconds, and flags for an awaited turn and for one between awaited ones.
 
-    labs: how many are waited for, or were so up to RECENT ago.
+    labs: number of labs that are awaited, or were so up to RECENT ago.
     """
 
     share: Share
@@ -88,32 +90,32 @@ class Turn:
 
     @property
     def crowded(self) -> bool:
-        """Whether MANY labs or more are waited for."""
+        """Whether at least MANY labs are awaited."""
         return self.labs >= MANY
 
 
 class Turns:
-    """Everybody who has turns. `next` says whose it is; `done` counts what it took."""
+    """The scheduler of all TurnTakers. `next` selects one; `done` counts the time that its turn used."""
 
     def __init__(self) -> None:
         self._shares: list[Share] = []
-        self._used = self._left_over = 0.0  # of whoever had the last turn of a kind: nobody who works has had less
-        self._saved = 0.0  # seconds for what is due and not waited for
+        self._used = self._left_over = 0.0  # of the last turn of each kind: no lab with work has used less
+        self._saved = 0.0  # seconds for due work without a waiting client
 
     def join(self, who: TurnTaker) -> None:
-        """Let `who` have turns from now on."""
+        """Add `who` to the turns."""
         self._shares.append(Share(who))
 
     def leave(self, who: TurnTaker) -> None:
-        """Let `who` have no further turn."""
+        """Remove `who` from the turns."""
         self._shares = [share for share in self._shares if share.who is not who]
 
     def wakes_at(self, now: float) -> float:
-        """Return when somebody wants a turn; inf if nobody does."""
+        """Return the time of the earliest next turn; inf without any."""
         return min((share.who.wakes_at(now) for share in self._shares), default=inf)
 
     def next(self, now: float) -> Turn | None:
-        """Return the next turn; None if nobody has work."""
+        """Return the next turn; None if no lab has work."""
         saved_up = self._saved >= SAVED
         first = self._first(now, everybody=saved_up)
         awaited, due, ahead = (first.get(urgency) for urgency in Urgency)
@@ -130,9 +132,9 @@ class Turns:
         return self._turn(unwatched, now, between=awaited is not None)
 
     def _first(self, now: float, *, everybody: bool) -> dict[Urgency, Share]:
-        """Return who is first of each urgency; unless `everybody` is wanted, the first that is waited for is enough."""
+        """Return the first share of each urgency; unless `everybody`, stop at the first awaited one."""
         first: dict[Urgency, Share] = {}
-        self._shares.sort(key=attrgetter("used"))  # nearly sorted, as one of them had a turn since the last time
+        self._shares.sort(key=attrgetter("used"))  # nearly sorted: only one of them had a turn since the last call
         for share in self._shares:
             if share.who.wakes_at(now) > now:
                 continue
@@ -144,15 +146,15 @@ class Turns:
         return first
 
     def _turn(self, share: Share, now: float, *, awaited: bool = False, between: bool = False) -> Turn:
-        """Return a turn so long that all who are waited for have one within ROUND, but no shorter than SHORTEST."""
+        """Return a turn of `share`, such that all awaited labs have one within ROUND, but at least SHORTEST long."""
         labs = sum([now - other.awaited_at < RECENT for other in self._shares])
         return Turn(share, max(ROUND / max(1, labs), SHORTEST), awaited, between, labs)
 
     def done(self, turn: Turn, seconds: float) -> None:
-        """Count the `seconds` that a turn has taken.
+        """Count the `seconds` of a finished turn.
 
-        Of one that is waited for and took far longer than usual only what is usual counts. Measurements, whose turns
-        differ by what they measure, pay for all of it.
+        An awaited turn that took far longer than usual counts as UNUSUAL times the usual one. Measurements, whose
+        turns differ in length by nature, are charged in full.
         """
         seconds, share = min(seconds, LONGEST), turn.share
         if turn.awaited:
@@ -165,16 +167,16 @@ class Turns:
             self._saved -= seconds if turn.between else 0.0
 
 
-SLICE = 0.008  # seconds of one slice: short against a frame at 30 a second, long against the cost of a switch
-LEAST = 0.25  # part of a turn that is computed, however long the frame takes that belongs to it
-CHEAPEST = 1e-7  # seconds of a step at least, as far as slices go: no slice has more than 80 000 steps
-GRACE = 1.0  # seconds after the last permission for which "as fast as it goes" goes on without a frame
-SLOWER, FASTER = 0.2, 0.7  # weight of the newest slice in the mean cost of a step: one disturbed slice counts little
+SLICE = 0.008  # seconds of one slice: short compared with a frame at 30 a second, long compared with a switch
+LEAST = 0.25  # minimum part of a turn for computing, regardless of the duration of the frame in the same turn
+CHEAPEST = 1e-7  # minimum seconds of a step in the size of slices: no slice has more than 80 000 steps
+GRACE = 1.0  # seconds after the last permission during which an unlimited lab computes on without a frame
+SLOWER, FASTER = 0.2, 0.7  # weight of the last slice in the mean cost of a step: one disturbed slice counts little
 
 
 @dataclass
 class Tally:
-    """Sums of the slices of one frame: steps, and the host and device seconds they took; spans: the newest MOST."""
+    """Sums over the slices of one frame: steps, and their host and device seconds; spans: the last MOST_SPANS."""
 
     steps: int = 0
     launch: float = nan
@@ -183,7 +185,7 @@ class Tally:
     spans: tuple[Span, ...] = ()
 
     def add(self, timing: Timing) -> None:
-        """Count one slice."""
+        """Add one slice."""
         first = self.steps == 0
         self.launch = timing.launch if first else self.launch + timing.launch
         self.compute = timing.compute if first else self.compute + timing.compute
@@ -201,12 +203,12 @@ class Tally:
 
 @dataclass
 class FramePacer:
-    """Decides for one lab how many steps it does next, and when a frame of it is due.
+    """Decides for one lab how many steps come next, and when a frame is due.
 
-    steps: per frame, None for as fast as it goes; frames: number of the last frame shown; frames_through: number of the
-    last frame that it may show; single_steps: asked for and not done yet; dirty: something changed that a paused lab
-    has not shown yet; seen: whether there was any frame yet; cost, frame_cost: seconds of one step and of one frame,
-    moving means, 0 if not known; turn: seconds of a slice and a frame together, where others wait too.
+    steps: per frame, None for as many as possible; frames: number of the last frame shown; frames_through: number of
+    the last permitted frame; single_steps: requested and still to do; dirty: a paused lab has changed since its last
+    frame; seen: whether any frame was shown; cost, frame_cost: seconds of one step and of one frame, moving means, 0 if
+    unknown; turn: seconds for a slice and a frame together, if other labs wait too.
     """
 
     steps: int | None = 1
@@ -229,21 +231,21 @@ class FramePacer:
 
     @property
     def waited_for(self) -> bool:
-        """Whether somebody waits for what the lab does next: a frame that may be shown, or single steps."""
+        """Whether a client waits for the lab's next work: a permitted frame or single steps."""
         return self.single_steps > 0 or (self.may_show and (self.running or self.dirty))
 
     def permit(self, number: int, now: float) -> None:
-        """Permit all frames up to `number`; the same again, or less, permits nothing new."""
+        """Permit all frames up to `number`; an equal or smaller number changes nothing."""
         self.frames_through = max(self.frames_through, number)
         self.last_permission = now
 
     def stop(self) -> None:
-        """Pause. What was computed of an unfinished frame is still shown."""
+        """Pause. The computed part of an unfinished frame is still shown."""
         self.dirty = self.dirty or self.tally.steps > 0
         self.running, self.single_steps = False, 0
 
     def fail(self) -> None:
-        """Pause after an error: nothing half done is shown, so that the error is not repeated by itself."""
+        """Pause after an error. An unfinished frame is not shown, which could repeat the error."""
         self.running, self.single_steps, self.dirty, self.tally = False, 0, False, Tally()
 
     def add_single_steps(self, n: int) -> None:
@@ -252,9 +254,9 @@ class FramePacer:
         self.single_steps += n
 
     def next_steps(self, now: float, *, recorded: bool = False) -> int:
-        """Return the steps for the slice that starts `now`; 0 if the lab has nothing to compute.
+        """Return the steps of the slice that starts `now`; 0 if the lab has no work.
 
-        A lab that is recorded goes on, as fast as it goes, when nobody has looked at it for GRACE.
+        A recorded lab computes as fast as possible after GRACE seconds without a client.
         """
         seconds = min(SLICE, max(self.turn - self.frame_cost, LEAST * self.turn))
         fit = max(1, int(seconds / self.cost)) if self.cost else 1
@@ -269,11 +271,11 @@ class FramePacer:
         return min(max(0, self.steps - self.tally.steps), fit) if self.may_show else 0
 
     def unwatched_at(self) -> float:
-        """Return from when on nobody looks at the lab; inf while it may send a frame, or is paused."""
+        """Return the time from which on no client watches the lab; inf while it may send a frame or is paused."""
         return self.last_permission + GRACE if self.running and not self.may_show else inf
 
     def slice_done(self, timing: Timing, seconds: float) -> None:
-        """Account for a slice that took `seconds` of wall time. A first call does not count: it compiled."""
+        """Count a slice that took `seconds` of wall time. The cost of a first call is ignored, because it compiled."""
         self.tally.add(timing)
         if self.single_steps:
             self.single_steps = max(0, self.single_steps - timing.steps)
@@ -283,12 +285,12 @@ class FramePacer:
         self.cost = newer_mean(self.cost, max(seconds / timing.steps, CHEAPEST))
 
     def rest(self) -> None:
-        """Note that the lab has nothing left to do: single steps are done, and what there is can be shown."""
+        """Note that the lab has finished its work: drop single steps and show the current state."""
         self.dirty = self.dirty or self.tally.steps > 0 or self.single_steps > 0
         self.single_steps = 0
 
     def frame_due(self, resting: bool = False) -> bool:
-        """Whether the lab should show its state now; `resting`: it has nothing left to do."""
+        """Return whether to show the lab's state now; `resting`: the lab has finished its work."""
         if not self.may_show or self.single_steps:
             return False
         if resting or not (self.running and self.seen):
@@ -296,7 +298,7 @@ class FramePacer:
         return self.tally.steps >= max(1, self.steps or 1)
 
     def frame_shown(self, seconds: float = 0.0) -> Tally:
-        """Count a frame that took `seconds` of wall time, and return what led to it."""
+        """Count a frame that took `seconds` of wall time, and return the tally of its slices."""
         self.frame_cost = newer_mean(self.frame_cost, seconds)
         tally, self.tally = self.tally, Tally()
         self.frames += 1
@@ -305,5 +307,5 @@ class FramePacer:
 
 
 def newer_mean(mean: float, newest: float) -> float:
-    """Return the moving mean of what something costs, after the `newest` one; 0 is not known."""
+    """Return the moving mean of a cost after the value `newest`; a mean of 0 means unknown."""
     return mean + (SLOWER if newest > mean else FASTER) * (newest - mean) if mean else newest

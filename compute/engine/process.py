@@ -1,14 +1,14 @@
-"""An engine's process: how it is started and ended, the spare that takes over, and when it counts as dead.
+"""An engine's process: its start and end, the spare that replaces it, and the rules by which it counts as dead.
 
-A WorkerProcess is one life of it. Standby keeps a second process for each engine, started and ready, which takes over
-at once when the first one dies: starting an interpreter, importing the labs and setting Numba up take a second or two;
-with that done in advance, a lab is back within tenths of a second. The spare has no lab, no device and no field: it
-costs some 100 MB and no time.
+A WorkerProcess is one process of the engine. Standby keeps a second process for each engine, started and ready, which
+replaces the first one immediately when it dies. Starting an interpreter, importing the labs and initialising Numba take
+one to two seconds; with that done in advance, a lab is restored within tenths of a second. The spare has no lab, no
+device and no field: it uses about 100 MB and no processor time.
 
-The Watchdog decides when a silent worker counts as dead, the CircuitBreaker when the engine must no longer be
-restarted. Their clocks are passed in, always monotonic. A worker that is stopped (SIGSTOP) is found by its state, long
-before the deadline. The deadline is one of seconds in which the worker could have run: what it waited for a processor,
-on a machine with more to do than cores, is added.
+The Watchdog decides when a silent worker counts as dead, the CircuitBreaker when the engine must not be restarted.
+Their clocks are passed in and always monotonic. A stopped worker (SIGSTOP) is detected by its process state, long
+before the deadline. The deadline counts the seconds in which the worker could have run: on an overloaded machine, the
+time that it waited for a processor is added.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ from compute.engine.messages import Setup
 
 log = logging.getLogger(__name__)
 
-PROC = Path("/proc")  # Linux's account of every process; nowhere else
-SPARE_AFTER = 2.0  # seconds after an engine is ready until its spare is started: the labs are opened first
-SPARE_AGAIN = 30.0  # seconds until the next one when a spare has died, for example for want of memory
-SPARE_CHECK = 1.0  # seconds between two looks at whether it lives
+PROC = Path("/proc")  # Linux's process information; absent on other systems
+SPARE_AFTER = 2.0  # seconds between an engine's readiness and the start of its spare: the labs are opened first
+SPARE_AGAIN = 30.0  # seconds until the next spare when one has died, for example for lack of memory
+SPARE_CHECK = 1.0  # seconds between two checks that the spare lives
 STARTUP = 60.0  # seconds beyond the deadline for a fresh interpreter and its imports, on a loaded machine
-SERVER_SLEPT = 1.0  # a gap in seconds between two looks longer than this: the server itself was stopped or starved
-HALTED = 1.5  # seconds for which a worker may be stopped by SIGSTOP: whoever slows it down on purpose needs less
-SILENT = 0.5  # seconds after which a silent worker is looked at more closely
-MAX_WAITING = 4  # deadlines that are added for a worker that waits for a processor, at most
+SERVER_SLEPT = 1.0  # seconds between two checks above which the server itself was stopped or starved
+HALTED = 1.5  # seconds for which a worker may be stopped by SIGSTOP: tools that throttle a process stop it for less
+SILENT = 0.5  # seconds after which a silent worker is examined
+MAX_WAITING = 4  # maximum number of deadlines added for a worker that waits for a processor
 MAX_RESTARTS = 3
 WITHIN = 60.0  # seconds in which restarts count
 TOGETHER = 120.0  # seconds within which deaths charged to several labs suggest a broken device
 REMEMBERED = 600.0  # seconds for which a charged death delays unproven labs
 FREE = 1  # charged deaths without a delay
 FIRST_PAUSE, MOST_PAUSE = 2.0, 30.0  # seconds of delay after the next one, doubled by each further death
-BACK_OFF, MOST_BACK_OFF = 30.0, 600.0  # seconds until an engine that stays down is tried again: doubled each time
-CALM = 3600.0  # seconds of life after which it begins with the first of them
+BACK_OFF, MOST_BACK_OFF = 30.0, 600.0  # seconds until a broken engine is tried again, doubled each time
+CALM = 3600.0  # seconds after the last opening of the breaker after which the delay starts at BACK_OFF again
 
 
 @dataclass(frozen=True)
 class WorkerExit:
     """The end of a process.
 
-    reason: in words; since: time of the last sign of life, or of the end; natural: True for a crash, a hang or a kill
-    by the kernel's OOM killer, False for any other signal from outside; lab: number of the lab that caused it, 0 if
-    the process did not report one.
+    reason: for logs and messages; since: time of the last sign of life, or of the end; natural: True for a crash, a
+    hang or a kill by the kernel's OOM killer, False for any other external signal; lab: number of the lab that caused
+    it, 0 if the process did not report one.
     """
 
     reason: str
@@ -70,9 +70,9 @@ class WorkerExit:
 class WorkerProcess:
     """A fresh interpreter (never a fork) that runs the worker; it imports nothing of the server's main module.
 
-    It gets ready for an engine on `device` ("host" or "cuda") and waits until `begin` says which. Start it from a
-    thread that lives as long as it should: it is killed when that thread ends. In a process group of its own, so that
-    Ctrl-C in a terminal reaches the server alone, which then ends it in order.
+    It prepares for an engine on `device` ("host" or "cuda"); `begin` then names the engine. Start it from a thread that
+    lives as long as the process should, because it is killed when that thread ends. It has its own process group, so
+    that Ctrl-C in a terminal reaches only the server, which then ends the process in order.
     """
 
     def __init__(self, device: str) -> None:
@@ -104,17 +104,17 @@ class WorkerProcess:
     def begin(self, setup: Setup) -> None:
         """Make it the worker of the engine that `setup` describes."""
         self._oom_kills = oom_kills()
-        with suppress(OSError):  # it has died: whoever listens to the channel finds its end
+        with suppress(OSError):  # it has died: the reader of the channel detects its end
             self.channel.send(setup)
 
     @property
     def ended(self) -> bool:
-        """Whether it is gone."""
+        """Whether the process has ended."""
         return self._process.poll() is not None
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody has stopped it, by SIGSTOP; False where the system does not tell."""
+        """Whether the process is stopped by SIGSTOP; False if the system does not provide the state."""
         try:
             status = (PROC / str(self.pid) / "stat").read_text()
         except OSError:
@@ -122,15 +122,15 @@ class WorkerProcess:
         return status.rpartition(")")[2].split()[0] == "T"
 
     def processor_waits(self) -> Mapping[str, float]:
-        """Return the seconds that each of its threads has waited for a processor; {} where the system does not tell."""
+        """Return the seconds that each of its threads has waited for a processor; {} if the system has no such data."""
         return processor_waits(self.pid)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self._process.kill()
 
     def end(self, patience: float) -> str:
-        """Wait `patience` seconds for it to end, then kill it; return how it ended, in words."""
+        """Wait `patience` seconds for the process to end, then kill it; return a description of its end."""
         try:
             code = self._process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -142,14 +142,17 @@ class WorkerProcess:
         return f"{how}, for want of memory" if out_of_memory else how
 
     def close(self) -> None:
-        """End it by force, whatever it does, and close the channel."""
+        """Kill the process and close the channel."""
         self.kill()
         self.end(0.0)
         self.channel.close()
 
 
 class Standby:
-    """Keeps a spare process for an engine on `device`; after: None for never. Used by the supervising thread alone."""
+    """Keeps a spare process for an engine on `device`. Used by the supervising thread only.
+
+    after: seconds after which a ready engine gets a spare, None for never.
+    """
 
     def __init__(self, device: str, after: float | None) -> None:
         self._device, self._after = device, inf if after is None else after
@@ -158,11 +161,11 @@ class Standby:
 
     @property
     def pid(self) -> int | None:
-        """The spare's id; None while there is none."""
+        """The spare's process id; None without a spare."""
         return self._process.pid if self._process else None
 
     def take(self) -> tuple[WorkerProcess, bool]:
-        """Return the spare if it is fit, else a fresh process, and whether it is the spare. OSError if none starts."""
+        """Return the spare if it runs, else a new process, and True for the spare. OSError if none starts."""
         spare, self._process, self._due = self._process, None, inf
         if spare and (spare.ended or spare.stopped):
             spare.close()
@@ -170,11 +173,11 @@ class Standby:
         return (spare, True) if spare else (WorkerProcess(self._device), False)
 
     def engine_ready(self, now: float) -> None:
-        """Note that the engine is at work: its spare may be started before long."""
+        """Schedule the start of the spare, because the engine is ready."""
         self._due = now + self._after
 
     def tend(self, now: float) -> None:
-        """Start the spare when it is time; replace one that has died."""
+        """Start the spare when it is due; replace a dead one."""
         if self._process and now >= self._check_at:
             self._check_at = now + SPARE_CHECK
             if self._process.ended:
@@ -197,7 +200,7 @@ class Standby:
 
 
 class Watchdog:
-    """Says when a worker counts as dead. deadline: seconds between two signs of life at most."""
+    """Decides when a worker counts as dead. deadline: maximum seconds between two signs of life."""
 
     def __init__(self, deadline: float, now: float) -> None:
         self._deadline = deadline
@@ -205,14 +208,14 @@ class Watchdog:
         self.sign_of_life(now, STARTUP)
 
     def sign_of_life(self, now: float, extra: float = 0.0) -> None:
-        """Note a sign of life; the next may come `extra` seconds later than usual."""
+        """Record a sign of life; the next one may come `extra` seconds later than usual."""
         self.last, self._looked = now, now
         self._patience = self._deadline + extra
         self._before: Mapping[str, float] | None = None
         self._halted: float | None = None
 
     def overdue(self, now: float, worker: WorkerProcess) -> WorkerExit | None:
-        """Return why the worker counts as dead; None while it does not. A server that slept itself begins anew."""
+        """Return why the worker counts as dead, else None. If the server itself slept, the silence starts now."""
         if now - self._looked > SERVER_SLEPT:
             self.last, self._before, self._halted = now, None, None
         self._looked = now
@@ -232,7 +235,7 @@ class Watchdog:
         return None
 
     def _waited(self, worker: WorkerProcess) -> float:
-        """Return the seconds of this silence that the thread which waited longest has waited for a processor."""
+        """Return the seconds that the worker's longest-waiting thread waited for a processor during this silence."""
         waited = longest_wait(self._before or {}, worker.processor_waits())
         return min(waited, MAX_WAITING * self._deadline)
 
@@ -282,7 +285,7 @@ class CircuitBreaker:
         return deaths[-1] + min(FIRST_PAUSE * 2.0 ** (len(deaths) - FREE - 1), MOST_PAUSE)
 
     def back_off(self, now: float) -> float:
-        """Return how many seconds to wait, now that it has opened; longer each time, until the engine lives on."""
+        """Return the seconds to wait after the breaker has opened; doubled each time, reset after CALM seconds."""
         self._opened = 0 if now - self._opened_at > CALM else self._opened + 1
         self._opened_at = now
         return min(BACK_OFF * 2.0**self._opened, MOST_BACK_OFF)

@@ -1,9 +1,9 @@
-"""Recording what a lab shows, in the worker, between its slices and whoever looks on.
+"""Recording of a lab's frames in the worker, between its slices and independent of any client.
 
-A FrameRecorder is one recording: it knows at which steps a frame is due, and when it has to end. Steps are counted from
-the moment of recording on. After a restart the lab goes on from its last good state, and so does its recording: frames
-that were taken later than that state are deleted and taken again. A thread writes: a disk that is slow for a moment
-makes this lab wait, and no other. A LabRecorder begins, feeds and ends the recordings of one lab, and reports.
+A FrameRecorder is one recording: it decides at which steps a frame is due, and when the recording ends. Steps are
+counted from the start of the recording. After a restart the lab continues from its last good state, and its recording
+too: frames that were recorded after that state are deleted and recorded again. A thread writes the files, so that a
+slow disk delays only this lab. A LabRecorder starts, feeds and ends the recordings of one lab, and reports.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from compute.frames import Frame
 from compute.lab import Lab
 from compute.settings import MIB
 
-PROGRESS_PERIOD = 0.3  # seconds between two reports of how far it is
-RESERVE = 2**30  # bytes of a disk that are left free, or as much of a small one as
-SHARE = 0.05  # this part of it
-AHEAD = 2  # frames handed to the disk and not written yet, at which the lab waits, and no other lab
-POLL = 0.01  # seconds between two looks at the disk
-DISK = 30.0  # seconds beyond the usual deadline that a disk may take for a frame
+PROGRESS_PERIOD = 0.3  # seconds between two progress reports
+RESERVE = 2**30  # bytes of a disk that are left free, or SHARE of a smaller disk
+SHARE = 0.05  # part of a small disk that is left free
+AHEAD = 2  # frames passed to the disk and still unwritten, at which this lab waits, but no others
+POLL = 0.01  # seconds between two checks of the disk
+DISK = 30.0  # seconds beyond the usual deadline that a disk may need for a frame
 OLDER = "the engine was restarted from a state before the recording"
 
 
 class FrameRecorder:
-    """Records what `lab` shows, at most `pixels` (height, width) large, into `folder`: now, and every `every` steps.
+    """Records frames of `lab`, at most `pixels` (height, width) large, into `folder`: now, and every `every` steps.
 
-    A picture that has become complete is recorded too; `every` 0 records nothing else. most: frames at most. done:
-    None to begin; to go on in the same folder, the steps done when the lab was in its present state.
-    steps: of the lab since the beginning; frames, bytes: recorded; stale: the lab was changed since the last one.
-    ValueError for arguments that do not fit the lab, or a folder that holds anything else.
+    Newly completed pictures are recorded too; with `every` 0, only these. most: maximum number of frames. done: None
+    for a new recording; to continue one in the same folder, its steps at the lab's present state.
+
+    Attributes: steps of the lab since the recording began; frames and bytes recorded; stale, whether the lab was
+    changed since the last frame. Raise ValueError for arguments that do not fit the lab, or a folder with other
+    content.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class FrameRecorder:
 
     @property
     def steps_left(self) -> int:
-        """Steps until the next frame is due; 0 while one that is due waits for the disk."""
+        """Steps until the next frame is due; 0 while a due frame waits for the disk."""
         if self.blocked or self._pending:
             return 0
         return self.every - self.steps % self.every if self.every else sys.maxsize
@@ -95,7 +97,7 @@ class FrameRecorder:
         self._since += steps
 
     def due(self, *, resting: bool, running: bool) -> bool:
-        """Whether to take a frame now; of a lab that rests, one when it has advanced, or was changed while running."""
+        """Return whether to record a frame now; a resting lab must have advanced, or changed while running."""
         if self.blocked:
             return False
         if resting and (self._since or (self.stale and running)):
@@ -103,7 +105,7 @@ class FrameRecorder:
         return self._pending
 
     def take(self, frame: Frame, values: Mapping[str, Any], *, resting: bool) -> str:
-        """Have `frame` written; returns why the recording ends here, "" if it goes on."""
+        """Queue `frame` for writing; return the reason why the recording ends here, "" if it continues."""
         if words := self._short_of_disk(frame):
             return words
         changed = {name: value for name, value in values.items() if self._values.get(name, self) != value}
@@ -117,7 +119,7 @@ class FrameRecorder:
         return f"the bound of {self.most} frames is reached" if self.frames >= self.most else ""
 
     def _write(self, number: int, data: bytes) -> None:
-        """Write a frame, on the thread. Nothing is written after a failure, so that no frame is missing in between."""
+        """Write a frame, on the thread. After a failure no frame is written, so that the recording has no gap."""
         if self._failed:
             return
         try:
@@ -127,17 +129,17 @@ class FrameRecorder:
 
     @property
     def blocked(self) -> bool:
-        """Whether the disk is behind, and the lab must not go on."""
+        """Whether the disk is behind, so that the lab must wait."""
         self._writing = [one for one in self._writing if not one.done()]
         return len(self._writing) >= AHEAD
 
     def check(self) -> None:
-        """Raise the error with which a frame was not written: an OSError if the disk has refused it."""
+        """Raise the error by which writing a frame failed: an OSError if the disk refused it."""
         if self._failed:
             raise self._failed[1]
 
     def finish(self) -> None:
-        """Wait until everything is on the disk, and count that."""
+        """Wait until all frames are on disk, and correct the counts after a failure."""
         wait(self._writing)
         if self._failed:
             self.frames = self._failed[0]
@@ -152,19 +154,19 @@ class FrameRecorder:
         return f"only {disk.free / 2**30:.2f} GiB of the disk are free, and {kept / 2**30:.2f} GiB are left to others"
 
     def progress_at(self) -> float:
-        """Return when there is something to report, or the disk may have gone on; inf if there is not."""
+        """Return the time of the next report or check of the disk; inf without any."""
         if self._writing:
             return time.monotonic() + POLL
         return self._next_report if self.frames != self._reported else inf
 
     def progress(self, ended: str = "") -> RecordingProgress:
-        """Return how far it is, and why it ended."""
+        """Return the progress, with the reason of the end."""
         self._reported, self._next_report = self.frames, time.monotonic() + PROGRESS_PERIOD
         return RecordingProgress(self.frames, self.bytes, self.steps, ended)
 
 
 def on_disk(folder: str) -> tuple[int, int]:
-    """Return the frames and bytes of a recording that can be had of its folder, whatever became of it: 0 of none."""
+    """Return the number of frames and bytes in a recording's folder; zeros if it cannot be read."""
     store = RecordingStore(Path(folder))
     try:
         return len(store.numbers()), store.occupied()
@@ -175,7 +177,7 @@ def on_disk(folder: str) -> tuple[int, int]:
 class LabRecorder:
     """The recordings of lab number `number`, one after the other.
 
-    allow_time: a context in which the lab may take as long as it needs to do what the argument says (LabHost).
+    allow_time: a context manager that extends the deadline for the operation given as its argument (LabHost).
     """
 
     def __init__(
@@ -187,11 +189,11 @@ class LabRecorder:
 
     @property
     def on(self) -> bool:
-        """Whether there is a recording."""
+        """Whether the lab is being recorded."""
         return self._recorder is not None
 
     def begin(self, request: Record) -> None:
-        """Record, or go on with a recording; one that cannot begin ends at once, with words."""
+        """Start or continue a recording; if that fails, send its last RecordingProgress with the reason."""
         every, pixels, most, done = request.every, request.pixels, request.most, request.done
         try:
             self._recorder = FrameRecorder(self._lab, request.folder, every, pixels, most, done)
@@ -204,7 +206,7 @@ class LabRecorder:
             self.end(OLDER)
 
     def end(self, why: str = STOPPED) -> None:
-        """End it, and say why, as soon as all of it is on the disk."""
+        """Wait until all frames are on disk, then end the recording and report the reason."""
         if self._recorder:
             with self._sender.extended_deadline(self._number, "", DISK):
                 self._recorder.finish()
@@ -216,7 +218,7 @@ class LabRecorder:
         return min(steps, self._recorder.steps_left) if self._recorder else steps
 
     def advanced(self, steps: int) -> None:
-        """Count steps of the lab, for the recording under way."""
+        """Count steps of the lab for the current recording."""
         if self._recorder:
             self._recorder.advanced(steps)
 
@@ -226,21 +228,21 @@ class LabRecorder:
             self._recorder.stale = True
 
     def offset(self) -> RecordingOffset | None:
-        """Return how far the recording is, for a checkpoint; None without one."""
+        """Return the position of the recording, for a checkpoint; None without a recording."""
         return (self._folder, self._recorder.steps) if self._recorder else None
 
     def due(self, *, running: bool) -> bool:
-        """Whether a frame is to be taken now."""
+        """Return whether a frame is due now."""
         return self._recorder is not None and self._recorder.due(resting=self._lab.resting, running=running)
 
     def wakes_at(self) -> float:
-        """Return when there is something to report; inf without a recording."""
+        """Return the time of the next report; inf without a recording."""
         return self._recorder.progress_at() if self._recorder else inf
 
     def turn(self, *, running: bool) -> bool:
-        """Take a frame if one is due, and report if that is; True if the lab was looked at.
+        """Record a due frame and send a due report; return whether a frame was due.
 
-        What the disk refuses ends the recording and nothing else; an error of the lab is passed on.
+        An error of the disk ends only the recording; an error of the lab is raised again.
         """
         due, ended = self.due(running=running), ""
         if self._recorder:

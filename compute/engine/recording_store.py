@@ -1,7 +1,7 @@
-"""A recording on disk: a folder with `recording.json` and a file for each frame, every file whole or not there at all.
+"""A recording on disk: a folder with `recording.json` and one file per frame; files are written whole or not at all.
 
-A frame's file is one line of JSON, which says what its arrays are, and then their bytes: nothing in it is ever
-executed, so that a damaged file, or one of somebody else, is at worst refused.
+A frame's file consists of one line of JSON, which describes its arrays, and their bytes. Reading executes no content,
+so a damaged or foreign file is refused at worst.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ ENDING = ".frame"
 TIMING = ("backend", "variant", "steps", "cells", "launch", "compute", "levels", "transfer", "first_call")
 
 Count = Annotated[int, Meta(ge=0)]
-Length = Annotated[int, Meta(ge=0, le=2**31)]  # of an axis, or of a curve: two of them multiplied fit into 64 bits
+Length = Annotated[int, Meta(ge=0, le=2**31)]  # of an axis or a curve: the product of two fits into 64 bits
 
 
 class RecordingError(ValueError):
-    """A folder or file that is no recording, or a damaged one; the text names it."""
+    """A folder or file is not a recording, or is damaged; the text names it."""
 
 
 @dataclass(frozen=True)
 class RecordedFrame:
-    """A recorded frame. step: steps of the lab since the recording began; values: those of the lab's parameters that
-    have changed since the frame before, as JSON has them.
+    """A recorded frame.
+
+    step: steps of the lab since the recording began; values: the lab's parameters that have changed since the previous
+    frame, as JSON values.
     """
 
     step: int
@@ -48,7 +50,7 @@ class RecordedFrame:
 
 
 class PartHead(Struct):
-    """What a frame's file says of a part: what a raster of (rows, columns) shows, or how many points a curve has."""
+    """Description of a part in a frame's file: (rows, columns) of a raster, or the number of points of a curve."""
 
     raster: tuple[Length, Length] | None = None
     curve: Length = 0
@@ -60,7 +62,7 @@ class PartHead(Struct):
     waiting: bool = False
 
     def read(self, data: bytes, start: int) -> tuple[Raster | Curve, int]:
-        """Return the part from its bytes in `data` from `start` on, and where they end; its arrays are read-only."""
+        """Return the part that begins at byte `start` of `data`, and the end of its bytes; its arrays are read-only."""
         if self.raster is not None:
             levels = np.frombuffer(data, np.uint8, self.raster[0] * self.raster[1], start).reshape(self.raster)
             about = self.low, self.high, self.extent, self.label, self.unit, self.waiting
@@ -88,7 +90,7 @@ class RecordingStore:
         self.folder = folder
 
     def begin(self, about: Mapping[str, Any]) -> None:
-        """Make the folder and note what is recorded. RecordingError if there is anything in it already."""
+        """Create the folder and its `recording.json`. RecordingError if the folder is not empty."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if any(self.folder.iterdir()):
             raise RecordingError(f"a recording needs an empty folder, and {self.folder} is not empty")
@@ -96,7 +98,7 @@ class RecordingStore:
             json.dump({"schema": SCHEMA, **about}, out, indent=1, ensure_ascii=False, default=_json_value)
 
     def about(self) -> dict[str, Any]:
-        """Return what `begin` noted. RecordingError if the folder holds no recording."""
+        """Return the contents of `recording.json`. RecordingError if the folder is not a recording."""
         try:
             found = json.loads((self.folder / ABOUT).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -106,18 +108,18 @@ class RecordingStore:
         return found
 
     def numbers(self) -> list[int]:
-        """Return the numbers of the frames that are there, ascending."""
+        """Return the numbers of the existing frames, ascending."""
         names = (path.stem for path in self.folder.glob(f"*{ENDING}"))
         return sorted(int(name) for name in names if name.isdigit())
 
     def occupied(self) -> int:
-        """Return how many bytes the frames that are there have."""
+        """Return the total size of the existing frames in bytes."""
         return sum(self.path(number).stat().st_size for number in self.numbers())
 
     def put(self, number: int, data: bytes) -> None:
-        """Write a frame as encode_frame made it. OSError if the disk does not take it: then there is no such file.
+        """Write a frame encoded by encode_frame. If the disk raises OSError, the file does not exist afterwards.
 
-        A folder that was deleted is not made again: nobody would delete it a second time.
+        A deleted folder is not created again, because its owner would not delete it a second time.
         """
         if not self.folder.is_dir():
             raise FileNotFoundError(f"the folder {self.folder} is gone")
@@ -125,7 +127,7 @@ class RecordingStore:
             made.write_bytes(data)
 
     def get(self, number: int) -> RecordedFrame:
-        """Read a frame. RecordingError if it is damaged, OSError if it is not there."""
+        """Read a frame. RecordingError if it is damaged, OSError if it does not exist."""
         line, _, rest = self.path(number).read_bytes().partition(b"\n")
         head = self._head(number, line)
         parts, used = {}, 0
@@ -139,18 +141,18 @@ class RecordingStore:
         return RecordedFrame(head.step, Frame(parts, head.facts, head.timing, head.number, head.notes), head.values)
 
     def head(self, number: int) -> FrameHead:
-        """Return what a frame's file says of it: step, values, facts, notes and its parts without their bytes."""
+        """Return the head of a frame's file: step, values, facts, notes and descriptions of its parts."""
         with self.path(number).open("rb") as file:
             return self._head(number, file.readline())
 
     def _head(self, number: int, line: bytes) -> FrameHead:
         try:
-            return typed(json.loads(line), FrameHead, "its head", RecordingError)  # msgspec's own JSON has no NaN
+            return typed(json.loads(line), FrameHead, "its head", RecordingError)  # msgspec's own decoder refuses NaN
         except ValueError as error:
             raise RecordingError(f"{self.path(number)} is damaged: {error}") from error
 
     def cut(self, step: int) -> None:
-        """Delete the frames that were taken after `step` steps, which the lab has gone back behind."""
+        """Delete the frames that were recorded after `step` steps, because the lab was reset to that step."""
         for number in reversed(self.numbers()):
             if self.head(number).step <= step:
                 break
@@ -178,7 +180,7 @@ def encode_frame(recorded: RecordedFrame) -> bytes:
 
 
 def _part(part: Raster | Curve, arrays: list[NDArray[Any]]) -> dict[str, Any]:
-    """Describe a part, and add its arrays to `arrays`."""
+    """Describe a part, and append its arrays to `arrays`."""
     if isinstance(part, Raster):
         arrays.append(part.levels)
         about = {"low": float(part.low), "high": float(part.high), "extent": part.extent}
@@ -189,7 +191,7 @@ def _part(part: Raster | Curve, arrays: list[NDArray[Any]]) -> dict[str, Any]:
 
 
 def _json_value(value: object) -> Any:
-    """Return in JSON what has no form there: a number of NumPy, or an uploaded file, by its checksum."""
+    """Return a JSON value for a NumPy scalar, or for an uploaded file (its checksum)."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, bytes):

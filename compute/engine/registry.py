@@ -1,4 +1,4 @@
-"""The state of every lab of an engine that survives the engine's process.
+"""The state of each lab of an engine, which outlives the engine's process.
 
 If a process crashes or hangs while it works for a lab (in its turn, in a request, in a measurement, or while opening
 it), the death is charged to that lab. The worker marks its work in the lab's FrameRing (FrameRing.at_work). At the
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 CRASH_WINDOW = 600.0  # seconds in which deaths charged to a lab count
 CHARGES = 2  # after which the lab is not reopened
-TRIES = 2  # restarts that unanswered values get before they are given up as the possible cause
+TRIES = 2  # restarts that unanswered values survive before they are dropped as the possible cause
 MOST_HELD = 64  # requests stored for a lab that is not open yet, as lab_host.MOST_WAITING for an open one
 FIRST_RETRY, MOST_RETRY = 0.2, 10.0  # seconds between attempts to allocate a lab's FrameRing, doubled each time
 WORK = messages.FrameMessage | messages.ParametersApplied | messages.BlobMessage  # reports of completed work
@@ -46,24 +46,24 @@ WORK = messages.FrameMessage | messages.ParametersApplied | messages.BlobMessage
 
 @dataclass
 class RecordingState:
-    """A recording that was asked for by `request`. begun: it is on disk; stopping: it is to end."""
+    """The recording requested by `request`. begun: it exists on disk; stopping: its end was requested."""
 
     request: messages.Record
     begun: bool = False
     stopping: bool = False
 
     def reopening(self, offset: messages.RecordingOffset | None) -> messages.Record:
-        """Return the request for a lab that goes on from a checkpoint with this recording offset."""
-        if offset and offset[0] == self.request.folder:  # also of one that moved and has not reported since
+        """Return the request for a lab that continues from a checkpoint with this recording offset."""
+        if offset and offset[0] == self.request.folder:  # also if the lab has moved and not reported since
             return replace(self.request, done=offset[1])
         if not self.begun and not self._on_disk():
             return self.request
         return replace(self.request, done=messages.LOST)
 
     def _on_disk(self) -> bool:
-        """Whether it had begun when its engine died, which may not have come to say so.
+        """Return whether the recording began before its engine died, possibly without a report of it.
 
-        One that has come from another engine has frames already, and goes on with them.
+        False for a recording moved from another engine: it has frames already and continues with them.
         """
         folder = Path(self.request.folder)
         return self.request.done is None and folder.is_dir() and any(folder.iterdir())
@@ -71,16 +71,18 @@ class RecordingState:
 
 @dataclass
 class LabState:
-    """Everything of a lab that outlives a worker. Guarded by the supervisor's lock.
+    """The part of a lab that outlives a worker. Guarded by the supervisor's lock.
 
-    values: last known good ones; unapplied: updates sent but not yet answered, by serial; tries: restarts that these
-    were given; frames: number of the last frame that came; frames_through: of the last one permitted; questions: not
-    yet answered; absent: why and since when the process is away; lost_answer: whether the answer to a question has come
-    without its memory.
+    values: last known good ones; unapplied: updates sent but not yet answered, by serial; tries: restarts since these
+    were sent; frames: number of the last frame received; frames_through: of the last one permitted; questions:
+    unanswered requests; absent: reason and start of the process's absence; lost_answer: the answer to a question has
+    arrived without its memory.
+
     sent: the opening requests were sent to the current process; opened: the current process has opened the lab; known:
     any process has opened it; held: requests stored until `sent`; worked_at: time of the last report of completed work;
     charge_times: times of the deaths charged to it; retry_at, retry_after: time of the next attempt to allocate its
-    FrameRing, and the pause before that attempt; told_waiting: the client was told of the delay.
+    FrameRing, and the pause before that attempt; told_broken, told_waiting: the client was notified of the failure, of
+    the delay.
     """
 
     number: int
@@ -115,9 +117,9 @@ class LabState:
     told_waiting: bool = False
 
     def opening_requests(self) -> list[QueuedRequest]:
-        """Return the requests that make this lab in a fresh worker as it was. Raises NoSharedMemory."""
+        """Return the requests that recreate this lab in a fresh worker. Raises NoSharedMemory."""
         kept = self.checkpoint
-        with ExitStack() as undo:  # one of them may not be had
+        with ExitStack() as undo:  # any of these calls may fail
             descriptors = [FrameRing.create(MAX_PIXELS)]
             undo.callback(os.close, descriptors[0])
             ring = FrameRing(duplicate(descriptors[0]))
@@ -141,7 +143,7 @@ class LabState:
         return [QueuedRequest(opening, tuple(descriptors)), *map(QueuedRequest, requests)]
 
     def frame(self, message: messages.FrameMessage) -> messages.FrameReady:
-        """Return a frame, copied out of the ring. On the supervising thread, which closes it."""
+        """Return a frame, copied out of the ring. Runs on the supervising thread, which also closes the ring."""
         assert self.ring is not None  # noqa: S101 - there since the lab was opened
         buffers = [] if message.slot == IN_MESSAGE else self.ring.take(message.slot, message.payload.sizes)
         frame = unpack(message.payload, buffers)
@@ -150,24 +152,24 @@ class LabState:
 
     @property
     def unanswered(self) -> bool:
-        """Whether there is a value or a question that may be why the process dies."""
+        """Whether any value or request is unanswered, and may be the cause of a death."""
         return bool(self.unapplied or self.questions)
 
     def parameters_applied(self, serial: int, values: Mapping[str, Any]) -> None:
-        """Note that the worker has answered all updates up to `serial`."""
+        """Record that the worker has answered all updates up to `serial`."""
         self.values = self.resolved(values)
         self.unapplied = [(other, update) for other, update in self.unapplied if other > serial]
         self.tries = 0
 
     def resolved(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return `values` with the present value of each that refers to a loaded file which was replaced since."""
+        """Return `values`, with the present value in place of a reference to a loaded file that was replaced since."""
         return {
             name: value if is_complete(value) or name not in self.values else self.values[name]
             for name, value in values.items()
         }
 
     def answered(self, question: type[messages.AnsweredRequest]) -> None:
-        """Note that the first open question of this class was answered or refused."""
+        """Remove the first open request of this class, which was answered or refused."""
         first = next((asked for asked in self.questions if isinstance(asked, question)), None)
         if first:
             self.questions.remove(first)
@@ -175,7 +177,7 @@ class LabState:
             self.tries = 0
 
     def note_event(self, event: messages.Event) -> None:
-        """Remember what an event of the worker changes."""
+        """Update the state from an event of the worker."""
         match event:
             case messages.Paused():
                 self.running = False
@@ -193,7 +195,7 @@ class LabState:
         self.checkpoint = checkpoint
 
     def give_up(self, reason: str) -> list[messages.Event]:
-        """Forget the values and questions that may be why the process dies; return what their client is told."""
+        """Drop the values and requests that may be the cause of the deaths; return the events for their client."""
         text = f"it was given up when the engine died for the second time ({reason})"
         told: list[messages.Event] = []
         for serial, update in self.unapplied:
@@ -233,7 +235,7 @@ class LabState:
             self.ring = None
 
     def release(self) -> None:
-        """Give back everything held for this lab."""
+        """Release all memory and descriptors of this lab."""
         self.checkpoint = None
         for item in self.held:
             item.drop()
@@ -257,7 +259,7 @@ class LabRegistry:
         checkpoint: messages.Checkpoint | None = None,
         frames: int = 0,
     ) -> LabState:
-        """Return a new lab, or one that goes on from `checkpoint` and has shown `frames` frames elsewhere."""
+        """Return a new lab, optionally one that continues from `checkpoint` and has shown `frames` frames elsewhere."""
         lab = LabState(next(self._numbers), kind, on_event, dict(values), pixels, frames=frames, frames_through=frames)
         if checkpoint:
             lab.checkpoint = replace(checkpoint, descriptor=duplicate(checkpoint.descriptor), values=dict(values))
@@ -305,9 +307,9 @@ class LabRegistry:
 
     @staticmethod
     def after_waiting(labs: Collection[LabState]) -> list[QueuedRequest]:
-        """Return what comes after the requests that waited for the process.
+        """Return the requests to send after the stored ones.
 
-        All that was asked and not answered, and Run again for labs that run: a step among those requests pauses.
+        These are the unanswered requests, and Run for each running lab, because a stored Step would pause it.
         """
         running: list[messages.Request] = [messages.Run(lab.number) for lab in labs if lab.running]
         return [QueuedRequest(item) for item in (*running, *(asked for lab in labs for asked in lab.questions))]
@@ -324,7 +326,7 @@ class LabRegistry:
         lab.checkpoint = keep
 
     def drop_closing(self) -> list[LabState]:
-        """Drop the labs that were to be closed when the process ended; returns them."""
+        """Drop and return the labs that were about to close when the process ended."""
         gone = [lab for lab in self.all() if lab.closing]
         for lab in gone:
             self.drop(lab)
@@ -333,7 +335,7 @@ class LabRegistry:
     def on_report(
         self, lab: LabState, report: messages.LabReport, descriptors: list[int], now: float
     ) -> messages.Event | None:
-        """Note what a report changes; return the event that the client gets, if any. Takes descriptors it keeps."""
+        """Apply a report; return the event for the client, if any. Remove stored descriptors from `descriptors`."""
         match report:
             case messages.ParametersApplied():
                 lab.parameters_applied(report.serial, report.values)
@@ -394,7 +396,7 @@ class LabRegistry:
         told: list[tuple[LabState, messages.Event]] = []
         for lab in self.all():
             lab.absent = lab.absent or (ended.reason, ended.since)
-            lab.lost_answer = False  # its question is asked again
+            lab.lost_answer = False  # its request is sent again
             failed = lab is culprit and lab.charge(time.monotonic())
             if not failed:
                 told.append((lab, messages.EngineRestarting(ended.reason)))
@@ -424,7 +426,7 @@ class LabRegistry:
         ]
 
     def on_broken(self, reason: str) -> list[tuple[LabState, messages.Event]]:
-        """Return whom to tell that the engine stays down, each lab once. Labs to be closed are dropped."""
+        """Return the events that report the broken engine, once for each lab. Labs about to close are dropped."""
         gone: list[tuple[LabState, messages.Event]] = [(lab, messages.LabClosed()) for lab in self.drop_closing()]
         new = [lab for lab in self.all() if not lab.told_broken]
         for lab in new:
@@ -432,6 +434,6 @@ class LabRegistry:
         return gone + [(lab, messages.EngineBroken(reason)) for lab in new]
 
     def on_retry(self) -> None:
-        """Note that the engine is tried again."""
+        """Record that the engine is started again."""
         for lab in self.all():
             lab.told_broken = False

@@ -1,15 +1,15 @@
-"""Arrays between processes without copying them through the pipe.
+"""Transfer of arrays between processes without copying them through the pipe.
 
-An object is pickled with its arrays left out (pickle protocol 5); the arrays' bytes go into memory that both
-processes map. That memory is an anonymous file: it has no name, so nothing is left behind however either process
-ends, it does not count against /dev/shm, and no tracker process is needed. Only descriptors travel, through the pipe.
+An object is pickled without its arrays (pickle protocol 5), whose bytes are written into memory that both processes
+map. That memory is an anonymous file: it has no name, so it disappears however either process ends; it does not count
+against /dev/shm, and it needs no tracker process. Only descriptors are sent through the pipe.
 
-A large object gets a file of its own (BlobWriter, read_blob). Frames use one FrameRing for each lab: byte i of its file
-says whether slot i is in use, byte SLOTS whether the worker is at work for this lab: after its death that tells for
-whom. Byte RESTING says whether the worker waits for messages, and the number at THROUGH up to which frame it may show:
-the server writes it there, and sends a message only to wake a worker that rests. The worker writes a frame's arrays
-into a free slot, marks it and sends the rest through the pipe; the server's reader copies them out at once and clears
-the mark. With no free slot there is no frame: the server is behind.
+A large object has its own file (BlobWriter, read_blob). Frames use one FrameRing for each lab. Byte i of its file marks
+slot i as in use; byte SLOTS is set while the worker works for this lab, which identifies the lab after the worker's
+death; byte RESTING is set while the worker waits for messages. The number at THROUGH is the last frame that the worker
+may show: the server writes it there, and sends a message only to wake a resting worker. The worker writes a frame's
+arrays into a free slot, marks the slot and sends the rest through the pipe; the server's reader copies the arrays
+immediately and clears the mark. If no slot is free, because the server is behind, no frame is made.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from numpy.typing import NDArray
 from compute.engine.messages import Payload
 
 ALIGNMENT = 64  # bytes: a cache line, and enough for every dtype
-CHUNK = 8 * 2**20  # bytes written in one go: about 4 ms
-SLOTS = 9  # of a ring: the widest window of unacknowledged frames, 8, and one under way
-RESTING, THROUGH = SLOTS + 1, 2  # a byte, and a number of 64 bits, of what stands before the slots
-MAX_PIXELS = 2**20  # of one picture: beyond it a browser needs longer than a frame
-CURVE_BYTES = 2**20  # bytes of a slot beside the pictures, for curves; pages never written cost nothing
-PICTURES = 4  # full-size pictures in a frame that the slot has room for; a larger frame goes through the pipe
+CHUNK = 8 * 2**20  # bytes per write: about 4 ms
+SLOTS = 9  # of a ring: the widest window of unacknowledged frames, 8, and one in transfer
+RESTING, THROUGH = SLOTS + 1, 2  # index of a byte, and of a 64-bit number, in the header before the slots
+MAX_PIXELS = 2**20  # of one picture: a larger one takes a browser longer than a frame
+CURVE_BYTES = 2**20  # bytes of a slot for curves, in addition to pictures; pages never written use no memory
+PICTURES = 4  # full-size pictures that fit into a slot; a larger frame is sent through the pipe
 IN_MESSAGE = -1  # slot number of a frame that did not fit: its arrays are in the payload's head
 
 
@@ -44,7 +44,7 @@ NO_DESCRIPTOR = "no file descriptor was left for it in this process (ulimit -n)"
 
 
 class NoSharedMemory(MemoryError):
-    """The system refused shared memory or a descriptor for it; the message says which, and the size."""
+    """The system refused shared memory or a descriptor of it; the message states which, and the size."""
 
     @classmethod
     def because(cls, what: str, error: OSError) -> NoSharedMemory:
@@ -54,7 +54,7 @@ class NoSharedMemory(MemoryError):
 
 
 def memory_file(size: int) -> int:
-    """Return the descriptor of an anonymous file of `size` bytes, in memory where the system can; the caller closes it.
+    """Return the descriptor of an anonymous file of `size` bytes, in memory if possible; the caller closes it.
 
     Raises NoSharedMemory when descriptors or memory run out.
     """
@@ -83,7 +83,7 @@ def duplicate(descriptor: int) -> int:
 
 
 def pack(thing: object) -> tuple[Payload, list[memoryview]]:
-    """Pickle `thing`; its arrays' bytes stay where they are and are returned as views."""
+    """Pickle `thing` without its arrays; return their bytes as views, without a copy."""
     buffers: list[memoryview] = []
     head = io.BytesIO()
     pickler = pickle.Pickler(head, protocol=5, buffer_callback=lambda buffer: buffers.append(buffer.raw()))
@@ -93,7 +93,7 @@ def pack(thing: object) -> tuple[Payload, list[memoryview]]:
 
 
 def _reduced(array: NDArray[Any]) -> tuple[Any, ...] | str:
-    """How an array is pickled: NumPy's own way takes two thirds of the time that a frame takes."""
+    """Return the reduction of an array for pickling; NumPy's own takes two thirds of the time of a frame."""
     if array.flags.c_contiguous and array.dtype.kind in "biufc":
         return _array, (pickle.PickleBuffer(array.data), array.dtype.str, array.shape)
     return array.__reduce_ex__(5)
@@ -107,12 +107,12 @@ ARRAYS = {**copyreg.dispatch_table, np.ndarray: _reduced}
 
 
 def unpack(payload: Payload, buffers: Sequence[bytes | memoryview]) -> Any:
-    """Return the object that was packed; its arrays use `buffers` as their memory."""
+    """Return the packed object; its arrays use `buffers` as their memory."""
     return pickle.loads(payload.head, buffers=buffers)  # noqa: S301 - from our own child process
 
 
 def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Return where buffers of these sizes start when each is aligned, and the bytes needed for all."""
+    """Return the aligned start of each buffer, and the bytes needed for all."""
     starts, end = [], 0
     for size in sizes:
         starts.append(end)
@@ -121,7 +121,7 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
 
 
 class BlobWriter:
-    """Writes an object into a memory file piece by piece, so that no slice of the worker's loop gets long."""
+    """Writes an object into a memory file in pieces, to keep each slice of the worker's loop short."""
 
     def __init__(self, thing: object) -> None:
         self.payload, self._buffers = pack(thing)
@@ -134,7 +134,7 @@ class BlobWriter:
         ]
 
     def write(self) -> bool:
-        """Write the next piece; True when nothing is left."""
+        """Write the next piece; return True after the last one."""
         if self._pieces:
             start, piece = self._pieces.pop(0)
             while piece.nbytes:
@@ -158,9 +158,9 @@ class BlobWriter:
 
 
 def read_blob(payload: Payload, descriptor: int) -> Any:
-    """Return the object that a BlobWriter wrote. Its arrays are private: changing them changes nothing in the file.
+    """Return the object that a BlobWriter wrote. Its arrays are private: changes do not reach the file.
 
-    Raises NoSharedMemory when descriptors or address space run out: a mapping keeps a descriptor of its own.
+    Raises NoSharedMemory when descriptors or address space run out: each mapping duplicates the descriptor.
     """
     starts, total = offsets(payload.sizes)
     try:
@@ -187,17 +187,17 @@ class FrameRing:
 
     @staticmethod
     def create(pixels: int = MAX_PIXELS) -> int:
-        """Return the descriptor of memory for frames of `pixels` pixels a picture; NoSharedMemory if there is none."""
+        """Return the descriptor of memory for frames of `pixels` pixels a picture; NoSharedMemory on failure."""
         slot = -(-(PICTURES * pixels + CURVE_BYTES) // ALIGNMENT) * ALIGNMENT
         return memory_file(ALIGNMENT + SLOTS * slot)
 
     def free(self) -> int | None:
-        """Return the lowest free slot, so that few pages are ever touched; None if all are in use."""
+        """Return the lowest free slot, to touch as few pages as possible; None if all are in use."""
         found = bytes(self._view[:SLOTS]).find(0)
         return None if found < 0 else found
 
     def put(self, slot: int, buffers: Sequence[memoryview]) -> bool:
-        """Copy `buffers` into `slot` and mark it in use; False, and nothing done, if they do not fit."""
+        """Copy `buffers` into `slot` and mark it in use; return False without a copy if they do not fit."""
         starts, total = offsets([buffer.nbytes for buffer in buffers])
         if total > self._slot_bytes:
             return False
@@ -208,7 +208,7 @@ class FrameRing:
         return True
 
     def take(self, slot: int, sizes: Sequence[int]) -> list[bytes]:
-        """Return copies of the buffers in `slot`, which is free afterwards."""
+        """Return copies of the buffers in `slot`, and free it."""
         base = ALIGNMENT + slot * self._slot_bytes
         starts, _ = offsets(sizes)
         copies = [
@@ -219,21 +219,21 @@ class FrameRing:
 
     @property
     def frames_through(self) -> int:
-        """Number of the last frame that the worker may show, as far as it was written here."""
+        """Number of the last frame that the worker may show, as stored in the ring."""
         return self._numbers[THROUGH]
 
     def permit(self, number: int) -> bool:
-        """Let the worker show all frames up to `number`; False if it rests, and has to be woken to see that."""
+        """Permit all frames up to `number`; return False if the worker rests and must be woken to read it."""
         self._numbers[THROUGH] = number
         return not self._view[RESTING]
 
     def rest(self, resting: bool) -> None:
-        """Say whether the worker waits for messages. It looks at `frames_through` after it has said so."""
+        """Mark whether the worker waits for messages. The worker reads `frames_through` afterwards."""
         self._view[RESTING] = resting
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Mark that what happens in the block happens for this lab; a death in it leaves the mark."""
+        """Mark the block as work for this lab; if the process dies in it, the mark remains."""
         self._view[SLOTS] = 1
         try:
             yield
@@ -242,7 +242,7 @@ class FrameRing:
 
     @property
     def died_at_work(self) -> bool:
-        """Whether the worker was in `at_work` last."""
+        """Whether the mark of `at_work` is set."""
         return bool(self._view[SLOTS])
 
     def close(self) -> None:

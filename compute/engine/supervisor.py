@@ -1,8 +1,8 @@
-"""Starts an engine's process, listens to it, and starts it again when it dies or hangs; the pool of all engines.
+"""Starts an engine's process, reads its reports, and restarts it when it dies or hangs; the pool of all engines.
 
-One thread does all of that and calls every `on_event`; another sends requests (RequestQueue). Death is seen at once,
-by the end of the pipe; a hang by a missing sign of life. The next process opens every lab again from its last
-checkpoint with the last values, view, pace and run state, and each client is told once.
+One thread does all of that and calls every `on_event`; another one sends requests (RequestQueue). A death is detected
+immediately by the end of the pipe, a hang by a missing sign of life. The next process reopens every lab from its last
+checkpoint with the last values, view, pace and run state, and each client is notified once.
 
 A death is charged to the lab that the process worked for (registry.py); at the second charge that lab is closed with
 LabFailed. Uncharged deaths, or deaths charged to one lab after another, open the CircuitBreaker (process.py). Failing
@@ -37,10 +37,10 @@ from compute.engine.shared_memory import NO_DESCRIPTOR
 
 log = logging.getLogger(__name__)
 
-DEADLINE = 3.0  # seconds: with the time to see it, to end it and to open the labs again, a hang is over within five
-POLL = 0.1  # seconds between two looks at the watchdog
-SHORT = 0.3  # seconds: what takes no longer is not announced as Busy
-STOPPING = 2.0  # seconds a worker has for ending in order
+DEADLINE = 3.0  # seconds: including detection, the end of the process and the restart, a hang takes less than five
+POLL = 0.1  # seconds between two checks of the watchdog
+SHORT = 0.3  # seconds: shorter operations are not announced as Busy
+STOPPING = 2.0  # seconds a worker has to end in order
 HEARTBEATS = 10  # signs of life in one deadline
 WAITING = "waiting, because the engine has failed several times"  # Busy.what of an unproven lab
 SHORT_OF_MEMORY = "waiting for shared memory or a file descriptor"
@@ -49,10 +49,12 @@ SHORT_OF_MEMORY = "waiting for shared memory or a file descriptor"
 class Supervisor:
     """Keeps the engine of one device running, and opens labs on it.
 
-    name: "host", "cuda:0" …, or one of these with a suffix after a colon ("host:reference"); deadline: seconds
-    without a sign of life after which it is restarted; labs: further lab classes by name, as "module:Class"; spare:
-    seconds after which a ready engine gets a spare process (Standby), None for never.
-    state: starting, ready, busy, restarting, broken or closed. restarts: since the start.
+    name: "host", "cuda:0" …, or one of these with a suffix after a colon ("host:reference"); deadline: seconds without
+    a sign of life after which it is restarted; labs: further lab classes by name, as "module:Class"; spare: seconds
+    after which a ready engine gets a spare process (Standby), None for never.
+
+    Attributes: state, which is starting, ready, busy, restarting, broken or closed; restarts, their number since the
+    start.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Supervisor:
     # -- for the app
 
     def start(self) -> None:
-        """Start the process. Returns at once; labs may be opened before it is there."""
+        """Start the process in the background. Labs may be opened immediately."""
         with self.lock:
             if self._thread or self._stopping:
                 return
@@ -97,9 +99,10 @@ class Supervisor:
         checkpoint: messages.Checkpoint | None = None,
         frames: int = 0,
     ) -> LabHandle:
-        """Open a lab. Does not wait: a lab that cannot be opened gets Refused, then LabClosed.
+        """Open a lab in the background; if that fails, its client receives Refused, then LabClosed.
 
-        checkpoint: a state, of a lab with the same shape on any engine, to go on from; frames: how many it has shown.
+        checkpoint: initial state, of a lab with the same shape on any engine; frames: how many it has shown.
+
         on_event runs on this engine's reader thread and must return quickly; it may call the handle.
         """
         with self.lock:
@@ -110,26 +113,26 @@ class Supervisor:
         return LabHandle(self, lab)
 
     def retry(self) -> None:
-        """Start a broken engine again, with the labs it had."""
+        """Restart a broken engine with its labs."""
         with self.lock:
             self._retrying = self.state == "broken"
             self._wake.notify_all()
 
     @property
     def pid(self) -> int | None:
-        """The process's id; None while there is none."""
+        """The process id; None without a process."""
         process = self._process
         return process.pid if process else None
 
     @property
     def open_labs(self) -> int:
-        """How many labs are open on it."""
+        """Number of open labs."""
         with self.lock:
             return len(self._registry.all())
 
     @property
     def spare_pid(self) -> int | None:
-        """The id of the process that would take over; None while there is none."""
+        """The process id of the spare; None without a spare."""
         return self._standby.pid
 
     def ask_to_stop(self) -> None:
@@ -141,7 +144,7 @@ class Supervisor:
                 self._wake.notify_all()
 
     def close(self) -> None:
-        """End the process, in order or by force, and the threads; every client gets LabClosed."""
+        """End the process, in order or by force, and the threads; every client receives LabClosed."""
         self.ask_to_stop()
         if self._thread and self._thread is not threading.current_thread():
             self._thread.join()
@@ -151,7 +154,7 @@ class Supervisor:
     # -- for LabHandle
 
     def send(self, lab: LabState, request: messages.Request) -> None:
-        """Pass a request on; before the process is there, what the LabState does not remember waits."""
+        """Queue a request. Before the lab is open, it is stored unless reopening the lab covers it."""
         with self.lock:
             if lab.closing or self.state == "closed":
                 return
@@ -165,15 +168,15 @@ class Supervisor:
                 return
             else:
                 why = f"too many requests wait for the engine {self.name!r}; nothing was done"
-            if isinstance(request, messages.Act | messages.Restore | messages.Step):  # all else is remembered
+            if isinstance(request, messages.Act | messages.Restore | messages.Step):  # LabState keeps the others
                 self._emit(lab, messages.Refused(why))
 
     def permit(self, lab: LabState, number: int) -> None:
-        """Let a lab show all frames up to `number`. The lock is held.
+        """Permit all frames of a lab up to `number`. The caller has acquired the lock.
 
-        A number in shared memory is enough where the worker will look by itself. It is written there only once all that
-        was asked for before is sent: a lab that was just opened would show a frame without its values. A message for
-        each frame was a tenth of what forty tabs cost this process.
+        While the worker polls its rings, writing the number into shared memory suffices. That requires that all earlier
+        requests were sent: otherwise a newly opened lab would show a frame without its values. A message for each frame
+        used a tenth of this process's time with forty tabs.
         """
         sent = lab.opened and self._live and self._requests is not None and self._requests.idle
         if not (sent and lab.ring is not None and lab.ring.permit(number)):
@@ -195,7 +198,7 @@ class Supervisor:
             self._wake.notify_all()
 
     def _put(self, item: QueuedRequest) -> bool:
-        """Queue it, or keep it for nobody if there is no queue now; False if too many wait."""
+        """Queue `item`, or ignore it without a queue; return False if too many wait."""
         if not self._requests or self._requests.put(item) or self._stopping:
             return True
         log.warning("%s engine: a request (%s) was dropped, because too many wait", self.name, item.request.words)
@@ -216,7 +219,7 @@ class Supervisor:
     def _charge(self, ended: WorkerExit) -> bool:
         """Charge a death to a lab or to the engine, and notify every client; return True if the breaker opens.
 
-        A function of its own, so that the supervising thread keeps no reference to a lab.
+        A separate function, so that the supervising thread keeps no reference to a lab.
         """
         with self.lock:
             self.state = "restarting"
@@ -232,9 +235,9 @@ class Supervisor:
             return self._breaker.charged(number, now, self._registry.others_worked)
 
     def _take_process(self) -> tuple[WorkerProcess, bool]:
-        """Return a process, and whether it is the spare. Without resources, retry with growing pauses.
+        """Return a process, and True for the spare. Without resources, retry with growing pauses.
 
-        Meanwhile labs that were open before wait, and new labs are refused. Raises OSError for any other failure.
+        During the retries, previously open labs wait and new labs are refused. Raises OSError for any other failure.
         """
         pause, again_at = FIRST_RETRY, 0.0
         while True:
@@ -259,7 +262,7 @@ class Supervisor:
                     self._wake.wait(max(0.0, again_at - time.monotonic()))
 
     def _run_process(self) -> WorkerExit:
-        """Take a process and listen until it ends. A spare that ends before it is ready has never lived."""
+        """Run a process until it ends, and return its end. A spare that ends before it is ready does not count."""
         try:
             process, spare = self._take_process()
         except OSError as error:
@@ -274,7 +277,7 @@ class Supervisor:
     def _listen_until_exit(self, process: WorkerProcess) -> WorkerExit:
         try:
             return self._listen(process)
-        except Exception as error:  # a fault of this package: start afresh, in the end the breaker opens
+        except Exception as error:  # a fault of this package: restart; if it repeats, the breaker opens
             log.exception("%s engine: a report could not be dealt with", self.name)
             return WorkerExit(f"its report could not be dealt with: {error}", time.monotonic(), lab=self._reported)
         finally:
@@ -330,7 +333,7 @@ class Supervisor:
             if isinstance(report, messages.LabReport) and (lab := self._registry.get(report.lab)):
                 if isinstance(report, WORK):
                     lab.worked_at = now
-                if isinstance(report, messages.FrameMessage):  # copied without the lock, for which the page would wait
+                if isinstance(report, messages.FrameMessage):  # copied without the lock, which would block the page
                     event = lab.frame(report)
                 else:
                     with self.lock:
@@ -342,7 +345,7 @@ class Supervisor:
             self._emit(lab, event)
 
     def _connect(self) -> None:
-        """Open the labs in a process that is ready. The requests of delayed labs are stored."""
+        """Open the labs in a ready process. The requests of delayed labs are stored."""
         with self.lock:
             gone = self._registry.drop_closing()
             now = time.monotonic()
@@ -365,7 +368,7 @@ class Supervisor:
         return held
 
     def _open_due(self) -> None:
-        """Open the labs whose delay is over. The caller holds the lock, and the process is live."""
+        """Open the delayed labs that are due. The caller has acquired the lock, and the process is live."""
         now = time.monotonic()
         for lab in self._registry.due(now, self._breaker.unproven_from(now)):
             for item in self._registry.opening(lab, now):
@@ -375,7 +378,7 @@ class Supervisor:
                     self._put(item)
 
     def _open_waiting(self) -> None:
-        """Open the labs whose delay is over, and tell the clients of the others once."""
+        """Open the delayed labs that are due, and notify the clients of the others once."""
         with self.lock:
             if not self._live or not self._registry.waiting():
                 return
@@ -386,7 +389,7 @@ class Supervisor:
         self._emit_all((lab, messages.Busy(SHORT_OF_MEMORY if lab.retry_after else WAITING)) for lab in news)
 
     def _announce(self, now: float) -> None:
-        """Tell a client that something long is under way, once it is."""
+        """Send Busy to the client of an operation that has lasted longer than SHORT."""
         if self._busy and now - self._busy[2] > SHORT:
             number, what, _ = self._busy
             self._busy = None
@@ -394,9 +397,10 @@ class Supervisor:
                 self._emit(lab, messages.Busy(what))
 
     def _stay_broken(self, reason: str) -> None:
-        """Wait for `retry` or `close`, and tell everybody who is or comes here.
+        """Wait for `retry` or `close`, and notify the clients of all present and new labs.
 
-        A device may come back: when nobody is here, since all have gone on elsewhere, it is tried from time to time.
+        A device may recover: once no lab is left, because all were moved to other engines, the engine is tried again
+        from time to time.
         """
         tried_at = time.monotonic() + self._breaker.back_off(time.monotonic())
         while True:
@@ -414,7 +418,7 @@ class Supervisor:
         self._breaker.reset()
 
     def _unsent(self, request: messages.Request, error: Exception) -> None:
-        """Tell the caller, in turn, that a request could not be pickled."""
+        """Report to the client, in order, that a request could not be pickled."""
         log.error("%s engine: request %s cannot be sent", self.name, request.words, exc_info=error)
         if not isinstance(request, messages.Refuse):
             self._put(
@@ -443,7 +447,7 @@ class Supervisor:
 
 
 class EnginePool:
-    """Engines by device name ("host", "cuda:0" …), each started when it is first asked for; closed at exit.
+    """Engines by device name ("host", "cuda:0" …), each started on first use; closed at exit.
 
     options: passed to every Supervisor (deadline, labs).
     """
@@ -455,7 +459,7 @@ class EnginePool:
         self._closed = False
 
     def get(self, name: str) -> Supervisor:
-        """Return the engine of that device, started if need be. Does not wait for it. RuntimeError after `close`."""
+        """Return the engine of a device, starting it if necessary, without waiting. RuntimeError after `close`."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the engine pool is closed")
@@ -465,12 +469,12 @@ class EnginePool:
             return self._engines[name]
 
     def list(self) -> Mapping[str, Supervisor]:
-        """Return the engines that were started, by name."""
+        """Return the started engines by name."""
         with self._lock:
             return dict(self._engines)
 
     def close(self) -> None:
-        """End every engine's process and thread; returns when they are gone."""
+        """End all processes and threads of the engines, and wait for them."""
         with self._lock:
             self._closed = True
             engines, self._engines = list(self._engines.values()), {}

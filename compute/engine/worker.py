@@ -1,7 +1,7 @@
-"""The engine's own process: one loop over all labs of one device.
+"""The engine's process: one loop over all labs of one device.
 
-Requests are read between slices; the labs with work have their slices in the order of pacing.py; signs of life come
-from this loop and nowhere else, so a loop that hangs is seen to hang. The process ends when the pipe does.
+Requests are read between slices. Labs with work run their slices in the order of pacing.py. Signs of life are sent only
+from this loop, so a loop that hangs is detected. The process ends when the pipe is closed.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from compute.freed_memory import FreedMemory
 from compute.lab import Lab
 from compute.labs import lab_class
 
-MAX_REQUESTS = 64  # read between two slices: a flood of them must not stop the labs
+MAX_REQUESTS = 64  # read between two slices, so that a flood of them cannot stop the labs
 DIE_WITH_PARENT, NAME = 1, 15  # PR_SET_PDEATHSIG and PR_SET_NAME of prctl(2)
 HOST = "host"
 
 
 class Worker:
-    """Serves the labs of one device in turn."""
+    """Runs the labs of one device in turns."""
 
     def __init__(self, channel: Channel, setup: messages.Setup) -> None:
         self._channel, self._setup = channel, setup
@@ -52,11 +52,11 @@ class Worker:
         self._turns.join(self._benchmarks)
         self._memory = FreedMemory()
         self._open, self._core_left = True, False
-        self._told_resting: bool | None = None  # what the labs were told last; None while a new one was told nothing
-        self._served = 0  # the number of the lab that has a turn or whose request is carried out
+        self._told_resting: bool | None = None  # the last value written into the rings; None after a new lab was opened
+        self._served = 0  # number of the lab with the current turn or request
 
     def run(self) -> None:
-        """Serve until told to stop or until the pipe ends. A kernel that must be built, whenever, is announced."""
+        """Serve until a Stop or the end of the pipe. Builds of kernels, whenever they occur, are announced."""
         self._sender.send(messages.Ready())
         try:
             with watching(lambda: self._build_began(builds), lambda: self._build_ended(builds)) as builds:
@@ -69,7 +69,7 @@ class Worker:
                 host.close()
 
     def _build_began(self, builds: Builds) -> None:
-        """Announce it, with how long this kernel took the last time it was compiled on this machine."""
+        """Announce a build, with the seconds that this kernel's last compilation took on this machine."""
         usual = kernel_cache.usual_seconds(builds.kernel)
         words = "compiling (a few seconds)" if usual is None else f"compiling (about {max(1, round(usual))} s)"
         self._sender.extend_deadline(self._served, words, COMPILING)
@@ -79,7 +79,7 @@ class Worker:
         kernel_cache.remember(builds.kernel, builds.seconds)
 
     def _turn(self, builds: Builds) -> bool:
-        """Run one slice of whoever is next; False if nobody has work. A slice in which a kernel was built is free."""
+        """Run one slice of the next lab; return False without work. A slice that built a kernel is not charged."""
         now, built = time.monotonic(), builds.count
         turn = self._turns.next(now)
         if turn is None:
@@ -102,20 +102,20 @@ class Worker:
         return host.at_work() if host else nullcontext()
 
     def _leave_a_core(self, leave: bool) -> None:
-        """On the host, leave a core to the server, or no longer: it has more to do the more labs are looked at.
+        """On the host, leave a core to the server or use all cores: the server's load grows with the watched labs.
 
-        Kernels wait for the slowest of their threads, and one that shares its core with the server is slow (two cores,
-        40 labs of 512 x 512, 1.5 ms of the server a frame: 7 frames a second of each on two threads, 15 on one; 8 labs:
-        14 and 17, and a third more steps). Measurements use all.
+        A kernel waits for its slowest thread, and a thread that shares its core with the server is slow (two cores, 40
+        labs of 512 x 512, 1.5 ms of the server a frame: 7 frames a second of each on two threads, 15 on one; 8 labs: 14
+        and 17, and a third more steps). Measurements use all cores.
         """
         if leave != self._core_left and self._setup.name.partition(":")[0] == HOST and "numba" in sys.modules:
             import_module("compute.numba_threads").leave_a_core(leave)
             self._core_left = leave
 
     def _listen(self, *, resting: bool) -> None:
-        """See what the labs may show, then take requests: what was asked for before a limit is known before it counts.
+        """Read the frame limits, then receive requests, so that a request is handled before a later limit takes effect.
 
-        Who rests says so first: from then on each limit comes with a request, which ends the rest.
+        A resting worker marks that first: from then on each limit is sent as a request, which ends the rest.
         """
         now = time.monotonic()
         if resting != self._told_resting:
@@ -123,12 +123,12 @@ class Worker:
             for host in self._hosts.values():
                 host.tell_resting(resting)
         for host in self._hosts.values():
-            if not host.pacer.may_show:  # else there is time to look when it may show no more
+            if not host.pacer.may_show:  # otherwise the limit is read once all permitted frames are shown
                 host.see_limit(now)
         self._receive(self._rest() if resting else 0.0)
 
     def _rest(self) -> float:
-        """Return the seconds until somebody has work again, at most one heartbeat."""
+        """Return the seconds until the next turn, at most one heartbeat."""
         now = time.monotonic()
         return min(self._setup.heartbeat, max(0.0, self._turns.wakes_at(now) - now))
 
@@ -138,11 +138,11 @@ class Worker:
                 return
             try:
                 request, descriptors = self._channel.receive()
-            except (EOFError, OSError):  # the server is gone
+            except (EOFError, OSError):  # the server has ended
                 self._open = False
                 return
             self._handle(request, descriptors)
-            if isinstance(request, messages.OpenLab):  # took longer than a slice: those that are open get theirs first
+            if isinstance(request, messages.OpenLab):  # took longer than a slice: the open labs have their turns first
                 return
             seconds = 0.0
 
@@ -150,7 +150,7 @@ class Worker:
         self._served = request.lab
         try:
             if isinstance(request, messages.HostRequest):
-                if host := self._hosts.get(request.lab):  # else it was refused or closed meanwhile
+                if host := self._hosts.get(request.lab):  # otherwise it was refused or has been closed
                     with host.at_work():
                         host.handle(request)
             else:
@@ -159,7 +159,7 @@ class Worker:
             self._sender.report_refusal(request.lab, request, error)
 
     def _dispatch(self, request: messages.WorkerRequest, descriptors: list[int]) -> None:
-        """Do what makes, ends or measures a lab, or what is asked of the process."""
+        """Carry out a request that opens, closes or measures a lab, takes its state, or concerns the process."""
         match request:
             case messages.OpenLab():
                 if len(descriptors) < 1 + (request.payload is not None):
@@ -186,7 +186,7 @@ class Worker:
                 assert_never(request)
 
     def _open_lab(self, request: messages.OpenLab, ring: int, state: int = -1) -> None:
-        """Open a lab. ring, state: descriptors of its frames' memory and of the state to go on from."""
+        """Open a lab. ring, state: descriptors of its frames' memory and of its initial state."""
         with ExitStack() as always, ExitStack() as undo:
             if request.payload:
                 always.callback(os.close, state)
@@ -210,7 +210,7 @@ class Worker:
             host.checkpointer.labs = len(self._hosts)
 
     def _restore(self, number: int, lab: Lab, payload: messages.Payload, state: int) -> None:
-        """Restore a state; one that cannot be leaves the lab at its initial field, and its client is told."""
+        """Restore a state; on failure the lab keeps its initial field and its client receives Refused."""
         try:
             lab.restore(read_blob(payload, state))
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
@@ -248,25 +248,25 @@ class Worker:
 
 
 def main(descriptor: int, device: str) -> None:
-    """Be the worker at the other end of the pipe `descriptor`, for an engine on `device`. Does not return."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's business; it ends this process
+    """Run the worker at the other end of the pipe `descriptor`, for an engine on `device`. Does not return."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl-C and ends this process
     die_with_parent()
     die_quickly()
     numba_extensions.put_off()
     status = 0
     channel = Channel(Connection(descriptor), refers=True)
     try:
-        if not channel.waiting(0.0):  # a spare: nobody waits for it yet
+        if not channel.waiting(0.0):  # a spare, without a Setup yet
             call_itself("spare")
             prepare(device)
             channel.send(messages.Prepared())
         setup, _ = channel.receive()
         call_itself(setup.name)
-        if not channel.waiting(0.0):  # as when the server starts, and nobody has come yet
+        if not channel.waiting(0.0):  # no request yet, as at the start of the server
             prepare(device)
         logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")
         Worker(channel, setup).run()
-    except (EOFError, BrokenPipeError, ConnectionResetError):  # the server is gone: nobody to tell
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the server has ended, so there is no report
         status = 0
     except SystemExit as stop:
         status = int(stop.code or 0)
@@ -274,14 +274,14 @@ def main(descriptor: int, device: str) -> None:
         logging.getLogger(__name__).exception("the engine's loop failed")
         status = 1
     sys.stderr.flush()
-    os._exit(status)  # not by way of atexit handlers, which can hang on a lost device
+    os._exit(status)  # skips atexit handlers, which can hang on a lost device
 
 
 def prepare(device: str) -> None:
-    """Do in advance what the first frame would wait for; no GPU is touched, CUDA is not even initialised.
+    """Do the preparation that would delay the first frame, without touching a GPU or initialising CUDA.
 
-    On the host Numba fills its tables and starts its threads when the first kernel is called, which takes longer than
-    to import it. For a GPU, CuPy is imported where it is installed. SciPy imports its parts when they are first used.
+    On the host, Numba fills its tables and starts its threads at the first call of a kernel, which takes longer than
+    its import. For a GPU, CuPy is imported if it is installed. SciPy imports its submodules on first use.
     """
     for part in ("scipy.linalg", "scipy.sparse"):  # of the L-curve lab
         import_module(part)
@@ -293,18 +293,18 @@ def prepare(device: str) -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that started it ends, even in an endless computation."""
+    """Let the kernel kill this process when the thread that started it ends, even in an endless computation."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(DIE_WITH_PARENT, signal.SIGKILL)
 
 
 def die_quickly() -> None:
-    """At a crash print where it was, but write no core file: of this much memory that takes seconds."""
+    """Print the position of a crash, but write no core file, which takes seconds for this much memory."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def call_itself(name: str) -> None:
-    """Name this process in lists of processes: "fieldlab " and `name`."""
+    """Name this process "fieldlab " and `name` in lists of processes."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(NAME, f"fieldlab {name}".encode())

@@ -1,1 +1,1 @@
-"""What is seen, taken along: pictures and films from a lab's parameters alone, without the page."""
+"""Export: pictures, films and tables from a lab's parameters alone, without the page."""

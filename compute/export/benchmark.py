@@ -1,4 +1,4 @@
-"""`fieldlab bench export`: frames a second of each encoder, and of one worker against several."""
+"""`fieldlab bench export`: frames per second of each encoder, and of one worker compared with several."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ SCENES = {
     "heavy": Scene("mandelbrot", DEEP, (1080, 1920)),
 }
 ENDINGS = (PNG.ending, *(one.ending for one in FILMS))
-LEAST = 3  # frames of each worker in a window, however long they take
+LEAST = 3  # frames of each worker in a window, even if they take longer
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """One format: frames a second, and bytes a frame. missing: why it was not measured, or ""."""
+    """One format: frames per second and bytes per frame. missing: why it was not measured, or ""."""
 
     ending: str
     rate: Spread
@@ -56,7 +56,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Pool:
-    """So many workers on one scene: frames a second while all of them were at work; devices: what they used."""
+    """Frames per second of `workers` workers on one scene while all of them work; devices: GPUs used."""
 
     scene: str
     workers: int
@@ -68,7 +68,7 @@ class Pool:
 
 
 def encoders(rounds: int) -> list[Encoder]:
-    """Time 60 frames of a field of 512 x 512 cells, by every encoder in turn, in another order each round."""
+    """Time 60 frames of a field of 512 x 512 cells with every encoder in turn, in a new order each round."""
     frames, order = list(_frames(ENCODED)), list(ENDINGS)
     rates: dict[str, list[float]] = {ending: [] for ending in order}
     sizes, missing = dict.fromkeys(order, 0), dict.fromkeys(order, "")
@@ -81,13 +81,13 @@ def encoders(rounds: int) -> list[Encoder]:
             except SceneError as error:
                 missing[ending] = str(error)
                 continue
-            if number:  # the first round may still load libraries
+            if number:  # the first round may load libraries
                 rates[ending].append(len(frames) / seconds)
     return [Encoder(e, Spread.of(rates[e]), sizes[e] / len(frames), missing[e]) for e in ENDINGS]
 
 
 def _frames(film: Film) -> Iterator[Pixels]:
-    """Made here, one after the other."""
+    """Yield the frames of a film, made in this process."""
     with closing(Replay.of(film.scene)) as run:
         for number in range(film.frames):
             run.to(film.at(number).steps)
@@ -95,7 +95,7 @@ def _frames(film: Film) -> Iterator[Pixels]:
 
 
 def _encoded(ending: str, frames: Sequence[Pixels]) -> tuple[float, int]:
-    """(seconds, bytes) of all frames."""
+    """Return (seconds, bytes) of all frames."""
     with tempfile.TemporaryDirectory() as folder:
         path, start = Path(folder) / f"film{ending}", time.perf_counter()
         if ending == PNG.ending:
@@ -110,7 +110,7 @@ def _encoded(ending: str, frames: Sequence[Pixels]) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class Trial:
-    """The same frame again and again, each with who made it and when."""
+    """Repeat the same frame; each part reports its worker and its times."""
 
     scene: Scene
     count: int = 100_000
@@ -118,16 +118,16 @@ class Trial:
 
     @property
     def task(self) -> MakePart:
-        """The function that makes the frame and says who made it and when."""
+        """Return the function that makes the frame and reports worker and times."""
         return timed
 
     def plain(self) -> dict[str, Any]:
-        """The film of one frame that a worker makes."""
+        """Return the plan of a film of one frame."""
         return Film(self.scene, 1).plain()
 
 
 def timed(plain: Mapping[str, Any], number: int) -> MadePart:
-    """Make the frame; what is sent is who made it, with what, from when to when (seconds of the machine's clock)."""
+    """Make the frame; return process id, device, start and end (s of the machine's clock) as JSON."""
     start = time.monotonic()
     frame(plain, 0)
     device = os.environ.get(VISIBLE, "")
@@ -136,9 +136,9 @@ def timed(plain: Mapping[str, Any], number: int) -> MadePart:
 
 def pools(scenes: Sequence[str], counts: Sequence[int], values: Mapping[str, Any], gpu: bool, rounds: int,
           seconds: float) -> Iterator[Pool]:  # fmt: skip
-    """Yield frames a second by each number of workers, in another order each round.
+    """Yield frames per second for each number of workers, in a new order each round.
 
-    Counted is the time in which all workers are at work, of `seconds` at least; what they need to start is not.
+    Only the time during which all workers work counts, at least `seconds`; their start is excluded.
     """
     shuffle = random.Random(0).shuffle
     for name in scenes:
@@ -157,7 +157,7 @@ def pools(scenes: Sequence[str], counts: Sequence[int], values: Mapping[str, Any
 
 
 def _steady(trial: Trial, by: LocalPool, seconds: float) -> tuple[float, set[str]]:
-    """(frames a second while all workers are at work, the GPUs they used)."""
+    """Return (frames per second while all workers work, the GPUs used)."""
     shots: dict[int, list[tuple[float, float]]] = {}
     devices: set[str] = set()
     with closing(by.make(trial, range(trial.count))) as coming:
@@ -172,14 +172,14 @@ def _steady(trial: Trial, by: LocalPool, seconds: float) -> tuple[float, set[str
 
 
 def _window(shots: Mapping[int, list[tuple[float, float]]]) -> tuple[float, float, float]:
-    """(begin, end, length) of the time in which every worker has made its first frame and not yet its last."""
+    """Return (begin, end, length) of the time between the last first frame and the first last frame of a worker."""
     begin = max(each[0][1] for each in shots.values())
     until = min(each[-1][1] for each in shots.values())
     return begin, until, until - begin
 
 
 def _inside(shot: tuple[float, float], begin: float, until: float) -> float:
-    """Which part of a frame was made between the two moments."""
+    """Return the fraction of a frame's time between the two moments."""
     start, end = shot
     return max(0.0, min(end, until) - max(start, begin)) / max(end - start, 1e-9)
 
@@ -188,7 +188,7 @@ def _inside(shot: tuple[float, float], begin: float, until: float) -> float:
 
 
 def add(commands: Any) -> None:
-    """Add the command to the command line's, in the place of the bench of a lab."""
+    """Add the command to the command line, next to the benches of the labs."""
     parser = commands.add_parser("bench", help="time the encoders, and one worker against several")
     parser.add_argument("what", choices=[NAME])
     parser.add_argument("--backend", choices=[b.name for b in BACKENDS], help="of the workers (default: the fastest)")
@@ -206,7 +206,7 @@ def add(commands: Any) -> None:
 
 
 def run(chosen: argparse.Namespace, command: str) -> int:
-    """Measure, and show or save the record; return 0."""
+    """Measure, print or save the record, and return 0."""
     if chosen.rounds < 1 or not 0 < chosen.seconds < inf:
         raise ValueError(f"rounds and seconds must be above 0 and finite, not {chosen.rounds} and {chosen.seconds}")
     name = chosen.backend or next(b.name for b in reversed(BACKENDS) if not b.missing)
@@ -267,7 +267,7 @@ def _quartiles(each: Encoder | Pool) -> str:
 
 
 def _times(pool: Pool, pools: Sequence[Pool]) -> float:
-    """How many times the frames a second of the fewest workers on the same scene."""
+    """Return the rate relative to the fewest workers on the same scene."""
     fewest = min((each for each in pools if each.scene == pool.scene), key=lambda each: each.workers)
     return pool.rate.median / fewest.rate.median
 

@@ -1,15 +1,16 @@
-"""A child process: what travels between it and its parent, the child's own end, and the parent's end.
+"""Child processes: the protocol with the parent, the child's side, and the parent's side.
 
-The parent sends frames through stdin: a pickled task, a function that takes `tell` and that both sides can import;
-later "hold" and "go on". The child answers through stdout with pickled Progress, Holding, and in the end Result or
-Failure; then it waits for another task. Both are one program, so that pickles are safe. A frame is a letter, its
-length, its bytes.
+The parent sends messages through stdin: a pickled task, a function that accepts `tell` and that both sides can import;
+later "hold" and "go on". The child answers through stdout with pickled Progress and Holding and finally Result or
+Failure, then waits for another task. Both sides are the same program, so that unpickling is safe. A message consists of
+a letter, its length in bytes, and its data.
 
-No child outlives its parent: its reading thread ends it when stdin does, and with it the group of processes that it
-leads. One that is stopped (SIGSTOP) cannot read, but a killed parent leaves its group an orphan, which the system ends.
+No child outlives its parent: when stdin is closed, the child's reading thread kills the child and the process group
+that it leads. A child stopped by SIGSTOP cannot read, but its group is orphaned when the parent is killed, and the
+system ends orphaned groups with stopped processes.
 
-Nothing at the parent's end waits for the child, except `exchange` for as long as it is told to, and `close`. What is to
-be sent lies in a buffer until the pipe has room for it. A process that has been waited for is never signalled.
+At the parent's side only `exchange`, up to its timeout, and `close` block. Messages stay in a buffer until the pipe
+accepts them. A process is never signalled after it has been waited for.
 """
 
 from __future__ import annotations
@@ -38,26 +39,26 @@ import psutil
 from compute import scratch
 from compute.backends import BackendUnavailable
 
-NICE = 10  # the page, its engines and the browser come first
-HEAD = struct.Struct(">cQ")  # a letter for what follows, and how many bytes that is
+NICE = 10  # the page, its engines and the browser have priority
+HEAD = struct.Struct(">cQ")  # letter of the message, and bytes of its data
 TASK, HOLD, GO, ANSWER = b"T", b"H", b"G", b"A"
-CHUNK = 2**17  # bytes read or written in one go
-OFTEN = 0.05  # s: progress that follows sooner is not sent
-QUIET = 5.0  # s without a word after which it is asked whether a child still lives
-STOPPED = 15.0  # s that a child may be stopped before it counts as lost
-SILENT = 60.0  # s in which a child says nothing, and neither it nor what it has started uses a processor
-LEAVING = 2.0  # s that a child which has closed its end gets to end in its own way
-KILLED = 10.0  # s that the system gets to end a killed process
+CHUNK = 2**17  # bytes per read or write
+OFTEN = 0.05  # s: minimum interval between progress messages
+QUIET = 5.0  # s without a message before the liveness of a child is checked
+STOPPED = 15.0  # s that a child may be stopped before it is lost
+SILENT = 60.0  # s without a message and without processor use of the child and its children
+LEAVING = 2.0  # s for a child that has closed its pipe to exit normally
+KILLED = 10.0  # s for the system to end a killed process
 
-# -- what travels
+# -- the protocol
 
-Tell = Callable[[float, str], None]  # (part from 0 to 1, words)
+Tell = Callable[[float, str], None]  # (fraction from 0 to 1, text)
 ChildTask = Callable[..., Any]  # called with tell=…
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a task is: `part` from 0 to 1, and in words."""
+    """Progress of a task: `part` from 0 to 1, and a text."""
 
     part: float
     words: str = ""
@@ -65,23 +66,23 @@ class Progress:
 
 @dataclass(frozen=True)
 class Holding:
-    """The child has stopped at hold number `number`."""
+    """The child holds at hold number `number`."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Result:
-    """The task is done; `value` is what its function returned."""
+    """The task has finished; `value` is the return value of its function."""
 
     value: Any = None
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The task could not be done, and `text` says why. expected: that is the request's fault, not the program's.
+    """The task failed; `text` is the reason. expected: the request caused it, not a bug in the program.
 
-    error: the exception itself, if it can be sent.
+    error: the exception, if picklable.
     """
 
     text: str
@@ -92,11 +93,11 @@ class Failure:
 ChildAnswer = Progress | Holding | Result | Failure
 
 
-# -- the child's end
+# -- the child's side
 
 
 class Parent:
-    """The parent, as the child sees it. What libraries print goes to stderr, not between the answers."""
+    """The parent, seen from the child. Output of libraries goes to stderr, so that it does not mix with the answers."""
 
     def __init__(self, source: BinaryIO, sink: int) -> None:
         self._source, self._sink = source, sink
@@ -107,15 +108,15 @@ class Parent:
         threading.Thread(target=self._listen, name="parent", daemon=True).start()
 
     def serve(self) -> None:
-        """Do one task after the other; never returns: the listening thread ends the process."""
+        """Run tasks one after the other; never return: the listening thread ends the process."""
         while True:
             self.send(carried_out(self._tasks.get(), self.tell))
 
     def send(self, answer: ChildAnswer) -> None:
-        """Send `answer`; end the process if the parent is gone."""
+        """Send `answer`; end the process if the parent has exited."""
         try:
             data = pickle.dumps(answer, protocol=5)
-        except Exception as error:  # noqa: BLE001 - whatever a result holds
+        except Exception as error:  # noqa: BLE001 - a result may contain any object
             data = pickle.dumps(Failure(f"its result cannot be sent: {error}", expected=False))
         left = memoryview(HEAD.pack(ANSWER, len(data)) + data)
         try:
@@ -125,7 +126,7 @@ class Parent:
             terminate_tree()
 
     def tell(self, part: float, words: str = "") -> None:
-        """Send how far the task is; return when it may go on."""
+        """Send the progress of the task; block during a hold."""
         now = time.monotonic()
         if self._last_sent < 0 or now - self._last_sent >= OFTEN:
             self._last_sent = now
@@ -150,12 +151,12 @@ class Parent:
 
 
 def carried_out(task: bytes, tell: Tell) -> ChildAnswer:
-    """Do the pickled `task`; return its Result or Failure."""
+    """Run the pickled `task`; return its Result or Failure."""
     try:
         with collecting_nothing():
-            function = pickle.loads(task)  # noqa: S301 - of our own parent
+            function = pickle.loads(task)  # noqa: S301 - from the parent
         return Result(function(tell=tell))
-    except Exception as error:  # noqa: BLE001 - the parent is told
+    except Exception as error:  # noqa: BLE001 - reported to the parent
         expected = isinstance(error, (ValueError, OSError, MemoryError, BackendUnavailable))
         text = str(error) or type(error).__name__
         if not expected:
@@ -166,7 +167,7 @@ def carried_out(task: bytes, tell: Tell) -> ChildAnswer:
 
 @contextmanager
 def collecting_nothing() -> Iterator[None]:
-    """Look for no garbage while modules are imported: their objects stay. A fifth of the import's processor time."""
+    """Disable garbage collection during imports, whose objects live on: saves a fifth of their processor time."""
     gc.disable()
     try:
         yield
@@ -177,37 +178,37 @@ def collecting_nothing() -> Iterator[None]:
 def _can_travel(error: Exception) -> bool:
     try:
         return type(pickle.loads(pickle.dumps(error))) is type(error)  # noqa: S301 - of this process
-    except Exception:  # noqa: BLE001 - whatever it holds
+    except Exception:  # noqa: BLE001 - an error may contain any object
         return False
 
 
 def terminate_tree() -> None:
-    """End at once, with all that this process has started, if it leads a group of its own."""
+    """Exit immediately; kill all child processes if this process leads a group."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
 
 
 def lower_priority() -> None:
-    """Let everything else go before this process's threads and its children."""
-    with suppress(OSError, AttributeError):  # no such thing on this system
+    """Lower the priority of this process's threads and its children."""
+    with suppress(OSError, AttributeError):  # not supported by this system
         os.nice(NICE)
 
 
 def when_idle(task: ChildTask, tell: Any) -> Any:
-    """Do `task` in what processor time nobody else wants: what takes minutes to hours, and nobody stands by for.
+    """Run `task` in the idle scheduling class, for tasks of minutes to hours that no page waits for.
 
-    Niceness alone lets the page's loop wait: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms,
-    with the idle class to 30. A process of that class gets nothing on a machine whose processors are all in use, and
-    cannot leave it again.
+    Niceness alone delays the page's loop: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms, in
+    the idle class to 30. On a machine whose processors are all in use, a process of that class gets no time; it cannot
+    leave the class.
     """
-    with suppress(OSError, AttributeError):  # no such thing on this system
+    with suppress(OSError, AttributeError):  # not supported by this system
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     return task(tell=tell)
 
 
 def main(low: bool, ahead: str) -> None:
-    """Be a child, of low priority if `low`; ahead: a module to load before a task comes, or "". Does not return."""
+    """Run as a child, of low priority if `low`; ahead: module to import before the first task, or "". Do not return."""
     if low:
         lower_priority()
     sink = os.dup(1)
@@ -219,18 +220,18 @@ def main(low: bool, ahead: str) -> None:
     parent.serve()
 
 
-# -- the parent's end
+# -- the parent's side
 
 
 class ChildProcess:
-    """A fresh interpreter that waits for tasks; it imports nothing of the parent's main module.
+    """A new interpreter that waits for tasks; it does not import the parent's main module.
 
-    leads: it and all that it starts are a group of their own, which is ended as one; otherwise it belongs to the
-    parent's group. low: it lets everything else go first. ahead: a module that it loads before a task comes.
-    environment: variables beside those of the parent.
+    leads: it leads a process group with all its children, which is killed as a whole; otherwise it is in the parent's
+    group. low: it has low priority. ahead: module to import before the first task. environment: variables in addition
+    to the parent's.
 
-    `kill` may be called from any thread at any time; everything else from one. A process that has been waited for is
-    never signalled: until then its number cannot be another's.
+    `kill` may be called from any thread at any time, all other methods from one thread only. A process is never
+    signalled after it has been waited for: until then its pid cannot be reused.
     """
 
     def __init__(
@@ -249,9 +250,9 @@ class ChildProcess:
                 process_group=0 if leads else None,
             )
         self.pid, self._leads = self._process.pid, leads
-        self.ended = False  # it has closed its end, or is gone
-        self.tasks = 0  # that it was given
-        self._lock = threading.Lock()  # held while the process is signalled or waited for
+        self.ended = False  # it has closed its pipe or exited
+        self.tasks = 0  # number of tasks received
+        self._lock = threading.Lock()  # for signalling the process and waiting for it
         self._in, self._out = (pipe.fileno() for pipe in (self._process.stdin, self._process.stdout) if pipe)
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
@@ -259,36 +260,36 @@ class ChildProcess:
         self._liveness = Liveness(self.pid)
 
     def give(self, task: ChildTask) -> None:
-        """Have `task` done, after those that were given before. It is sent by the next `exchange`."""
+        """Queue `task` after earlier ones. The next `exchange` sends it."""
         self._post(TASK, pickle.dumps(task, protocol=5))
         self.tasks += 1
         self._liveness.reset()
 
     def hold(self, number: int) -> None:
-        """Have it stand still at the next step of its progress; it answers with Holding(number)."""
+        """Make the child hold at its next report of progress; it answers with Holding(number)."""
         self._post(HOLD, b"%d" % number)
 
     def go_on(self) -> None:
-        """Have it go on after a hold."""
+        """Release a hold."""
         self._post(GO, b"")
         self._liveness.reset()
 
     def lost(self) -> str:
-        """Return why nothing more is to be expected of a child that has something to do, "" if there is hope."""
+        """Return the reason if a child with a task is lost, "" otherwise."""
         return self._liveness.missing()
 
     def kill(self) -> None:
-        """End it at once, with its group if it leads one. Harmless if it is gone."""
+        """Kill the process, with its group if it leads one. Do nothing if it has exited."""
         with self._lock:
             self._look()
             if self._process.returncode is None:
-                with suppress(ProcessLookupError, PermissionError):  # it is gone, and not yet waited for
+                with suppress(ProcessLookupError, PermissionError):  # it has exited and was not waited for
                     os.killpg(self.pid, signal.SIGKILL) if self._leads else self._process.kill()
 
     def close(self) -> str:
-        """End it, delete the folders it has left, close its pipes; how it ended, in words, "" if it is still there."""
+        """End the process, delete its scratch folders, close its pipes; return how it ended, "" if it still runs."""
         if self.ended:
-            self._gone_within(LEAVING)  # what it ended of is to be known
+            self._gone_within(LEAVING)  # so that its exit code is available
         self.kill()
         gone = self._gone_within(KILLED)
         scratch.clear(self.pid)
@@ -310,14 +311,14 @@ class ChildProcess:
             except OSError as error:
                 if isinstance(error, BlockingIOError):
                     raise
-                self._to_send.clear()  # it has closed its end: reading tells
+                self._to_send.clear()  # it has closed its pipe; `_read` reports that
 
     def _read(self) -> list[ChildAnswer]:
-        """Return what it has sent since."""
+        """Return the answers received since the last call."""
         try:
             data = os.read(self._out, CHUNK)
         except BlockingIOError:
-            self.ended = self._exited()  # the pipe may be open in a process that it has left behind
+            self.ended = self._exited()  # a process that it started may still have the pipe open
             return []
         self.ended = not data
         self._heard += data
@@ -327,21 +328,21 @@ class ChildProcess:
             if len(self._heard) < HEAD.size + size:
                 break
             with memoryview(self._heard) as seen, seen[HEAD.size : HEAD.size + size] as frame:
-                answers.append(pickle.loads(frame))  # noqa: S301 - of our own child
+                answers.append(pickle.loads(frame))  # noqa: S301 - from the child
             del self._heard[: HEAD.size + size]
         self._liveness.reset()
         return answers
 
     def _exited(self) -> bool:
-        """Whether the process is gone."""
+        """Return whether the process has exited."""
         with self._lock:
             return self._look()
 
     def _look(self) -> bool:
-        """The same, with the lock held. It is not waited for, so that its number stays its own."""
+        """The same, with the lock held. It does not wait for the process, so that its pid is not reused."""
         try:
             gone = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:  # waited for, or the system does not keep what has ended (SIGCHLD is ignored)
+        except ChildProcessError:  # waited for already, or the system keeps no zombies (SIGCHLD is ignored)
             return self._process.poll() is not None
         return gone
 
@@ -355,13 +356,13 @@ class ChildProcess:
 
 
 def exchange(children: Sequence[ChildProcess], seconds: float) -> list[tuple[ChildProcess, ChildAnswer]]:
-    """Send what is to be sent and return what was received, waiting `seconds` at most for the first of it.
+    """Send queued messages and return the received answers; wait up to `seconds` for the first event.
 
-    One that has nothing more to say is `ended` afterwards.
+    A child without further answers is `ended` afterwards.
     """
     poll = select.poll()
     for child in children:
-        poll.register(child._out, select.POLLIN)  # noqa: SLF001 - this is the other half of the class
+        poll.register(child._out, select.POLLIN)  # noqa: SLF001 - the other part of the class
         if child._to_send:  # noqa: SLF001
             poll.register(child._in, select.POLLOUT)  # noqa: SLF001
     poll.poll(1000 * seconds)
@@ -373,7 +374,7 @@ def exchange(children: Sequence[ChildProcess], seconds: float) -> list[tuple[Chi
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Processes that are started in the block never hear Ctrl-C, which is their parent's business."""
+    """Block Ctrl-C in processes started in the block: the parent handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -382,7 +383,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 def _ending(code: int) -> str:
-    """How a process ended, in words, from its exit code."""
+    """Return how a process ended, as text, from its exit code."""
     if code >= 0:
         return f"it ended with exit code {code}"
     name = signal.Signals(-code).name
@@ -390,9 +391,9 @@ def _ending(code: int) -> str:
 
 
 class Liveness:
-    """Tells a process that works without a word from one that is stopped, or that waits for something for ever.
+    """Distinguish a process that works silently from one that is stopped or blocked for ever.
 
-    Time counts only while it is looked at: after the whole machine has slept nobody is late.
+    Time counts only between calls of `missing`, so that no process is lost because the machine slept.
     """
 
     def __init__(self, pid: int) -> None:
@@ -400,12 +401,12 @@ class Liveness:
         self.reset()
 
     def reset(self) -> None:
-        """Count from now: there was a sign of life."""
+        """Restart all timers, after a sign of life."""
         self._quiet = self._stopped = self._silent = 0.0
         self._seen = time.monotonic()
 
     def missing(self) -> str:
-        """Return why nothing more is to be expected, or ""."""
+        """Return the reason if the process is lost, or ""."""
         now = time.monotonic()
         if now - self._seen < 1.0:
             return ""
@@ -423,7 +424,7 @@ class Liveness:
         return f"it did nothing for more than {SILENT:.0f} s" if self._silent > SILENT else ""
 
     def _look(self) -> tuple[str, float]:
-        """Its status, and seconds of processors that it and all below it have used."""
+        """Return its status, and the processor seconds used by it and its descendants."""
         try:
             process = psutil.Process(self._pid)
             status, family, used = process.status(), [process, *process.children(recursive=True)], 0.0

@@ -44,7 +44,7 @@ WORTH_GUESSING = 4 * PLACES  # frames
 OPTIONS = (
     *("size", "palette", "part", "axes", "transparent", "steps", "backend"),
     *("to", "frames", "rate", "every", "easing", "workers", "scheduler"),
-)  # of `render` that some formats do not have
+)  # of `render`, which do not apply to all formats
 FAILED = 1
 
 
@@ -52,7 +52,7 @@ FAILED = 1
 
 
 def add_render(commands: Any) -> None:
-    """Add the command to the command line's."""
+    """Add the command to the command line."""
     parser = commands.add_parser("render", help="a picture or a film of a lab without the page")
     parser.add_argument("what", metavar="LAB|FILE", help=f"one of {_names()}; or a .json or .png made by Fieldlab")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=", ".join(RENDERED))
@@ -75,7 +75,7 @@ def add_render(commands: Any) -> None:
 
 
 def run_render(chosen: argparse.Namespace, command: str) -> int:
-    """Render what the arguments describe; return 0. ValueError says what is wrong with the request."""
+    """Render the picture or film of the arguments and return 0. Raise ValueError for an invalid request."""
     film = _film(chosen)
     form = render_format(chosen.out, film.scene.axes)
     _require_options(chosen, form, film)
@@ -101,7 +101,7 @@ def run_render(chosen: argparse.Namespace, command: str) -> int:
 
 
 def _require_options(chosen: argparse.Namespace, form: FileFormat, film: Film) -> None:
-    """Raise SceneError for an option that would change nothing in a file of this format, of this lab."""
+    """Raise SceneError for an option that has no effect on this format or lab."""
     lab = film.scene.kind
     for option in OPTIONS:
         if vars(chosen)[option] in (None, False, []):
@@ -120,12 +120,15 @@ def _require_options(chosen: argparse.Namespace, form: FileFormat, film: Film) -
 
 
 def _in_shape(chosen: argparse.Namespace, form: FileFormat, film: Film) -> Film:
-    """The film in the shape of the lab's picture. SceneError for a --size of another shape, or a palette for lines."""
+    """Return the film with the aspect ratio of the lab's picture.
+
+    Raise SceneError for a --size with another ratio, or a palette for lines.
+    """
     scene = film.scene
     if isinstance(form, ArrayFormat) or (scene.kind.sized() and not scene.part):
         return film
     drawing = scene.axes or (isinstance(form, StillFormat) and form.axes)
-    free = drawing or not (chosen.size or chosen.what == scene.lab)  # of any shape, or that of the file
+    free = drawing or not (chosen.size or chosen.what == scene.lab)  # any aspect ratio, or that of the file
     if free and not chosen.palette:
         return film
     scene.check()
@@ -144,7 +147,7 @@ def _in_shape(chosen: argparse.Namespace, form: FileFormat, film: Film) -> Film:
 
 
 def fitting_size(height: float, width: float, most: tuple[int, int], even: bool = False) -> tuple[int, int]:
-    """Return the largest (height, width) in pixels within `most` that has the shape of height x width cells."""
+    """Return the largest (height, width) in pixels within `most` with the aspect ratio of height x width cells."""
     scale, unit = min(most[0] / height, most[1] / width), 2 if even else 1
     return (
         max(unit, unit * round(scale * height / unit)),
@@ -153,12 +156,12 @@ def fitting_size(height: float, width: float, most: tuple[int, int], even: bool 
 
 
 def _pool(chosen: argparse.Namespace, film: Film) -> RenderPool:
-    """The processes that make the frames."""
+    """Return the workers for the frames."""
     return pool_for(chosen.scheduler, chosen.workers, on_gpu(film.scene.kind, [film.scene.values.get("backend")]))
 
 
 def _guess(renderer: FilmRenderer, pool: RenderPool) -> None:
-    """Print an estimate on a terminal, for a film that is longer than the estimate's own frames."""
+    """Print an estimate on a terminal if the film has more frames than the estimate renders."""
     terminal, missing = Console(stderr=True, soft_wrap=True), len(renderer.missing())
     if not terminal.is_terminal or missing < WORTH_GUESSING:
         return
@@ -169,7 +172,7 @@ def _guess(renderer: FilmRenderer, pool: RenderPool) -> None:
 
 
 def _film(chosen: argparse.Namespace) -> Film:
-    """The film that the arguments describe; a picture is its first frame."""
+    """Return the film of the arguments; a picture is its first frame."""
     path = Path(chosen.what)
     film = _described(path) if path.suffix.lower() in (".json", ".png") else _new(chosen)
     scene = film.scene
@@ -195,20 +198,20 @@ def _film(chosen: argparse.Namespace) -> Film:
 
 
 def _held(scene: Scene, values: Mapping[str, Any]) -> Scene:
-    """The scene with these values from its beginning to its end, overriding its history."""
-    names = {*values, *(("device_index", "variant") if "backend" in values else ())}  # which belong to a backend
+    """Return the scene with these values from its start to its end, overriding its history."""
+    names = {*values, *(("device_index", "variant") if "backend" in values else ())}  # they belong to a backend
     return structs.replace(scene, values={**scene.values, **values}, history=tuple(without(scene.history, names)))
 
 
 def _new(chosen: argparse.Namespace) -> Film:
     lab = lab_class(chosen.what)
     array = chosen.out.suffix.lower() == FOLDER_ZARR.ending
-    still = array and chosen.every is None and not chosen.to  # 300 equal arrays would serve nobody
+    still = array and chosen.every is None and not chosen.to  # otherwise its 300 arrays would be equal
     return Film(Scene(lab.LAB, {}, steps=0 if lab.ENDS else 1000), frames=1 if still else 300)
 
 
 def _described(path: Path) -> Film:
-    """The film that a file describes; a scene is a film of one frame."""
+    """Return the film that a file describes; a scene is a film of one frame."""
     if not path.is_file():
         raise SceneError(f"{path} is not there")
     if path.suffix.lower() == PNG.ending:
@@ -233,7 +236,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def add_sweep(commands: Any) -> None:
-    """Add the command to the command line's."""
+    """Add the command to the command line."""
     parser = commands.add_parser("sweep", help="a table of results and timings over a grid of parameters")
     parser.add_argument("lab", metavar="LAB", help=f"one of {_names()}")
     parser.add_argument(
@@ -249,7 +252,7 @@ def add_sweep(commands: Any) -> None:
 
 
 def run_sweep(chosen: argparse.Namespace, command: str) -> int:
-    """Make the table; return 0, or 1 if rows failed or none was made. ValueError for a request that is wrong."""
+    """Write the table; return 0, or 1 if rows failed or none succeeded. Raise ValueError for an invalid request."""
     kind = lab_class(chosen.lab)
     if chosen.steps is not None and kind.ENDS:
         raise SceneError(f"--steps has no effect on {kind.LAB}, which is computed to its end: leave it out")
@@ -276,14 +279,14 @@ def _names() -> str:
 
 @contextmanager
 def _progress_bar(what: str, total: int, parts: ResumableParts) -> Iterator[Callable[..., None]]:
-    """A progress bar on a terminal; what it gives takes (done, what = …). Ctrl-C says in the end what is kept."""
+    """Show a progress bar on a terminal; yield its update (done, description). Ctrl-C reports the finished parts."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     terminal = Console(stderr=True)
     with Progress(*columns, TimeRemainingColumn(), console=terminal, disable=not terminal.is_terminal) as bar:
         task = bar.add_task(what, total=total)
 
         def show(done: int, doing: str = what) -> None:
-            """Move the bar."""
+            """Update the bar."""
             bar.update(task, completed=done, description=doing)
 
         try:

@@ -1,7 +1,7 @@
-"""Numbers in files: a lab's raw results, a recording's levels, a sweep's rows. formats.py is the table of the formats.
+"""Numbers in files: raw results of a lab, levels of a recording, rows of a sweep. The formats are in formats.py.
 
-Arrays are written as NPZ or as Zarr (version 3), frames first; row 0 is the lowest, as in the lab. Rows are written as
-CSV, or as Parquet by pyarrow.
+Arrays are written as NPZ or Zarr (version 3), with the frames on the first axis; row 0 is the lowest, as in the lab.
+Rows are written as CSV, or as Parquet by pyarrow.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from compute.lab import Lab
 if TYPE_CHECKING:
     from compute.export.recordings import Recording
 
-GROUP, CHUNKS = "zarr.json", "c"  # of Zarr 3: what marks a group or an array, and an array's folder of numbers
+GROUP, CHUNKS = "zarr.json", "c"  # of Zarr 3: metadata file of a group or an array; folder of an array's chunks
 NOTE = "8-bit levels: value = low + level / 254 * (high - low) of that frame; level 255 is no number; row 0 is lowest"
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may run
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # prefixes of cells that a spreadsheet may run as formulas
 
 NamedArrays = dict[str, NDArray[Any]]
 TableRows = Sequence[Mapping[str, Any]]
-OnCount = Callable[[int, int], None]  # called with how many are done, of how many
+OnCount = Callable[[int, int], None]  # called with (finished, total)
 
 
 @contextmanager
 def _zarr_group(path: Path, about: Mapping[str, Any]) -> Iterator[Any]:
-    """A new Zarr group with `about` in its attributes, which replaces an older one at `path` at the end of the block.
+    """Yield a new Zarr group with `about` as attributes; it replaces an older group at `path` after the block.
 
-    SceneError if anything else is there.
+    Raise SceneError if `path` contains other files.
     """
     zarr = ZARR.load()
     require_zarr(path)
     with whole_file(path) as made:
         yield zarr.open_group(str(made), mode="w", attributes={TEXT: dict(about)})
-        require_zarr(path)  # minutes later
-        if path.exists():  # a folder cannot take the place of another one
+        require_zarr(path)  # `path` may have changed in minutes of work
+        if path.exists():  # a folder cannot be renamed over another one
             shutil.move(path.resolve(), made.with_name("older"))
 
 
 def require_zarr(path: Path) -> None:
-    """Raise SceneError unless `path` is free, an empty folder or a Zarr group: nothing else may be deleted."""
+    """Raise SceneError unless `path` is free, an empty folder or a Zarr group: other files must not be deleted."""
     if not path.exists():
         return
     if not path.is_dir():
@@ -66,7 +66,7 @@ def require_zarr(path: Path) -> None:
         raise SceneError(f"{path} is a folder without {GROUP}, which holds {found.name}: take another name")
     for entry in path.rglob("*"):
         parts = entry.relative_to(path).parts
-        array = path / parts[0] / GROUP  # its numbers are in files such as field/c/0/0/0
+        array = path / parts[0] / GROUP  # with chunks in files such as field/c/0/0/0
         chunk = array.is_file() and parts[1:2] in ((), (CHUNKS,)) and "".join(parts[2:]).isdecimal() == bool(parts[2:])
         if entry.name != GROUP and not chunk:
             raise SceneError(f"{path} also holds {'/'.join(parts)}, no part of Zarr: take another name, or move it")
@@ -76,7 +76,7 @@ def require_zarr(path: Path) -> None:
 
 
 def results(lab: Lab) -> NamedArrays:
-    """Return the lab's data; SceneError if it has none."""
+    """Return the lab's data. Raise SceneError if the lab has none."""
     found = lab.data()
     if not found:
         raise SceneError(f"{lab.LAB} has no raw data to be written")
@@ -86,7 +86,7 @@ def results(lab: Lab) -> NamedArrays:
 def write_npz(
     scene: Scene, path: Path, current: LiveState | None = None, progress: OnProgress = lambda _: None
 ) -> None:
-    """Write the data of `scene` as a compressed NPZ, its plan as JSON in the entry "fieldlab".
+    """Write the data of `scene` as a compressed NPZ, with the scene as JSON in the entry "fieldlab".
 
     current: see render.opened_at.
     """
@@ -100,10 +100,10 @@ def write_npz(
 def write_zarr(
     film: Film, path: Path, progress: Callable[[int], None] = lambda _: None, current: LiveState | None = None
 ) -> None:
-    """Write the data of every frame as a Zarr group: an array a name, frames first; its attributes hold the plan.
+    """Write the data of every frame as a Zarr group: one array per name, frames first; its attributes contain the plan.
 
-    current: of a film of one frame, see render.opened_at. ValueError where frames have data of different shapes;
-    SceneError if the package zarr is missing.
+    current: for films of one frame, see render.opened_at. Raise ValueError if the shapes of frames differ, SceneError
+    if the package zarr is missing.
     """
     if current and film.frames > 1:
         raise SceneError(f"what a lab holds now is one moment, not {film.frames}")
@@ -115,7 +115,7 @@ def write_zarr(
 
 
 def _moments(film: Film, current: LiveState | None) -> Any:
-    """The data of each frame in turn; a lab that goes on is not made anew."""
+    """Yield the data of each frame; a sequential film uses one lab for all frames."""
     if not film.sequential:
         for number in range(film.frames):
             with opened_at(film.at(number), current) as lab:
@@ -140,16 +140,16 @@ def _store(group: Any, frames: int, number: int, name: str, values: NDArray[Any]
 
 # -- levels of a recording
 #
-# They are what the screen got: one byte a pixel, 0 … 254 for the values from `low` to `high` of that frame, 255 for
-# what is no number. For the field in full precision, write the results of a lab. A file holds of every picture the
-# levels (frames, height, width) by its name, `<name>.low` and `<name>.high` (frames,), the `step` of each frame, and
+# They are the frames of the screen: one byte per pixel, 0 … 254 for the values from `low` to `high` of that frame, 255
+# for NaN and infinity. For the field in full precision, write the results of a lab. A file contains, by name of each
+# picture, its levels (frames, height, width), `<name>.low` and `<name>.high` (frames,), the `step` of each frame, and
 # the lab's facts as `fact.<name>`.
 
 
 def write_npz_levels(found: Recording, path: Path, about: Mapping[str, Any], progress: OnCount) -> None:
-    """Write every picture of the recording as NPZ, frame by frame: a recording may be larger than the memory.
+    """Write every picture of the recording as NPZ, frame by frame: a recording may exceed the memory.
 
-    SceneError for a recording of lines alone, or where frames have different sizes or parts.
+    Raise SceneError for a recording that contains only lines, or frames of different sizes or parts.
     """
     columns, shapes = _columns_and_shapes(found)
     every, done = len(shapes) * found.frames, 0
@@ -184,7 +184,7 @@ def write_zarr_levels(found: Recording, path: Path, about: Mapping[str, Any], pr
 
 
 def _columns_and_shapes(found: Recording) -> tuple[NamedArrays, dict[str, tuple[int, int, int]]]:
-    """What is one number a frame, (frames,) by its name; the shape (frames, height, width) of every picture."""
+    """Return the arrays with one number per frame, (frames,), by name; and each picture's (frames, height, width)."""
     heads = [found.store.head(number) for number in found.numbers]
     shapes = {name: _shape(found, heads, name) for name in found.parts}
     if not shapes:
@@ -228,7 +228,7 @@ def write_csv(path: Path, rows: TableRows, names: list[str], _about: str) -> Non
 
 
 def write_parquet(path: Path, rows: TableRows, names: list[str], about: str) -> None:
-    """Write `rows` as Parquet with the columns `names`, each of one type; `about` is JSON for its schema."""
+    """Write `rows` as Parquet with the columns `names`, each of one type; `about` is JSON metadata of its schema."""
     arrow = PYARROW.load()
     columns = {name: arrow.array(_column([row.get(name) for row in rows])) for name in names}
     table = arrow.table(columns).replace_schema_metadata({TEXT: about})
@@ -237,14 +237,14 @@ def write_parquet(path: Path, rows: TableRows, names: list[str], about: str) -> 
 
 
 def _cell(value: Any) -> Any:
-    """JSON's words for what is no number and no text: true, false, lists; nothing for what is not there."""
+    """Return a CSV cell: strings as text, None as "", booleans and lists as JSON."""
     if value is None or isinstance(value, str):
         return plain_cell(value or "")
     return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
 def plain_cell(text: str) -> str:
-    """Return the text for a CSV file, with an apostrophe before one that a spreadsheet would run as a formula."""
+    """Return the text for a CSV file, prefixed by an apostrophe if a spreadsheet would run it as a formula."""
     if text[:1] not in FORMULA or _is_number(text):
         return text
     return f"'{text}"
@@ -259,7 +259,7 @@ def _is_number(text: str) -> bool:
 
 
 def _column(values: list[Any]) -> list[Any]:
-    """Of one type: numbers, switches, or else text."""
+    """Convert a column to one type: bool, str, int or float, otherwise strings."""
     present = [value for value in values if value is not None]
     if all(isinstance(value, bool) for value in present) or all(isinstance(value, str) for value in present):
         return values

@@ -25,14 +25,14 @@ STATUS = Path("/proc/self/status")
 
 
 def picture(data: bytes, tell: Tell) -> LoadedPicture:
-    """Decode a PNG or JPEG file. Raise ValueError if it is refused."""
+    """Decode a PNG or JPEG file. Raise ValueError for a refused file."""
     tell(0.0, "reading")
     with limited_memory("image"):
         return LoadedPicture.read(data)
 
 
 def arrays(data: bytes, name: str, tell: Tell) -> ArrayFile:
-    """Read the arrays of a file for the problem option `name`. Raise ValueError if it is refused."""
+    """Read the arrays of a file for the problem option `name`. Raise ValueError for a refused file."""
     tell(0.0, "reading")
     with limited_memory(name):
         return ArrayFile.read(data, name)

@@ -23,7 +23,7 @@ from compute.frames import NOT_FINITE, WAITING, Frame, Raster
 from compute.lab import Lab
 from compute.panels import Foreign, Line, Panel
 
-HEIGHT = 6.0  # inches of any drawing: type and lines grow with the pixels
+HEIGHT = 6.0  # inches of any drawing: fonts and lines scale with the pixels
 LOOKS: dict[str, dict[str, Any]] = {
     "line": {},
     "dashed": {"linestyle": "--", "linewidth": 1},
@@ -33,8 +33,8 @@ LOOKS: dict[str, dict[str, Any]] = {
     "spot": {"linestyle": "none", "marker": "o", "markersize": 9},
 }
 HUES = {"cpu": "#2f6db5", "gpu": "#c2570c"}  # as on the page
-WIDE = 36  # characters of a line in a legend
-MOST_INSIDE = 5  # entries of a legend that has its place among the lines
+WIDE = 36  # characters per line of a legend
+MOST_INSIDE = 5  # maximum entries of a legend inside the axes
 MARKERS, STROKES = ("o", "s", "^", "D", "v", "h", "*", "P"), ("-", "--", ":", "-.")
 STEADY: dict[Any, Any] = {
     "svg.hashsalt": "fieldlab",
@@ -45,13 +45,13 @@ STEADY: dict[Any, Any] = {
 
 
 def save(figure: Figure, scene: Scene, path: Path, transparent: bool) -> None:
-    """Write the figure of `scene` as SVG, PDF or PNG by the ending of `path`; a scene's bytes are the same."""
+    """Write the figure of `scene` as SVG, PDF or PNG, by the suffix of `path`; the output is reproducible."""
     with mpl.rc_context(STEADY):
         figure.savefig(path, transparent=transparent, **_about(path.suffix.lower(), json.dumps(scene.plain())))
 
 
 def pixels(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> NDArray[np.uint8]:
-    """The panel as (height, width, 3), exactly the scene's size."""
+    """Return the panel as (height, width, 3) uint8, exactly in the scene's size."""
     canvas = FigureCanvasAgg(drawn(lab, frame, scene))
     with mpl.rc_context(STEADY):
         canvas.draw()
@@ -59,7 +59,7 @@ def pixels(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> NDArray[np.uint8
 
 
 def drawn(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> Figure:
-    """The panel as a figure of the scene's size."""
+    """Return the panel as a figure of the scene's size. Raise SceneError for an unknown part."""
     panels = lab.panels(frame)
     name = scene.part or next(iter(panels), "")
     if name not in panels:
@@ -67,7 +67,7 @@ def drawn(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> Figure:
     panel = panels[name]
     with mpl.rc_context(STEADY):
         dpi = scene.size[0] / HEIGHT
-        # "compressed": a picture and its colour bar stay together, centred
+        # "compressed" keeps a picture and its colour bar together, centred
         layout: Literal["compressed", "constrained"] = "compressed" if panel.image else "constrained"
         figure = Figure((scene.size[1] / dpi, HEIGHT), dpi=dpi, layout=layout)
         axes = figure.add_subplot()
@@ -105,7 +105,7 @@ def _patch(colour: tuple[int, int, int], words: str) -> Patch:
 
 
 def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
-    number = dict.fromkeys(HUES, 0)  # of the lines of each device
+    number = dict.fromkeys(HUES, 0)  # lines so far, by device
     for line in panel.lines:
         if line.curve in frame.curves:
             curve, look = frame.curves[line.curve], LOOKS[line.look]
@@ -134,7 +134,7 @@ def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
 
 
 def _foreign(axes: Axes, panel: Panel, number: dict[str, int]) -> None:
-    """number: of the lines of each device so far."""
+    """Draw recorded and cited figures. number: lines so far, by device; updated."""
     for figures in panel.foreign:
         if figures.cited:
             _cited(axes, figures)
@@ -144,14 +144,14 @@ def _foreign(axes: Axes, panel: Panel, number: dict[str, int]) -> None:
 
 
 def _cited(axes: Axes, figures: Foreign) -> None:
-    """Hatched, with its name beside it."""
+    """Draw a cited figure as a hatched square with its name next to it."""
     axes.scatter(figures.x, figures.y, 110, marker="s", facecolors="none", edgecolors="0.35", hatch="////")
     for place in zip(figures.x, figures.y, strict=True):
         axes.annotate(figures.label, place, (-10, 0), textcoords="offset points", ha="right", va="center", size=9)
 
 
 def _recorded(axes: Axes, curve: Foreign, number: int) -> None:
-    """Hollow and thin beside what the frame has; it is the `number`-th line of its device."""
+    """Draw a recorded line thinner than measured ones, with hollow markers. number: of the line on its device."""
     hue, mark = HUES[curve.device], MARKERS[number % len(MARKERS)]
     axes.plot(
         curve.x, curve.y, color=hue, linewidth=1, marker=mark, markersize=6, markerfacecolor="white", label=curve.label
@@ -162,7 +162,7 @@ def _recorded(axes: Axes, curve: Foreign, number: int) -> None:
 
 
 def _hue(line: Line, number: int) -> dict[str, Any]:
-    """What tells the `number`-th line of a device from its others."""
+    """Return colour, marker and stroke of the `number`-th line of a device."""
     marked = LOOKS[line.look].get("marker") is not None
     mark = {"marker": MARKERS[number % len(MARKERS)]} if marked else {}
     stroke = {"linestyle": STROKES[number % len(STROKES)]} if line.look == "marked" else {}
@@ -170,8 +170,8 @@ def _hue(line: Line, number: int) -> dict[str, Any]:
 
 
 def _about(ending: str, plan: str) -> dict[str, Any]:
-    """How to save with the plan in the file, and without a date: it would make each file another."""
-    if ending == ".png":  # Matplotlib would write a tEXt, and a page reads the iTXt that every picture has
+    """Return savefig options that embed the plan and omit the date, so that the output is reproducible."""
+    if ending == ".png":  # Matplotlib would write a tEXt chunk; the page reads iTXt
         text = PngInfo()
         text.add_itxt("fieldlab", plan)
         return {"pil_kwargs": {"pnginfo": text}}

@@ -1,6 +1,6 @@
-"""A planned film: a scene, what changes on the way, and at which pace. Each frame is a scene of its own.
+"""The plan of a film: a scene, its changes over time, and the frame rate. Each frame is a scene.
 
-`frame` and `frame_after` make one; film_renderer.py makes the film.
+`frame` and `frame_after` make one frame; film_renderer.py makes the film.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from compute.export.scene import Scene, SceneError, contents, known_values, scen
 
 SCHEMA = "fieldlab-film/1"
 MOST_FRAMES = 100_000
-RATES = (1.0, 240.0)  # frames a second
+RATES = (1.0, 240.0)  # frames per second
 EASINGS = ("smooth", "even")
 
 
 class Key(Struct, frozen=True, forbid_unknown_fields=True):
-    """What holds at one moment: part of the film from 0 to 1, and values of the lab by name."""
+    """Values of the lab at one moment. at: time from 0 to 1."""
 
     at: float
     values: Mapping[str, Any]
 
 
 class Film(Struct, frozen=True, forbid_unknown_fields=True):
-    """`frames` pictures at `rate` a second. keys: in order of time, the first at 0, the last at 1, all with the same
-    names; () for a scene that changes by itself. every: steps from one frame to the next of a lab that never ends.
-    easing: "smooth" begins and ends gently, "even" does not.
+    """A film of `frames` pictures at `rate` per second.
+
+    keys: by time, the first at 0, the last at 1, all with the same names; () for a scene that evolves on its own.
+    every: steps from one frame to the next of a lab that never ends. easing: "smooth" starts and stops gently, "even"
+    has a constant pace.
     """
 
     scene: Scene
@@ -62,26 +64,26 @@ class Film(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def seconds(self) -> float:
-        """How long the film is."""
+        """Return the duration in seconds."""
         return self.frames / self.rate
 
     @property
     def sequential(self) -> bool:
-        """Whether a frame follows from the one before it, so that one worker must make all of them."""
+        """Return whether each frame continues from the one before, so that one worker must make all of them."""
         return self.every > 0
 
     @property
     def count(self) -> int:
-        """Parts that it is made of: its frames."""
+        """Return the number of parts, which are its frames."""
         return self.frames
 
     @property
     def task(self) -> MakePart:
-        """The function that makes a part."""
+        """Return the function that makes a part."""
         return frame_after if self.sequential else frame
 
     def at(self, index: int) -> Scene:
-        """The scene of frame `index`, from 0 on."""
+        """Return the scene of frame `index`, counted from 0."""
         if not 0 <= index < self.frames:
             raise IndexError(f"frame must be from 0 to {self.frames - 1}, not {index}")
         scene = structs.replace(self.scene, steps=self.scene.steps + index * self.every)
@@ -93,13 +95,13 @@ class Film(Struct, frozen=True, forbid_unknown_fields=True):
         return structs.replace(scene, values={**scene.values, **self._between(before, after, part)})
 
     def _between(self, before: Key, after: Key, part: float) -> dict[str, Any]:
-        """Defaults that matter for the way, as the zoom of a pan, are those of the scene."""
+        """Interpolate the keys' values. Others that affect the path, as the zoom of a pan, are the scene's."""
         first, last = ({**self.scene.values, **key.values} for key in (before, after))
         mixed = self.scene.kind.between(first, last, part)
         return {name: mixed[name] for name in before.values}
 
     def check(self) -> None:
-        """Raise ValueError, naming what is wrong, unless all scenes at the keys, and the last one, can be shown."""
+        """Raise ValueError, naming the error, unless the scenes at all keys and the last frame can be shown."""
         if self.every and self.scene.kind.ENDS:
             raise SceneError(f"every is for a lab that never ends; {self.scene.lab} does")
         for key in self.keys or (Key(0, {}),):
@@ -108,18 +110,18 @@ class Film(Struct, frozen=True, forbid_unknown_fields=True):
 
     def plain(self) -> dict[str, Any]:
         """Return the film as values for JSON; `film_of` reads them."""
-        keys = [{"at": float(key.at), "values": dict(key.values)} for key in self.keys]  # 0 and 0.0 are two texts
+        keys = [{"at": float(key.at), "values": dict(key.values)} for key in self.keys]  # as JSON, 0 and 0.0 differ
         rest = {"frames": self.frames, "rate": self.rate, "every": self.every, "easing": self.easing}
         return {"schema": SCHEMA, "scene": self.scene.plain(), "keys": keys, **rest}
 
 
 def eased(moment: float, easing: str) -> float:
-    """Where the way is at `moment` of the time, both from 0 to 1."""
+    """Return the position on the path at time `moment`, both from 0 to 1."""
     return moment if easing == "even" else moment * moment * (3 - 2 * moment)
 
 
 def film_of(document: Mapping[str, Any]) -> Film:
-    """The film that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is not read."""
+    """Return the film that `plain` wrote. Raise SceneError naming the invalid entry; the entry "made" is ignored."""
     entries = {"frames": 1, **contents(document, SCHEMA)}
     scene = scene_of(entries.get("scene"))
     film = typed({**entries, "scene": scene}, Film, "a film", SceneError)
@@ -130,15 +132,15 @@ def film_of(document: Mapping[str, Any]) -> Film:
 
 
 def frame(plain: Mapping[str, Any], number: int) -> MadePart:
-    """Make one frame of the film `plain` from nothing."""
+    """Make one frame of the film `plain`, independent of other frames."""
     return number, png(pixels(film_of(plain).at(number)))
 
 
-_running: dict[str, Any] = {}  # of a sequential film: its plan, and the replay that has come so far
+_running: dict[str, Any] = {}  # of a sequential film: its plan and its current replay
 
 
 def frame_after(plain: Mapping[str, Any], number: int) -> MadePart:
-    """Make one frame by going on from the last one that this process made, if that was earlier."""
+    """Make one frame by continuing from the last one that this process made, if that frame was earlier."""
     scene = film_of(plain).at(number)
     if _running.get("plain") != plain or _running["replay"].steps > scene.steps:
         _close()

@@ -1,10 +1,9 @@
-"""Encoders of films: each takes a path, frames (height, width, 3) uint8 of one size, frames a second and a comment.
+"""Film encoders, called with a path, frames (height, width, 3) uint8 of one size, frames per second and a comment.
 
-formats.py says which file names they are for and what their formats allow. MP4 and WebM are FFmpeg's, by the package
-av. GIF and WebP are made frame by frame: Pillow compresses a picture, and this file puts the pictures one behind
-another. Pillow's own films hold every frame in memory, merge equal ones, and round each frame's time alike: a film of
-30 frames a second runs a tenth too fast as GIF. Here a film needs the memory of one frame, and its end is where it
-belongs.
+formats.py lists the suffixes and limits of the formats. MP4 and WebM are encoded by FFmpeg through the package av. GIF
+and WebP are written frame by frame: Pillow compresses the pictures, and this module writes the container. Pillow's own
+films need all frames in memory, merge equal ones, and round every frame's duration alike: as GIF, a film of 30 frames
+per second runs a tenth too fast. This module needs the memory of one frame and keeps the film's duration.
 
 Sources: GIF89a specification (CompuServe 1990); WebP container specification (RFC 9649); ITU-T H.273.
 """
@@ -30,18 +29,18 @@ from compute.export.render import Pixels
 
 Frames = Iterable[Pixels]
 
-LIMITED = 1  # FFmpeg's name for levels 16 … 235: MPEG
-BT709 = 1  # of ITU-T H.273: primaries, transfer and matrix
-THREADS = max(1, cpu_count() // 2)  # of an encoder: the other half is for the page and what it shows
-QUALITY, METHOD = 90, 2  # of WebP: 0 … 100, and 0 quick … 6 small; 4 takes 2.5 times as long for a tenth fewer bytes
-COLOURS = 256  # of a GIF's table
-GIF_TICK, WEBP_TICK = 100, 1000  # a second
-TIME, IMAGE, END = b"\x21\xf9\x04", b"\x2c", b"\x3b"  # of a GIF's blocks
+LIMITED = 1  # FFmpeg's value for levels 16 … 235: MPEG
+BT709 = 1  # in ITU-T H.273: primaries, transfer and matrix
+THREADS = max(1, cpu_count() // 2)  # of an encoder: the other half is left for the page and its engines
+QUALITY, METHOD = 90, 2  # of WebP: 0 … 100; 0 fast … 6 small, 4 takes 2.5 times as long for a tenth fewer bytes
+COLOURS = 256  # of a GIF's colour table
+GIF_TICK, WEBP_TICK = 100, 1000  # per second
+TIME, IMAGE, END = b"\x21\xf9\x04", b"\x2c", b"\x3b"  # block markers of a GIF
 FOREVER = b"\x21\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
 
 
 def mp4(path: Path, frames: Frames, rate: float, comment: str) -> None:
-    """Write H.264; the index comes first, so that a browser begins before it has all of it."""
+    """Write H.264 with the index first, so that a browser can start before the download ends."""
     options = {"crf": "18", "preset": "medium"}
     _video(path, frames, rate, comment, "libx264", options, {"movflags": "+faststart"})
 
@@ -79,7 +78,7 @@ def _video(
 
 
 def _yuv(av: Any, frame: Pixels) -> Any:
-    """The frame as players of high-definition video take it: BT.709, levels 16 … 235, colours of every second pixel."""
+    """Convert a frame to the format of high-definition video: BT.709, levels 16 … 235, chroma of every second pixel."""
     return av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24").reformat(
         format="yuv420p",
         dst_colorspace="ITU709",
@@ -90,7 +89,7 @@ def _yuv(av: Any, frame: Pixels) -> Any:
 
 
 def gif(path: Path, frames: Frames, rate: float, comment: str) -> None:
-    """Write a GIF. Frames of at most 256 colours each are kept exactly; others are brought to 256 of their own."""
+    """Write a GIF. Frames with at most 256 colours are stored exactly; others are quantised to 256 colours each."""
     colours, times = GifPalette(), ticks(rate, GIF_TICK)
     with path.open("wb") as out:
         shared: bytes | None = None
@@ -102,21 +101,21 @@ def gif(path: Path, frames: Frames, rate: float, comment: str) -> None:
                 out.write(FOREVER + b"\x21\xfe" + _blocks(comment.encode()))
                 shared = table
             own = b"" if table == shared else table
-            out.write(TIME + struct.pack("<BHBB", 0x04, ticks_shown, 0, 0))  # 0x04: the frame stays
+            out.write(TIME + struct.pack("<BHBB", 0x04, ticks_shown, 0, 0))  # 0x04: do not dispose the frame
             place = struct.pack("<HHHHB", 0, 0, indices.shape[1], indices.shape[0], 0x87 if own else 0)
             out.write(IMAGE + place + own + _compressed(indices))
         out.write(END)
 
 
 class GifPalette:
-    """Numbers for colours. The table only grows, as long as all colours of the film are at most 256."""
+    """A colour table that is extended frame by frame, and restarted when it would exceed 256 colours."""
 
     def __init__(self) -> None:
-        self._number = np.full(1 << 24, -1, np.int16)  # of each colour 0xrrggbb; 32 MiB
+        self._number = np.full(1 << 24, -1, np.int16)  # index of each colour 0xrrggbb; 32 MiB
         self._known = np.empty(0, np.uint32)
 
     def of(self, frame: Pixels) -> tuple[NDArray[np.uint8], bytes]:
-        """Colour numbers (height, width) of a frame, and the table of 256 times red, green, blue that they mean."""
+        """Return the colour indices (height, width) of a frame, and the table of 256 times red, green, blue."""
         wide = frame.astype(np.uint32)
         packed = wide[..., 0] << 16 | wide[..., 1] << 8 | wide[..., 2]
         numbers = self._number[packed]
@@ -137,7 +136,7 @@ class GifPalette:
         return True
 
     def _begin(self, colours: NDArray[np.uint32]) -> bool:
-        """A table of its own for this frame."""
+        """Start a new table for this frame; return whether its colours fit."""
         if colours.size > COLOURS:
             return False
         self._number[self._known] = -1
@@ -151,11 +150,11 @@ def _quantised(frame: Pixels) -> tuple[NDArray[np.uint8], bytes]:
 
 
 def _compressed(indices: NDArray[np.uint8]) -> bytes:
-    """The LZW data of one picture: what is behind the image descriptor of a GIF that Pillow writes of it."""
+    """Return the LZW data of one picture: the bytes after the image descriptor in Pillow's GIF."""
     out = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(indices), "L").save(out, "GIF", optimize=False, interlace=False)
     data = out.getvalue()
-    start = 13 + (3 << (data[10] & 7) + 1)  # header, screen and colour table; Pillow writes no extension
+    start = 13 + (3 << (data[10] & 7) + 1)  # header, screen descriptor and colour table; Pillow writes no extension
     return data[start + 10 : -1]
 
 
@@ -165,18 +164,18 @@ def _blocks(data: bytes) -> bytes:
 
 
 def webp(path: Path, frames: Frames, rate: float, comment: str) -> None:
-    """Write WebP, compressed with losses; colours have half the resolution."""
+    """Write lossy WebP; chroma has half the resolution."""
     about = Image.Exif()
-    about[0x010E] = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in comment)  # ImageDescription, is ASCII
+    about[0x010E] = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in comment)  # ImageDescription, ASCII only
     with path.open("wb") as out:
         out.write(bytes(12))
         for number, (frame, milliseconds) in enumerate(zip(frames, ticks(rate, WEBP_TICK), strict=False)):
             height, width = frame.shape[:2]
             size = _three(width - 1) + _three(height - 1)
             if not number:
-                out.write(_chunk(b"VP8X", bytes([0x02 | 0x08, 0, 0, 0]) + size))  # it moves, and has EXIF
-                out.write(_chunk(b"ANIM", bytes(4) + bytes(2)))  # black behind it, for ever
-            place = bytes(6) + size + _three(milliseconds) + b"\x02"  # at 0, 0; drawn over what was there
+                out.write(_chunk(b"VP8X", bytes([0x02 | 0x08, 0, 0, 0]) + size))  # animation and EXIF
+                out.write(_chunk(b"ANIM", bytes(4) + bytes(2)))  # black background, endless loop
+            place = bytes(6) + size + _three(milliseconds) + b"\x02"  # at 0, 0, without blending
             out.write(_chunk(b"ANMF", place + _picture(frame)))
         out.write(_chunk(b"EXIF", about.tobytes().removeprefix(b"Exif\0\0")))
         length = out.tell()
@@ -185,7 +184,7 @@ def webp(path: Path, frames: Frames, rate: float, comment: str) -> None:
 
 
 def _picture(frame: Pixels) -> bytes:
-    """The chunk with the picture, of the file that Pillow writes of one frame."""
+    """Return the picture's chunk from Pillow's WebP file of one frame."""
     out = io.BytesIO()
     Image.fromarray(frame).save(out, "WEBP", quality=QUALITY, method=METHOD)
     return out.getvalue()[12:]
@@ -200,7 +199,7 @@ def _three(number: int) -> bytes:
 
 
 def ticks(rate: float, second: int) -> Iterator[int]:
-    """How long each frame is shown, in ticks of which a `second` has so many: the sum is never half a tick away."""
+    """Yield each frame's duration in ticks, `second` per second; the sum is never off by more than half a tick."""
     ends = (round(second * number / rate) for number in count())
     before = next(ends)
     for end in ends:

@@ -1,10 +1,10 @@
-"""A film from its plan to its file, and how long that will take.
+"""Make a film from its plan, and estimate the time this takes.
 
-FilmRenderer keeps frames as they are made, so that what was stopped goes on where it was. `estimate` guesses its time,
-and the size of its file, from a few frames that are really made. What makes a film lets everything else go first, so
-that beside a lab that runs it may take many times as long as alone: both times are given. Alone it takes what the
-thread that makes the frames computes: it has its share in every kernel on all cores, and waits for nobody where nothing
-else runs. How much more passed by the clock says how busy the machine is.
+FilmRenderer stores every finished frame, so that an interrupted film can be resumed. `estimate` predicts the time
+and the file size from a few frames that it makes. Film workers have low priority, so that next to a running lab a film
+may take many times as long as on an idle machine: the estimate gives both times. The idle time is the processor time of
+the thread that makes the frames: the thread takes part in every kernel on all cores, and on an idle machine it never
+waits. The ratio of wall time to processor time shows how busy the machine is.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from compute.export.render import Pixels, Replay, current_pixels, png, read_png
 from compute.export.render_pool import RenderPool, ResumableParts
 from compute.files import whole_file
 
-BUDGET = 10.0  # seconds that a guess may take, roughly
-PLACES = 3  # of a film that are looked at: its beginning, its middle, its end
-STARTING = 2.0  # seconds until the first worker makes its first frame, by default
-BUSY = 1.5  # times as long as alone: from there on both times are given
-REHEARSED = 0.2  # part of the budget: a first frame that took longer is not made twice to leave compiling out
+BUDGET = 10.0  # approximate seconds for an estimate
+PLACES = 3  # of a film that are sampled: start, middle and end
+STARTING = 2.0  # default seconds until the first worker starts its first frame
+BUSY = 1.5  # slowdown from which both times are given
+REHEARSED = 0.2  # fraction of the budget: a slower first frame is not repeated to exclude compilation
 
 
 @dataclass(frozen=True)
 class FilmProgress:
-    """How far a film is: frames that are there, of so many, and seconds since the start."""
+    """Progress of a film: finished frames, their total number, and seconds since the start."""
 
     done: int
     frames: int
@@ -45,7 +45,7 @@ class FilmProgress:
 
 
 class FilmRenderer:
-    """The making of one film. Its frames are kept until it is there."""
+    """Makes one film. Its frames stay on disk until the film is written."""
 
     def __init__(self, film: Film, path: Path, command: str = "") -> None:
         film.check()
@@ -55,15 +55,15 @@ class FilmRenderer:
         self.parts = ResumableParts(path, film, "frames", ".png")
 
     def run(self, pool: RenderPool, progress: Callable[[FilmProgress], None] = lambda _: None) -> None:
-        """Make the frames that are missing, then the film and `<name>.json` beside it.
+        """Make the missing frames, then the film with its `<name>.json`.
 
-        What was made stays in a folder if this is interrupted or fails, and is used the next time. SceneError if that
-        is another film's, or another run is making it.
+        After an interruption or a failure, finished frames stay in a folder for the next run. Raise SceneError if the
+        folder belongs to another film or another run uses it.
         """
         start = perf_counter()
 
         def tell(done: int, doing: str = "frames") -> None:
-            """Report the frames done so far, and for how long."""
+            """Report the finished frames and the elapsed time."""
             progress(FilmProgress(done, self.film.frames, perf_counter() - start, doing))
 
         with self.parts.alone():
@@ -73,11 +73,11 @@ class FilmRenderer:
             self.parts.clear()
 
     def missing(self) -> list[int]:
-        """Numbers of the frames that are not there yet."""
+        """Return the numbers of the frames that are not made yet."""
         return self.parts.missing()
 
     def _encode(self, start: float, tell: Callable[[int, str], None]) -> None:
-        """The film, and what stands beside it: they change together."""
+        """Write the film and its `<name>.json`; both are replaced together."""
         plain = self.film.plain()
         with whole_file(self.path) as made:
             self._format.write(made, self._frames(tell), self.film.rate, json.dumps(plain, ensure_ascii=False))
@@ -89,13 +89,15 @@ class FilmRenderer:
             yield read_png(self.parts.read(number))
 
 
-# -- how long it will take
+# -- estimate of the time
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """seconds: until the file is there, if nothing else runs; bytes: of it; kept: bytes of the frames beside it until
-    then; frames_measured: what it was guessed from; slowed: times as long as alone it takes beside what runs now.
+    """Predicted time and size of a film. seconds: until the file is written, on an idle machine; bytes: its size.
+
+    kept: bytes of the frames on disk until then; frames_measured: number of sampled frames; slowed: factor on the
+    seconds under the current load.
     """
 
     seconds: float
@@ -106,12 +108,12 @@ class Estimate:
 
     @property
     def busy(self) -> bool:
-        """Whether the machine is so busy that it makes a difference."""
+        """Return whether the machine is busy enough to report both times."""
         return self.slowed >= BUSY
 
     @property
     def words(self) -> str:
-        """It in a sentence."""
+        """Return the estimate as a sentence."""
         made = f"{self.frames_measured} frame{'s' * (self.frames_measured != 1)}"
         beside = seconds_words(self.slowed * self.seconds)
         now = f" if nothing else runs, {beside} beside what runs now," if self.busy else ""
@@ -120,26 +122,26 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds that passed, and those of them in which this thread computed."""
+    """Elapsed seconds, and the processor seconds of this thread in them."""
 
     passed: float = 0.0
     own: float = 0.0
 
     @staticmethod
     def since(start: Cost) -> Cost:
-        """What has been spent since `start`, which was Cost.now()."""
+        """Return the cost since `start`, which was Cost.now()."""
         return Cost(perf_counter() - start.passed, thread_time() - start.own)
 
     @staticmethod
     def now() -> Cost:
-        """Where both clocks stand."""
+        """Return the readings of both clocks."""
         return Cost(perf_counter(), thread_time())
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.passed + other.passed, self.own + other.own)
 
     def beyond(self, other: Cost) -> Cost:
-        """What is spent more than `other`, at least nothing."""
+        """Return the cost in excess of `other`, at least 0."""
         return Cost(max(0.0, self.passed - other.passed), max(0.0, self.own - other.own))
 
     def __mul__(self, factor: float) -> Cost:
@@ -157,14 +159,14 @@ Pairs = list[tuple[_TimedFrame, ...]]
 
 
 class _Enough(Exception):
-    """A frame takes too long to be made as a whole."""
+    """A frame takes too long to be made completely."""
 
 
 def estimate(film: Film, path: Path, workers: int = 1, budget: float = BUDGET, starting: float = STARTING) -> Estimate:
-    """Return what FilmRenderer needs for `film` with so many workers, whose cores are shared out as in the pool.
+    """Return the estimate for `film` with `workers` workers, which share the cores as in the pool.
 
-    budget: seconds that the guess may take, roughly; starting: seconds until the first worker begins, alone. A frame
-    that takes long is made in part, and its time guessed from that. SceneError for a name that is no film's.
+    budget: approximate seconds for the estimate; starting: seconds until the first worker starts, on an idle machine. A
+    slow frame is made in part, and its time extrapolated. Raise SceneError for a suffix of no film format.
     """
     form = film_format(path)
     film.check()
@@ -187,14 +189,15 @@ def estimate(film: Film, path: Path, workers: int = 1, budget: float = BUDGET, s
 
 
 def _on_gpu(film: Film) -> bool:
-    """Whether the thread that makes the frames only waits for them."""
+    """Return whether the frames are made on a GPU, while the thread only waits."""
     name = film.scene.values.get("backend", film.scene.kind.param["backend"].default)
     return any(one.name == name and one.device != "host" for one in film.scene.kind.backends())
 
 
 def _looked_at(film: Film, budget: float) -> tuple[Cost, Pairs]:
-    """What loading the kernels takes, and two neighbours, or one frame alone, at a few places of a film whose frames
-    are made one by one.
+    """Return the cost of loading the kernels, and pairs of neighbouring frames at a few places of a film.
+
+    For films with independent frames; a film of one frame has a pair of one.
     """
     first, loading = _timed_frame(film, 0, budget), Cost()
     if first.cost.passed < REHEARSED * budget:
@@ -224,11 +227,11 @@ def _timed_frame(film: Film, number: int, longest: float) -> _TimedFrame:
 
 
 def _part(run: Replay, steps: int, longest: float) -> float:
-    """Let it run for `longest` seconds at most; which part it has done."""
+    """Run the replay for `longest` seconds at most; return the finished fraction."""
     start, done = perf_counter(), 1.0
 
     def watch(part: float) -> None:
-        """Stop the replay once it has taken long enough."""
+        """Stop the replay after `longest` seconds."""
         nonlocal done
         if perf_counter() - start > longest and 0 < part < 1:
             done = part
@@ -240,7 +243,7 @@ def _part(run: Replay, steps: int, longest: float) -> float:
 
 
 def _followed(film: Film, budget: float) -> tuple[Cost, Pairs]:
-    """What leads to the first frame of a film whose frames follow from one another; neighbours as far as it goes."""
+    """Return the cost up to the first frame of a sequential film, and pairs of frames as the budget allows."""
     pairs: Pairs = []
     with closing(Replay.of(film.at(0))) as run:
         start = Cost.now()
@@ -254,7 +257,7 @@ def _followed(film: Film, budget: float) -> tuple[Cost, Pairs]:
 
 
 def _next(film: Film, run: Replay, number: int) -> _TimedFrame:
-    """Frame `number`; the one after the state that there is where the first frame is too far away."""
+    """Make frame `number`; if the first frame is too far away, the frame after the current state instead."""
     cut = run.steps < film.scene.steps
     before, start = run.steps, Cost.now()
     run.to(before + film.every if cut else film.at(number).steps)
@@ -266,9 +269,9 @@ def _next(film: Film, run: Replay, number: int) -> _TimedFrame:
 
 
 def _encoded(film: Film, form: FilmFormat, pairs: Sequence[Sequence[bytes]]) -> tuple[float, float]:
-    """(bytes of the film, seconds for a frame) from frames as PNG: one alone costs more than one that follows another.
+    """Return (bytes of the film, seconds per frame) from PNG frames; first frames are larger than following ones.
 
-    Encoders compute in threads of their own, so that the clock is read; the shortest time is the least disturbed one.
+    Encoders run in other threads, so wall time is measured; the shortest time is the least disturbed one.
     """
     plan = json.dumps(film.plain(), ensure_ascii=False)
     alone, after, seconds = [], [], []
@@ -288,7 +291,7 @@ def _encoded(film: Film, form: FilmFormat, pairs: Sequence[Sequence[bytes]]) -> 
 
 @contextmanager
 def _sharing(workers: int) -> Iterator[None]:
-    """With the threads that each of so many workers has."""
+    """Set Numba's threads to the share of one of `workers` workers in the block."""
     before = numba.get_num_threads()
     numba.set_num_threads(min(before, max(1, cpu_count() // workers)))
     try:
@@ -298,7 +301,7 @@ def _sharing(workers: int) -> Iterator[None]:
 
 
 def seconds_words(seconds: float) -> str:
-    """Return a time to wait in the unit that fits it."""
+    """Return a duration as text in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

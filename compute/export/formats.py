@@ -1,8 +1,8 @@
-"""The one table of the files that Fieldlab writes: what each is called, what it holds and needs, and who writes it.
+"""The table of export formats: name, suffix, required package, contents and writer of each file type.
 
-The command line, the card on the page and the sweeps choose from FORMATS. A still or an array file is made of a scene
-in one go; a film is encoded from frames that were made before (film_renderer.py, recordings.py); a table from rows
-(sweep.py). `<name>.json` stands beside each file: `describe` writes it.
+The command line, the page's export card and the sweeps choose from FORMATS. A still or an array file is made directly
+from a scene; a film is encoded from finished frames (film_renderer.py, recordings.py); a table from rows (sweep.py).
+`describe` writes `<name>.json` next to each file.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ EVEN = "its colours are kept for every second pixel, so that width and height mu
 
 
 SCENE = frozenset({"steps", "backend"})  # options of `fieldlab render` that change the state of the lab
-LOOK = frozenset({"size", "palette", "part", "axes"})  # how a state is drawn
-MOMENTS = frozenset({"to", "frames", "every", "easing"})  # which states follow one another
+LOOK = frozenset({"size", "palette", "part", "axes"})  # options for drawing a state
+MOMENTS = frozenset({"to", "frames", "every", "easing"})  # options that select the sequence of states
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """name: on the page; ending: of the file's name, in lower case; package: what it needs beyond Fieldlab's own.
+    """One file format. name: on the page; ending: suffix in lower case; package: optional library that it needs.
 
-    options: those of `fieldlab render` that change such a file; the command refuses all others.
+    options: those of `fieldlab render` with an effect on such a file; the command refuses all others.
     """
 
     name: str
@@ -50,7 +50,7 @@ class FileFormat:
 
     @property
     def installed(self) -> bool:
-        """Whether what it needs is there."""
+        """Return whether the required package is installed."""
         return self.package is None or self.package.installed
 
 
@@ -76,7 +76,7 @@ class ArrayFormat(FileFormat):
 
 @dataclass(frozen=True, kw_only=True)
 class FilmFormat(FileFormat):
-    """A film. largest: pixels a side; fastest: frames a second; even: width and height must be even.
+    """A film. largest: pixels per side; fastest: frames per second; even: width and height must be even.
 
     encode(path, frames, rate, comment): see film_files.py.
     """
@@ -88,7 +88,7 @@ class FilmFormat(FileFormat):
     encode: Callable[[Path, Frames, float, str], None]
 
     def require(self, size: tuple[int, int], rate: float = 1.0) -> None:
-        """Raise SceneError if a film of that (height, width) and rate could not be written: before hours of work."""
+        """Raise SceneError, before hours of work, if a film of that (height, width) and rate cannot be written."""
         if self.package:
             self.package.load()
         if self.even and (size[0] % 2 or size[1] % 2):
@@ -98,9 +98,9 @@ class FilmFormat(FileFormat):
         self._require_rate(rate)
 
     def write(self, path: Path, frames: Frames, rate: float, comment: str) -> None:
-        """Write `frames`, (height, width, 3) uint8 each, all of one size, as the film `path`, whole or not at all.
+        """Write `frames`, each (height, width, 3) uint8 of one size, to the film `path`, atomically.
 
-        SceneError for a rate that the format does not have, or a library that is missing.
+        Raise SceneError for a rate beyond the format's limit, or a missing library.
         """
         self._require_rate(rate)
         with whole_file(path) as made:
@@ -118,17 +118,17 @@ class TableFormat(FileFormat):
     write_rows: Callable[[Path, TableRows, list[str], str], None]
 
     def require(self) -> None:
-        """Raise SceneError if a library is missing: before hours of work."""
+        """Raise SceneError, before hours of work, if a library is missing."""
         if self.package:
             self.package.load()
 
     def write(self, path: Path, rows: TableRows, about: str) -> None:
-        """Write `rows`, a column for every name in any of them. about: JSON that a Parquet file holds, too."""
+        """Write `rows`, with a column for every name in any of them. about: JSON stored in Parquet files."""
         self.require()
         self.write_rows(path, rows, list(dict.fromkeys(name for row in rows for name in row)), about)
 
 
-# -- files of a scene, made in one go
+# -- files made directly from a scene
 
 
 def write_picture(
@@ -139,9 +139,9 @@ def write_picture(
     progress: OnProgress = lambda _: None,
     _transparent: bool = False,
 ) -> None:
-    """Write `scene` as a PNG, with what is needed to make it again in it and in `<name>.json` beside it.
+    """Write `scene` as a PNG; the PNG and `<name>.json` contain everything needed to make it again.
 
-    command: what was typed to make it; current: see render.opened_at; progress: called with the part that is done.
+    command: command line that makes it; current: see render.opened_at; progress: receives the finished fraction.
     """
     text = json.dumps({**scene.plain(), "made": {"command": command}}, ensure_ascii=False)
     with _described(scene, path, command, current) as made:
@@ -156,8 +156,8 @@ def write_drawing(
     progress: OnProgress = lambda _: None,
     transparent: bool = False,
 ) -> None:
-    """Write a panel of `scene` with axes as SVG, PDF or PNG; transparent: nothing behind it. See write_picture."""
-    from compute.export import figures  # heavy, and seldom needed
+    """Write a panel of `scene` with axes as SVG, PDF or PNG; transparent: without background. See write_picture."""
+    from compute.export import figures  # slow to import, rarely needed
 
     with _described(scene, path, command, current) as made:
         with render.opened_at(scene, current, progress) as lab:
@@ -180,11 +180,11 @@ def write_npz(
 def write_zarr(
     film: Film,
     path: Path,
-    command: str = "",  # noqa: ARG001 - its attributes say what it is: nothing stands beside it
+    command: str = "",  # noqa: ARG001 - Zarr attributes replace `<name>.json`
     current: LiveState | None = None,
     progress: OnProgress = lambda _: None,
 ) -> None:
-    """Write the raw results at all moments of the film as Zarr; current: for a film of one moment alone."""
+    """Write the raw results at all moments of the film as Zarr; current: only for films of one frame."""
     if current is None:
         film.check()
     data_files.write_zarr(film, path, lambda done: progress(done / film.frames), current)
@@ -197,9 +197,9 @@ def write_zipped_zarr(
     current: LiveState | None = None,
     progress: OnProgress = lambda _: None,
 ) -> None:
-    """Write Zarr in a ZIP file, which zarr opens as it is."""
+    """Write Zarr in a ZIP file, which zarr opens directly."""
     with whole_file(path) as made:
-        inner = made.with_name(f"{made.name}.folder")  # beside the user's files it could replace one
+        inner = made.with_name(f"{made.name}.folder")  # among the user's files it could replace one
         write_zarr(film, inner, command, current, progress)
         shutil.make_archive(str(made.with_suffix("")), "zip", inner)
         describe(film.scene.plain(), path, command, 0.0, made)
@@ -207,25 +207,25 @@ def write_zipped_zarr(
 
 @contextmanager
 def _described(plan: Scene | Film, path: Path, command: str, current: LiveState | None) -> Iterator[Path]:
-    """Give where to write a file of one moment, which takes its place whole, with what made it beside it."""
-    if current is None:  # what is live has been shown already
+    """Yield a temporary path for a file of one moment; rename it afterwards and write `<name>.json`."""
+    if current is None:  # a live state needs no check
         plan.check()
     with whole_file(path) as made:
         yield made
         describe((plan.scene if isinstance(plan, Film) else plan).plain(), path, command, 0.0, made)
 
 
-# -- what stands beside a file
+# -- the description next to a file
 
 
 def describe(plain: dict[str, Any], path: Path, command: str, seconds: float, made: Path | None = None) -> None:
-    """Write `<name>.json` beside the file `path`, which may still lie at `made`."""
+    """Write `<name>.json` next to the file `path`; made: the file's temporary path, before it is renamed."""
     with whole(path.with_name(f"{path.name}.json")) as out:
         json.dump(described(plain, made or path, command, seconds), out, indent=1, ensure_ascii=False)
 
 
 def described(plain: dict[str, Any], path: Path, command: str, seconds: float) -> dict[str, Any]:
-    """Return what stands beside a file: all that makes it again, where and when it was made, and its checksum."""
+    """Return the description of a file: everything needed to make it again, its origin and its checksum."""
     with path.open("rb") as data:
         checksum = hashlib.file_digest(data, "sha256").hexdigest()
     return {
@@ -262,9 +262,9 @@ FORMATS: tuple[FileFormat, ...] = (
     StillFormat(name="PDF", ending=".pdf", axes=True, options=DRAWING, write=write_drawing),
     FilmFormat(name="MP4", ending=".mp4", package=AV, largest=16384, even=True, encode=film_files.mp4),
     FilmFormat(name="WebM", ending=".webm", package=AV, largest=16384, even=True, encode=film_files.webm),
-    # browsers show a GIF's frame that is shorter than 1/50 s for 1/10 s
+    # browsers show GIF frames shorter than 1/50 s for 1/10 s
     FilmFormat(name="GIF", ending=".gif", largest=65535, fastest=50.0, encode=film_files.gif),
-    # and one of at most 10 ms, of any picture, likewise
+    # and WebP frames of at most 10 ms likewise
     FilmFormat(name="WebP", ending=".webp", largest=16383, fastest=90.0, encode=film_files.webp),
     TableFormat(name="CSV", ending=".csv", write_rows=data_files.write_csv),
     TableFormat(name="Parquet", ending=".parquet", package=PYARROW, write_rows=data_files.write_parquet),
@@ -281,9 +281,9 @@ RENDERED = tuple(
 
 
 def render_format(path: Path, axes: bool) -> StillFormat | ArrayFormat | FilmFormat:
-    """Return the format of a file by the ending of its name; axes: whether a PNG has them.
+    """Return the format for the suffix of a file name; axes: whether a PNG has axes.
 
-    SceneError names the known endings.
+    Raise SceneError, which lists the suffixes, for an unknown one.
     """
     ending = path.suffix.lower()
     for still in STILLS:
@@ -297,7 +297,7 @@ def render_format(path: Path, axes: bool) -> StillFormat | ArrayFormat | FilmFor
 
 
 def film_format(path: Path) -> FilmFormat:
-    """Return the format of a film by its name's ending; SceneError names those there are."""
+    """Return the film format for the suffix of a file name. Raise SceneError, which lists them, for an unknown one."""
     for one in FILMS:
         if one.ending == path.suffix.lower():
             return one
@@ -305,7 +305,7 @@ def film_format(path: Path) -> FilmFormat:
 
 
 def table_format(path: Path) -> TableFormat:
-    """Return the format of a table by its name's ending; SceneError names those there are."""
+    """Return the table format for the suffix of a file name. Raise SceneError, which lists them, for an unknown one."""
     for one in TABLES:
         if one.ending == path.suffix.lower():
             return one

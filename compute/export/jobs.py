@@ -1,15 +1,15 @@
-"""Jobs: work in child processes of low priority, so that whoever asked stays live. The one way to run such work.
+"""Jobs run work in child processes of low priority, so that pages stay responsive; all such work runs as a job.
 
-A job is a function of compute.export.tasks with its arguments. It tells how far it is, can be paused, resumed and
-cancelled, has a deadline, and if its process dies, is stopped or falls silent, it ends and says why. A job's thread
-alone talks to its process: nothing that a page calls here waits or writes.
+A job is a function of compute.export.tasks with its arguments. It reports progress, can be paused, resumed and
+cancelled, and has a deadline. If its process dies, is stopped or falls silent, the job fails with the reason. Only the
+job's thread communicates with the process: no method that a page calls blocks or writes.
 
-Jobs take turns in lanes, so that what is quick never waits behind a film. In a lane the client who has the fewest jobs
-running comes first, then whoever has waited longest for a turn. A paused job gives its turn back as soon as its process
-stands still, and queues for another to go on.
+Jobs take turns in lanes, so that short jobs never wait behind films. In a lane the client with the fewest running jobs
+is served first, then the client whose last turn was longest ago. A paused job returns its turn when its process holds,
+and queues for another one when it is resumed.
 
-    waiting ──turn──> running ──> done | failed | cancelled      cancelled from any state; over for good
-                 running <──> paused ──resume──> waiting (its process stands still) or running (it does not yet)
+    waiting ──turn──> running ──> done | failed | cancelled      cancelled from any state; these three are final
+                 running <──> paused ──resume──> waiting (its process holds) or running (it does not hold yet)
 """
 
 from __future__ import annotations
@@ -37,27 +37,28 @@ from compute.export.child_process import (
     when_idle,
 )
 
-TICK = 0.1  # s between looks at what is wanted of a job
-KEPT = 30.0  # s for which a process waits for the next job that may have it
-USES = 50  # jobs that one process does
-MOST_WAITING, LONGEST_WAITING = 9, 1800.0  # deadlines, and s, that a wait for a processor adds to a deadline at most
+TICK = 0.1  # s between checks of a job's process
+KEPT = 30.0  # s for which an idle process is kept for another job
+USES = 50  # jobs per process
+MOST_WAITING, LONGEST_WAITING = 9, 1800.0  # limits of the processor wait added to a deadline: deadlines, s
 OVER = ("done", "failed", "cancelled")
 
 
 class Queued(Protocol):
-    """What waits in a JobQueue for its turn."""
+    """An entry of a JobQueue."""
 
     lane: JobLane
     client: Hashable
 
     def your_turn(self) -> None:
-        """Begin or go on, unless it has been removed from the queue since."""
+        """Start or continue, unless the entry was removed from the queue."""
 
 
 @dataclass(frozen=True)
 class JobLane:
-    """What a job shares its turns with. turns: jobs of it that run at the same time; deadline: seconds that one may
-    run, pauses left out; background: whether it gets only what is left of the processors, so that no page waits for it.
+    """Jobs that share turns. turns: concurrent jobs; deadline: seconds of running, without pauses.
+
+    background: run only in processor time that no other process uses, so that pages are not delayed.
     """
 
     name: str
@@ -68,33 +69,33 @@ class JobLane:
 
 DECODE = JobLane("decode", max(2, cpu_count() // 4), 5.0)  # a picture or a matrix that a user loads
 QUICK = JobLane("quick", max(2, cpu_count() // 4), 120.0)  # estimates
-BRIEF = JobLane("brief state", max(2, cpu_count() // 4), 30.0)  # a link's or a file's state that takes a moment
-STATE = JobLane("state", max(2, cpu_count() // 4), 1800.0)  # one that takes longer; a server sets a shorter deadline
-RACE = JobLane("race", 1, 1800.0)  # one at a time: two would spoil each other's times
+BRIEF = JobLane("brief state", max(2, cpu_count() // 4), 30.0)  # a state from a link or file that needs a moment
+STATE = JobLane("state", max(2, cpu_count() // 4), 1800.0)  # a longer one; a server sets a shorter deadline
+RACE = JobLane("race", 1, 1800.0)  # one at a time: concurrent races would distort each other's times
 FILE = JobLane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
 FILM = JobLane("film", max(1, cpu_count() // 4), background=True)  # films, tables: minutes to hours
 MOST_KEPT = max(lane.turns for lane in (DECODE, QUICK, BRIEF, STATE, RACE, FILE))  # idle processes
 
 
 class JobQueue:
-    """Gives turns to jobs. Its lock may be taken with that of a job held, never the other way round."""
+    """Give turns to jobs. Its lock may be acquired while a job's lock is held, never the other way round."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[Queued] = []
         self._running: set[Queued] = set()
-        self._served: dict[Hashable, int] = {}  # clients of waiting or running jobs, by when they last got a turn
+        self._served: dict[Hashable, int] = {}  # clients with jobs here: number of their last turn
         self._count = 0
-        self._spare: ChildProcess | None = None  # a process that was started ahead
-        self._kept: list[tuple[ChildProcess, threading.Timer]] = []  # whose jobs are done, and what ends each
+        self._spare: ChildProcess | None = None  # a process started in advance
+        self._kept: list[tuple[ChildProcess, threading.Timer]] = []  # idle processes and the timers that end them
 
     def add(self, job: Queued) -> None:
-        """Let `job` wait for a turn; `deal` gives it one."""
+        """Append `job` to the waiting jobs; `deal` gives it a turn."""
         with self._lock:
             self._waiting.append(job)
 
     def remove(self, job: Queued) -> None:
-        """Take `job` out, whether it waits or has a turn. Harmless if it does neither."""
+        """Remove `job`, waiting or running. Do nothing if it is neither."""
         with self._lock:
             if job in self._waiting:
                 self._waiting.remove(job)
@@ -103,14 +104,14 @@ class JobQueue:
             self._served = {client: when for client, when in self._served.items() if client in known}
 
     def gave_turn(self, job: Queued) -> bool:
-        """Whether `job` has a turn."""
+        """Return whether `job` has a turn."""
         with self._lock:
             return job in self._running
 
     def before(self, job: Queued) -> int:
-        """Return how many jobs of its lane have a turn or have waited longer than `job`; 0 unless it waits for one.
+        """Return how many jobs of its lane run or have waited longer than `job`; 0 if `job` does not wait.
 
-        Who has jobs running gives way to who has none, so that the next turn may be another's.
+        The order of turns can differ: clients with running jobs are served after clients without any.
         """
         with self._lock:
             if job not in self._waiting:
@@ -119,7 +120,7 @@ class JobQueue:
             return sum(one.lane == job.lane for one in (*self._running, *earlier))
 
     def deal(self) -> None:
-        """Give the turns there are to jobs that wait. Called without the lock of any job."""
+        """Give the free turns to waiting jobs. Call it without holding a job's lock."""
         with self._lock:
             chosen = []
             while job := self._next():
@@ -132,22 +133,22 @@ class JobQueue:
             job.your_turn()
 
     def counts(self) -> tuple[int, int]:
-        """How many jobs wait, and how many run."""
+        """Return the number of waiting and of running jobs."""
         with self._lock:
             return len(self._waiting), len(self._running)
 
     def prepare(self) -> None:
-        """Start a process ahead, so that the next job need not wait for one. Returns at once."""
+        """Start a process in advance for the next job. Return immediately."""
         threading.Thread(target=self._prepare, name="spare", daemon=True).start()
 
     def process(self, keeps: bool = False) -> ChildProcess:
-        """Return the process that was started ahead, or a new one.
+        """Return the process started in advance, or a new one.
 
-        keeps: whether the job keeps its process for the next; it gets one that was kept, if there is one.
+        keeps: the job returns its process for reuse; it gets an idle one if possible.
         """
         while keeps and (kept := self._take_kept()):
             if self._lives(kept):
-                kept.go_on()  # whatever its last job was told
+                kept.go_on()  # release a hold of the last job
                 return kept
         with self._lock:
             spare, self._spare = self._spare, None
@@ -156,9 +157,9 @@ class JobQueue:
         return ChildProcess(leads=True, low=True)
 
     def keep(self, process: ChildProcess) -> None:
-        """Take a process that has done its job, for the next that keeps its own: a start costs a second of a processor.
+        """Keep a process for the next job with `keeps`: starting one costs a second of processor time.
 
-        It is ended if there are MOST_KEPT already, if it has done USES jobs, and after KEPT seconds without another.
+        The process ends if MOST_KEPT are idle already, after USES jobs, and after KEPT seconds without a job.
         """
         timer = threading.Timer(KEPT, self._end_kept, [process])
         timer.daemon = True
@@ -171,17 +172,17 @@ class JobQueue:
             process.close()
 
     def end_kept(self) -> None:
-        """End the processes that were kept."""
+        """End the idle processes."""
         while kept := self._take_kept():
             kept.close()
 
     def _end_kept(self, process: ChildProcess) -> None:
-        """End that process, unless a job has it."""
+        """End that process unless a job uses it."""
         if self._take_kept(process):
             process.close()
 
     def _take_kept(self, wanted: ChildProcess | None = None) -> ChildProcess | None:
-        """Return a process that was kept, the latest or the one that is wanted; None if it is not there."""
+        """Remove and return an idle process, the latest or the `wanted` one. Return None without a match."""
         with self._lock:
             found = [kept for kept in self._kept if wanted is None or kept[0] is wanted]
             if not found:
@@ -193,7 +194,7 @@ class JobQueue:
 
     @staticmethod
     def _lives(process: ChildProcess) -> bool:
-        """Whether it can be given something to do; it is closed if not."""
+        """Return whether the process accepts tasks; close it otherwise."""
         exchange([process], 0)
         if process.ended:
             process.close()
@@ -202,16 +203,16 @@ class JobQueue:
     def _prepare(self) -> None:
         if self._spare is not None:
             return
-        with suppress(OSError):  # the next job will say so
+        with suppress(OSError):  # the next job reports the error
             made = ChildProcess(leads=True, low=True, ahead=tasks)
             with self._lock:
                 if self._spare is None:
                     self._spare = made
                     return
-            made.close()  # somebody was faster
+            made.close()  # another thread was faster
 
     def _next(self) -> Queued | None:
-        """Who comes next, None if there is nobody or no turn."""
+        """Return the job for the next free turn, None if no job waits or no turn is free."""
         used = Counter(job.lane for job in self._running)
         able = [job for job in self._waiting if used[job.lane] < job.lane.turns]
         shares = Counter((job.client, job.lane) for job in self._running)
@@ -223,13 +224,12 @@ JOBS = JobQueue()
 
 
 class Job:
-    """One task in a process of its own.
+    """One task in a child process.
 
-    state: see the module; part (0 to 1) and words: how far it is; seconds: for how long it has run; result: of one that
-    is done; text: why one has failed; late: whether that was its deadline; ended: when it was either (time.monotonic).
-    client: whoever asked, for fairness,
-    until its process is gone: a closed page must not live on in a result that is kept; deadline: seconds, by default
-    its lane's; keeps: whether its process, once it is done, goes on to another job that keeps its own.
+    state: see the module; part (0 to 1), words: progress; seconds: running time; result: of a finished job; text:
+    reason of a failure; late: whether it exceeded its deadline; ended: time of the end (time.monotonic). client: the
+    requester, for fair turns; dropped with the process, so that a stored result does not keep a closed page alive.
+    deadline: seconds, by default the lane's; keeps: reuse the process for another job with `keeps`.
     """
 
     def __init__(
@@ -253,12 +253,12 @@ class Job:
         self._process: ChildProcess | None = None
         self._answer: Result | None = None
         self._started = self._has_turn = False
-        self._holds = 0  # number of the newest hold, and whether it is in force; the thread passes both on
+        self._holds = 0  # number of the last hold and whether it is active, for the thread
         self._held = False
         self._gone = threading.Event()
 
     def start(self) -> None:
-        """Begin as soon as it is its turn. Does nothing the second time, or once it is over."""
+        """Queue the job. Do nothing on a second call or after the end."""
         with self._lock:
             if self._started or self.over:
                 return
@@ -268,16 +268,16 @@ class Job:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Return whether the state is final."""
         return self.state in OVER
 
     @property
     def before(self) -> int:
-        """How many jobs of its lane come before it, running ones too, while it waits for a turn; else 0."""
+        """Return the number of jobs, running ones included, before this one in its lane; 0 if it does not wait."""
         return self._queue.before(self)
 
     def pause(self) -> None:
-        """Let it stop at the next step of its progress, and keep what it has. Does nothing before it has begun."""
+        """Hold the process at its next report of progress. Do nothing if the job has not started."""
         with self._lock:
             if self.over or self.state == "paused" or self._thread is None:
                 return
@@ -289,7 +289,7 @@ class Job:
         self._queue.deal()
 
     def resume(self) -> None:
-        """Go on: at once if it has not come to a stand yet, else in its turn."""
+        """Continue: immediately if the process does not hold yet, else after queueing for a turn."""
         with self._lock:
             if self.state != "paused":
                 return
@@ -301,7 +301,7 @@ class Job:
         self._queue.deal()
 
     def cancel(self) -> None:
-        """End it at once, with all its processes. Harmless if it is over."""
+        """Kill the process with its children immediately. Do nothing if the job is over."""
         with self._lock:
             if self.over:
                 return
@@ -310,16 +310,16 @@ class Job:
                 self._process.kill()
             if self._thread is None:
                 self._gone.set()
-            if not self._has_turn:  # else it is given back once the process is gone
+            if not self._has_turn:  # otherwise the turn is returned when the process has ended
                 self._leave_for_good()
         self._queue.deal()
 
     def join(self, seconds: float | None = None) -> bool:
-        """Wait until it is over and its process is gone, at most so many seconds; return whether that is so."""
+        """Wait up to `seconds` for the job and its process to end; return whether they have."""
         return self._gone.wait(seconds)
 
     def your_turn(self) -> None:
-        """Begin or go on; called by the queue. What is no longer wanted has been taken out of it already."""
+        """Start or continue; called by the queue. Do nothing if the job was paused or cancelled since."""
         with self._lock:
             if self.state != "waiting" or not self._queue.gave_turn(self):
                 return
@@ -333,7 +333,7 @@ class Job:
     def _run(self) -> None:
         try:
             self._begin_and_follow()
-        except Exception as error:  # noqa: BLE001 - whoever waits is told
+        except Exception as error:  # noqa: BLE001 - reported to the waiting requester
             self._end("failed", text=internal_error(f"{type(error).__name__}: {error}"))
         finally:
             with self._lock:
@@ -343,7 +343,7 @@ class Job:
             self._queue.deal()
 
     def _leave_for_good(self) -> None:
-        """Be in the queue no more, and let go of who asked. The lock is held."""
+        """Leave the queue and drop the client. Call it with the lock held."""
         self._queue.remove(self)
         self.client = None
 
@@ -358,7 +358,7 @@ class Job:
             with self._lock:
                 self._process = None
             if self.keeps and self._answer and not self.over:
-                self._queue.keep(process)  # before it is said to be done: who hears that may have the next job
+                self._queue.keep(process)  # before the state is "done": its observer may start the next job
             else:
                 ending = process.close()
         if self._answer is not None:
@@ -366,14 +366,14 @@ class Job:
         self._end("failed", text=f"its process ended before it was done: {ending or 'nobody knows how'}")
 
     def _follow(self, process: ChildProcess) -> None:
-        """Until it is over: pass on what is wanted, hear what is said, and end what does not go on."""
+        """Loop until the job is over: forward holds, handle answers, check the deadline."""
         passed, last = 0, time.monotonic()
         waits = processor_waits(process.pid)
         while not self.over and self._answer is None and not process.ended:
             with self._lock:
                 wanted = self._holds if self._held else 0
             if wanted != passed:
-                if passed:  # also to be held again: it waits for this, and says only then that it does
+                if passed:  # before a new hold, too: a held process reports it only after this
                     process.go_on()
                 if wanted:
                     process.hold(wanted)
@@ -381,7 +381,7 @@ class Job:
             for _, answer in exchange([process], TICK):
                 self._hear(answer)
             now = time.monotonic()
-            passed_by = min(now - last, 2 * TICK + 1.0)  # after a sleep of the machine nobody is late
+            passed_by = min(now - last, 2 * TICK + 1.0)  # no job is late because the machine slept
             last = now
             if self._answer is None:
                 self._watch(process, waits, passed_by)
@@ -398,7 +398,7 @@ class Job:
                 self._stands(number)
 
     def _stands(self, number: int) -> None:
-        """The process stands still: somebody else may run, unless it is to go on already."""
+        """Return the turn when the process holds, unless the job was resumed since."""
         with self._lock:
             gives = self.state == "paused" and self._held and number == self._holds and self._has_turn
             if gives:
@@ -408,9 +408,10 @@ class Job:
             self._queue.deal()
 
     def _watch(self, process: ChildProcess, waits: Mapping[str, float], passed: float) -> None:
-        """End it if it is late or lost. waits: how long its threads had waited for a processor when it began.
+        """Fail the job if it exceeds its deadline or its process is lost.
 
-        That is no fault of a process of low priority: beside busy ones it gets a tenth of what it could use.
+        waits: processor wait of each thread when the job started. The wait since then extends the deadline: next to
+        busy processes, a process of low priority gets a tenth of the processor time that it could use.
         """
         if not self._has_turn:
             return
@@ -422,7 +423,7 @@ class Job:
             self._end("failed", text=f"its process was given up: {why}")
 
     def _waited(self, process: ChildProcess, before: Mapping[str, float]) -> float:
-        """Return the seconds that the thread which waited longest has waited for a processor."""
+        """Return the longest time, in s, that a thread has waited for a processor since `before`, limited."""
         waited = longest_wait(before, processor_waits(process.pid))
         return min(waited, MOST_WAITING * self.deadline, LONGEST_WAITING)
 
@@ -435,5 +436,5 @@ class Job:
 
 
 def internal_error(text: str) -> str:
-    """Return what is said of an error that is not the request's fault."""
+    """Return the message for an error that the request did not cause."""
     return f"{text} (this is an error of Fieldlab)"

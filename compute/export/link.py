@@ -1,6 +1,6 @@
-"""A scene as a short text for an address: "1.…", the version, then packed JSON without what is at its default.
+"""A scene as a short text for a URL: "1.…", the version, then compressed JSON without default values.
 
-In an address it is the entry `scene`; the entry `run` beside it says that the lab runs.
+In a URL it is the query parameter `scene`; the parameter `run` starts the lab.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from urllib.parse import parse_qs
 
 from compute.export.scene import LONGEST_TEXT, SCHEMA, Scene, SceneError, read, scene_of
 
-NAME = "scene"  # of the entry in the address
-RUN = "run"  # of the entry that says that the lab runs
+NAME = "scene"  # query parameter of the scene
+RUN = "run"  # query parameter that starts the lab
 VERSION = "1"
-CHECK = 3  # bytes in front that tell a damaged link from another picture
-LONGEST = 8000  # characters that every browser and server takes in an address
-MOST_QUERY = LONGEST + 200  # characters of an address's query that are looked at
-WORDS = (  # what most links have in common packs to almost nothing; part of version 1, so never to be changed
+CHECK = 3  # leading bytes of the checksum that detects a damaged link
+LONGEST = 8000  # characters that every browser and server accepts in a URL
+MOST_QUERY = LONGEST + 200  # characters of a query that are parsed
+WORDS = (  # dictionary of strings common in links; part of version 1, so it must not change
     b'"history":[{"step":"act":"paint","points":"radius":"value":"update"'
     b'"backend":"gpu_cupy""gpu_numba""cpu_numpy""cpu_numba""precision":"colouring":"pointer":"julia":true'
     b'"dtype":"float32""float64","edges":"periodic""zero-dirichlet""zero-flux","problem":"noise":"lambdas":"tolerance":'
@@ -31,14 +31,14 @@ WORDS = (  # what most links have in common packs to almost nothing; part of ver
 
 
 def packed(scene: Scene) -> str:
-    """Return the text of `scene`; SceneError if it would be longer than LONGEST, or could not be read again."""
+    """Return the link text of `scene`. Raise SceneError if it exceeds LONGEST or cannot be encoded as JSON."""
     plain = scene.plain()
     usual = Scene(scene.lab, {}).plain()
     least = {name: value for name, value in plain.items() if name in ("lab", "values") or value != usual.get(name)}
-    least.pop("size", None)  # of a link's picture, the screen decides
+    least.pop("size", None)  # the screen determines the size of a link's picture
     try:
         text = json.dumps(least, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except ValueError as error:  # a number that is not finite, or half a character
+    except ValueError as error:  # a number that is not finite, or a lone surrogate
         raise SceneError(f"this state cannot be written into a link: {error}") from error
     press = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=WORDS)
     code = base64.urlsafe_b64encode(_check(text) + press.compress(text) + press.flush()).decode().rstrip("=")
@@ -50,7 +50,7 @@ def packed(scene: Scene) -> str:
 
 
 def unpacked(text: str) -> Scene:
-    """Return the scene of a link's text; SceneError says why it is none. Scene.check knows the bounds of its values."""
+    """Return the scene of a link text. Raise SceneError for an invalid text; Scene.check tests the values' bounds."""
     version, dot, code = text.partition(".")
     if not text.isascii():
         raise SceneError("this link is damaged")
@@ -72,7 +72,7 @@ def unpacked(text: str) -> Scene:
 
 
 def asked_in(query: str) -> tuple[str, bool]:
-    """Return (the text of the link in an address's query, whether its lab is to run); ("", False) without a link."""
+    """Return (the link text in a query, whether to start its lab); ("", False) without a link."""
     try:
         entries = parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20)
     except ValueError:

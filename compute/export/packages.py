@@ -1,4 +1,4 @@
-"""Libraries that only some exports need: they are imported when they are used, and what is missing is said in words."""
+"""Optional libraries of some exports: imported on first use; a missing one raises an error with the install command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compute.export.scene import SceneError
 
 @dataclass(frozen=True)
 class Package:
-    """An optional library. name: to import it by; extra: of Fieldlab, which brings it; wanted: who needs it."""
+    """An optional library. name: of the module; extra: of Fieldlab that installs it; wanted: start of the error."""
 
     name: str
     extra: str
@@ -20,16 +20,16 @@ class Package:
 
     @property
     def install(self) -> str:
-        """The line that installs it."""
+        """Return the install command."""
         return f"pip install 'fieldlab[{self.extra}]'"
 
     @property
     def installed(self) -> bool:
-        """Whether it can be imported."""
+        """Return whether the library can be imported."""
         return find_spec(self.name) is not None
 
     def load(self) -> Any:
-        """Import it and return the module; SceneError, with the line that installs it, if it is missing."""
+        """Import the library and return the module. Raise SceneError with the install command if that fails."""
         try:
             return import_module(self.name)
         except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Values of a lab's parameters from the texts of a command line: one, or many for a sweep."""
+"""Parse values of a lab's parameters from command line texts: one value, or many for a sweep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NONE = "null"  # as in JSON
 def values_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
     """Return NAME=VALUE texts as values of the lab's parameters.
 
-    SceneError for an unknown name, which lists the known ones, for a name that comes twice, and for a bad value.
+    Raise SceneError for an unknown name, listing the known ones, for a repeated name, and for an invalid value.
     """
     found: dict[str, Any] = {}
     for text in texts:
@@ -37,10 +37,10 @@ def values_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
 
 
 def parsed(kind: type[Lab], name: str, text: str) -> Any:
-    """Return the value that a text means for the parameter `name`.
+    """Parse the value of the parameter `name`.
 
-    Numbers, switches, lists and dictionaries are JSON, tuples are separated by commas, and a selector takes one of its
-    choices; any other text is the value. "null" is None where the parameter allows it.
+    Numbers, booleans, lists and dictionaries are JSON, tuples are separated by commas, and a selector accepts one of
+    its choices; any other text is the value. "null" is None where the parameter allows it.
     """
     parameter: Any = kind.param[name]
     if text == NONE and parameter.allow_None:
@@ -65,7 +65,7 @@ def _not_finite(text: str) -> None:
 
 
 def _tuple(name: str, parameter: Any, text: str) -> tuple[Any, ...]:
-    """Parts are texts where the default has texts, else numbers: whole ones without a point stay whole."""
+    """Parse a tuple: strings where the default has strings, else numbers; those without a point are int."""
     parts = [part.strip() for part in text.split(",")]
     if parameter.length is not None and len(parts) != parameter.length:
         raise SceneError(f"{name} must be {parameter.length} values separated by commas, not {text!r}")
@@ -76,7 +76,7 @@ def _tuple(name: str, parameter: Any, text: str) -> tuple[Any, ...]:
 
 
 def _chosen(kind: type[Lab], name: str, text: str) -> str:
-    """One of a parameter's choices, by its name or by what the page calls it; SceneError names those there are."""
+    """Return one of a parameter's choices by its name or its label on the page. Raise SceneError with the choices."""
     choices = {str(one): "" for one in kind.param[name].objects}
     if name == "backend":
         choices = {one.name: one.label for one in kind.backends()}
@@ -88,10 +88,10 @@ def _chosen(kind: type[Lab], name: str, text: str) -> str:
 
 
 def axes_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Return NAME=a,b,c texts, or NAME=lo:hi:n (even steps), NAME=lo:hi:xn (equal factors), as values to be tried.
+    """Parse NAME=a,b,c, NAME=lo:hi:n (even steps) or NAME=lo:hi:xn (equal factors); return the values by name.
 
-    Tuples, lists and dictionaries are separated by semicolons. SceneError for a name or a value that comes twice, and
-    for no or too many values.
+    Tuples, lists and dictionaries are separated by semicolons. Raise SceneError for a repeated name or value, and for
+    no or too many values.
     """
     found: dict[str, tuple[Any, ...]] = {}
     for text in texts:
@@ -116,7 +116,7 @@ def _many(kind: type[Lab], name: str, spec: str) -> tuple[Any, ...]:
         by = "commas" if commas else "semicolons"
         raise SceneError(f"{name} must be values separated by {by}, at most {MOST_VALUES}, not {short(spec)}")
     values = [parsed(kind, name, piece) for piece in pieces]
-    keys = [repr(value) for value in values]  # a list has no hash
+    keys = [repr(value) for value in values]  # lists are not hashable
     for place, key in enumerate(keys):
         if key in keys[:place]:
             raise SceneError(f"{name} is varied over {key} twice")
@@ -135,19 +135,19 @@ def _range(name: str, ranged: re.Match[str]) -> list[float]:
 
 
 def _short_float(value: float) -> float:
-    """Without the last digit's rounding: 0.15 instead of 0.15000000000000002."""
+    """Round away floating-point noise: 0.15 instead of 0.15000000000000002."""
     return float(f"{value:.15g}")
 
 
 def _written(parameter: Any, value: float) -> Any:
-    """A number as the parameter wants it."""
+    """Return a number in the type of the parameter."""
     if isinstance(parameter, param.Integer):
         return round(value)
     return f"{value:.15g}" if isinstance(parameter, param.String) else value
 
 
 def _number(name: str, text: str) -> float:
-    """The number in a text; a whole one without a point is an int."""
+    """Parse a number; an integer without a point is an int."""
     try:
         value = int(text) if WHOLE.fullmatch(text) else float(text)
     except ValueError:

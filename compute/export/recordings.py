@@ -1,6 +1,6 @@
-"""A recording made into a file: a film in the colours of a look, its last picture, or its levels.
+"""Convert a recording to a file: a film in chosen colours, its last picture, or its levels.
 
-The frames are those that the engine has written (engine.recording_store), at exactly the steps that were asked for.
+The engine has written the frames (engine.recording_store), at exactly the requested steps.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from compute.frames import Frame
 from compute.lab import Lab
 from compute.labs import lab_class
 
-DRAWN = (720, 1280)  # (height, width) of a drawing for which no size was asked for
-FEW = 20  # drawn frames for which no further process is started: it needs two seconds
+DRAWN = (720, 1280)  # default (height, width) of a drawing
+FEW = 20  # drawn frames that are not worth another process, which starts in two seconds
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording in a folder. about: lab, values at the start, every, pixels, most, began; numbers, steps: of the
-    frames; changes: {"frame", "step", "values"} where values of the lab were changed; parts: its pictures, panels: its
-    drawings, of the first and the last frame.
+    """A recording in a folder. about: lab, values at the start, every, pixels, most, began; numbers, steps: of frames.
+
+    changes: {"frame", "step", "values"} of changed lab values; parts: pictures, panels: drawings, of the first and the
+    last frame.
     """
 
     store: RecordingStore
@@ -54,22 +55,22 @@ class Recording:
 
     @property
     def frames(self) -> int:
-        """How many there are."""
+        """Return the number of frames."""
         return len(self.numbers)
 
     @property
     def kind(self) -> type[Lab]:
-        """The lab's class."""
+        """Return the lab's class."""
         return lab_class(self.about["lab"])
 
     def plain(self) -> dict[str, Any]:
-        """Return what was recorded, as values for JSON."""
+        """Return the description of the recording, as values for JSON."""
         steps = {"first_step": self.steps[0], "last_step": self.steps[-1], "changes": len(self.changes)}
         return {**self.about, "frames": self.frames, **steps}
 
 
 def recorded(folder: Path) -> Recording:
-    """Return the recording in `folder`. SceneError if there is none, or no frame of it, or a damaged one."""
+    """Return the recording in `folder`. Raise SceneError for a missing, empty or damaged one."""
     store = RecordingStore(folder)
     try:
         about, numbers = store.about(), store.numbers()
@@ -91,7 +92,7 @@ def recorded(folder: Path) -> Recording:
 
 
 def _kind(about: Mapping[str, Any]) -> type[Lab]:
-    """Return the class of the lab that was recorded. SceneError for none, and for a size that is none."""
+    """Return the class of the recorded lab. Raise SceneError for an unknown lab or an invalid size."""
     pixels = about.get("pixels", DRAWN)
     if not (isinstance(pixels, list | tuple) and len(pixels) == 2 and all(type(one) is int for one in pixels)):
         raise SceneError(f"pixels of a recording must be two whole numbers, not {pixels!r:.100}")
@@ -101,7 +102,7 @@ def _kind(about: Mapping[str, Any]) -> type[Lab]:
         raise SceneError(str(error)) from error
 
 
-def write(  # noqa: PLR0913 - what a film of a recording can be, each with a default
+def write(  # noqa: PLR0913 - the options of a film, each with a default
     folder: Path,
     path: Path,
     look: Style | None = None,
@@ -113,18 +114,19 @@ def write(  # noqa: PLR0913 - what a film of a recording can be, each with a def
     command: str = "",
     axes: bool = False,
 ) -> None:
-    """Make `path` of the recording in `folder`: a film of `rate` frames a second, or by its ending `.png` the last
-    frame, `.npz` or `.zarr` the levels themselves; and `<name>.json` beside it.
+    """Convert the recording in `folder` to `path`, and write `<name>.json` next to it.
 
-    part: a picture of the lab, or a drawing of lines; "" for the first picture. size: (height, width); None for that of
-    the recording, or the largest whole multiple of it within what was asked for then; other frames are fitted to it.
-    axes: draw a picture with its axes. progress: frames done, of so many. SceneError says what is wrong.
+    The suffix selects the format: `.png` the last frame, `.npz` or `.zarr` the levels, otherwise a film of `rate`
+    frames per second. part: a picture of the lab, or a drawing of lines; "" for the first picture. size: (height,
+    width), frames are scaled to it; None for the size of the picture, times the largest integer that fits into the
+    requested pixels. axes: draw a picture with axes. progress: called with (finished, total) frames. Raise SceneError
+    naming the error.
     """
     start, found = perf_counter(), recorded(folder)
     if not RATES[0] <= rate <= RATES[1]:
         raise SceneError(f"rate must be from {RATES[0]:g} to {RATES[1]:g} frames a second, not {rate}")
     about = found.plain()
-    if path.suffix.lower() == FOLDER_ZARR.ending:  # a folder, whose attributes say what it is
+    if path.suffix.lower() == FOLDER_ZARR.ending:  # a folder with this description in its attributes
         write_zarr_levels(found, path, about, progress)
         return
     with whole_file(path) as made:
@@ -137,7 +139,7 @@ def write(  # noqa: PLR0913 - what a film of a recording can be, each with a def
 
 
 def _painted(found: Recording, painter: Painter, path: Path, rate: float, progress: OnCount) -> dict[str, Any]:
-    """Write the film or the picture; returns how the recording is shown in it."""
+    """Write the film or the picture; return the display settings used."""
     shown = _shown(painter, path, rate)
     comment = json.dumps(found.plain() | shown, ensure_ascii=False)
     if path.suffix.lower() == PNG.ending:
@@ -149,18 +151,18 @@ def _painted(found: Recording, painter: Painter, path: Path, rate: float, progre
 
 @dataclass(frozen=True)
 class Painter:
-    """Makes pixels, of `scene.size`, of recorded frames."""
+    """Renders recorded frames to pixels of `scene.size`."""
 
     found: Recording
     scene: Scene
 
     @property
     def coloured(self) -> bool:
-        """Whether it shows a picture as it is, and draws nothing."""
+        """Return whether it shows a coloured picture without a drawing."""
         return not self.scene.axes and self.scene.part in self.found.parts
 
     def pixels(self, number: int) -> Pixels | None:
-        """Return the picture of a frame; None if it has no such part. SceneError for a damaged frame."""
+        """Return the picture of a frame; None if the frame lacks the part. Raise SceneError for a damaged frame."""
         try:
             frame = self.found.store.get(number).frame
         except RecordingError as error:
@@ -174,11 +176,11 @@ class Painter:
         return self._drawn(frame)
 
     def _drawn(self, frame: Frame) -> Pixels | None:
-        from compute.export import figures  # heavy, and seldom needed
+        from compute.export import figures  # slow to import, rarely needed
 
         if self.scene.part not in self.found.kind.panels(frame):
             return None
-        return figures.pixels(cast(Lab, self.found.kind), frame, self.scene)  # it asks for what the class knows
+        return figures.pixels(cast(Lab, self.found.kind), frame, self.scene)  # only class attributes are used
 
 
 def _painter(found: Recording, look: Style, part: str, size: tuple[int, int] | None, axes: bool) -> Painter:
@@ -192,7 +194,7 @@ def _painter(found: Recording, look: Style, part: str, size: tuple[int, int] | N
 
 
 def _natural(found: Recording, name: str) -> tuple[int, int]:
-    """The size of the first frame's picture, times the largest whole number within what was asked for."""
+    """Return the size of the first picture, times the largest integer that fits into the requested pixels."""
     heads = (found.store.head(number).parts.get(name) for number in found.numbers)
     rows, columns = next(head.raster for head in heads if head and head.raster)
     height, width = found.about["pixels"]
@@ -201,7 +203,7 @@ def _natural(found: Recording, name: str) -> tuple[int, int]:
 
 
 def _shown(painter: Painter, path: Path, rate: float) -> dict[str, Any]:
-    """How it is shown, for JSON."""
+    """Return the display settings, for JSON."""
     scene = painter.scene
     about = {"part": scene.part, "look": structs.asdict(scene.colours), "size": list(scene.size), "axes": scene.axes}
     if path.suffix.lower() == PNG.ending:
@@ -213,14 +215,14 @@ def _shown(painter: Painter, path: Path, rate: float) -> dict[str, Any]:
 
 
 def _padding(size: tuple[int, int], path: Path) -> tuple[int, int]:
-    """Rows and columns that this kind of film needs beyond `size`. SceneError for an ending that is unknown."""
+    """Return the rows and columns to add to `size` for this film format. Raise SceneError for an unknown suffix."""
     if path.suffix.lower() == PNG.ending or not film_format(path).even:
         return 0, 0
     return size[0] % 2, size[1] % 2
 
 
 def _pictures(painter: Painter, numbers: tuple[int, ...], path: Path, progress: OnCount) -> Iterator[Pixels]:
-    """The pictures of the frames that have the part; SceneError if none has."""
+    """Yield the pictures of frames that have the part. Raise SceneError if none has."""
     rows, columns = _padding(painter.scene.size, path)
     made = 0
     for done, picture in enumerate(_painted_in_turn(painter, numbers), start=1):
@@ -233,7 +235,7 @@ def _pictures(painter: Painter, numbers: tuple[int, ...], path: Path, progress: 
 
 
 def _painted_in_turn(painter: Painter, numbers: tuple[int, ...]) -> Iterator[Pixels | None]:
-    """The pictures in order. Many that are drawn, which takes a tenth of a second each, are drawn by processes."""
+    """Yield the pictures in order. A drawing needs a tenth of a second; many are drawn by several processes."""
     workers = min(cpu_count() // 2, len(numbers) // FEW)
     if painter.coloured or workers < 2:
         yield from map(painter.pixels, numbers)
@@ -249,28 +251,28 @@ def _painted_in_turn(painter: Painter, numbers: tuple[int, ...]) -> Iterator[Pix
 
 @dataclass(frozen=True)
 class Drawings:
-    """Drawn frames, as a RenderWork for a render pool."""
+    """Drawn frames as a RenderWork for a render pool."""
 
     painter: Painter
     sequential = False
 
     @property
     def task(self) -> MakePart:
-        """The function that draws one."""
+        """Return the function that draws a frame."""
         return drawing
 
     @property
     def count(self) -> int:
-        """How many frames there are."""
+        """Return the number of frames."""
         return self.painter.found.frames
 
     def plain(self) -> dict[str, Any]:
-        """Where they are, and how they are shown."""
+        """Return the folder of the frames and the scene that selects their display."""
         return {"folder": str(self.painter.found.store.folder), "scene": self.painter.scene.plain()}
 
 
 def drawing(plain: Mapping[str, Any], number: int) -> MadePart:
-    """Draw one frame of `Drawings`, as PNG; no bytes if it does not show the part."""
+    """Draw one frame of `Drawings` as PNG; return no bytes if the frame lacks the part."""
     picture = _drawer(plain["folder"], json.dumps(plain["scene"])).pixels(number)
     return number, b"" if picture is None else render.png(picture)
 

@@ -1,7 +1,7 @@
-"""From a scene to the pixels of its picture: the lab is made anew, so that the same scene gives the same bytes.
+"""Render a scene to pixels: a new lab is opened for each scene, so that the same scene gives the same bytes.
 
-A Replay takes the lab through its history to the step of the scene, `current_pixels` colours what the lab shows then,
-and `png` makes a file of that.
+A Replay runs the lab through its history to the step of the scene, `current_pixels` colours the lab's picture at that
+step, and `png` encodes it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from compute.history import Entries, Entry
 from compute.lab import Lab
 
 Pixels = NDArray[np.uint8]  # (height, width, 3)
-OnProgress = Callable[[float], None]  # called with the part that is done, from 0 to 1
+OnProgress = Callable[[float], None]  # receives the finished part, from 0 to 1
 
-LEVEL = 1  # of a PNG's compression: 2 to 3 times as quick as the default for a tenth more bytes
-TEXT = "fieldlab"  # key of the text in a PNG, and of the like in other files
-SLICE = 64  # steps of a lab in one call
-PROBE = (64, 64)  # pixels of a picture of which only the extent matters
+LEVEL = 1  # PNG compression: 2 to 3 times as fast as the default, files a tenth larger
+TEXT = "fieldlab"  # key of the text chunk in a PNG and of the metadata in other files
+SLICE = 64  # steps of a lab per call
+PROBE = (64, 64)  # pixels of a picture that is used for its extent only
 
 
 @dataclass(frozen=True)
 class LiveState:
-    """The state of a lab that runs elsewhere. values: all of them, also those that no scene can hold."""
+    """The state of a lab in another process. values: all of them, including those that a scene cannot contain."""
 
     values: Mapping[str, Any]
     snapshot: Mapping[str, Any] | None = None
 
 
 class Replay:
-    """A new lab on its way through what is to happen to it: to any step, never back."""
+    """A new lab that is advanced through its history, forward only."""
 
     def __init__(self, lab: Lab, history: Entries = ()) -> None:
         self.lab, self.steps = lab, 0
@@ -49,11 +49,11 @@ class Replay:
 
     @classmethod
     def of(cls, scene: Scene, values: Mapping[str, Any] | None = None) -> Replay:
-        """Return the replay of a scene, at its beginning; perhaps with other values."""
+        """Return the replay of a scene at step 0. values: replace the scene's values."""
         return cls(scene.opened(scene.values if values is None else values), scene.history)
 
     def to(self, steps: int, progress: OnProgress = lambda _: None) -> None:
-        """Run a lab that ends to its end, another one to step `steps`, with what happened up to then."""
+        """Run a lab that ends to its end, others to step `steps`, applying the history up to that step."""
         if self.lab.ENDS:
             while not self.lab.resting:
                 self.lab.advance(SLICE)
@@ -78,17 +78,17 @@ class Replay:
 
 
 def pixels(scene: Scene, current: LiveState | None = None, progress: OnProgress = lambda _: None) -> Pixels:
-    """Return the picture of `scene`. ValueError for values that the lab refuses, or if it has no such picture."""
+    """Return the picture of `scene`. Raise ValueError for values that the lab refuses, or an unknown part."""
     with opened_at(scene, current, progress) as lab:
         return current_pixels(lab, scene)
 
 
 @contextmanager
 def opened_at(scene: Scene, current: LiveState | None = None, progress: OnProgress = lambda _: None) -> Iterator[Lab]:
-    """Give a lab that has gone as far as `scene` says, closed at the end of the block.
+    """Yield a lab in the state of `scene`; close it after the block.
 
-    With `current`, which is what the scene was taken from, it has those values, and a state that a snapshot holds is
-    taken over instead of being made again.
+    current: live state of the lab that the scene describes; its values are used, and its snapshot, if the lab supports
+    restoring, replaces the replay.
     """
     if current and current.snapshot is not None and scene.kind.RESTORES:
         with closing(scene.opened(current.values)) as lab:
@@ -101,14 +101,14 @@ def opened_at(scene: Scene, current: LiveState | None = None, progress: OnProgre
 
 
 def current_pixels(lab: Lab, scene: Scene) -> Pixels:
-    """Return what the lab shows now, in the scene's colours and its size; lines, and what is asked for, with axes.
+    """Return the lab's current picture in the scene's colours and size; lines, and scenes with `axes`, have axes.
 
-    SceneError for a part that the lab does not have.
+    Raise SceneError for an unknown part.
     """
     frame = lab.frame(scene.view, scene.size)
     name = scene.part or next(iter(frame.rasters), "")
     if scene.axes or name not in frame.rasters:
-        from compute.export import figures  # heavy, and seldom needed
+        from compute.export import figures  # slow to import, rarely needed
 
         return figures.pixels(lab, frame, scene)
     raster = frame.rasters[name]
@@ -116,7 +116,7 @@ def current_pixels(lab: Lab, scene: Scene) -> Pixels:
 
 
 def shown_raster(scene: Scene, drawing: bool) -> Raster | None:
-    """Return the picture that a file of `scene` shows, as the lab begins with it; None for lines.
+    """Return the picture in a file of `scene`, at the lab's start; None for lines.
 
     drawing: the file is a drawing with axes, which shows a panel.
     """
@@ -130,7 +130,7 @@ def shown_raster(scene: Scene, drawing: bool) -> Raster | None:
 
 
 def fitted(picture: Pixels, size: tuple[int, int]) -> Pixels:
-    """Return the picture scaled to `size` (height, width): cells stay sharp where they become larger."""
+    """Return the picture scaled to `size` (height, width): enlarged without smoothing, reduced by averaging."""
     if picture.shape[:2] == size:
         return picture
     height, width = size
@@ -140,13 +140,13 @@ def fitted(picture: Pixels, size: tuple[int, int]) -> Pixels:
 
 
 def read_png(file: bytes) -> Pixels:
-    """Return the picture in the bytes of a PNG file."""
+    """Decode a PNG file."""
     with Image.open(io.BytesIO(file)) as picture:
         return np.asarray(picture.convert("RGB"))
 
 
 def png(picture: Pixels, text: str = "") -> bytes:
-    """Return the bytes of a PNG file with `text` in it; the same for the same pixels and text."""
+    """Return the bytes of a PNG file that contains `text`; the same for the same pixels and text."""
     about = PngInfo()
     if text:
         about.add_itxt(TEXT, text)

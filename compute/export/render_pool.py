@@ -1,8 +1,8 @@
-"""Who makes the frames of a film, or the rows of a table: processes of this machine, or a Dask cluster.
+"""Workers that make the frames of a film or the rows of a table: local processes, or a Dask cluster.
 
-A part is made from the plan alone, wherever that happens; so the parts of a worker that was lost are simply made
-again, and the result does not depend on who made which. ResumableParts keeps what was made beside the file that it is
-for, so that what was stopped goes on where it was.
+Each part is made from the plan and its number alone. Parts of a lost worker are therefore made again by another, and
+the result does not depend on the worker. ResumableParts stores finished parts in a folder next to the output file, so
+that an interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -37,87 +37,87 @@ try:
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-MOST_LOSSES = 3  # workers that may be lost in a row without a frame in between: then it is the frames' fault
+MOST_LOSSES = 3  # workers lost in a row without a finished part, after which the parts are to blame
 MOST_WORKERS = 256
 VISIBLE, THREADS = "CUDA_VISIBLE_DEVICES", "NUMBA_NUM_THREADS"
-AHEAD = 2  # frames handed out for each worker: the next is there when one is done
-TICK = 1.0  # s between looks at workers that say nothing
+AHEAD = 2  # parts assigned to each worker, so that none waits for its next one
+TICK = 1.0  # s between checks of silent workers
 
-LOCAL = "local"  # instead of a scheduler's address: a cluster made here
-ANY_PORT = "127.0.0.1:0"  # of its pages: None is 8787, of which a second cluster warns that it is taken
-PATIENCE = "20s"  # to find the scheduler
-LOSSES = 5  # workers that one part may take with it before a cluster gives it up
-PLAN, LOCK = "plan.json", ".lock"  # beside the parts that are kept
-LOCKLESS = (ENOLCK, ENOSYS, EOPNOTSUPP)  # what file systems without locks say
+LOCAL = "local"  # in place of a scheduler's address: a local cluster
+ANY_PORT = "127.0.0.1:0"  # of the dashboard; None means 8787 and causes a warning with a second cluster
+PATIENCE = "20s"  # timeout for connecting to the scheduler
+LOSSES = 5  # workers that one part may crash before the work fails
+PLAN, LOCK = "plan.json", ".lock"  # in the folder of the parts
+LOCKLESS = (ENOLCK, ENOSYS, EOPNOTSUPP)  # errors of file systems without locks
 
-MadePart = tuple[int, bytes]  # its number, and its file: a frame as PNG, a row as JSON
-MakePart = Callable[[Mapping[str, Any], int], MadePart]  # makes part `number` of a plan; it can be imported
+MadePart = tuple[int, bytes]  # number, and file contents: a frame as PNG, a row as JSON
+MakePart = Callable[[Mapping[str, Any], int], MadePart]  # makes part `number` of a plan; can be imported
 
 
 class RenderWork(Protocol):
-    """A work of parts that can be made from its plan and their numbers alone: a film, a table.
+    """Work that consists of parts, each made from the plan and its number alone: a film, a table.
 
-    sequential: whether a part is made by going on from the one before, so that one worker must make all.
+    sequential: each part continues from the one before, so that one worker must make all of them.
     """
 
     @property
     def count(self) -> int:
-        """The number of parts."""
+        """Return the number of parts."""
 
     @property
     def sequential(self) -> bool:
-        """Whether one worker must make all."""
+        """Return whether one worker must make all parts."""
 
     @property
     def task(self) -> MakePart:
-        """The function that makes a part of the plan `plain`, in a worker."""
+        """Return the function that makes a part of the plan `plain` in a worker."""
 
     def plain(self) -> dict[str, Any]:
         """Return the plan, for JSON."""
 
 
 class RenderPool(Protocol):
-    """Makes parts of a work: frames of a film, for instance."""
+    """Makes the parts of a work, for example the frames of a film."""
 
     @property
     def workers(self) -> int | None:
-        """How many frames at a time; None where others decide."""
+        """Return the number of workers; None if the cluster determines it."""
 
     def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[MadePart]:
-        """Yield the parts `numbers`, in any order. Closing the iterator stops the work."""
+        """Yield the parts `numbers`, in any order. Closing the generator stops the work."""
 
 
 def gpus_here() -> tuple[str, ...]:
-    """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; where it is not set, all."""
+    """Return the GPUs in CUDA_VISIBLE_DEVICES; without that variable, all GPUs of this machine."""
     allowed = tuple(name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip())
     return allowed or tuple(str(number) for number in range(max(1, len(machine.nvidia()[0]))))
 
 
 def on_gpu(lab: type[Lab], named: Iterable[str | None]) -> bool:
-    """Return whether one of the backends `named`, None for the lab's default, runs on a GPU; unknown names do not."""
+    """Return whether one of the backends `named` (None: the lab's default) runs on a GPU; unknown names do not."""
     names = {name or lab.param["backend"].default for name in named}
     return any(backend.name in names and backend.device == "cuda" for backend in BACKENDS)
 
 
 def pool_for(scheduler: str | None, workers: int | None, gpu: bool) -> RenderPool:
-    """Return a pool: processes of this machine, or the Dask cluster of a `scheduler`."""
+    """Return a pool of local processes, or the Dask cluster at the address `scheduler`."""
     if scheduler:
         return Cluster(scheduler, workers)
     return LocalPool(workers, gpu)
 
 
 def require_workers(workers: int | None) -> None:
-    """Raise SceneError unless it is None or a number of processes that may be started."""
+    """Raise SceneError unless `workers` is None or an allowed number of processes."""
     if workers is not None and not 1 <= workers <= MOST_WORKERS:
         raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
 
 class WorkerLost(RuntimeError):
-    """Workers ended again and again without making anything."""
+    """Workers ended repeatedly without finishing a part."""
 
 
 class LocalPool:
-    """`workers` processes of this machine; by default one for every four threads, or for each GPU if `gpu`."""
+    """`workers` local processes; by default one for every four threads, or one for each GPU with `gpu`."""
 
     def __init__(self, workers: int | None = None, gpu: bool = False) -> None:
         self.gpus = gpus_here() if gpu else ()
@@ -125,14 +125,14 @@ class LocalPool:
         require_workers(self.workers)
 
     def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[MadePart]:
-        """Yield the parts `numbers`, in any order; those of a worker that dies are made again by another."""
+        """Yield the parts `numbers`, in any order; parts of a worker that died are made by another."""
         count = 1 if work.sequential else min(self.workers, max(1, len(numbers)))
         share = max(1, cpu_count() // (1 if work.sequential else self.workers))
         slots = [WorkerSlot(self._environment(place, share)) for place in range(count)]
         left, losses = deque(numbers), 0
         try:
             while left or any(slot.parts for slot in slots):
-                for most in range(1, AHEAD + 1):  # nobody gets a second one before all have a first
+                for most in range(1, AHEAD + 1):  # every worker gets one part before any gets a second
                     for slot in slots:
                         slot.take(work, left, most)
                 for made in received(slots):
@@ -147,19 +147,19 @@ class LocalPool:
                     if losses >= MOST_LOSSES:
                         raise WorkerLost(f"{losses} times in a row a worker ended without making anything: {why}")
         finally:
-            for slot in slots:  # all at once: what is being made is not waited for
+            for slot in slots:  # kill all before waiting for any
                 slot.kill()
             for slot in slots:
                 slot.clear()
 
     def _environment(self, place: int, threads: int) -> dict[str, str]:
-        """Variables of a worker: the cores are shared, and a GPU is one worker's."""
+        """Return the environment of a worker: an equal share of the cores, and one GPU."""
         card = {VISIBLE: self.gpus[place % len(self.gpus)]} if self.gpus else {}
         return {"OMP_NUM_THREADS": str(threads), THREADS: str(min(threads, numba.config.NUMBA_NUM_THREADS))} | card
 
 
 class WorkerSlot:
-    """A worker, and the parts that it is to make, in order; another worker after it is gone."""
+    """A worker with its assigned parts, in order; a lost worker is replaced."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.parts: deque[int] = deque()
@@ -167,7 +167,7 @@ class WorkerSlot:
         self._environment = environment
 
     def take(self, work: RenderWork, left: deque[int], most: int) -> None:
-        """Take of the parts that are left, until it has `most`."""
+        """Assign parts from `left` until the worker has `most`."""
         while left and len(self.parts) < most:
             if self.process is None:
                 self.process = ChildProcess(leads=False, low=False, environment=self._environment)
@@ -175,18 +175,18 @@ class WorkerSlot:
             self.process.give(partial(made_part, work.task, work.plain(), self.parts[-1]))
 
     def loss(self) -> str:
-        """Return why nothing more comes from its worker, or ""."""
+        """Return the reason if the worker is lost, or ""."""
         if self.process is None or not self.parts:
             return ""
         return self.process.lost() or ("it ended" if self.process.ended else "")
 
     def kill(self) -> None:
-        """End its worker at once."""
+        """Kill the worker."""
         if self.process is not None:
             self.process.kill()
 
     def clear(self) -> None:
-        """End its worker, and forget its parts."""
+        """Close the worker and drop its parts."""
         self.parts.clear()
         if self.process is not None:
             self.process.close()
@@ -194,7 +194,7 @@ class WorkerSlot:
 
 
 def received(slots: Sequence[WorkerSlot]) -> Iterator[MadePart]:
-    """Yield what workers have made, waiting for it a moment. Raise the error of one that could not."""
+    """Yield the parts received from workers within TICK seconds. Raise the error of a failed part."""
     busy = {slot.process: slot for slot in slots if slot.process is not None}
     for process, answer in exchange(list(busy), TICK):
         match answer:
@@ -206,8 +206,8 @@ def received(slots: Sequence[WorkerSlot]) -> Iterator[MadePart]:
 
 
 def made_part(task: MakePart, plain: Mapping[str, Any], number: int, tell: Tell) -> MadePart:
-    """Make part `number` of the plan `plain`, in a worker."""
-    tell(0.0, f"part {number}")  # a sign of life
+    """Make part `number` of the plan `plain` in a worker."""
+    tell(0.0, f"part {number}")  # resets the worker's liveness timer
     return task(plain, number)
 
 
@@ -215,9 +215,9 @@ def made_part(task: MakePart, plain: Mapping[str, Any], number: int, tell: Tell)
 
 
 class Cluster:
-    """The Dask cluster whose scheduler is at `address` (tcp://host:port); "local" for one of `workers` processes here.
+    """The Dask cluster with the scheduler at `address` (tcp://host:port); "local" starts `workers` local processes.
 
-    The workers need the same Fieldlab. SceneError if Dask is not installed or nobody answers at the address.
+    The workers need the same version of Fieldlab. Raise SceneError if Dask is not installed or the connection fails.
     """
 
     def __init__(self, address: str, workers: int | None = None) -> None:
@@ -228,9 +228,9 @@ class Cluster:
         self.address, self.workers = address, workers
 
     def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[MadePart]:
-        """Yield the parts `numbers`, in any order; a film whose frames follow from one another is refused.
+        """Yield the parts `numbers`, in any order. Raise SceneError for sequential work.
 
-        WorkerLost if one part has taken more than LOSSES workers with it, on a cluster of any settings.
+        Raise WorkerLost if one part has crashed more than LOSSES workers, regardless of the cluster's settings.
         """
         if work.sequential:
             raise SceneError(
@@ -243,7 +243,7 @@ class Cluster:
             numbered: dict[str, int] = {}
 
             def given(number: int) -> Any:
-                """The part as it is being made."""
+                """Submit a part and return its future."""
                 future = client.submit(task, plain, number, pure=False)
                 numbered[future.key] = number
                 return future
@@ -253,7 +253,7 @@ class Cluster:
                 number = numbered.pop(done.key)
                 try:
                     made = done.result()
-                except self._dask.KilledWorker as error:  # as many as the scheduler allows, which is its own affair
+                except self._dask.KilledWorker as error:  # the scheduler has retried it this often
                     lost[number] += 1 + error.allowed_failures
                     if lost[number] > LOSSES:
                         raise WorkerLost(f"part {number} took {lost[number]} workers with it") from error
@@ -279,7 +279,7 @@ class Cluster:
 
 
 class _Owned:
-    """A client and the cluster that was made for it."""
+    """A client and the local cluster that it owns."""
 
     def __init__(self, client: Any, cluster: Any) -> None:
         self._client, self._cluster = client, cluster
@@ -288,23 +288,23 @@ class _Owned:
         return self._client
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with suppress(OSError) if kind else nullcontext():  # workers that are gone are not why it ends
+        with suppress(OSError) if kind else nullcontext():  # errors of lost workers must not hide the original one
             self._client.close()
             self._cluster.close()
 
 
 def dask_setup(_worker: object) -> None:
-    """Dask calls this in every worker made here: Ctrl-C is their master's business."""
+    """Ignore Ctrl-C in the workers of a local cluster, where Dask calls this function; the main process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-# -- parts that are kept
+# -- parts on disk
 
 
 class ResumableParts:
-    """The `count` parts of the file `path`, kept in `folder` beside it as they are made.
+    """The parts of the file `path`, stored one by one in a folder next to it.
 
-    what: their name; ending: of their files.
+    what: name of the parts in messages and of the folder; ending: suffix of their files.
     """
 
     def __init__(self, path: Path, work: RenderWork, what: str, ending: str) -> None:
@@ -312,13 +312,13 @@ class ResumableParts:
         self.folder = path.with_name(f"{path.name}.{what}")
 
     def missing(self) -> list[int]:
-        """Return the numbers of the parts that are not there yet."""
+        """Return the numbers of the parts without a file."""
         return [number for number in range(self.count) if not self._file(number).is_file()]
 
     def make(self, pool: RenderPool, tell: Callable[[int], None]) -> None:
-        """Make those that are missing; tell(how many are there). SceneError if the folder holds another work's.
+        """Make the missing parts; call tell(finished parts). Raise SceneError if the folder belongs to another plan.
 
-        In the block of `alone`.
+        Call it in the block of `alone`.
         """
         self._claim(self._work.plain())
         missing = self.missing()
@@ -330,7 +330,7 @@ class ResumableParts:
                     self._keep(one)
                     done += 1
                     tell(done)
-        finally:  # an interrupt may come while whole_file takes its own folder away
+        finally:  # an interrupt can come while whole_file removes its temporary folder
             for half in self.folder.glob(".*.part"):
                 shutil.rmtree(half)
 
@@ -339,7 +339,7 @@ class ResumableParts:
         return self._file(number).read_bytes()
 
     def clear(self) -> None:
-        """Delete all parts, and nothing else in their folder: the plan last, so that no part is ever without it."""
+        """Delete the files of the parts only, the plan last, so that parts never exist without it."""
         for number in range(self.count):
             self._file(number).unlink(missing_ok=True)
         for half in self.folder.glob(".*.part"):
@@ -348,22 +348,22 @@ class ResumableParts:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other runs from the folder in the block, in which parts are made, read and cleared; an empty one goes.
+        """Lock the folder for the block, in which parts are made, read and cleared; remove an empty folder.
 
-        SceneError if another run has it. Windows has no such locks, and some networks neither.
+        Raise SceneError if another run has the lock. Windows and some network file systems have no such locks.
         """
         lock = self._locked() if fcntl is not None else None
         try:
             yield
         finally:
             if lock is not None:
-                (self.folder / LOCK).unlink(missing_ok=True)  # while it is held: later it may be another run's
+                (self.folder / LOCK).unlink(missing_ok=True)  # while locked: afterwards it may be another run's lock
                 lock.close()
-            with suppress(OSError):  # parts are kept in it, or another run has begun
+            with suppress(OSError):  # it contains parts, or another run has started
                 self.folder.rmdir()
 
     def _locked(self) -> TextIO:
-        """The folder's lock, open and held. The run before may delete it, and the folder, until it is."""
+        """Return the locked lock file. Before the lock succeeds, an earlier run may delete it with the folder."""
         path = self.folder / LOCK
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -387,7 +387,7 @@ class ResumableParts:
 
     @contextmanager
     def room(self) -> Iterator[None]:
-        """Say of a full disk in the block what more is needed."""
+        """Add the space needed and the state of the parts to a DiskFull error in the block."""
         try:
             yield
         except DiskFull as error:
@@ -395,7 +395,7 @@ class ResumableParts:
 
     @property
     def words(self) -> str:
-        """What is kept, in a sentence."""
+        """Return one sentence on the finished parts."""
         there = self.count - len(self.missing())
         return f"{there} of {self.count} {self._what} are kept: the same command goes on from there"
 
@@ -407,13 +407,13 @@ class ResumableParts:
         return f"Room is needed for {what}; {self.words}"
 
     def _claim(self, wanted: Mapping[str, Any]) -> None:
-        """Use the folder for this work, or say that it holds another one's parts."""
+        """Write the plan to the folder. Raise SceneError if it contains another plan or unknown files."""
         plan = self.folder / PLAN
         if not plan.is_file():
             if len(self.missing()) < self.count:
                 what = f"{self.folder.name} holds {self._what} of an unknown plan"
                 raise SceneError(f"{what}; take another name, or delete that folder")
-            there = self.folder.iterdir() if self.folder.is_dir() else ()  # without locks it comes with its first file
+            there = self.folder.iterdir() if self.folder.is_dir() else ()  # without locks it does not exist yet
             if other := sorted(file.name for file in there if file.name != LOCK):
                 what = f"{self.folder.name} holds {other[0]}, which is none of the {self._what}"
                 raise SceneError(f"{what}; take another name, or move that folder")

@@ -1,8 +1,8 @@
-"""One picture, as plain values: the lab, its parameters, what happened to it and how far it has gone, its colours.
+"""One picture as plain values: the lab, its parameters, its history, its steps, and its colours.
 
-A scene is all that is needed to make the picture again (render.py). As JSON it may come from anywhere: a link, a file
-that somebody drops on the page. `read` bounds the JSON, `scene_of` checks every entry, history included, and
-`Scene.check` the values against the lab's own bounds, before anything of it is used.
+A scene contains everything needed to render the picture again (render.py). As JSON it may come from untrusted sources:
+a link, or a file dropped on the page. Before any use, `read` limits the JSON, `scene_of` checks every entry, history
+included, and `Scene.check` the values against the lab's bounds.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from compute.labs import lab_class
 SCHEMA = "fieldlab-scene/1"
 MOST_PIXELS = 7680 * 4320  # of a picture: 8K
 LONGEST_WORDS = 300  # characters of `missing`
-MOST_BYTES = 64 * 2**30  # of a scene's arrays, wherever they lie
-LONGEST_TEXT = 10**6  # characters of a scene as JSON: centres of the deepest views have thousands
-FARTHEST = 1e9  # from 0, of a side of a view, in cells
-NOT_COMPUTED = (211, 220, 227)  # red, green, blue of a pixel that waits, as the light page has it; in no palette either
-APART = (255, 0, 200)  # red, green, blue of a level that is no number: in no palette
+MOST_BYTES = 64 * 2**30  # of a scene's arrays, on host or device
+LONGEST_TEXT = 10**6  # characters of a scene as JSON: centres of the deepest views have thousands of digits
+FARTHEST = 1e9  # of a view's sides from 0, in cells
+NOT_COMPUTED = (211, 220, 227)  # RGB of a pixel not computed yet, as on the light page; in no palette
+APART = (255, 0, 200)  # RGB of a level that is NaN or infinite; in no palette
 MOST_STEPS = 10**7  # of a lab that never ends
 
 StepNumber = Annotated[int, Meta(ge=0, le=MOST_STEPS)]
 
 
-LONGEST_REFUSAL = 1500  # characters: what is refused may be within, and may be a megabyte
+LONGEST_REFUSAL = 1500  # characters: the text may quote the invalid entry, which may have a megabyte
 
 
 class SceneError(ValueError):
-    """A scene that cannot be used; the text names the entry and what is wrong with it, in LONGEST_REFUSAL at most."""
+    """An invalid scene; the text names the entry and the error, in LONGEST_REFUSAL characters at most."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words if len(words) <= LONGEST_REFUSAL else f"{words[:LONGEST_REFUSAL]}…")
 
 
 class Style(Struct, frozen=True, forbid_unknown_fields=True):
-    """How levels become colours. offset: part of the palette by which it is turned, 0 to 1."""
+    """The colours of levels. offset: rotation of the palette, as a fraction from 0 to 1."""
 
     palette: str = "Viridis"
     reverse: bool = False
@@ -63,7 +63,7 @@ class Style(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def colours_of(look: Style, apart: tuple[int, int, int] = APART, waiting: bool = False) -> NDArray[np.uint8]:
-    """Return (256, 3): the colour of each level, of no number `apart`. waiting: as of a Raster."""
+    """Return (256, 3) uint8: the colour of each level, `apart` for not finite. waiting: see Raster."""
     colours = table(look.palette)
     colours = np.roll(colours[::-1] if look.reverse else colours, -round(look.offset * len(colours)), axis=0)
     whole: NDArray[np.uint8] = np.concatenate([colours, np.array([apart], np.uint8)])
@@ -75,9 +75,9 @@ def colours_of(look: Style, apart: tuple[int, int, int] = APART, waiting: bool =
 def coloured(
     levels: NDArray[np.uint8], look: Style, apart: tuple[int, int, int] = APART, waiting: bool = False
 ) -> NDArray[np.uint8]:
-    """Return (height, width, 3): `levels` (height, width) in the colours of `look`, those of no number in `apart`.
+    """Return (height, width, 3): `levels` (height, width) in the colours of `look`, `apart` for not finite.
 
-    waiting: as of a Raster. Row 0 of `levels` is the lowest, that of the result the highest, as files have it.
+    waiting: see Raster. Row 0 of `levels` is the lowest, row 0 of the result the highest, as in image files.
     """
     whole = colours_of(look, apart, waiting)
     found: NDArray[np.uint8] = whole[np.minimum(levels[::-1], NOT_FINITE)]
@@ -85,17 +85,16 @@ def coloured(
 
 
 class Scene(Struct, frozen=True, forbid_unknown_fields=True):
-    """What makes one picture again.
+    """The description of one picture.
 
-    values: parameters of the lab that are not at their default; size: (height, width) in pixels; steps: how far a lab
-    that never ends has gone; part: name of the picture in the lab's frames, "" for the first; view: (x0, y0, x1, y1)
-    of it, None for the whole.
+    values: parameters of the lab that differ from their defaults; size: (height, width) in pixels; steps: of a lab that
+    never ends; part: name of the picture in the lab's frames, "" for the first; view: (x0, y0, x1, y1) of it, None for
+    the whole.
 
-    look: None for whichever is usual where it is shown; axes: whether it is drawn with axes and a colour bar; a part
-    that is lines always has axes.
+    look: None for the default of the viewer; axes: draw axes and a colour bar; lines always have axes.
 
-    history: what happened on the way, as entries of compute/history.py: `values` are those at step 0 then. missing: in
-    words, what the scene does not hold of the state it was taken from; "" if nothing.
+    history: changes and actions, as entries of compute/history.py; with a history, `values` are those at step 0.
+    missing: parts of the original state that the scene lacks, as text; "" for a complete scene.
     """
 
     lab: str
@@ -124,16 +123,16 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def colours(self) -> Style:
-        """The look that a file has: `look`, or the usual one."""
+        """Return `look`, or the default for files."""
         return self.look or Style()
 
     @property
     def kind(self) -> type[Lab]:
-        """The lab's class; ValueError names the labs there are."""
+        """Return the lab's class. Raise ValueError, which lists the labs, for an unknown one."""
         return lab_class(self.lab)
 
     def open(self) -> Lab:
-        """Return a lab that shows this scene, at its beginning. ValueError for values that it refuses."""
+        """Return a lab for this scene, at step 0. Raise ValueError for values that it refuses."""
         return self.opened(self.values)
 
     def opened(self, values: Mapping[str, Any]) -> Lab:
@@ -141,7 +140,7 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
         return self.kind(**self.kind.pictured(dict(values), self.size))
 
     def check(self) -> None:
-        """Raise ValueError, naming the parameter, the value and the bound, for a scene that could not be shown."""
+        """Raise ValueError, naming parameter, value and bound, if the scene cannot be shown."""
         try:
             self._check()
         except (TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
@@ -166,7 +165,7 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def values_along(values: Mapping[str, Any], history: Entries) -> Iterator[dict[str, Any]]:
-    """Yield all values of the lab after each entry of `history` that sets some."""
+    """Yield the lab's values after each entry of `history` that sets some."""
     now = dict(values)
     for entry in history:
         if "set" in entry:
@@ -175,7 +174,7 @@ def values_along(values: Mapping[str, Any], history: Entries) -> Iterator[dict[s
 
 
 def without(history: Entries, names: Collection[str]) -> Iterator[Entry]:
-    """Yield the entries of a history, but for the values of these names that some of them set."""
+    """Yield the entries of a history without the values of `names`."""
     for entry in history:
         if "set" not in entry:
             yield entry
@@ -184,9 +183,9 @@ def without(history: Entries, names: Collection[str]) -> Iterator[Entry]:
 
 
 def scene_of(document: object) -> Scene:
-    """Return the scene that `plain` wrote; SceneError says which entry is wrong.
+    """Return the scene that `plain` wrote. Raise SceneError naming the invalid entry.
 
-    Bounds of the lab's values are for `check`.
+    `Scene.check` tests the bounds of the lab's values.
     """
     scene = typed(contents(document, SCHEMA), Scene, "a scene", SceneError)
     try:
@@ -198,7 +197,7 @@ def scene_of(document: object) -> Scene:
 
 
 def contents(document: object, schema: str) -> dict[str, Any]:
-    """Return what a document of that schema holds. "made", where and when, is not read."""
+    """Return the entries of a document with that schema, without "made", the time and place of its origin."""
     if not isinstance(document, Mapping) or document.get("schema") != schema:
         found = document.get("schema") if isinstance(document, Mapping) else document
         raise SceneError(f"schema must be {schema!r}, not {short(found)}")
@@ -206,19 +205,19 @@ def contents(document: object, schema: str) -> dict[str, Any]:
 
 
 def read(text: str) -> Mapping[str, Any]:
-    """Return the JSON object in `text`; SceneError if it is none, or breaks a bound of compute/documents.py."""
+    """Parse a JSON object. Raise SceneError for invalid JSON, or if it exceeds a limit of compute/documents.py."""
     return documents.read(text, LONGEST_TEXT, "a scene", SceneError)
 
 
 class Change(Struct, forbid_unknown_fields=True):
-    """An entry of a history: values that were set once the lab had gone `step` steps."""
+    """A history entry: values that were set after `step` steps of the lab."""
 
     step: StepNumber
     values: dict[str, Any] = field(name="set")
 
 
 class Action(Struct, forbid_unknown_fields=True):
-    """An entry of a history: something that was done to the lab once it had gone `step` steps."""
+    """A history entry: an action on the lab after `step` steps."""
 
     step: StepNumber
     name: str = field(name="do")
@@ -226,7 +225,7 @@ class Action(Struct, forbid_unknown_fields=True):
 
 
 def _require_history(kind: type[Lab], history: Entries) -> None:
-    """Raise SceneError, which says which entry is wrong. Bounds of the lab's values are for `Scene.check`."""
+    """Raise SceneError naming the invalid entry. `Scene.check` tests the bounds of the lab's values."""
     if len(json.dumps(history)) > MOST_CHARACTERS + 2:
         raise SceneError(f"history has at most {MOST_CHARACTERS:,} characters")
     last = 0
@@ -254,7 +253,7 @@ def _require_entry(kind: type[Lab], entry: Change | Action, last: int, first: bo
 
 
 def known_values(kind: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values of parameters from JSON, where a tuple is a list; SceneError for a name that the lab has not."""
+    """Return parameter values from JSON, with lists as tuples where needed. Raise SceneError for unknown names."""
     return {name: _value(kind, name, value) for name, value in values.items()}
 
 

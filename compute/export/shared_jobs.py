@@ -1,10 +1,10 @@
-"""Jobs whose result several pages request at once: each runs once, and later requests share it.
+"""Jobs whose result several pages request concurrently: each runs once, and later requests share it.
 
-A hall that opens one link requests one state; one that presses Shift+R together requests one race. A job without any
-requester is cancelled. Results are kept for latecomers up to a number of bytes; results that are measurements only for
-a short time, and never for a requester that has had them, who asks for another.
+An audience that opens one link requests one state; one that presses Shift+R together requests one race. A job without
+any requester is cancelled. Results are kept for later requests up to a number of bytes; measurements are kept only for
+a short time, and a requester that has received one gets a new job.
 
-All results together, and what running jobs are expected to return, are bounded as well, whoever uses them.
+The total size of all results, including the predicted results of running jobs, is limited, too.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ class SharedJob:
 
 
 class SharedJobs:
-    """The jobs of one kind, each by a text that says all that its result depends on.
+    """The jobs of one kind, by a key that identifies the result.
 
-    size(result): bytes that a result holds; kept: bytes of results that are no longer shown, at most; most(): bytes of
-    all results, those that pages wait for or show included; fresh: seconds for which a result that is a measurement
-    serves others; inf: it is none, and serves everybody. All of it is called on the loop of the pages.
+    size(result): bytes of a result; kept: limit in bytes for results without requesters; most(): limit in bytes for all
+    results; fresh: seconds for which a measurement is shared; inf: results are no measurements and are always shared.
+    All methods are called on the pages' event loop.
     """
 
     def __init__(
         self, size: Callable[[Any], int], kept: int, fresh: float = inf, most: Callable[[], float] = lambda: inf
     ) -> None:
         self._size, self.kept, self._fresh, self._most = size, kept, fresh, most
-        self._jobs: dict[str, SharedJob] = {}  # the last that was asked for is the last
+        self._jobs: dict[str, SharedJob] = {}  # ordered by the last request
 
     def ask(self, key: str, begin: Callable[[], Job], asking: object, expected: int = 0) -> SharedJob:
-        """Return the job with that key: an existing one, if it serves `asking`, or the job started by begin().
+        """Return the job of `key`: the existing one, if `asking` may share it, or the one started by begin().
 
-        expected: predicted bytes of the result. Raises NoRoom if they exceed the limit.
+        expected: predicted bytes of the result. Raise NoRoom if they exceed the limit.
         """
         shared = self._jobs.pop(key, None)
         if shared is None or not self._serves(shared, asking):
@@ -68,7 +68,7 @@ class SharedJobs:
         return shared
 
     def leave(self, shared: SharedJob, asking: object) -> None:
-        """It neither waits for it nor shows it any longer: what nobody waits for is not done to its end."""
+        """Remove the requester `asking`; cancel a job without requesters and drop results beyond `kept` bytes."""
         shared.asking.discard(asking)
         if not shared.asking:
             shared.job.cancel()
@@ -104,7 +104,7 @@ class SharedJobs:
         return self._lasts(shared) and (self._fresh == inf or asking not in shared.asked)
 
     def _lasts(self, shared: SharedJob) -> bool:
-        """Whether it has a result that may serve somebody yet."""
+        """Return whether the job has a result that may be shared."""
         return shared.job.state == "done" and (self._fresh == inf or time.monotonic() - shared.job.ended < self._fresh)
 
     def _held(self, shared: SharedJob) -> int:

@@ -1,4 +1,4 @@
-"""A sweep: a lab for every combination of some values, one row of a table each."""
+"""A parameter sweep: one lab, and one row of a table, for every combination of values."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ SCHEMA = "fieldlab-sweep/1"
 MOST_ROWS = 10_000
 FLAG = "taken during a sweep, while other rows may have been made beside: for comparisons use fieldlab bench"
 PARTS = ("launch", "compute", "levels", "transfer")
-_RUN_BEFORE: set[tuple[Any, ...]] = set()  # by this process: lab, backend, and what else a build depends on
+_RUN_BEFORE: set[tuple[Any, ...]] = set()  # in this process, by lab, backend and other settings that require compiling
 
 
 @dataclass(frozen=True)
 class ParameterSweep:
-    """values: of the lab, the same in all rows; axes: values to be tried of others, the last varies fastest; steps: of
-    a lab that never ends.
+    """A grid of parameters. values: the same in all rows; axes: values to vary by name, the last varies fastest.
+
+    steps: of a lab that never ends.
     """
 
     lab: str
@@ -52,12 +53,12 @@ class ParameterSweep:
 
     @property
     def count(self) -> int:
-        """The number of combinations: of rows."""
+        """Return the number of combinations, which are the rows."""
         return math.prod(len(values) for values in self.axes.values())
 
     @property
     def task(self) -> MakePart:
-        """The function that makes a row."""
+        """Return the function that makes a row."""
         return row
 
     def at(self, number: int) -> dict[str, Any]:
@@ -93,27 +94,27 @@ def row(plain: Mapping[str, Any], number: int) -> MadePart:
 
 
 def _warm(sweep: ParameterSweep, values: Mapping[str, Any]) -> None:
-    """Do once what is timed in no row, as it may compile: a slice of steps of each length that the row will take."""
+    """Compile before timing: run a slice of steps of each length that the row uses, once per process."""
     key = (sweep.lab, *(values.get(name) for name in ("backend", "variant", "dtype", "precision")))
     if key not in _RUN_BEFORE:
         kind = lab_class(sweep.lab)
         lengths = {SLICE} if kind.ENDS else {min(SLICE, sweep.steps), sweep.steps % SLICE} - {0}
         with closing(kind(**values)) as lab:
-            for length in sorted(lengths):  # some kernels take several steps at once
+            for length in sorted(lengths):  # some kernels compute several steps per launch
                 lab.advance(length)
             lab.frame()
         _RUN_BEFORE.add(key)
 
 
 def _timing(frame: Frame, seconds: float) -> dict[str, Any]:
-    """Of the whole row, in ms. wall: from the lab's making to its frame."""
+    """Return the times of the row, in ms. wall: from opening the lab to its frame."""
     taken = {f"{part}_ms": 1e3 * getattr(frame.timing, part) for part in PARTS}
     own = {"wall_ms": 1e3 * seconds, "timed_steps": frame.timing.steps, "first_call": frame.timing.first_call}
     return {**taken, **own, "timed_during_sweep": True}
 
 
 class TableMaker:
-    """Makes the table of a sweep. Rows are kept until it is there. why: the reason of the first row not made."""
+    """Makes the table of a sweep; its rows stay on disk until then. why: error of the first failed row."""
 
     def __init__(self, sweep: ParameterSweep, path: Path, command: str = "") -> None:
         self._format = table_format(path)
@@ -122,10 +123,10 @@ class TableMaker:
         self.parts = ResumableParts(path, sweep, "rows", ".json")
 
     def run(self, pool: RenderPool, progress: Callable[[int], None] = lambda _: None) -> dict[str, int]:
-        """Make the rows that are missing, then the table and `<name>.json` beside it; how many rows have which status.
+        """Make the missing rows, then the table with its `<name>.json`; return the number of rows by status.
 
-        What was made stays in a folder if this is interrupted or fails, and is used the next time. SceneError if that
-        is another sweep's, or another run is making it.
+        After an interruption or a failure, finished rows stay in a folder for the next run. Raise SceneError if the
+        folder belongs to another sweep or another run uses it.
         """
         start = perf_counter()
         with self.parts.alone():
@@ -143,6 +144,6 @@ class TableMaker:
 
 
 def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A row's columns; a fact with the name of a parameter gets another."""
+    """Return the columns of a row; a fact with the name of a parameter is renamed."""
     facts = {f"{name} (result)" if name in found["values"] else name: value for name, value in found["facts"].items()}
     return {**found["values"], "status": found["status"], "why": found["why"], **facts, **found["timing"]}

@@ -1,4 +1,4 @@
-"""What a job may do: each export as one function with its progress, for a process of its own."""
+"""The tasks of jobs: each export as one function that reports progress and runs in a child process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from compute.export.sweep import ParameterSweep, TableMaker
 from compute.labs import lab_class
 
 COMMAND = "fieldlab, from the page"
-ENCODING = 0.9  # part of a film's progress from which it is encoded
+ENCODING = 0.9  # fraction of a film's progress at which encoding starts
 
 
 def still(form: StillFormat, scene: Scene, path: Path, current: LiveState, transparent: bool, tell: Tell) -> None:
@@ -32,10 +32,10 @@ def arrays(form: ArrayFormat, scene: Scene, path: Path, current: LiveState, tell
 
 
 def film(film: Film, path: Path, tell: Tell) -> None:
-    """Make the film `path`, by as many processes as the machine has cores or GPUs for."""
+    """Make the film `path` with the default number of local processes."""
 
     def show(now: FilmProgress) -> None:
-        """Tell the frames as the first part of the job, the encoding as the last."""
+        """Report frames as the first part of the progress, encoding as the rest."""
         part = now.done / now.frames
         if now.doing == "encoding":
             tell(ENCODING + (1 - ENCODING) * part, "encoding")
@@ -46,16 +46,16 @@ def film(film: Film, path: Path, tell: Tell) -> None:
 
 
 def guess(film: Film, path: Path, tell: Tell) -> Estimate:
-    """Return how long `film` would take, and how large its file would be."""
+    """Return an estimate of the time and the file size of `film`."""
     tell(0.0, "trying a few frames")
-    starting = 2 * time.thread_time()  # the film's process and its workers' will take as long as this new one has
+    starting = 2 * time.thread_time()  # the film's process and its workers start as slowly as this one did
     return estimate(film, path, _pool(film).workers, starting=starting)
 
 
 def recorded(
     folder: Path, path: Path, look: Style, part: str, axes: bool, size: tuple[int, int], rate: float, tell: Tell
 ) -> None:
-    """Make the film `path` of what was recorded in `folder`."""
+    """Make the film `path` from the recording in `folder`."""
     recordings.write(
         folder, path, look, part, size, rate, command=COMMAND, axes=axes,
         progress=lambda done, of: tell(done / max(1, of), f"frame {done} of {of}"),
@@ -63,7 +63,7 @@ def recorded(
 
 
 def table(sweep: ParameterSweep, path: Path, tell: Tell) -> dict[str, int]:
-    """Make the table `path` of `sweep`; return how many rows have which status. SceneError if none could be made."""
+    """Make the table `path` of `sweep`; return the number of rows by status. Raise SceneError if no row succeeds."""
     gpu = on_gpu(lab_class(sweep.lab), (sweep.at(number).get("backend") for number in range(sweep.count)))
     making = TableMaker(sweep, path, COMMAND)
     counts = making.run(LocalPool(gpu=gpu), lambda done: tell(done / sweep.count, f"row {done} of {sweep.count}"))
@@ -73,18 +73,18 @@ def table(sweep: ParameterSweep, path: Path, tell: Tell) -> dict[str, int]:
 
 
 def pose(scene: Scene, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values and the snapshot of a lab that has gone as far as `scene` says."""
+    """Return the values and the snapshot of a lab in the state of `scene`."""
     with render.opened_at(scene, progress=lambda part: tell(part, "computing")) as lab:
         return lab.values(), lab.snapshot()
 
 
 def check(scene: Scene, tell: Tell) -> tuple[dict[str, Any], None]:
-    """Return the values of `scene` once they are known to be allowed: its lab needs nothing else to be shown."""
+    """Return the values of `scene` after checking them; its lab needs no snapshot."""
     tell(0.0, "checking")
     scene.check()
     return dict(scene.values), None
 
 
 def _pool(film: Film) -> LocalPool:
-    """Processes of this machine for `film`."""
+    """Return a pool of local processes for `film`."""
     return LocalPool(gpu=on_gpu(film.scene.kind, [film.scene.values.get("backend")]))

@@ -1,6 +1,6 @@
-"""Kernels of one's own: `fieldlab try FILE` asks whether they are right, and from which n on a GPU pays.
+"""Test a user's kernels: `fieldlab try FILE` checks their results and finds the n from which a GPU pays.
 
-A file names its inputs and its ways with these; docs/own_kernel.md shows one.
+The file declares its inputs and its ways with the names exported here; docs/own_kernel.md shows an example.
 """
 
 from __future__ import annotations

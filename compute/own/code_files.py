@@ -1,8 +1,7 @@
-"""Which files run for a lab, or for a workload of the crossover, and what a compiler makes of each.
+"""The files that run for a lab or for a workload of the crossover, and the compiler for each.
 
-What is compiled is said by the file itself: a .cu is CUDA C; a Python file with Numba's backend has compiled functions
-once it has run; one that holds CUDA C as text has that. Any other file is shown as it is, with a sentence that says why
-there is nothing else.
+The file determines the compiler: a .cu is CUDA C; a Python file of a Numba backend has compiled functions after it has
+run; a Python file may contain CUDA C as text. Any other file is shown as text, with a sentence that states the reason.
 """
 
 from __future__ import annotations
@@ -20,16 +19,17 @@ from compute.lab import Lab
 from compute.labs.crossover.workload import Workload
 from compute.own.opened import OwnWorkload
 
-LARGEST = 2**20  # characters of a file that are shown
+LARGEST = 2**20  # characters shown of a file
 KERNEL = "__global__"
 Compiler = Literal["cuda", "numba", "numba.cuda", "nothing"]
 
 
 @dataclass(frozen=True)
 class CodeFile:
-    """A file that runs. title: whose it is, on the screen; lab, way: what has to run for it to be compiled; lab is ""
-    for a workload of the crossover, workload and way are "" for a lab; defines: with which a file of one's own has its
-    kernels compiled.
+    """A source file that runs. title: label of its backend or way on the page.
+
+    lab, workload, way: program to run so that the file is compiled; lab is "" for a workload of the crossover, workload
+    and way are "" for a lab. defines: -D options of kernels that a user's file declares.
     """
 
     title: str
@@ -42,37 +42,37 @@ class CodeFile:
 
     @property
     def key(self) -> str:
-        """Its name among the files of the same lab or workload."""
+        """Return an identifier that is unique among the files of a lab or workload."""
         return f"{self.way or self.backend.name} {self.path.name}"
 
     @property
     def label(self) -> str:
-        """Its name in a list."""
+        """Return the name for lists."""
         return f"{self.title}: {self.path.name}"
 
     @property
     def kind(self) -> Literal["cpu", "gpu"]:
-        """Whose hue it has."""
+        """Return the device kind, which selects the colour."""
         return "cpu" if self.backend.device == "host" else "gpu"
 
     @property
     def language(self) -> Literal["python", "cuda"]:
-        """What it is written in."""
+        """Return the language of the file."""
         return "python" if self.path.suffix == ".py" else "cuda"
 
     @property
     def saved(self) -> int:
-        """When it was saved last, in ns. OSError if it is gone."""
+        """Return the modification time, in ns. Raise OSError if the file does not exist."""
         return self.path.stat().st_mtime_ns
 
     @property
     def text(self) -> str:
-        """What it says, at most LARGEST characters. OSError if it is gone."""
+        """Return the text, at most LARGEST characters. Raise OSError if the file does not exist."""
         return _text(self.path, self.saved)
 
     @property
     def made(self) -> Compiler:
-        """Whose compiler makes code of it."""
+        """Return the compiler for the file."""
         if self.language == "cuda":
             return "nothing" if self.path.suffix == ".cuh" else "cuda"
         if "numba.cuda" in self.backend.needs:
@@ -83,7 +83,7 @@ class CodeFile:
 
     @property
     def why_nothing(self) -> str:
-        """Why there is no code to show but its text."""
+        """Return the reason why only the text can be shown."""
         if self.path.suffix == ".cuh":
             return "It is included by the .cu files beside it, and compiled with them."
         if "cupy" in self.backend.needs:
@@ -94,12 +94,12 @@ class CodeFile:
 
 
 @lru_cache(maxsize=64)
-def _text(path: Path, saved: int) -> str:  # noqa: ARG001 - another time is another text
+def _text(path: Path, saved: int) -> str:  # noqa: ARG001 - part of the cache key
     return path.read_text(encoding="utf-8", errors="replace")[:LARGEST]
 
 
 def embedded_cuda(text: str) -> str:
-    """The CUDA C that a Python file holds as text constants; "" if it has none or is no Python."""
+    """Return the CUDA C in the string constants of a Python file; "" for other files and invalid Python."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -116,7 +116,7 @@ def embedded_cuda(text: str) -> str:
 
 
 def files_of_lab(lab: type[Lab]) -> tuple[CodeFile, ...]:
-    """Each backend's file, and for CUDA C the sources beside it."""
+    """Return each backend's file, and for CuPy backends the .cu and .cuh files in its folder."""
     return tuple(_of_lab(lab))
 
 
@@ -134,7 +134,7 @@ def _of_lab(lab: type[Lab]) -> Iterator[CodeFile]:
 
 
 def files_of_workload(workload: Workload) -> tuple[CodeFile, ...]:
-    """The file of every way, and the sources beside one of the user's own."""
+    """Return the file of every way, and the .cu files of kernels that a user's file declares."""
     found = [CodeFile(way.label, way.path, way.backend, "", workload.name, way.name) for way in workload.ways()]
     if isinstance(workload, OwnWorkload):
         gpu = next((file.backend for file in found if "cupy" in file.backend.needs), found[0].backend)

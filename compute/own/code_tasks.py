@@ -1,7 +1,7 @@
-"""What compilers make of a file, as tasks for a job (compute.export.jobs), and the server's store of what they made.
+"""Compile files and list their machine code, as tasks for a job (compute.export.jobs); the server's store of listings.
 
-Nothing is compiled in the process that asks: a task runs in a child process with a deadline, and one that has been made
-is kept for everybody who asks for the same file, saved at the same time, for the same architecture.
+A task compiles in a child process with a deadline, never in the calling process. All callers that request the same
+file, modification time and architecture share one listing.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ from compute.labs.crossover.catalogue import workload
 from compute.own.code_files import CodeFile, embedded_cuda
 from compute.own.code_view import ARCHITECTURES, CodeUnavailable, KernelCode, code_view, vector_bits
 
-CODE = JobLane("code", 2, 240.0)  # compilations at a time, and the seconds that one may take
-KEPT = 32  # listings that are kept, the newest
-MOST_LINES = 4000  # of machine code of one function, and of PTX
+CODE = JobLane("code", 2, 240.0)  # concurrent compilations; seconds allowed for each
+KEPT = 32  # most recently used listings in the store
+MOST_LINES = 4000  # of one function's machine code, or of PTX
 REALS = {"float32": "float", "float64": "double"}
-STEPS = (1, 16)  # advances of a lab: what only many steps at once need is compiled, too
-USUAL_THREADS = 0  # of a block, where nobody says how many: not known
-PROCESSOR = ""  # in place of an architecture: this machine's
+STEPS = (1, 16)  # advances of a lab: kernels for many steps per call are compiled too
+USUAL_THREADS = 0  # threads of a block; 0: unknown
+PROCESSOR = ""  # architecture of listings for this machine's CPU
 
 
 @dataclass(frozen=True)
 class HostFunction:
-    """What Numba made of one function for this processor. signature: of its arguments, in Numba's words; lines: of its
-    assembly, at most MOST_LINES, without directives; left_out: how many more there are; vector: bits, 0 for none.
+    """The code that Numba compiled from one function for this processor.
+
+    signature: Numba's types of the arguments; lines: assembly without directives, at most MOST_LINES; left_out: number
+    of further lines; vector: bits of the widest vector arithmetic, 0 for none.
     """
 
     name: str
@@ -51,7 +53,7 @@ class HostFunction:
 
 @dataclass(frozen=True)
 class Listing:
-    """What was made of a file. threads: of a block, by kernel, where that is known; functions: on the CPU."""
+    """The machine code of one file. threads: of a block, by kernel, 0 if unknown; functions: compiled for the CPU."""
 
     architecture: str
     ptx: str = ""
@@ -61,7 +63,7 @@ class Listing:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What there is to choose from: kernels, else functions, the most interesting first."""
+        """Return the names to choose from: kernels, or else functions, the widest and shortest first."""
         return tuple(self.kernels) or tuple(one.name for one in self.functions)
 
 
@@ -70,7 +72,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class SourceBuild:
-    """How a lab compiles one of its .cu. threads: of a block, for kernels that differ from `usual`."""
+    """Compiler options of a lab for one .cu. threads: of a block, for kernels that differ from `usual`."""
 
     defines: Defines
     usual: int = USUAL_THREADS
@@ -78,7 +80,7 @@ class SourceBuild:
 
 
 def build_of(path: Path, dtype: str) -> SourceBuild:
-    """As the lab that `path` belongs to compiles it for large grids of `dtype`; for any other, REAL alone."""
+    """Return the options that the lab of `path` uses for large grids of `dtype`; REAL alone for other files."""
     real = {"REAL": REALS[dtype]}
     for known in (_of_diffusion, _of_l_curve, _of_mandelbrot):
         if (found := known(path, dtype, real)) is not None:
@@ -119,9 +121,9 @@ def _of_mandelbrot(path: Path, dtype: str, real: Defines) -> SourceBuild | None:
 
 
 def cuda_listing(path: Path, defines: Defines, dtype: str, architecture: str, tell: Tell) -> Listing:
-    """The kernels of a .cu, or of the CUDA C in a Python file. defines: {} for those of its lab.
+    """Return the kernels of a .cu, or of the CUDA C in a Python file. defines: {} to use the lab's options.
 
-    Raises ValueError with the reason, or the compiler's log.
+    Raise ValueError with the reason, or with the compiler's log.
     """
     tell(0.0, f"compiling {path.name} for {architecture}")
     build = SourceBuild(defines) if defines else build_of(path, dtype)
@@ -145,7 +147,7 @@ DIRECTIVE = re.compile(r"\s*(?:\.(?!L)|#|//|$)")
 LABEL = re.compile(r"\s*[\w.$]+:")
 ARITHMETIC = r"(?:add|sub|mul|div|sqrt|max|min|fn?m(?:add|sub)\d+)"
 MOVES = r"v?mov|push|pop|lea|ld|st|mov|v?(?:un)?p?(?:shuf|perm|unpck|broadcast|insert|extract|blend)"
-OPERATIONS = (  # of x86 and ARM, by the mnemonic; the first that fits counts
+OPERATIONS = (  # of x86 and ARM, by mnemonic; the first match counts
     ("vector arithmetic", re.compile(rf"v?{ARITHMETIC}p[sd]$")),
     ("single arithmetic", re.compile(rf"v?{ARITHMETIC}s[sd]$|f(?:add|sub|mul|div|n?m)")),
     ("control", re.compile(r"j|call|ret|b$|b\.|bl|cb|tb")),
@@ -155,7 +157,7 @@ OTHER = "integer, logic, compare"
 
 
 def host_mix(lines: tuple[str, ...]) -> dict[str, int]:
-    """How many instructions of assembly do what, the most frequent first."""
+    """Count the instructions of assembly by kind, the most frequent first."""
     found: Counter[str] = Counter()
     for line in lines:
         if line.startswith((" ", "\t")) and (words := line.split(None, 1)):
@@ -164,7 +166,7 @@ def host_mix(lines: tuple[str, ...]) -> dict[str, int]:
 
 
 def lab_functions(lab: str, name: str, dtype: str, tell: Tell) -> Listing:
-    """What Numba compiles of a lab's file when the lab advances and is shown. name: of the backend."""
+    """Return the functions of a lab's file that Numba compiles while the lab advances. name: of the backend."""
     tell(0.0, "running the lab")
     kind = lab_class(lab)
     values = {"dtype": dtype} if "dtype" in kind.param else {}
@@ -176,7 +178,7 @@ def lab_functions(lab: str, name: str, dtype: str, tell: Tell) -> Listing:
 
 
 def way_functions(of: str, way: str, dtype: str, tell: Tell) -> Listing:
-    """What Numba compiles of the file of a way when that has run once at its smallest n."""
+    """Return the functions that Numba compiles when a way runs once at its smallest n."""
     tell(0.0, "running it once")
     _run_way(of, way, dtype)
     return _functions(workload(of).way(way).function().__module__)
@@ -193,14 +195,14 @@ def _run_way(of: str, way: str, dtype: str) -> None:
 
 
 def _functions(module: str) -> Listing:
-    """All that Numba has compiled of a module, what is widest first, then what is shortest."""
+    """Return all functions of a module that Numba has compiled, by vector width (widest first), then by length."""
     from numba.core.dispatcher import Dispatcher
 
     own: list[Any] = [each for each in vars(import_module(module)).values() if isinstance(each, Dispatcher)]
     own = [each for each in own if each.py_func.__module__ == module]
     found: dict[str, HostFunction] = {}
     while more := [each for each in own if each.signatures and each.__name__ not in found]:
-        for each in more:  # compiling one may load others, which it calls
+        for each in more:  # compiling one function may load others that it calls
             found[each.__name__] = _function(each, each.signatures[0])
     if not found:
         raise ValueError("Numba has compiled nothing of this file in a first run")
@@ -209,7 +211,7 @@ def _functions(module: str) -> Listing:
 
 
 def _function(dispatcher: Any, signature: Any) -> HostFunction:
-    """What is made of it; anew, as Numba does not show the code of what it has from its cache."""
+    """Compile the function again and return its code: Numba shows no code of functions loaded from its cache."""
     from numba import jit
 
     fresh = jit(**dispatcher.targetoptions)(dispatcher.py_func)
@@ -222,7 +224,7 @@ def _function(dispatcher: Any, signature: Any) -> HostFunction:
 
 
 def visible(assembly: str) -> Iterator[str]:
-    """Labels and instructions alone."""
+    """Yield the labels and instructions of assembly, without directives and comments."""
     for line in assembly.splitlines():
         if not DIRECTIVE.match(line) or LABEL.match(line):
             yield line.replace("\t", "    ", 1).replace("\t", " ")
@@ -230,12 +232,12 @@ def visible(assembly: str) -> Iterator[str]:
 
 # -- Numba-CUDA
 
-# of a lab in Numba's simulator, as far as it has them
+# parameters of labs in Numba's simulator; a lab uses those that it has
 SMALL = {"ny": 24, "nx": 40, "n": 16, "chunk": 1, "max_iterations": 50}
 
 
 def numba_cuda_listing(file: CodeFile, dtype: str, architecture: str, tell: Tell) -> Listing:
-    """The kernels of a file with Numba's backend for a GPU. ValueError with the reason if they cannot be shown."""
+    """Return the kernels of a file with Numba's GPU backend. Raise ValueError with the reason if that fails."""
     from compute.own.gpu_numba_code import code_of
 
     try:
@@ -246,7 +248,7 @@ def numba_cuda_listing(file: CodeFile, dtype: str, architecture: str, tell: Tell
 
 
 def run_small(file: CodeFile, dtype: str) -> None:
-    """Run what launches the kernels of the file, at a small size."""
+    """Launch the kernels of the file at a small size."""
     if file.lab:
         kind = lab_class(file.lab)
         values = {name: value for name, value in {**SMALL, "dtype": dtype}.items() if name in kind.param}
@@ -257,12 +259,12 @@ def run_small(file: CodeFile, dtype: str) -> None:
         _run_way(file.workload, file.way, dtype)
 
 
-# -- asking
+# -- requests
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked for. saved: when the file was saved last, in ns."""
+    """A request for a listing. saved: modification time of the file, in ns."""
 
     file: CodeFile
     dtype: str
@@ -270,7 +272,7 @@ class Asked:
     saved: int
 
     def task(self) -> ChildTask:
-        """What a job does for it."""
+        """Return the function that a job runs for this request."""
         file = self.file
         match file.made:
             case "cuda":
@@ -285,16 +287,16 @@ class Asked:
 
 
 class ListingStore:
-    """The listings of a server. One loop at a time calls it."""
+    """The listings of a server. Only one event loop at a time may call it."""
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[Asked, Job] = OrderedDict()
 
     def ask(self, file: CodeFile, dtype: str, architecture: str, client: Hashable) -> Job:
-        """The job that makes the listing of `file`, or has made it: its `result` then. One that failed is tried anew.
+        """Return the job whose `result` is the listing of `file`; start it if it is new, failed or cancelled.
 
-        Raises CodeUnavailable with the reason if there is nothing to be made, OSError if the file is gone, ValueError
-        for an architecture that nobody knows.
+        Raise CodeUnavailable with the reason if the file has no code to compile, OSError if the file does not exist,
+        and ValueError for an unknown architecture.
         """
         if file.made == "nothing":
             raise CodeUnavailable(file.why_nothing)

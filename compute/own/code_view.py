@@ -1,7 +1,8 @@
-"""The code behind a kernel: source, PTX, machine code (SASS) with source lines, instruction mix, registers, occupancy.
+"""The code of a kernel: source, PTX, machine code (SASS) with source lines, instruction mix, registers, occupancy.
 
-For any architecture that NVRTC knows, on machines without a GPU too: NVRTC compiles, and nvdisasm of NVIDIA's wheel, or
-of a CUDA toolkit, prints. Both are in the extra `code`. For Numba's kernels on the CPU: how wide its vectors are.
+Works for any architecture that NVRTC supports, also on machines without a GPU: NVRTC compiles, and nvdisasm from
+NVIDIA's wheel or from a CUDA toolkit prints the machine code. Both are in the extra `code`. For Numba's kernels on the
+CPU: the width of their vector arithmetic.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from compute.cuda_source import Binary, Defines, Resources, check_cuda
 
 INSTALL = "pip install 'fieldlab[code]'"
 DISTRIBUTIONS = ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvdisasm-cu12")
-TOOL_SECONDS = 60.0  # for nvdisasm, and for ptxas
+TOOL_SECONDS = 60.0  # for nvdisasm and ptxas
 INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+ )?([A-Z][\w.]*)([^;]*);")
 LINE = re.compile(r'//## File "([^"]*)", line (\d+)')
 SECTION = re.compile(r"^\.text\.(\S+):")
 WARP = 32
-GRANULE_REGISTERS, GRANULE_SHARED = 256, 128  # registers of a warp, bytes of a block: allocated in multiples of these
+GRANULE_REGISTERS, GRANULE_SHARED = 256, 128  # allocation units: registers of a warp; bytes of a block
 REGISTERS = 65536  # of a multiprocessor, since sm_50
 
-# What an opcode does, by the beginning of its name; the first that fits counts.
+# Classes of opcodes by prefix; the first match counts.
 CLASSES = (
     ("float64", ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")),
     ("float32", ("FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FSET", "FCHK", "FSWZ")),
@@ -45,17 +46,17 @@ CLASSES = (
                  "DEPBAR", "MEMBAR", "ERRBAR", "BREAK", "BMOV", "NOP", "JMP", "VOTE", "KILL")),
     ("moves", ("MOV", "UMOV", "SEL", "USEL", "PRMT", "SHFL", "S2R", "S2UR", "CS2R", "R2UR", "P2R", "R2P")),
 )  # fmt: skip
-SHARED_ATOMICS = "ATOMS"  # begins as the atomics of global memory do
+SHARED_ATOMICS = "ATOMS"  # has the prefix of the global memory atomics
 OTHER = "integer and logic"
 
 
 class CodeUnavailable(RuntimeError):
-    """The machine code cannot be shown here; the text says why and which line installs what is missing."""
+    """The machine code cannot be shown; the text states the reason and the install command."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One of a kernel. address: bytes from its start; opcode: with suffixes; line: of `file`, 0 if none is known."""
+    """An instruction. address: bytes from the kernel's start; opcode: with suffixes; line: of `file`, 0 if unknown."""
 
     address: int
     opcode: str
@@ -65,12 +66,12 @@ class Instruction:
 
     @property
     def class_(self) -> str:
-        """What it does: one of CLASSES, else integer and logic."""
+        """Return the instruction's class."""
         return class_of(self.opcode)
 
 
 def class_of(opcode: str) -> str:
-    """What an opcode does."""
+    """Return the class of an opcode: a name of CLASSES, or OTHER."""
     if opcode.startswith(SHARED_ATOMICS):
         return "shared memory"
     name = opcode if "." in opcode else f"{opcode}."
@@ -87,18 +88,18 @@ class KernelCode:
 
     @property
     def mix(self) -> dict[str, int]:
-        """How many instructions of each class there are, the most frequent first; none for padding behind the end."""
+        """Return the number of instructions per class, the most frequent first, without NOP padding."""
         return dict(Counter(one.class_ for one in self.instructions if one.opcode != "NOP").most_common())
 
     def by_line(self, file: str = "") -> dict[int, int]:
-        """How many instructions are from each line of `file`, by default of all files together."""
+        """Return the number of instructions per line of `file`, by default of all files together."""
         lines = (one.line for one in self.instructions if one.line and file in ("", one.file))
         return dict(sorted(Counter(lines).items()))
 
 
 @dataclass(frozen=True)
 class CodeView:
-    """What is to be shown of a source. kernels: by name."""
+    """The code of one source. kernels: by name."""
 
     architecture: str
     source: str
@@ -107,7 +108,7 @@ class CodeView:
 
 
 def missing() -> str | None:
-    """Why machine code cannot be shown here; None if it can."""
+    """Return the reason why machine code cannot be shown, or None."""
     absent = [name for name in ("cuda.bindings", "nvidia") if not _there(name)]
     if absent or not find_nvdisasm():
         what = "nvdisasm" if not absent else "NVRTC (cuda-bindings, nvidia-cuda-nvrtc)"
@@ -123,12 +124,12 @@ def _there(name: str) -> bool:
 
 
 def find_nvdisasm() -> Path | None:
-    """The program, of the wheel or of a toolkit on the path; None if there is none."""
+    """Return the path of nvdisasm, from a wheel or on the PATH; None if it is not installed."""
     return find_program("nvdisasm", DISTRIBUTIONS)
 
 
 def find_program(program: str, distributions: Sequence[str]) -> Path | None:
-    """A program of one of the installed `distributions`, else on the path; None if there is none."""
+    """Return the path of a program, from one of the `distributions` or on the PATH; None if it is not installed."""
     for name in distributions:
         try:
             found = [file for file in files(name) or () if file.name in (program, f"{program}.exe")]
@@ -141,7 +142,7 @@ def find_program(program: str, distributions: Sequence[str]) -> Path | None:
 
 
 def code_view(path: Path, *, defines: Defines, architecture: str = "sm_90") -> CodeView:
-    """The code of a .cu for `architecture`. Raises CodeUnavailable, or CudaSourceError with the compiler's log."""
+    """Return the code of a .cu for `architecture`. Raise CodeUnavailable, or CudaSourceError with the log."""
     if reason := missing():
         raise CodeUnavailable(reason)
     binary = check_cuda(path, defines=defines, architecture=architecture, line_numbers=True)
@@ -157,7 +158,7 @@ def _listing(binary: Binary) -> str:
 
 
 def listing_of(cubin: Path) -> str:
-    """What nvdisasm prints of a file of machine code, with source lines. Raises CodeUnavailable."""
+    """Return nvdisasm's listing of a cubin file, with source lines. Raise CodeUnavailable."""
     program = find_nvdisasm()
     if program is None:
         raise CodeUnavailable(f"nvdisasm is not installed; {INSTALL}")
@@ -165,9 +166,9 @@ def listing_of(cubin: Path) -> str:
 
 
 def run_tool(program: Path, arguments: Sequence[str], unavailable: type[Exception]) -> subprocess.CompletedProcess[str]:
-    """Run a program of NVIDIA's and return what it printed.
+    """Run a program of NVIDIA's and return the completed process.
 
-    Raises `unavailable` if it cannot be run, has not ended after TOOL_SECONDS, or refuses what it got.
+    Raise `unavailable` if it cannot be run, exceeds TOOL_SECONDS, or fails.
     """
     try:
         done = subprocess.run(
@@ -181,7 +182,7 @@ def run_tool(program: Path, arguments: Sequence[str], unavailable: type[Exceptio
 
 
 def kernels_of_listing(text: str, resources: Mapping[str, Resources]) -> Iterator[tuple[str, KernelCode]]:
-    """The kernels of what nvdisasm prints, by name; functions that are none are left out."""
+    """Yield (name, code) of the kernels in nvdisasm's listing; functions absent from `resources` are left out."""
     found: list[Instruction] = []
     name, file, line = "", "", 0
     for row in text.splitlines():
@@ -202,7 +203,7 @@ def kernels_of_listing(text: str, resources: Mapping[str, Resources]) -> Iterato
 
 @dataclass(frozen=True)
 class Limits:
-    """What a multiprocessor holds: warps, blocks, bytes of shared memory; reserved: of these, bytes a block.
+    """Capacity of a multiprocessor: warps, blocks, bytes of shared memory; reserved: bytes of shared memory per block.
 
     Source: CUDA C++ Programming Guide, technical specifications per compute capability.
     """
@@ -226,7 +227,7 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How full a multiprocessor is. part: of its warps; blocks: at a time; by: what allows no more."""
+    """Occupancy of a multiprocessor. part: fraction of its warps; blocks: resident; by: the limiting resource."""
 
     part: float
     blocks: int
@@ -234,7 +235,7 @@ class Occupancy:
 
 
 def occupancy(resources: Resources, threads: int, architecture: str, dynamic_shared: int = 0) -> Occupancy:
-    """Of blocks of `threads` threads. ValueError for an architecture that is not in the table, or no block."""
+    """Return the occupancy for blocks of `threads` threads. Raise ValueError for unknown architectures and sizes."""
     limits, warps = named("architecture", architecture, ARCHITECTURES), -(-threads // WARP)
     if not 1 <= threads <= 1024:
         raise ValueError(f"threads must be from 1 to 1024, not {threads}")
@@ -243,7 +244,7 @@ def occupancy(resources: Resources, threads: int, architecture: str, dynamic_sha
     allowed = {
         "warps": limits.warps // warps,
         "blocks": limits.blocks,
-        "registers": REGISTERS // registers // 4 * 4 // warps,  # a quarter of the warps on each scheduler
+        "registers": REGISTERS // registers // 4 * 4 // warps,  # a quarter of the warps per scheduler
         "shared memory": limits.shared // shared if shared else limits.blocks,
     }
     by = min(allowed, key=lambda name: allowed[name])
@@ -261,5 +262,5 @@ PACKED = re.compile(r"^\s+v?(?:add|sub|mul|div|sqrt|max|min|fn?m(?:add|sub)\d+)p
 
 
 def vector_bits(assembly: str) -> int:
-    """Bits of the widest arithmetic on several real numbers at once in x86 assembly (Numba's inspect_asm); 0: none."""
+    """Return the bits of the widest vector arithmetic in x86 assembly (Numba's inspect_asm); 0 for none."""
     return max((REGISTER_BITS[name] for name in PACKED.findall(assembly)), default=0)

@@ -1,7 +1,7 @@
 """The commands `fieldlab try FILE` and `fieldlab learn`.
 
-Exit codes: 0 right; 1 a way or an answer is wrong or failed; 2 the file cannot be tried; 3 nothing is known to be
-wrong, but time ended before everything was checked.
+Exit codes: 0 right; 1 a way or an answer is wrong or failed; 2 the file cannot be tried; 3 no fault was found, but time
+ended before every check was done.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from compute.own.verdict import recorded_roofs, reward
 from compute.serve_options import port
 
 WRONG, BAD_INPUT, UNFINISHED = 1, 2, 3
-BUDGET, PORT = 20.0, 5006  # seconds of timing, and the port of the page
+BUDGET, PORT = 20.0, 5006  # seconds of timing; port of the page
 RESULTS = "fieldlab-learn.json"
-LOOK = 0.5  # s between two looks at a watched file
-WATCHED = ("*.py", "*.cu", "*.cuh", "*.h")  # beside the file
+LOOK = 0.5  # s between checks of a watched file
+WATCHED = ("*.py", "*.cu", "*.cuh", "*.h")  # in the folder of the file
 
 
 def add_try(commands: Any) -> None:
@@ -82,7 +82,7 @@ def _dtypes(text: str) -> tuple[str, ...]:
 
 
 def run_try(chosen: argparse.Namespace, _command: str) -> int:
-    """Try the file once, or whenever it is saved; return the exit code."""
+    """Try the file once, or after each save with --watch; return the exit code."""
     _require_request(chosen)
     options = Options(
         chosen.file, chosen.sizes, chosen.dtypes, deadline=chosen.deadline, check_seconds=chosen.check_seconds,
@@ -90,9 +90,9 @@ def run_try(chosen: argparse.Namespace, _command: str) -> int:
     )  # fmt: skip
     if chosen.open and chosen.watch:
         raise ValueError("--open and --watch exclude each other: the page shows the file as it was when it was opened")
-    saved = _saved(chosen.file)  # before the trial: what is saved while it runs is tried next
+    saved = _saved(chosen.file)  # read before the trial: a save during the trial starts the next one
     report = _once(options, chosen)
-    if chosen.open and report.dtypes:  # else it could not be opened
+    if chosen.open and report.dtypes:  # a file without dtypes was refused
         show_on_page(chosen.file, report.dtypes[0], chosen.port or PORT)
     while chosen.watch:
         saved = _saved_anew(chosen.file, saved)
@@ -103,7 +103,7 @@ def run_try(chosen: argparse.Namespace, _command: str) -> int:
 
 
 def _require_request(chosen: argparse.Namespace) -> None:
-    """Raise ValueError for options that would be ignored, and for a page that cannot be written."""
+    """Raise ValueError for options without effect, and if the HTML page cannot be written."""
     for option in ("sizes", "budget"):
         if chosen.check and vars(chosen)[option] is not None:
             raise ValueError(f"--{option} has no effect with --check, which takes no times: leave one of them out")
@@ -127,14 +127,14 @@ def _once(options: Options, chosen: argparse.Namespace) -> TrialReport:
 
 
 def show_on_page(path: Path, dtype: str, port: int) -> NoReturn:
-    """Become the server of a page that has the file as a workload of its own, and listens to this machine alone."""
+    """Replace this process by a server on localhost that offers the file as a workload."""
     if find_spec("app") is None:
         raise ValueError("the package app is not installed: install fieldlab")
     os.environ[OWN_FILE] = str(path.resolve())
     scene = Scene("crossover", {"workload": own_name(path), "dtype": dtype})
     own = ["--address", "localhost", "--port", str(port), "--show", f"?scene={packed(scene)}", "--browser"]
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "app.serve", *own])  # noqa: S606 - no shell is meant
+    os.execv(sys.executable, [sys.executable, "-m", "app.serve", *own])  # noqa: S606 - no shell is needed
 
 
 # -- exercises
@@ -233,7 +233,7 @@ def show(report: TrialReport, *, as_json_text: bool) -> None:
 
 
 class _progress:  # noqa: N801 - used as a function
-    """Shows what is being done on one line, where that is a terminal."""
+    """Show the current step on one line of a terminal; a pipe or file gets no output."""
 
     def __init__(self, out: TextIO) -> None:
         self._out, self._shown = out, out.isatty()
@@ -253,19 +253,19 @@ class _progress:  # noqa: N801 - used as a function
 
 
 def _saved_anew(path: Path, before: Mapping[str, int]) -> dict[str, int]:
-    """Wait until the file, or a source beside it, was saved after `before`; return when each was saved last, in ns."""
+    """Wait until the file, or a source in its folder, was saved after `before`; return the modification times in ns."""
     while (now := _saved(path)) == before:
         time.sleep(LOOK)
     return now
 
 
 def _saved(path: Path) -> dict[str, int]:
-    """When the file, and each source beside it, was saved last, in ns."""
+    """Return the modification times of the sources in the file's folder, in ns by name."""
     found = {}
     for pattern in WATCHED:
         for one in path.parent.glob(pattern):
             try:
                 found[one.name] = one.stat().st_mtime_ns
-            except OSError:  # an editor is just replacing it
+            except OSError:  # an editor is replacing it
                 continue
     return found

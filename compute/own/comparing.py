@@ -1,7 +1,7 @@
-"""Compares results with those of the reference and says where they differ; chooses the inputs to compare at.
+"""Compare results with those of the reference, report where they differ, and choose the inputs to compare at.
 
-A result must have the shape and the dtype of the reference's: a complex, masked or wider one is wrong, even if
-a cast would make it equal. Of a single number the kind must agree, since Python's own numbers have one width.
+A result must have the shape and the dtype of the reference's result: a complex, masked or wider array is wrong, even if
+a cast would make it equal. Scalars need the same kind only, since Python's own numbers have one width.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 
 from compute.measure.agreement import Arrays
 
-SIZES = (1, 2, 3, 31, 33, 97, 128, 257, 1031)  # tiny, odd, primes, a multiple of 32 and beside it
+SIZES = (1, 2, 3, 31, 33, 97, 128, 257, 1031)  # tiny, odd and prime n, a multiple of 32 and its neighbours
 NAN_PLACES = 3
 
 
 class ResultComparison:
-    """The largest difference, as a part of the largest right result; whole numbers must be equal, else it is inf.
+    """The largest difference relative to the largest expected result; inf for integers that are not equal.
 
-    said: where the results of the last comparison differ most, in words; "" where they are equal.
+    said: the place of the largest difference in the last comparison, as text; "" for equal results.
     """
 
     def __init__(self) -> None:
         self.said = ""
 
     def __call__(self, results: Arrays, truth: Arrays) -> float:
-        """Return the difference; inf for another number or shape of results."""
+        """Return the difference; inf if the number or the shape of the results differs."""
         self.said = ""
         if len(results) != len(truth):
             self.said = f"it gives {len(results)} results where the reference gives {len(truth)}"
@@ -45,7 +45,7 @@ class ResultComparison:
 
 
 def _unlike(result: NDArray[Any], right: NDArray[Any]) -> str:
-    """Say how a result is of another kind than the reference's; "" where it is of the same."""
+    """Return how shape, mask or dtype differ from the reference's, as text; "" if they agree."""
     if result.shape != right.shape:
         return f"has the shape {result.shape} where the reference has {right.shape}"
     if isinstance(result, np.ma.MaskedArray):
@@ -70,7 +70,7 @@ def _difference(result: NDArray[Any], right: NDArray[Any]) -> tuple[float, str]:
     if same.all():
         return 0.0, ""
     finite = np.abs(other[np.isfinite(other)])
-    smallest = np.finfo(right.dtype).tiny  # denormal numbers have fewer digits the smaller they are
+    smallest = np.finfo(right.dtype).tiny  # denormal numbers lose digits as they get smaller
     scale = max(float(finite.max()) if finite.size else 0.0, float(smallest))
     with np.errstate(invalid="ignore", over="ignore"):
         off = np.where(same, 0.0, np.abs(one - other) / scale)
@@ -79,7 +79,7 @@ def _difference(result: NDArray[Any], right: NDArray[Any]) -> tuple[float, str]:
 
 
 def _where(result: NDArray[Any], right: NDArray[Any], off: NDArray[Any], size: NDArray[Any]) -> str:
-    """Where the difference is largest, and how many differ."""
+    """Return the place of the largest difference and the number of differing elements, as text."""
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(size)), right.shape))
     place = f"[{', '.join(map(str, at))}] " if at else ""
     return (
@@ -89,7 +89,7 @@ def _where(result: NDArray[Any], right: NDArray[Any], off: NDArray[Any], size: N
 
 @dataclass(frozen=True)
 class Question:
-    """Inputs that a way is asked about. text: in words; kind: "random", "denormal" or "nan"."""
+    """Inputs at which a way is compared. text: for messages; kind: "random", "denormal" or "nan"."""
 
     text: str
     n: int
@@ -97,7 +97,7 @@ class Question:
 
 
 def questions(sizes: tuple[int, int], most: int, denormals: bool, nan: bool) -> Iterator[Question]:
-    """What is asked, smallest first, with n up to `most`; then the awkward values."""
+    """Yield random inputs by increasing n up to `most`, then the denormal and NaN inputs that the file allows."""
     asked = [n for n in SIZES if n <= min(most, sizes[1])] or [sizes[0]]
     for n in asked:
         yield Question(f"n = {n}", n, "random")
@@ -109,7 +109,7 @@ def questions(sizes: tuple[int, int], most: int, denormals: bool, nan: bool) -> 
 
 
 def awkward(inputs: tuple[Any, ...], kind: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """The inputs with denormal numbers, with zeros, or with a few NaN, in their real arrays."""
+    """Return the inputs with denormal numbers, zeros or a few NaN in their floating-point arrays."""
     return tuple(
         _AWKWARD[kind](value, rng) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
         for value in inputs

@@ -1,13 +1,13 @@
-"""Looks for races between the CPU threads of Numba's parallel loops, without threads.
+"""Find races between the CPU threads of Numba's parallel loops, without threads.
 
-The file runs in a process where Numba compiles nothing (NUMBA_DISABLE_JIT), so that every kernel is plain Python and
+The file runs in a process with Numba's compiler disabled (NUMBA_DISABLE_JIT), so that every kernel is plain Python and
 every access to an array can be recorded. `prange` runs its iterations one after the other, and each counts as a thread:
-two iterations of a loop that access the same element, one of them writing, are a race, whether or not it showed in a
-result. Two iterations that write the same value are not. A whole-array operation in place (`total += row`) on an array
-from outside of the loop is a reduction, which Numba gives every thread a copy for.
+two iterations of a loop that access the same element, one of them writing, are a race, even if the result is correct.
+Two iterations that write the same value are not. A whole-array operation in place (`total += row`) on an array from
+outside of the loop is a reduction, for which Numba makes a copy per thread.
 
-Where a kernel asks for the number of its thread, contiguous chunks of iterations count as threads, as Numba's scheduler
-makes them. What does not run as plain Python cannot be watched, and the report says so.
+In a kernel that reads its thread number, contiguous chunks of iterations count as threads, as in Numba's scheduler.
+Code that does not run as plain Python is not watched, and the report says so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from compute.own.watch import Order
 
 THREADS = 4  # returned by get_num_threads
-MANY = -1  # in place of an iteration: more than one
+MANY = -1  # instead of an iteration's number: several iterations
 CREATORS = ("zeros", "empty", "ones", "full", "zeros_like", "empty_like", "ones_like", "full_like")
 
 
@@ -64,7 +64,7 @@ class ThreadRace:
 
 @dataclass
 class Element:
-    """The accesses to one element in one loop: iteration and value of the newest write, iteration of the reads."""
+    """The accesses to one element in one loop: iteration and value of the last write, iteration of the reads."""
 
     writer: int | None = None
     value: Any = None
@@ -88,7 +88,7 @@ class ThreadWatch:
 
     @classmethod
     def current(cls) -> ThreadWatch | None:
-        """The watch of the call that runs; None outside of one."""
+        """Return the watch of the running call, None outside of one."""
         return cls._now[-1] if cls._now else None
 
     @contextmanager

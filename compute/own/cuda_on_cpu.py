@@ -1,11 +1,11 @@
-"""Runs CUDA C on the CPU and watches it: kernels compiled by a C++ compiler, for arrays of NumPy.
+"""Run CUDA C on the CPU and record its memory accesses: kernels compiled by a C++ compiler, on NumPy arrays.
 
-`cuda_on_cpu.cpp` says how a launch is run and what is noticed; here the sources are compiled and arrays are passed.
-Each array is copied between two guards before a launch and back after it, so that what a kernel writes outside is
-noticed and does no harm. No GPU and no GPU library is needed, only g++ or clang++.
+`cuda_on_cpu.cpp` describes the execution of a launch and the detected faults; this module compiles the sources and
+passes the arrays. Each array is copied between two guard regions before a launch and copied back after it, so that
+writes outside of an array are detected and do no harm. No GPU and no GPU library is needed, only g++ or clang++.
 
-The project's own kernels are tested on it too (tests/cuda_on_cpu.py), mostly unwatched: on the arrays themselves, at
-full speed, where only threads that wait in vain are noticed.
+The project's own kernels are tested with it too (tests/cuda_on_cpu.py), mostly unwatched: directly on the arrays, at
+full speed, where only threads stuck at a barrier are detected.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ HEADER, RUNTIME = HERE / "cuda_on_cpu.h", HERE / "cuda_on_cpu.cpp"
 COMPILERS = ("g++", "clang++", "c++")
 OPTIONS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC")
 STRICT = ("-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-variable", "-Wno-strict-aliasing")
-GUARD = 2**16  # bytes before and behind an array; as in the .cpp
+GUARD = 2**16  # bytes before and behind an array; same value in the .cpp
 ALIGNMENT = 256  # of an array on a GPU
-FILL = 0xFF  # of the guards: NaN in every format of real numbers
+FILL = 0xFF  # of the guards: NaN in every floating-point format
 MOST_THREADS = 1024  # of a block
-MOST_SHARED = 2**18  # bytes of a block's dynamic shared memory; as in the .cpp
+MOST_SHARED = 2**18  # bytes of a block's dynamic shared memory; same value in the .cpp
 DIMENSIONS = 3
 KERNEL = re.compile(
     r"__global__\s+(?:static\s+)?void\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(\w+)\s*\(([^()]*)\)\s*\{"
@@ -47,20 +47,20 @@ KERNEL = re.compile(
 BOUNDED = re.compile(r"__launch_bounds__\s*\([^()]*\)\s*(?=void)")
 DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\([^()]*\)\s*)?([\w\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
 INCLUDE = re.compile(r"^\s*#\s*include\s*<[^>]+>", re.MULTILINE)
-POINTER, CONST_POINTER, OTHER, REAL = 1000, 2000, 9000, 100  # as fieldlab_kind in the .h
+POINTER, CONST_POINTER, OTHER, REAL = 1000, 2000, 9000, 100  # same values as fieldlab_kind in the .h
 
 
 class NoCompiler(RuntimeError):
-    """There is no C++ compiler on this machine."""
+    """This machine has no C++ compiler."""
 
 
 class KernelRefused(RuntimeError):
-    """A kernel's source, or what it was called with, is wrong; the text says what."""
+    """The source of a kernel, or a launch of it, is invalid; the text states the error."""
 
 
 @cache
 def compiler() -> str:
-    """The C++ compiler; NoCompiler if there is none."""
+    """Return the C++ compiler. Raise NoCompiler if none is installed."""
     for name in (os.environ.get("CXX", ""), *COMPILERS):
         if name and shutil.which(name):
             return name
@@ -69,9 +69,9 @@ def compiler() -> str:
 
 @dataclass(frozen=True)
 class CpuBuild:
-    """How kernels are compiled. watched: every access is heard, which takes its time; strict: a warning is an error.
+    """Compiler settings. watched: record every access, which is slower; strict: treat warnings as errors.
 
-    kept: the folder that keeps what was made for other processes and the next time; None: this process alone has it.
+    kept: folder in which libraries are cached for other processes and later runs; None: for this process alone.
     """
 
     watched: bool = True
@@ -79,13 +79,13 @@ class CpuBuild:
     kept: Path | None = None
 
     def options(self, defines: Sequence[str]) -> list[str]:
-        """The compiler's options."""
+        """Return the compiler's options."""
         watching = ("-fsanitize=thread",) if self.watched else ()
         return [*OPTIONS, *(STRICT if self.strict else ("-w",)), *watching, *(f"-D{define}" for define in defines)]
 
 
 class CudaOnCpu:
-    """The kernels of one source, as a cupy.RawModule has them. name: of the source, for messages."""
+    """The kernels of one source, with the interface of a cupy.RawModule. name: of the source, for messages."""
 
     def __init__(self, source: str, name: str, defines: Sequence[str] = (), build: CpuBuild = CpuBuild()) -> None:
         self._name, self._kernels, self._watched = name, kernels_of(source), build.watched
@@ -94,7 +94,7 @@ class CudaOnCpu:
         self._library = ctypes.CDLL(str(_compiled(source, name, tuple(self._kernels), build, defines)))
 
     def get_function(self, kernel: str) -> KernelOnCpu:
-        """The kernel of that name; KernelRefused names those there are."""
+        """Return the kernel of that name. Raise KernelRefused, which lists the names, if it does not exist."""
         if kernel not in self._kernels:
             raise KernelRefused(f"{self._name} has no kernel {kernel!r}; it has {', '.join(self._kernels)}")
         return KernelOnCpu(self._library, kernel, self._kernels[kernel], self._watched)
@@ -102,12 +102,12 @@ class CudaOnCpu:
 
 @cache
 def module_of(source: str, name: str, defines: tuple[str, ...] = ()) -> CudaOnCpu:
-    """The kernels of a source, compiled once a process."""
+    """Return the kernels of a source, compiled once per process."""
     return CudaOnCpu(source, name, defines)
 
 
 def kernels_of(source: str) -> dict[str, tuple[str, ...]]:
-    """The kernels of a source: the names of their parameters, by name."""
+    """Return the parameter names of each kernel of a source, by kernel name."""
     plain = BOUNDED.sub("", re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL))
     return {
         name: tuple(re.split(r"[\s*&]+", one.strip())[-1] for one in parameters.split(",") if one.strip())
@@ -116,11 +116,11 @@ def kernels_of(source: str) -> dict[str, tuple[str, ...]]:
 
 
 def _compiled(source: str, name: str, kernels: tuple[str, ...], build: CpuBuild, defines: Sequence[str]) -> Path:
-    """The shared library; KernelRefused with what the compiler says first."""
+    """Compile the shared library and return its path. Raise KernelRefused with the compiler's first error."""
     text = DYNAMIC.sub(r"\1* const \2 = (\1*)(void*)fieldlab_dynamic_shared;", source)
     callable_ = "\n".join(f"FIELDLAB_KERNEL({kernel})" for kernel in kernels)
     headers = "\n".join(INCLUDE.findall(text))
-    program = (  # no name of it is seen outside: __shared__ in functions that are inline would be shared by libraries
+    program = (  # an anonymous namespace: __shared__ in inline functions would otherwise be shared between libraries
         f'#include "{HEADER}"\n{headers}\nnamespace {{\n#line 1 "{name}"\n{text}\n}}\n'
         f'#line 1 "launchers"\n{callable_}\n'
     )
@@ -141,19 +141,19 @@ def _digest(*read: str) -> str:
 
 @cache
 def _version() -> str:
-    """What the compiler says of itself."""
+    """Return the compiler's version text."""
     return subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=False).stdout
 
 
 @cache
 def _runtime() -> Path:
-    """What runs the kernels, compiled once for this compiler and kept beside Numba's kernels."""
+    """Compile the runtime once for this compiler, cache it in the folder of Numba's kernels, and return its path."""
     digest = _digest(RUNTIME.read_text(encoding="utf-8"), _version())
     try:
         kept = folder() / f"fieldlab-cuda-on-cpu-{digest}.o"
         if not kept.exists():
             _compile_runtime(kept)
-    except OSError:  # nothing can be kept there
+    except OSError:  # the folder is not writable
         kept = scratch.folder("runtime") / "runtime.o"
         _compile_runtime(kept)
     return kept
@@ -177,13 +177,13 @@ def _run(command: list[str], text: str = "") -> None:
 
 
 class Sizes(ctypes.Structure):
-    """FieldlabLaunch of the .h."""
+    """FieldlabLaunch in the .h."""
 
     _fields_ = (("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3))
 
 
 class RawAccess(ctypes.Structure):
-    """Access of the .cpp."""
+    """Access in the .cpp."""
 
     _fields_ = (
         ("argument", ctypes.c_int), ("write", ctypes.c_int), ("atomic", ctypes.c_int), ("element", ctypes.c_int64),
@@ -195,7 +195,7 @@ COUNTS = ("reads", "writes", "atomics", "shared", "barriers", "sectors", "access
 
 
 class Told(ctypes.Structure):
-    """Told of the .cpp."""
+    """Told in the .cpp."""
 
     _fields_ = (
         ("outside", ctypes.c_int), ("race", ctypes.c_int), ("stuck", ctypes.c_int),
@@ -205,13 +205,13 @@ class Told(ctypes.Structure):
 
 @dataclass
 class _Arena:
-    """Copies of arrays, each between guards. Arrays that share memory share it in the copy, too."""
+    """Copies of arrays between guard regions. Arrays that share memory share it in the copy, too."""
 
     roots: dict[int, NDArray[Any]] = field(default_factory=dict)
     copies: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
 
     def place(self, array: NDArray[Any]) -> int:
-        """The address that stands for the array's."""
+        """Copy the array's memory on first use and return the address of its copy."""
         root = array
         while isinstance(root.base, np.ndarray):
             root = root.base
@@ -227,17 +227,17 @@ class _Arena:
         return int(self.copies[begin].ctypes.data + array.ctypes.data - begin)
 
     def bring_back(self) -> None:
-        """Copy what the kernel has left to the arrays."""
+        """Copy the contents that the kernel left back to the arrays."""
         for begin, root in self.roots.items():
             if root.flags.writeable:
                 _bytes(root)[:] = self.copies[begin][: root.nbytes]
 
 
 class _InPlace(_Arena):
-    """No copies: kernels that are not watched get the arrays themselves."""
+    """No copies: unwatched kernels work on the arrays themselves."""
 
     def place(self, array: NDArray[Any]) -> int:
-        """The array's own address."""
+        """Return the array's own address."""
         if not array.flags.c_contiguous:
             raise KernelRefused("an array whose memory has gaps was passed to a kernel: make it contiguous")
         return int(array.ctypes.data)
@@ -248,9 +248,10 @@ def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 class KernelOnCpu:
-    """A kernel to be called as those of CuPy: (grid, block, arguments, shared_mem=bytes).
+    """A kernel, called like one of CuPy's: (grid, block, arguments, shared_mem=bytes).
 
-    What is noticed goes to the AccessWatch of this process (watch.py), which says the order of blocks and threads, too.
+    Its launches are reported to the AccessWatch of this process (watch.py), which also sets the order of blocks and
+    threads.
     """
 
     def __init__(self, library: ctypes.CDLL, name: str, parameters: tuple[str, ...], watched: bool = True) -> None:
@@ -261,9 +262,9 @@ class KernelOnCpu:
 
     def __call__(
         self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int = 0,
-        stream: Any = None,  # noqa: ARG002 - everything happens at once
+        stream: Any = None,  # noqa: ARG002 - launches are synchronous
     ) -> None:  # fmt: skip
-        """Launch it; everything has happened when this returns. KernelRefused if the arguments do not fit it."""
+        """Launch it and wait for its last thread. Raise KernelRefused if arguments do not fit its parameters."""
         if len(args) != len(self._parameters):
             raise KernelRefused(f"{self._name} has {len(self._parameters)} parameters and was given {len(args)}")
         arena = _Arena() if self._watched else _InPlace()
@@ -282,14 +283,14 @@ class KernelOnCpu:
         arena.bring_back()
 
     def at_addresses(self, grid: tuple[int, ...], block: tuple[int, ...], places: Any, *, shared_mem: int = 0) -> None:
-        """Launch it with arguments as the driver takes them, an array of their addresses; no access is heard."""
+        """Launch it with arguments as the driver receives them, an array of addresses; accesses are not recorded."""
         self._launched(grid, block, places, shared_mem, [])
 
     def _launched(
         self, grid: tuple[int, ...], block: tuple[int, ...], places: Any, shared_mem: int,
         arrays: list[tuple[str, NDArray[Any], ctypes.c_void_p]],
     ) -> None:  # fmt: skip
-        """arrays: each one's name, itself, and the address that the kernel has for it."""
+        """Run the launch and report it. arrays: name, array, and the address that the kernel receives for it."""
         self._check(grid, block, shared_mem)
         watch, library = AccessWatch.current(), self._library
         seed = ctypes.c_uint(watch.next_seed())
@@ -312,7 +313,7 @@ class KernelOnCpu:
             raise KernelRefused(f"shared_mem of {self._name} must be from 0 to {MOST_SHARED} bytes, not {shared_mem}")
 
     def _held(self, arena: _Arena, number: int, value: Any) -> NDArray[Any]:
-        """The bytes of an argument as CuPy passes them. Raises KernelRefused if the parameter is of another kind."""
+        """Return the bytes of an argument, as CuPy passes them. Raise KernelRefused if its type is wrong."""
         kind, name = self._kinds[number], f"argument {number + 1} ({self._parameters[number]}) of {self._name}"
         if isinstance(value, np.ndarray) and value.ndim + value.size > 0 and not isinstance(value, np.generic):
             if not POINTER <= kind < OTHER:
@@ -324,10 +325,10 @@ class KernelOnCpu:
                     raise KernelRefused(f"{name} points to {wanted}, and was given {value.dtype} values")
             return np.array(arena.place(value), np.uintp)
         if POINTER <= kind < OTHER:
-            if isinstance(value, (int, np.int64)) and value == 0:  # no array, as CuPy passes it
+            if isinstance(value, (int, np.int64)) and value == 0:  # a null pointer, as in CuPy
                 return np.zeros(1, np.uintp)
             raise KernelRefused(f"{name} is a pointer, and was given {value!r}")
-        held = np.asarray(value)  # as CuPy: Python's own numbers have 8 bytes
+        held = np.asarray(value)  # as in CuPy: Python's own numbers have 8 bytes
         real = held.dtype.kind == "f"
         if kind < OTHER and (real != (kind > REAL) or (real and held.dtype.itemsize != kind - REAL)):
             wanted = {REAL + 4: "float", REAL + 8: "double"}.get(kind, f"whole number of {kind} bytes")
@@ -338,7 +339,7 @@ class KernelOnCpu:
 
     def _launch(self, told: Told, arrays: list[tuple[str, NDArray[Any]]]) -> KernelLaunch:
         def access(raw: RawAccess) -> Access:
-            """What one thread did, in words that a reader of the source knows."""
+            """Return an access with the array's name and element instead of raw addresses."""
             name, size = "shared memory" if raw.argument == -1 else "", 0
             if raw.argument >= 0:
                 name, size = arrays[raw.argument][0], arrays[raw.argument][1].size

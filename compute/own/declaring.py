@@ -1,4 +1,4 @@
-"""What a file of one's own declares: a workload, and the ways to compute it.
+"""Declarations in a user's file: a workload, and the ways to compute it.
 
     @workload(sizes=(100, 10_000_000), dtypes=("float32",))
     def inputs(n, dtype, rng):
@@ -7,9 +7,9 @@
     @way("cpu_numpy", reference=True)
     def blur(x): ...
 
-A way takes the inputs and returns the results, or takes the results' arrays behind the inputs and fills them, or takes
-the inputs and changes them. Its name begins with what it is written with, as the files of the crossover lab do:
-cpu_numba, gpu_cupy_shared. `load` runs a file, which nothing but the user's own command line does.
+A way has one of three forms: it receives the inputs and returns the results; it receives the inputs followed by the
+result arrays and fills those; or it changes the inputs in place. Its name begins with the name of its library, like the
+files of the crossover lab: cpu_numba, gpu_cupy_shared. Only a command of the user makes `load` execute a file.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from compute.own.comparing import ResultComparison
 from compute.own.cuda_on_cpu import module_of
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # of the largest result; sums of 1e7 float32 numbers are off by 1e-5
-USUAL = BACKENDS[0].name  # the reference, if no way is marked
-LARGEST, LARGEST_N = 2**22, 10**9  # bytes of a file; n
+USUAL = BACKENDS[0].name  # the default reference
+LARGEST, LARGEST_N = 2**22, 10**9  # file size in bytes; n
 F = TypeVar("F", bound=Callable[..., Any])
 WorkCount = Callable[[int], float]
 
 
 class FileRefused(ValueError):
-    """A file of one's own lacks something, or says something that cannot be; the text says what."""
+    """A user's file lacks a declaration or contains an invalid one; the text names the error."""
 
 
 @dataclass(frozen=True)
 class OwnWay(Way):
-    """A function of a file of one's own. call: itself, None where only its name is known; line: of `file`."""
+    """A function of a user's file. call: the function, None in other processes; line: its first line in `file`."""
 
     call: Callable[..., Any] | None = field(default=None, compare=False)
     line: int = 0
@@ -56,54 +56,54 @@ class OwnWay(Way):
 
     @property
     def path(self) -> Path:
-        """The file of one's own. ValueError where it is not known."""
+        """Return the user's file. Raise ValueError if the path was not set."""
         if self.file is None:
             raise ValueError(f"the file of {self.name} is not known here")
         return self.file
 
     @property
     def exhibit(self) -> str:
-        """Return "", since it is timed like the others."""
+        """Return "", because the way is timed by default."""
         return ""
 
     @property
     def package(self) -> str:  # type: ignore[override]
-        """It lies in no package."""
+        """Return "": the way belongs to no package."""
         return ""
 
     @property
     def parameters(self) -> int:
-        """How many arrays and numbers it takes; 99 for any number."""
+        """Return the number of positional parameters; 99 for a function with *args."""
         kinds = inspect.signature(self.function()).parameters.values()
         if any(one.kind is one.VAR_POSITIONAL for one in kinds):
             return 99
         return sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in kinds)
 
     def function(self) -> Callable[..., Any]:
-        """Return what is timed."""
+        """Return the function to time. Raise TypeError if this process has only its name."""
         if self.call is None:
             raise TypeError(f"only the name of {self.name} is known here")
         return self.call
 
-    def optional(self, name: str) -> Callable[..., Any] | None:  # noqa: ARG002 - a function has no others beside it
-        """None: it does the work of its workload."""
+    def optional(self, name: str) -> Callable[..., Any] | None:  # noqa: ARG002 - a user's way is one function
+        """Return None: a user's way has no optional functions."""
         return None
 
     def prepared(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the inputs, and the arrays of the results as far as it takes any."""
+        """Return the inputs followed by the result arrays, cut to the number of parameters."""
         return arguments[: self.parameters]
 
     def without_call(self) -> OwnWay:
-        """The same as another process may know it."""
+        """Return a copy without the function, for sending to another process."""
         return replace(self, call=None)
 
 
 @dataclass
 class OwnFile:
-    """A file of one's own. ways: by name; nan, denormals: whether such numbers among the inputs are asked, too.
+    """A user's file. ways: by name; nan, denormals: whether such values are tested as inputs.
 
-    moved, flops: bytes and operations of n at least; bytes are counted from the arrays where it says nothing. on: where
-    the arrays lie that a way is given: where it computes, or in main memory; kernels: of .cu files beside it.
+    moved, flops: minimum bytes and operations for n; without `moved`, the bytes of the arrays are counted. on: memory
+    of the arrays passed to a way, its device's or the host's; kernels: those of .cu files in the same folder.
     """
 
     path: Path
@@ -121,17 +121,17 @@ class OwnFile:
 
     @property
     def name(self) -> str:
-        """The file's name without its ending."""
+        """Return the file's name without its suffix."""
         return self.path.stem
 
     @property
     def reference(self) -> OwnWay:
-        """The way that the others are compared with."""
+        """Return the way that the others are compared with."""
         return next(way for way in self.ways.values() if way.is_reference)
 
     def case_inputs(self, n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-        """What the file's own function gives, always a tuple. FileRefused if it holds no array."""
-        assert self.inputs is not None  # noqa: S101 - by `load`
+        """Return the inputs from the user's function as a tuple. Raise FileRefused if it contains no array."""
+        assert self.inputs is not None  # noqa: S101 - checked by `load`
         given = self.inputs(n, np.dtype(dtype).type, rng)
         found = tuple(given) if isinstance(given, (tuple, list)) else (given,)
         if not any(isinstance(value, np.ndarray) for value in found):
@@ -139,7 +139,7 @@ class OwnFile:
         return found
 
     def truth(self, inputs: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
-        """The right results: those of the reference, of the same type."""
+        """Return the expected results: those of the reference, with the same dtype."""
         arguments = tuple(np.array(v) if isinstance(v, np.ndarray) else v for v in inputs)
         returned = self.reference.function()(*arguments)
         if returned is None:
@@ -153,7 +153,7 @@ class OwnFile:
 
     @property
     def in_place(self) -> bool:
-        """Whether the reference changes its inputs and returns nothing."""
+        """Return whether the reference changes its inputs and returns None."""
         rng = np.random.default_rng(0)
         arguments = tuple(
             np.array(v) if isinstance(v, np.ndarray) else v
@@ -162,12 +162,12 @@ class OwnFile:
         return self.reference.function()(*arguments) is None
 
     def workload(self, comparison: ResultComparison, seed: int) -> Workload:
-        """The same as the crossover lab's harness takes it."""
+        """Return the file's workload for the crossover lab's harness."""
         shapes: dict[tuple[int, str], tuple[tuple[NDArray[Any], ...], float]] = {}
         in_place = self.in_place
 
         def known(n: int, dtype: str) -> tuple[tuple[NDArray[Any], ...], float]:
-            """Empty results at n, and the bytes of inputs and results."""
+            """Return empty result arrays for n, and the bytes of inputs and results."""
             if (n, dtype) not in shapes:
                 inputs = self.case_inputs(n, dtype, np.random.default_rng([seed, n]))
                 arrays = [value for value in inputs if isinstance(value, np.ndarray)]
@@ -177,14 +177,14 @@ class OwnFile:
                     (() if in_place else tuple(np.empty(a.shape, a.dtype) for a in results)),
                     float(bytes_),
                 )
-                if len(shapes) > 1:  # arrays of all n need not be kept
+                if len(shapes) > 1:  # keep the arrays of one n only
                     shapes.pop(next(iter(shapes)))
             return shapes[n, dtype]
 
         smallest = known(self.sizes[0], self.dtypes[0])[1] / self.sizes[0]
 
         def work(n: int, dtype: str) -> Work:
-            """As the file says, else in proportion to n."""
+            """Return the declared work; without a declaration, scale the bytes of the smallest n."""
             moved = self.moved(n) if self.moved else known(n, dtype)[1] if (n, dtype) in shapes else smallest * n
             return Work(moved, self.flops(n) if self.flops else moved, 2 * moved)
 
@@ -207,16 +207,16 @@ def workload(
     """Declare the inputs: a function (n, dtype, rng) that returns arrays and plain numbers.
 
     Args:
-        sizes: least and largest n to be measured.
+        sizes: smallest and largest n to time.
         dtypes: "float32", "float64" or both.
-        tolerance: the largest difference from the reference that is right, as a part of the largest result.
-        denormals: whether numbers too small for full precision may be asked.
-        nan: whether NaN among the inputs may be asked.
-        moved: bytes that n moves at least (default: those of inputs and results).
-        flops: operations of n; without it nothing is said of arithmetic.
+        tolerance: largest accepted difference from the reference, relative to the largest result.
+        denormals: whether inputs may be denormal numbers, which lack full precision.
+        nan: whether inputs may contain NaN.
+        moved: minimum bytes that n moves (default: those of inputs and results).
+        flops: operations for n; without it the verdict leaves out arithmetic.
 
     Raises:
-        FileRefused: names what cannot be.
+        FileRefused: names the invalid argument.
 
     """
     if len(sizes) != 2 or not all(isinstance(n, int) for n in sizes) or not 1 <= sizes[0] < sizes[1] <= LARGEST_N:
@@ -229,7 +229,7 @@ def workload(
         allowed = {} if tolerance is None else dict.fromkeys(dtypes, tolerance)
 
     def declare(function: F) -> F:
-        """Note it."""
+        """Store the function and its options in the file being loaded."""
         if _loading:
             file = _loading[-1]
             if file.inputs is not None:
@@ -243,9 +243,10 @@ def workload(
 
 
 def way(name: str, *, reference: bool = False) -> Callable[[F], F]:
-    """Declare a function as a way to compute the workload. name: what it is written with, and what is special.
+    """Declare a function as a way to compute the workload. name: the library, or library_variant.
 
-    reference: the others are compared with it; by default that is cpu_numpy. FileRefused names what cannot be.
+    reference: compare the other ways with this one; cpu_numpy is the default reference. Raise FileRefused for an
+    unknown library; the decorator raises it for a duplicate name.
     """
     backend = ecosystem_of(name)
     if backend is None:
@@ -253,7 +254,7 @@ def way(name: str, *, reference: bool = False) -> Callable[[F], F]:
         raise FileRefused(f"the name of a way must begin with one of {known}, not {name!r}")
 
     def declare(function: F) -> F:
-        """Note it."""
+        """Store the function in the file being loaded."""
         if _loading:
             file = _loading[-1]
             if name in file.ways:
@@ -268,7 +269,7 @@ def way(name: str, *, reference: bool = False) -> Callable[[F], F]:
 
 @dataclass
 class CudaKernel:
-    """A kernel of a .cu file beside the file of one's own, compiled when it is first called."""
+    """A kernel of a .cu file in the folder of the user's file, compiled on its first call."""
 
     path: Path
     name: str
@@ -276,7 +277,7 @@ class CudaKernel:
     made: Any = None
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], **more: Any) -> None:
-        """Launch it, as a cupy.RawKernel."""
+        """Launch the kernel, with the arguments of a cupy.RawKernel."""
         if self.made is None:
             self.made = self._compiled()
         self.made(grid, block, args, **more)
@@ -289,7 +290,10 @@ class CudaKernel:
 
 
 def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKernel:
-    """The kernel `name` of the CUDA C in `file`, which lies beside the file that says so. defines: its -D options."""
+    """Return the kernel `name` of the CUDA C in `file`, a path relative to the user's file. defines: its -D options.
+
+    Raise FileRefused if that file does not exist.
+    """
     base = _loading[-1].path.parent if _loading else Path.cwd()
     path = base / file
     if not path.is_file():
@@ -301,7 +305,7 @@ def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKerne
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of one's own. FileRefused if it cannot be one; a syntax error is told with its line."""
+    """Return the text of a user's file. Raise FileRefused for an invalid one, with the line of a syntax error."""
     if not path.is_file():
         raise FileRefused(f"there is no file {path}")
     if path.stat().st_size > LARGEST:
@@ -319,7 +323,10 @@ def read_text(path: Path) -> str:
 
 
 def load(path: Path) -> OwnFile:
-    """Run the file and return what it declares. FileRefused if something is missing; whatever the file raises, else."""
+    """Execute the file and return its declarations.
+
+    Raise FileRefused if a declaration is missing; errors that the file raises propagate.
+    """
     path = path.resolve()
     read_text(path)
     file = OwnFile(path)
@@ -336,13 +343,13 @@ def load(path: Path) -> OwnFile:
     finally:
         _loading.pop()
         sys.path.remove(str(path.parent))
-        if str(path.parent) not in sys.path:  # for what a way imports when it runs; last, so that it shadows nothing
+        if str(path.parent) not in sys.path:  # for imports inside ways; appended last, to shadow no other module
             sys.path.append(str(path.parent))
     return _whole(file)
 
 
 def _whole(file: OwnFile) -> OwnFile:
-    """The file with its reference marked; FileRefused if it lacks something."""
+    """Mark the reference and return the file. Raise FileRefused if a declaration is missing."""
     if file.inputs is None:
         raise FileRefused(f"{file.path.name} has no workload: a function with @workload(sizes=…)")
     if not file.ways:

@@ -1,4 +1,4 @@
-"""What may be wrong with a way of one's own, each told in one sentence."""
+"""The faults of a user's way, each described in one sentence."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ KINDS = {
     "hangs": "does not end",
     "crashed": "crashes",
     "memory": "memory exhausted",
-}  # in a table, by kind
+}  # labels in a table, by kind
 COMPILING = ("TypingError", "LoweringError", "UnsupportedError", "CompileException", "NvvmError", "LinkerError")
 NO_MEMORY = ("OutOfMemory", "_ArrayMemoryError", "MemoryError")
 
 
 class Fault(ValueError):
-    """A way, or the file, has failed. kind: one of KINDS; text: a sentence without its full stop."""
+    """A way or the file failed. kind: one of KINDS; text: a sentence without its full stop."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(kind, text)
@@ -40,7 +40,7 @@ class Fault(ValueError):
 
 
 def fault_of(error: BaseException, path: Path, doing: str) -> Fault:  # noqa: PLR0911 - one return a kind
-    """What an exception says of the file at `path`. doing: when it was raised ("n = 33")."""
+    """Return the Fault for an exception. path: the user's file; doing: the step that raised it ("n = 33")."""
     if isinstance(error, Fault):
         return error
     if isinstance(error, FileRefused):

@@ -1,9 +1,9 @@
-"""PTX and machine code of Numba-CUDA's kernels, on machines without a GPU too.
+"""PTX and machine code of Numba-CUDA's kernels, also on machines without a GPU.
 
-For which types a kernel is compiled is known once it is launched, and a kernel may be made within a function, of
-others. So what launches it runs in Numba's simulator first, in a process of its own at a small size, and each launch is
-noted, with what the names in it stand for; then numba-cuda compiles for the architecture that is asked for, which needs
-no driver, ptxas makes machine code of it, and nvdisasm prints that.
+The argument types of a kernel are determined only at its launch, and a kernel may be defined within a function and call
+other local functions. The launching code therefore runs in Numba's simulator first, at a small size in a separate
+process, which records each launch and the values bound to the kernel's names. Then numba-cuda compiles for the
+requested architecture, which needs no driver, ptxas assembles the PTX, and nvdisasm prints the machine code.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from compute.own.code_view import KernelCode, find_program, kernels_of_listing, 
 
 INSTALL = "pip install 'numba-cuda[cu13]' nvidia-cuda-nvcc"
 COMPILERS = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12")
-TICK = 0.2  # s between looks at the simulator's process
+TICK = 0.2  # s between checks of the simulator's process
 SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1"}
 REPLACED = re.compile(r"\.entry (\S+?)\(")
 
 
 class NumbaCodeUnavailable(ValueError):
-    """The code of Numba's kernels cannot be shown here; the text says why and which line installs what is missing."""
+    """The code of Numba's kernels cannot be shown; the text states the reason and the install command."""
 
 
 @dataclass(frozen=True)
 class NotedFunction:
-    """A function of a kernel as the simulator's process knew it. name: as in its module, with "<locals>" for one that
-    another function has made; bound: what names in it stand for that its module does not say by itself.
+    """A function of a kernel in the simulator's process. name: qualified, with "<locals>" for a local function.
+
+    bound: the values of names that its module does not define.
     """
 
     module: str
@@ -49,7 +50,7 @@ class NotedFunction:
 
 @dataclass(frozen=True)
 class LaunchTypes:
-    """A launch as it was noted. types: Numba's, of the arguments; threads: of a block."""
+    """The first launch of a kernel. types: Numba's, of the arguments; threads: of a block; fast: fastmath."""
 
     kernel: NotedFunction
     types: tuple[Any, ...]
@@ -59,7 +60,7 @@ class LaunchTypes:
 
 @dataclass(frozen=True)
 class NumbaCode:
-    """Of all kernels that were launched, by name."""
+    """The code of all launched kernels. ptx: in one text; kernels, threads of a block: by name."""
 
     ptx: str
     kernels: Mapping[str, KernelCode]
@@ -67,12 +68,12 @@ class NumbaCode:
 
 
 def find_ptxas() -> Path | None:
-    """The program, of the wheel or of a toolkit on the path; None if there is none."""
+    """Return the path of ptxas, from a wheel or on the PATH; None if it is not installed."""
     return find_program("ptxas", COMPILERS)
 
 
 def noted_launches(run: Callable[[], object], tell: Tell) -> tuple[LaunchTypes, ...]:
-    """Run it in the simulator and note the first launch of each kernel. For a process with NUMBA_ENABLE_CUDASIM=1."""
+    """Run `run` in the simulator and return the first launch of each kernel. Needs NUMBA_ENABLE_CUDASIM=1."""
     from numba import typeof
     from numba.cuda.simulator.kernel import FakeCUDAKernel
 
@@ -80,11 +81,11 @@ def noted_launches(run: Callable[[], object], tell: Tell) -> tuple[LaunchTypes, 
     launch = FakeCUDAKernel.__call__
 
     def noted(kernel: Any, *arguments: Any) -> Any:
-        """Note it, and launch."""
+        """Record the launch, then run it."""
         key = kernel.fn.__module__, kernel.fn.__qualname__
         if key not in found:
             types = tuple(typeof(getattr(each, "_ary", each)) for each in arguments)
-            fast = bool(kernel._fastmath)  # noqa: SLF001 - Numba says it nowhere else
+            fast = bool(kernel._fastmath)  # noqa: SLF001 - Numba has no public attribute for it
             found[key] = LaunchTypes(function_noted(kernel.fn), types, prod(kernel.block_dim), fast)
             tell(0.0, f"noting {kernel.fn.__name__}")
         return launch(kernel, *arguments)
@@ -98,7 +99,7 @@ def noted_launches(run: Callable[[], object], tell: Tell) -> tuple[LaunchTypes, 
 
 
 def function_noted(function: Any) -> NotedFunction:
-    """`function` with the device functions and constants that its names stand for now."""
+    """Return `function` with the device functions and constants that its names refer to."""
     cells = function.__closure__ or ()
     free = {name: cell.cell_contents for name, cell in zip(function.__code__.co_freevars, cells, strict=True)}
     named = {name: function.__globals__[name] for name in _names(function.__code__) if name in function.__globals__}
@@ -108,14 +109,14 @@ def function_noted(function: Any) -> NotedFunction:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The global names in a function, and in those within it."""
+    """Return the global names in a function and in its local functions."""
     return set(code.co_names).union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
 def code_of(run: Callable[[], object], architecture: str, tell: Tell) -> NumbaCode:
-    """Of all kernels that `run` launches, in the module that launches them. Raises NumbaCodeUnavailable.
+    """Return the code of all kernels that `run` launches. Raise NumbaCodeUnavailable.
 
-    run: can be pickled, and runs in the simulator's process.
+    run: can be pickled; it runs in the simulator's process.
     """
     if find_spec("numba_cuda") is None or find_ptxas() is None:
         absent = "numba-cuda" if find_spec("numba_cuda") is None else "ptxas"
@@ -135,7 +136,7 @@ def code_of(run: Callable[[], object], architecture: str, tell: Tell) -> NumbaCo
 
 
 def _simulated(run: Callable[[], object], tell: Tell) -> tuple[LaunchTypes, ...]:
-    """The launches of `run`, which a child process makes in the simulator; it ends with the job that this is."""
+    """Return the launches of `run`, which a child process runs in the simulator; it ends with the calling job."""
     tell(0.0, "running it in Numba's simulator")
     with closing(ChildProcess(leads=False, low=True, environment=SIMULATED)) as child:
         child.give(partial(noted_launches, run))
@@ -150,7 +151,7 @@ def _simulated(run: Callable[[], object], tell: Tell) -> tuple[LaunchTypes, ...]
 
 
 def _compiled(one: LaunchTypes, architecture: str) -> tuple[str, str]:
-    """The PTX of a kernel for the types that it was launched with, and its name there."""
+    """Return the PTX of a kernel for its argument types, and its mangled name."""
     from numba import cuda
 
     capability = int(architecture.removeprefix("sm_")[:-1]), int(architecture[-1])
@@ -169,7 +170,7 @@ def _compiled(one: LaunchTypes, architecture: str) -> tuple[str, str]:
 
 @contextmanager
 def _device(capability: tuple[int, int]) -> Iterator[None]:
-    """Have numba-cuda compile device functions for `capability`: it asks the GPU of this computer otherwise."""
+    """Make numba-cuda compile device functions for `capability`; otherwise it queries the GPU of this computer."""
     dispatcher: Any = import_module("numba.cuda.dispatcher")
     given = dispatcher.get_current_device
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
@@ -180,7 +181,7 @@ def _device(capability: tuple[int, int]) -> Iterator[None]:
 
 
 def _function(noted: NotedFunction) -> FunctionType:
-    """The function that was noted, for numba-cuda, its names bound as they were in the simulator's process."""
+    """Rebuild a recorded function for numba-cuda, its names bound to the values from the simulator's process."""
     from numba import cuda
 
     module, code = import_module(noted.module), code_noted(noted)
@@ -193,7 +194,7 @@ def _function(noted: NotedFunction) -> FunctionType:
 
 
 def _bound(value: Any) -> Any:
-    """A constant as it is; a function as one that kernels can call."""
+    """Return a constant unchanged, a recorded function as a device function."""
     from numba import cuda
 
     if not isinstance(value, NotedFunction):
@@ -203,7 +204,7 @@ def _bound(value: Any) -> Any:
 
 
 def code_noted(noted: NotedFunction) -> CodeType:
-    """The code of a function by its name in its module. Raises NumbaCodeUnavailable."""
+    """Return the code object of a recorded function. Raise NumbaCodeUnavailable if its module lacks it."""
     first, *within = noted.name.replace(".<locals>", "").split(".")
     outermost = vars(import_module(noted.module)).get(first)
     outermost = getattr(outermost, "py_func", outermost)

@@ -1,8 +1,8 @@
-"""Numba's CUDA simulator, watched: its kernels run in the order that an AccessWatch says, and every access is noted.
+"""A watched version of Numba's CUDA simulator: an AccessWatch sets the order of threads, and accesses are recorded.
 
-For a process that was started with NUMBA_ENABLE_CUDASIM=1; `install` changes the simulator for the whole process. Each
-CUDA thread is a thread of the system here, of which one runs at a time, from barrier to barrier: a kernel does the same
-every time it is asked for the same order.
+For a process started with NUMBA_ENABLE_CUDASIM=1; `install` changes the simulator of the whole process. Each CUDA
+thread is a thread of the operating system, and only one runs at a time, from barrier to barrier: a kernel behaves the
+same each time it runs in the same order.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ GridIndex = tuple[int, int, int]
 
 
 class OutsideArray(Exception):
-    """A thread has gone outside of an array; the launch is over."""
+    """A thread accessed an element outside of an array; ends the launch."""
 
 
 class Abandoned(BaseException):
-    """Ends the threads that wait when the launch is over."""
+    """Ends the waiting threads when the launch is over."""
 
 
 @dataclass
 class Region:
-    """Memory that threads share. name: of the array, "" of shared memory; array: on the host."""
+    """Memory that threads share. name: of the array, "" for shared memory; array: on the host."""
 
     name: str
     array: NDArray[Any]
@@ -48,12 +48,12 @@ class Region:
         while isinstance(root.base, np.ndarray):
             root = root.base
         begin = int(root.ctypes.data)
-        self.ends = begin, begin + root.nbytes  # addresses of its first byte and behind its last
+        self.ends = begin, begin + root.nbytes  # addresses of the first byte and of the one behind the last
 
 
 @dataclass
 class Touch:
-    """Who touched an element, and how many barriers its block had behind it."""
+    """An access to an element, with the number of barriers that its block had passed."""
 
     block: int
     thread: int
@@ -64,7 +64,7 @@ class Touch:
 
 @dataclass
 class Running:
-    """The launch that runs now: what is counted, and who touched what since."""
+    """The running launch: its counts and the last accesses to each element."""
 
     kernel: str
     grid: GridIndex
@@ -84,7 +84,7 @@ class Running:
     shared_arrays: dict[Any, WatchedArray] = field(default_factory=dict)
 
     def heard(self, array: NDArray[Any], address: int, verb: str, changes: Callable[[], bool]) -> None:
-        """An element at `address` of `array` is touched. changes: whether a write leaves another value there."""
+        """Record an access at `address` of `array`. changes: returns whether a write changes the value."""
         region = next((r for r in self.regions if r.ends[0] <= address < r.ends[1]), None)
         verb = "atomic" if self.atomic else verb
         if region is None or not region.name:
@@ -127,7 +127,7 @@ class Running:
         return Access(name, size, element, verb, tuple(me.blockIdx), tuple(me.threadIdx))
 
     def left(self, array: NDArray[Any], index: Any, verb: str) -> None:
-        """A thread has gone outside of `array`; ends the launch."""
+        """Record an access outside of `array` and end the launch."""
         region = next((r for r in self.regions if r.name and np.shares_memory(r.array, array)), None)
         plain = isinstance(index, (int, np.integer)) and region is not None
         name = f"{region.name if region else 'shared memory'}" + ("" if plain else f", shape {array.shape}, at {index}")
@@ -135,7 +135,7 @@ class Running:
         raise OutsideArray
 
     def launch(self) -> KernelLaunch:
-        """What is to be told of it."""
+        """Return the record of this launch."""
         return KernelLaunch(
             self.kernel, self.outside, None if self.outside else self.race, None, self.counts["reads"],
             self.counts["writes"], self.counts["atomics"], self.counts["shared"], self.barriers,
@@ -147,7 +147,7 @@ _running: list[Running] = []
 
 
 class WatchedArray:
-    """An array as a kernel sees it; takes the place of the simulator's own wrapper."""
+    """An array as a kernel sees it, instead of the simulator's own wrapper."""
 
     def __init__(self, item: Any) -> None:
         self.__dict__["ary"] = array = getattr(item, "_ary", item)
@@ -201,7 +201,7 @@ def _address(watched: WatchedArray, index: Any) -> int:
 
 
 class CudaThread:
-    """What the simulator asks about the thread that runs: its place, and barriers."""
+    """The running thread, as the simulator uses it: its indices and barriers."""
 
     def __init__(self, block: GridIndex, thread: GridIndex, running: Running) -> None:
         from numba.cuda.simulator.kernelapi import Dim3
@@ -218,14 +218,14 @@ class CudaThread:
         self.others: list[CudaThread] = []
 
     def syncthreads(self) -> None:
-        """Wait until every other thread of the block has come here, or to its end."""
+        """Wait until every other thread of the block has reached a barrier or its end."""
         self._stopped.release()
         self._go.acquire()
         if self.abandoned:
             raise Abandoned
 
     def syncthreads_count(self, value: Any) -> int:
-        """For how many threads of the block `value` is true."""
+        """Return the number of threads of the block with a true `value`."""
         self.value = bool(value)
         self.syncthreads()
         count = sum(other.value for other in self.others)
@@ -233,26 +233,26 @@ class CudaThread:
         return count
 
     def syncthreads_and(self, value: Any) -> int:
-        """1 if `value` is true for every thread of the block, else 0."""
+        """Return 1 if `value` is true for every thread of the block, else 0."""
         return int(self.syncthreads_count(not value) == 0)
 
     def syncthreads_or(self, value: Any) -> int:
-        """1 if `value` is true for a thread of the block, else 0."""
+        """Return 1 if `value` is true for any thread of the block, else 0."""
         return int(self.syncthreads_count(value) > 0)
 
     def resume(self) -> None:
-        """Let it run until its next barrier or its end."""
+        """Run the thread until its next barrier or its end."""
         self._go.release()
         self._stopped.acquire()
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        """Be the thread; called on a thread of the pool."""
+        """Run the kernel as this CUDA thread; called on a thread of the pool."""
         self._go.acquire()
         error: BaseException | None = None
         try:
             if not self.abandoned:
                 function(*arguments)
-        except BaseException as raised:  # noqa: BLE001 - raised again where the launch is waited for
+        except BaseException as raised:  # noqa: BLE001 - raised again by the thread that waits for the launch
             error = raised
         self.over = True
         self.error = None if isinstance(error, Abandoned) else error
@@ -260,13 +260,13 @@ class CudaThread:
 
 
 class SimulatorThreads:
-    """Threads of the system that are used again for the next block."""
+    """A pool of operating system threads, reused for the next block."""
 
     def __init__(self) -> None:
         self._free: list[_Worker] = []
 
     def start(self, task: Callable[[], None]) -> None:
-        """Do `task` on a thread."""
+        """Run `task` on a thread of the pool."""
         worker = self._free.pop() if self._free else _Worker(self._free)
         worker.give(task)
 
@@ -278,7 +278,7 @@ class _Worker:
         threading.Thread(target=self._work, daemon=True).start()
 
     def give(self, task: Callable[[], None]) -> None:
-        """Have it run `task`; it is free again afterwards."""
+        """Run `task`, then return to the pool."""
         self._task = task
         self._given.release()
 
@@ -294,7 +294,7 @@ _pool = SimulatorThreads()
 
 
 def run_launch(kernel: Any, grid: GridIndex, block_size: GridIndex, arguments: tuple[Any, ...]) -> None:
-    """Run a whole launch in the order that the AccessWatch of this process says, and tell it."""
+    """Run a launch in the order set by the AccessWatch of this process, and report it to the watch."""
     watch = AccessWatch.current()
     names = list(inspect.signature(kernel).parameters)
     arrays = [(n, a) for n, a in zip(names, arguments, strict=False) if isinstance(a, WatchedArray)]
@@ -354,7 +354,7 @@ def _run_block(
 
 @cache
 def _has_barriers(kernel: Callable[..., Any]) -> bool:
-    """Whether a kernel, or a function that it names, may wait for other threads."""
+    """Return whether a kernel, or a function that it names, may wait for other threads."""
     seen: set[int] = set()
     todo: list[Any] = [kernel]
     while todo:
@@ -372,25 +372,25 @@ def _has_barriers(kernel: Callable[..., Any]) -> bool:
 
 
 class Blocks:
-    """Takes the place of the simulator's BlockManager: the whole launch runs when its first block is asked for."""
+    """Replace the simulator's BlockManager: running the first block runs the whole launch."""
 
     def __init__(self, function: Any, grid: GridIndex, block_size: GridIndex, _debug: bool) -> None:
         self._launch = function, grid, block_size
 
     def run(self, grid_point: GridIndex, *arguments: Any) -> None:
-        """Run a block: all of them with the first, none afterwards."""
+        """Run all blocks when called for the first, none otherwise."""
         if tuple(grid_point) == (0, 0, 0):
             function, grid, block_size = self._launch
             run_launch(function, grid, block_size, arguments)
 
 
 def _shared_array(_self: Any, shape: Any, dtype: Any) -> WatchedArray:
-    """Shared memory of the block that runs: one array for each place in the source that asks for one."""
+    """Return shared memory of the running block: one array per place in the source that allocates one."""
     from numba.core import types
     from numba.np import numpy_support
 
     dtype = np.dtype(numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else dtype)
-    frame, running = sys._getframe(1), _running[-1]  # noqa: SLF001 - as Numba's own simulator finds the place
+    frame, running = sys._getframe(1), _running[-1]  # noqa: SLF001 - as in Numba's own simulator
     key = "dynamic" if shape == 0 else (frame.f_code, frame.f_lasti)
     if key not in running.shared_arrays:
         size = _self._dynshared_size // dtype.itemsize if shape == 0 else shape  # noqa: SLF001
@@ -400,11 +400,11 @@ def _shared_array(_self: Any, shape: Any, dtype: Any) -> WatchedArray:
 
 
 def _as_atomic(method: Callable[..., Any]) -> Callable[..., Any]:
-    """An atomic operation: its accesses are one that nothing comes between."""
+    """Wrap an atomic operation: its read and write are recorded as one atomic access."""
 
     @wraps(method)
     def operate(self: Any, *arguments: Any) -> Any:
-        """Do it, noted as atomic."""
+        """Run the operation, recorded as atomic."""
         running = _running[-1]
         running.atomic = True
         try:
@@ -416,7 +416,7 @@ def _as_atomic(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _once(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same, with the array itself in place of the watched one, after one access has been noted."""
+    """Record one access and return the arguments with the plain array instead of the watched one."""
     array, *rest = arguments
     if not isinstance(array, WatchedArray):
         return arguments
@@ -430,10 +430,10 @@ def _once(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _noting_the_stream(configure: Callable[..., Any]) -> Callable[..., Any]:
-    """`kernel[grid, block, stream]`, which notes the stream."""
+    """Wrap `kernel[grid, block, stream]` to record the stream."""
 
     def configured(self: Any, configuration: tuple[Any, ...]) -> Any:
-        """As the simulator's own."""
+        """Record the stream and configure the kernel."""
         if len(configuration) > 2 and configuration[2]:
             AccessWatch.current().used(configuration[2])
         return configure(self, configuration)
@@ -446,7 +446,7 @@ def _fence(_self: Any) -> None:
 
 
 def install() -> None:
-    """Change the simulator of this process."""
+    """Replace parts of the simulator in this process."""
     from numba.cuda.simulator import kernel, kernelapi
 
     kernel.BlockManager = Blocks

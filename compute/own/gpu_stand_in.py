@@ -1,7 +1,7 @@
-"""Stands for CuPy where there is no GPU: NumPy for the arrays, cuda_on_cpu.py for kernels in CUDA C.
+"""A stand-in for CuPy on machines without a GPU: NumPy for the arrays, cuda_on_cpu.py for kernels in CUDA C.
 
-It tells whether the lines of a way compute the right numbers, and whether its kernels race; nothing about CuPy itself
-or about time. What is not here raises AttributeError, which is told as such.
+It checks the results of a way and finds races in its kernels; it measures no times and does not test CuPy. Functions of
+CuPy that it lacks raise AttributeError, which the report shows.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ BLOCK = 128
 
 
 class StandInArray(np.ndarray[Any, Any]):
-    """An array that passes for one on a GPU; `get` and `set` as CuPy's have them."""
+    """A NumPy array in place of a GPU array, with CuPy's `get` and `set`."""
 
     def get(self, stream: Any = None, out: Any = None) -> NDArray[Any]:  # noqa: ARG002 - CuPy's signature
-        """A copy on the host."""
+        """Return a copy on the host."""
         if out is None:
             return np.array(self)
         out[...] = self
         return out  # type: ignore[no-any-return]
 
     def set(self, host: NDArray[Any], stream: Any = None) -> None:  # noqa: ARG002 - CuPy's signature
-        """Take the values of an array of the host."""
+        """Copy the values of a host array."""
         self[...] = host
 
 
 def as_array(host: Any, dtype: Any = None) -> StandInArray:
-    """A copy that passes for one on a GPU."""
+    """Return a copy as a StandInArray."""
     return np.array(host, dtype).view(StandInArray)
 
 
 class OnCpu(Host):
-    """Main memory that passes for a GPU's."""
+    """Main memory in place of a GPU's."""
 
     def upload(self, host: NDArray[Any]) -> StandInArray:
-        """A copy."""
+        """Return a copy as a StandInArray."""
         return as_array(host)
 
     def download(self, array: Any) -> NDArray[Any]:
-        """A copy; TypeError for an array that was never on the GPU."""
+        """Return a copy. Raise TypeError for an array that is not a StandInArray."""
         if not isinstance(array, StandInArray):
             raise TypeError(f"the result is of type {type(array).__name__}, not an array on the GPU (cupy.ndarray)")
         return np.array(array)
@@ -73,34 +73,34 @@ class RawModule:
         self._defines = [option[2:] for option in options if option.startswith("-D")]
 
     def compile(self) -> None:
-        """Compile it, if that has not been done."""
+        """Compile the source on the first call."""
         if self._made is None:
             self._made = module_of(self._code, "the CUDA C", tuple(self._defines))
 
     def get_function(self, name: str) -> KernelOnCpu:
-        """A kernel of it."""
+        """Return the kernel of that name."""
         self.compile()
         assert self._made is not None  # noqa: S101 - by `compile`
         return self._made.get_function(name)
 
 
 class RawKernel:
-    """CUDA C in a string with one kernel that is used."""
+    """CUDA C in a string, of which one kernel is used."""
 
     def __init__(self, code: str, name: str, options: tuple[str, ...] = (), **_: Any) -> None:
         self._module, self._name = RawModule(code=code, options=options), name
 
     def compile(self) -> None:
-        """Compile it, if that has not been done."""
+        """Compile the source on the first call."""
         self._module.compile()
 
     def __call__(self, grid: Any, block: Any, args: Any, **more: Any) -> None:
-        """Launch it."""
+        """Launch the kernel."""
         self._module.get_function(self._name)(grid, block, args, **more)
 
 
 class ElementwiseKernel:
-    """A formula for each element. Types with one letter are those of the array passed; `raw` arrays are indexed."""
+    """A formula for each element. A one-letter type is that of the array passed; `raw` arrays are indexed."""
 
     def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel", **more: Any) -> None:
         self._inputs, self._outputs = _parameters(in_params), _parameters(out_params)
@@ -108,7 +108,7 @@ class ElementwiseKernel:
         self._made: dict[tuple[str, ...], KernelOnCpu] = {}
 
     def __call__(self, *given: Any, size: int | None = None, **_: Any) -> Any:
-        """Compute; the outputs that are not passed are made."""
+        """Compute the outputs and return them; allocate outputs that the caller does not pass."""
         parameters = [*self._inputs, *self._outputs]
         letters: dict[str, np.dtype[Any]] = {}
         values = list(given)
@@ -165,7 +165,7 @@ def _distinct(declarations: str) -> str:
 
 
 def _parameters(text: str) -> list[tuple[str, str, bool]]:
-    """(type, name, raw) of each."""
+    """Return (type, name, raw) of each parameter."""
     found = []
     for one in filter(None, (part.strip() for part in text.split(","))):
         match = re.fullmatch(r"(raw\s+)?(\w+)\s+(\w+)", one)
@@ -176,7 +176,7 @@ def _parameters(text: str) -> list[tuple[str, str, bool]]:
 
 
 class Stream(nullcontext[Any]):
-    """Everything happens at once here."""
+    """A stream without effect: all operations are synchronous."""
 
     null: Any = None
 
@@ -184,20 +184,20 @@ class Stream(nullcontext[Any]):
         super().__init__(self)
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Return immediately."""
 
     def use(self) -> Stream:
-        """Itself."""
+        """Return the stream itself."""
         return self
 
 
 def installed() -> bool:
-    """Whether `import cupy` gives the stand-in in this process."""
+    """Return whether `import cupy` loads the stand-in in this process."""
     return getattr(sys.modules.get("cupy"), "RawKernel", None) is RawKernel
 
 
 def install() -> None:
-    """Have `import cupy` and `import cupyx` give the stand-ins in this process."""
+    """Make `import cupy` and `import cupyx` load the stand-ins in this process."""
     made, cuda, more = ModuleType("cupy"), ModuleType("cupy.cuda"), ModuleType("cupyx")
     made.__dict__.update({name: getattr(np, name) for name in dir(np) if not name.startswith("_")})
     cuda.__dict__.update(Stream=Stream, get_current_stream=Stream, Device=lambda *_: nullcontext(), is_available=bool)
@@ -218,6 +218,6 @@ def _made(function: Any) -> Any:
 
 
 def _unwritten(shape: Any, dtype: Any = np.float64, **_: Any) -> NDArray[Any]:
-    """Filled with what no result is: what is read must have been written."""
+    """Return an array of values that no correct result has, so that reads of unwritten elements are detected."""
     dtype = np.dtype(dtype)
     return np.full(shape, np.nan if dtype.kind in "fc" else 1 if dtype.kind in "ub" else -1, dtype)

@@ -1,4 +1,4 @@
-"""Checks a student's answer, in a process of its own, and keeps the results of many."""
+"""Check a student's answer in a separate process, and store the results of students."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EMPTY = "the gap is still empty: write it between '# -- your code' and '# -- end
 
 @dataclass(frozen=True)
 class Answer:
-    """What is said of an answer. passed: whether it is right; kind: of the fault, "" if there is none."""
+    """The verdict on an answer. passed: whether the answer is right; kind: of the fault, or ""."""
 
     exercise: str
     passed: bool
@@ -44,7 +44,7 @@ class Answer:
 
 
 def check_answer(path: Path, name: str, student: str, deadline: float = 30.0) -> Answer:
-    """Check the file against the exercise `name`, with the hidden inputs of `student`. ValueError: there is no such."""
+    """Check the file against exercise `name` with the hidden inputs of `student`. Raise ValueError for other names."""
     of = exercise(name)
     process = None
     try:
@@ -65,14 +65,14 @@ def check_answer(path: Path, name: str, student: str, deadline: float = 30.0) ->
 
 
 def answer_task(path: Path, name: str, seed: int, tell: Tell) -> tuple[int, ...]:
-    """Run the answer at its hidden n, which are returned. Raises Fault. For a process of its own."""
+    """Run the answer at its hidden n and return these; runs in a separate process. Raise Fault."""
     tell(0.0, f"importing {path.name}")
     tasks.on_stand_ins()
     return try_answer(path, exercise(name), seed, tell)
 
 
 def try_answer(path: Path, of: Exercise, seed: int, tell: Tell = lambda *_: None) -> tuple[int, ...]:
-    """Try the answer in `path` in this process, where the stand-ins are installed."""
+    """Check the answer in `path` in this process, which has the stand-ins installed. Raise Fault."""
     sizes = of.sizes(seed)
     file = OwnFile(path, lambda n, _dtype, rng: of.inputs(n, rng), (1, max(sizes)), ("float32",), on=of.on)
     file.ways = {
@@ -89,14 +89,14 @@ def try_answer(path: Path, of: Exercise, seed: int, tell: Tell = lambda *_: None
 
 
 def _solve(path: Path) -> Callable[..., Any]:
-    """The answer's function."""
+    """Return the answer's function `solve`. Raise Fault if importing the file fails or `solve` is missing."""
     spec = spec_from_file_location(f"answer_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise Fault("syntax", f"{path.name} is no Python file: its name must end in .py")
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except BaseException as error:  # noqa: BLE001 - whatever it raises
+    except BaseException as error:  # noqa: BLE001 - any error of the file
         raise fault_of(error, path, "importing it") from None
     if not callable(solve := vars(module).get("solve")):
         raise Fault("syntax", f"{path.name} has no function solve, which is given in the exercise")
@@ -107,7 +107,7 @@ def _solve(path: Path) -> Callable[..., Any]:
 
 
 class ExerciseResult(msgspec.Struct, forbid_unknown_fields=True):
-    """One exercise of a student. tries: how often it was checked until now, or until it was right."""
+    """The result of a student in one exercise. tries: checks up to the first right answer."""
 
     passed: bool
     tries: int
@@ -117,7 +117,7 @@ class ExerciseResult(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StudentResults(msgspec.Struct, forbid_unknown_fields=True):
-    """A student's file of results, by exercise."""
+    """A student's results file, by exercise."""
 
     schema: str
     student: str
@@ -125,11 +125,11 @@ class StudentResults(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ResultsRefused(ValueError):
-    """A file of results is none; the text says why."""
+    """A results file is invalid; the text states the reason."""
 
 
 def load_results(path: Path) -> StudentResults:
-    """Read one. ResultsRefused names what is wrong with it."""
+    """Read a results file. Raise ResultsRefused with the reason for an invalid file."""
     try:
         if path.stat().st_size > LONGEST_FILE:
             raise ResultsRefused(f"{path.name} has more than {LONGEST_FILE} bytes")
@@ -150,7 +150,7 @@ def load_results(path: Path) -> StudentResults:
 
 
 def save_answer(path: Path, student: str, answer: Answer) -> StudentResults:
-    """Note an answer in the student's file. ResultsRefused if the file is another student's."""
+    """Add an answer to the student's file. Raise ResultsRefused if the file belongs to another student."""
     results = load_results(path) if path.exists() else StudentResults(SCHEMA, student, {})
     if results.student != student:
         raise ResultsRefused(f"{path.name} is of {documents.short(results.student)}, not of {student!r}")
@@ -166,9 +166,9 @@ def save_answer(path: Path, student: str, answer: Answer) -> StudentResults:
 
 
 def table(every: Sequence[StudentResults]) -> list[list[str]]:
-    """A head and a row a student: how many are right, and of each exercise whether, after how many tries.
+    """Return a header and a row per student: number of right answers; result and tries of each exercise.
 
-    The same text of an answer from two students is marked.
+    Right answers with the same text as another student's are marked.
     """
     digests = Counter(
         (name, one.digest) for results in every for name, one in results.exercises.items() if one.passed and one.digest

@@ -1,7 +1,7 @@
-"""A file of one's own as a workload of the crossover lab: what `fieldlab try FILE --open` shows.
+"""A user's file as a workload of the crossover lab, for `fieldlab try FILE --open`.
 
-The command names the file in the environment, by which the server, its engines and its jobs know it. Nothing else does:
-a link or a file that the page opens can only say the name of a workload that is there.
+The command passes the file's path in the environment, from which the server, its engines and its jobs read it. Links
+and files opened on the page cannot: they contain only the name of an existing workload.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class OwnWorkload(Workload):
-    """The workload of a file. own: its ways; text: its docstring; kernels: of .cu files beside it."""
+    """The workload of a file. own: its ways; text: its docstring; kernels: those of .cu files in its folder."""
 
     own: tuple[OwnWay, ...] = ()
     text: str = ""
@@ -30,16 +30,16 @@ class OwnWorkload(Workload):
 
     @property
     def about(self) -> str:
-        """The file's docstring, as text."""
+        """Return the file's docstring as Markdown."""
         return self.text
 
     def ways(self) -> tuple[Way, ...]:
-        """Return those of the file."""
+        """Return the ways of the file."""
         return self.own
 
 
 def opened(path: Path) -> list[Workload]:
-    """Run the file and return its workload; none, and the reason in the log, if that cannot be done."""
+    """Load the file and return its workload; log the error and return no workload if that fails."""
     try:
         return [workload_of(load(path))]
     except Exception:
@@ -48,13 +48,13 @@ def opened(path: Path) -> list[Workload]:
 
 
 def workload_of(file: OwnFile) -> OwnWorkload:
-    """The file's workload with its ways, named for the page."""
+    """Return the file's workload and ways, named for the page."""
     name = own_name(file.path)
     plain = file.workload(ResultComparison(), SEED)
     known = {each.name: vars(plain)[each.name] for each in fields(Workload)}
     known |= {"package": f"own.{name}", "title": f"Yours: {file.path.name}", "chapter": -1}
     ways = tuple(replace(way, workload=name) for way in file.ways.values())
     text = ast.get_docstring(ast.parse(file.path.read_text(encoding="utf-8"))) or NO_TEXT
-    # a code block: Markdown of a file of one's own is shown as it stands there
+    # a code block, so that Markdown in a user's file is shown as plain text
     shown = "".join(f"    {line}\n" for line in text.splitlines())
     return OwnWorkload(**known, own=ways, text=shown, kernels=tuple(file.kernels))

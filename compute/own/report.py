@@ -1,6 +1,6 @@
-"""What `fieldlab try` found, for the terminal, as JSON, and as one HTML file that needs no network.
+"""Format the result of `fieldlab try` for the terminal, as JSON, and as one HTML file that needs no network.
 
-Everything that comes from the file (its name, the names of its ways, what it raises) is text here, never markup.
+Strings from the user's file (its name, the names of its ways, its error messages) are escaped, never used as markup.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from compute.own.faults import KINDS
 from compute.own.trial import TrialReport, WayReport
 from compute.own.verdict import in_words
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 420, 70, 46, 16, 180  # of the drawing, in its own units
-COLOURS = {  # of the page and of its lines, by the names of CSS variables: on white, and on a dark ground
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 420, 70, 46, 16, 180  # of the drawing, in SVG units
+COLOURS = {  # of the page and its lines, by CSS variable: for light and dark colour schemes
     "ink": ("#1c2733", "#e6edf3"), "paper": ("#ffffff", "#0f1720"), "line": ("#c5ced6", "#3b4956"),
     "grid": ("#dde3e8", "#2a3641"), "bad": ("#a01818", "#ff9a94"), "muted": ("#5b6770", "#a3b1bd"),
     "ground": ("#f3f5f7", "#1a2530"),
@@ -29,11 +29,11 @@ COLOURS = {  # of the page and of its lines, by the names of CSS variables: on w
     "gpu0": ("#c8501e", "#f08a5d"), "gpu1": ("#f08a5d", "#d0592a"), "gpu2": ("#7d2a08", "#ffd0b8"),
     "gpu3": ("#e6b49a", "#a88475"),
 }  # fmt: skip
-NAME = 16  # of the drawing's units: the height of a way's name at the end of its line
+NAME = 16  # height of a way's name at the end of its line, in SVG units
 
 
 def lines(report: TrialReport) -> Iterator[str]:
-    """The report in sentences, for a terminal."""
+    """Yield the report as lines of text for a terminal."""
     if report.refused:
         yield f"{_sentence(report.refused)}"
         return
@@ -52,7 +52,7 @@ def _sentence(text: str) -> str:
 
 
 def as_json(report: TrialReport) -> dict[str, Any]:
-    """The report as plain values; a number that is not known is None."""
+    """Return the report as plain values, with None for unknown numbers."""
     return {
         "file": report.path.name, "date": report.date, "machine": machine(), "refused": report.refused,
         "right": report.right, "unfinished": report.unfinished, "sizes": list(report.sizes),
@@ -109,7 +109,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def as_html(report: TrialReport, source: str) -> str:
-    """The report with the drawing and the file's text, in one page without scripts or links to anything."""
+    """Return the report with the drawing and the file's text as one page without scripts and links."""
     name, parts = escape(report.path.name), []
     if report.refused:
         parts.append(f'<p class="failed">{escape(_sentence(report.refused))}</p>')
@@ -152,7 +152,7 @@ def _table(series: Timed) -> str:
 
 @dataclass(frozen=True)
 class LogAxes:
-    """Where n and seconds lie in the drawing; both are given as their ends' log10."""
+    """Map n and seconds to SVG coordinates; the fields are the log10 of the axes' ends."""
 
     left: float
     right: float
@@ -161,23 +161,23 @@ class LogAxes:
 
     @classmethod
     def around(cls, series: Timed) -> LogAxes:
-        """From the least to the largest n, and over all quartiles."""
+        """Return axes from the smallest to the largest n that contain all quartiles."""
         every = [(n, spread) for _, one in series for n, spread in one.items()]
         numbers = log10(min(n for n, _ in every)), log10(max(n for n, _ in every))
         return cls(*numbers, log10(min(s.q1 for _, s in every)), log10(max(s.q3 for _, s in every)))
 
     def x(self, n: float) -> float:
-        """Across."""
+        """Return the horizontal coordinate of n."""
         return LEFT + (log10(n) - self.left) / max(self.right - self.left, 1e-9) * (WIDTH - LEFT - RIGHT)
 
     def y(self, seconds: float) -> float:
-        """Down."""
+        """Return the vertical coordinate of a time."""
         part = (log10(seconds) - self.low) / max(self.high - self.low, 1e-9)
         return HEIGHT - BOTTOM - part * (HEIGHT - BOTTOM - TOP)
 
 
 def _drawing(series: Timed) -> str:
-    """Time against n, both logarithmic: medians as lines, quartiles as bars."""
+    """Return an SVG of time against n, both logarithmic: medians as lines, quartiles as bars."""
     axes = LogAxes.around(series)
     used, names = {"cpu": 0, "gpu": 0}, []
     drawn = [*_grid(axes)]
@@ -194,7 +194,7 @@ def _drawing(series: Timed) -> str:
 
 
 def _grid(axes: LogAxes) -> Iterator[str]:
-    """A line at each power of ten, and what it is."""
+    """Yield a line with its label at each power of ten."""
     for power in range(-10, 4):
         if axes.low <= power <= axes.high:
             at = axes.y(10.0**power)
@@ -208,7 +208,7 @@ def _grid(axes: LogAxes) -> Iterator[str]:
 
 
 def _curve(axes: LogAxes, points: Mapping[int, Spread], colour: str) -> Iterator[str]:
-    """The medians of one way as a line, its quartiles as bars."""
+    """Yield the medians of one way as a line and its quartiles as bars."""
     places = [(axes.x(n), points[n]) for n in sorted(points)]
     path = " ".join(f"{at:.1f},{axes.y(spread.median):.1f}" for at, spread in places)
     yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
@@ -218,7 +218,7 @@ def _curve(axes: LogAxes, points: Mapping[int, Spread], colour: str) -> Iterator
 
 
 def _names(names: Sequence[tuple[float, float, str]]) -> Iterator[str]:
-    """The ways' names (down, across, name) at the ends of their lines, one below the other where those are close."""
+    """Yield the names (y, x, name) at the ends of their lines, moved down where they would overlap."""
     lowest = HEIGHT - BOTTOM - NAME * (len(names) - 1)
     beside = -inf
     for number, (wanted, at, name) in enumerate(sorted(names)):

@@ -1,6 +1,6 @@
-"""What the process of one way does when it is asked: open the file, check the way, time it. One process, one file.
+"""Tasks of a way's process: load the file, check the way, time it. A process loads one file.
 
-A task is a function for a ChildProcess; what it raises is a Fault. The file runs here and nowhere else.
+A task is a function for a ChildProcess and raises Fault. The user's file is executed only in such a process.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from compute.own.faults import Fault, fault_of
 from compute.own.verdict import AskedWork
 from compute.own.watch import AccessWatch, KernelLaunch, Order
 
-ENOUGH = 5  # questions that are asked even if the time is over: n = 1 to 33, with 1 and 33 = 1 mod 32
+ENOUGH = 5  # inputs tested even if the time is over: n = 1 to 33, with 1 and 33 = 1 mod 32
 FLUSHED = "denormal numbers count as 0 (CuPy compiles every kernel so)"
-REPEATS, REPEATED_N = 20, 100_003  # runs of a device that really is parallel, and their n before the largest
+REPEATS, REPEATED_N = 20, 100_003  # runs on a truly parallel device; their n before the largest
 FEWEST_REPEATS = 3  # of the largest n, even if the time is over
-PATIENCE = 4.0  # times the seconds allowed that these may take
+PATIENCE = 4.0  # factor on the allowed seconds for these
 WATCHED_SIZES = (33, 97, 257)  # n at which parallel loops run iteration by iteration
-PIECES = 16  # of a loop for each thread
+PIECES = 16  # chunks of a loop per thread
 TINY = 1e-6  # s
-CUBIC = 3  # power of n that such a run is taken to grow by
-PARALLEL = ("parallel", "threading", "concurrent")  # words of a source that may start CPU threads
-MOST_ON_STAND_IN = 1031  # n: the last of several blocks is not full
+CUBIC = 3  # highest assumed power of n in the time of a run
+PARALLEL = ("parallel", "threading", "concurrent")  # words in sources that may start CPU threads
+MOST_ON_STAND_IN = 1031  # n: several blocks, the last of which is not full
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What a file declares, without its functions."""
+    """The declarations of a file, without its functions."""
 
     sizes: tuple[int, int]
     dtypes: tuple[str, ...]
@@ -58,14 +58,15 @@ class FileFacts:
 
     @property
     def reference(self) -> OwnWay:
-        """The way that the others are compared with."""
+        """Return the way that the others are compared with."""
         return next(way for way in self.ways if way.is_reference)
 
 
 @dataclass(frozen=True)
 class CheckedWay:
-    """What was found of a way that is right so far. asked: about which inputs, in words; notes: what was left out;
-    launches: of the last question in the given order; left: what was not asked because time ended, "" for nothing.
+    """The checks that a way has passed. asked: tested inputs, as text; notes: inputs left out.
+
+    launches: of the last input, in the given order; left: the check at which time ended, "" if all were done.
     """
 
     asked: tuple[str, ...]
@@ -76,7 +77,7 @@ class CheckedWay:
 
 @dataclass(frozen=True)
 class WatchedThreads:
-    """What was found of a way's parallel loops. asked: about which n, in words; unwatched: why nothing is known."""
+    """The result for a way's parallel loops. asked: tested n, as text; unwatched: why they were not checked."""
 
     asked: tuple[str, ...] = ()
     unwatched: str = ""
@@ -84,7 +85,7 @@ class WatchedThreads:
 
 @dataclass(frozen=True)
 class PointFacts:
-    """What is known of a way at one n. seconds: of each sample, a call; work: what n asks for, None without times."""
+    """The times of a way at one n. seconds: per call, of each sample; work: minimum work, None without times."""
 
     n: int
     status: str
@@ -97,7 +98,7 @@ class PointFacts:
 
 @dataclass
 class _Open:
-    """The file of this process. stand_in: backends in place of those of a GPU that is not there."""
+    """The file of this process. stand_in: backends that replace those of an absent GPU, by name."""
 
     file: OwnFile
     stand_in: Mapping[str, Backend]
@@ -109,14 +110,14 @@ _open: list[_Open] = []
 
 
 def open_file(path: Path, stand_in: bool, memory: int, interpret: bool, tell: Tell) -> FileFacts:
-    """Run the file; everything else comes after it. memory: bytes that this process may take, 0 for any."""
+    """Load the file; the first task of a process. memory: bytes that the process may use, 0 for no limit."""
     tell(0.0, f"importing {path.name}")
     _limit(memory)
     if interpret:
         cpu_threads.install()
     backends = on_stand_ins() if stand_in else {}
     if "cupy" not in sys.modules and not find_spec("cupy"):
-        gpu_stand_in.install()  # so that the ways of the CPU are measured even if the file imports CuPy at its top
+        gpu_stand_in.install()  # so that CPU ways can be measured even if the file imports CuPy at its top
     with _told(path, "importing it"):
         file = load(path)
     _open[:] = [_Open(file, backends)]
@@ -125,7 +126,7 @@ def open_file(path: Path, stand_in: bool, memory: int, interpret: bool, tell: Te
 
 
 def on_stand_ins() -> dict[str, Backend]:
-    """Let this process run a GPU's kernels without one; the backends that stand for others, by name."""
+    """Install the stand-ins for GPUs in this process; return their backends by name."""
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         from compute.own import gpu_simulator
 
@@ -144,10 +145,10 @@ def _limit(memory: int) -> None:
 
 @contextmanager
 def _told(path: Path, doing: str) -> Iterator[None]:
-    """What is raised in the block becomes a Fault."""
+    """Convert errors raised in the block to Fault."""
     try:
         yield
-    except BaseException as error:  # noqa: BLE001 - whatever a file of one's own raises, SystemExit too
+    except BaseException as error:  # noqa: BLE001 - any error of a user's file, including SystemExit
         raise fault_of(error, path, doing) from None
 
 
@@ -158,11 +159,11 @@ def _way(name: str) -> OwnWay:
 
 
 def check(name: str, dtype: str, seed: int, seconds: float, most: int, longest: float, tell: Tell) -> CheckedWay:
-    """Compare the way with the reference on awkward inputs. Raises Fault.
+    """Compare the way with the reference on difficult inputs. Raise Fault.
 
-    most: the largest n; seconds: time after which no further input is tried, without the first call, which may
-    compile; longest: seconds that one input may be expected to take, by those before it. Without a GPU, each order of
-    blocks and threads is tried and watched; otherwise the largest n is repeated.
+    most: the largest n; seconds: time after which no further input is tested, counted after the first call, which may
+    compile; longest: seconds that one input may be expected to take, extrapolated from earlier inputs. Without a GPU,
+    each order of blocks and threads is tested on the stand-in; otherwise the largest n is repeated.
     """
     opened = _open[-1]
     checking = Checking(opened.file, _way(name), dtype, seed, bool(opened.stand_in))
@@ -203,7 +204,7 @@ def _expected_seconds(durations: Mapping[int, float], n: int) -> float:
 
 
 def watch_threads(name: str, dtype: str, seed: int, seconds: float, tell: Tell) -> WatchedThreads:
-    """Look for races between the iterations of the way's parallel loops, which run as plain Python. Raises Fault."""
+    """Look for races between the iterations of the way's parallel loops, which run as plain Python. Raise Fault."""
     opened = _open[-1]
     own, file = _way(name), opened.file
     comparison, asked, loops = ResultComparison(), list[int](), 0
@@ -217,7 +218,7 @@ def watch_threads(name: str, dtype: str, seed: int, seconds: float, tell: Tell) 
             started = monotonic()
             try:
                 watch, results = _interpreted(file, own, inputs, order, seed)
-            except Exception as error:  # noqa: BLE001 - compiled code may be no plain Python
+            except Exception as error:  # noqa: BLE001 - code for Numba may be invalid as plain Python
                 said = " ".join(f"{type(error).__name__}: {error}".split())[:120]
                 return WatchedThreads((), f"it does not run as plain Python ({said})")
             if watch.race:
@@ -240,7 +241,7 @@ def watch_threads(name: str, dtype: str, seed: int, seconds: float, tell: Tell) 
 def _interpreted(
     file: OwnFile, own: OwnWay, inputs: tuple[Any, ...], order: Order, seed: int
 ) -> tuple[cpu_threads.ThreadWatch, tuple[Any, ...]]:
-    """Return what was seen in one call, and its results."""
+    """Run one call and return its recorded accesses and its results."""
     names = list(inspect.signature(own.function()).parameters)
     module = sys.modules.get(f"own_{file.path.stem}")
     for chunked in (False, True):
@@ -267,7 +268,7 @@ def _interpreted(
 
 @contextmanager
 def _cut_into_pieces(n: int, number: int) -> Iterator[None]:
-    """Let Numba's scheduler cut parallel loops otherwise each time: into as many pieces as threads, or into many."""
+    """Vary how Numba's scheduler cuts parallel loops: one chunk per thread, or many chunks of changing size."""
     before = numba.get_parallel_chunksize()
     numba.set_parallel_chunksize(0 if number % 2 else max(1, n // (numba.config.NUMBA_NUM_THREADS * PIECES) + number))
     try:
@@ -277,7 +278,7 @@ def _cut_into_pieces(n: int, number: int) -> Iterator[None]:
 
 
 class Checking:
-    """Asks a way about inputs, one question after the other."""
+    """Compare a way with the reference, one input after the other."""
 
     def __init__(self, file: OwnFile, way: OwnWay, dtype: str, seed: int, stand_in: bool) -> None:
         self._file, self._way, self._dtype, self._seed = file, way, dtype, seed
@@ -287,25 +288,25 @@ class Checking:
         self._asked: list[str] = []
         self._notes: list[str] = []
         self._launches: tuple[KernelLaunch, ...] = ()
-        self.streams = 0  # of a GPU that the last question used, beside the default one
+        self.streams = 0  # of a GPU, used in the last input, without the default stream
         with _told(file.path, "the reference"):
             self._workload = file.workload(self._comparison, seed)
 
     @property
     def found(self) -> CheckedWay:
-        """What is known so far."""
+        """Return the checks passed so far."""
         sizes = [f"{n:,}" for n in self._sizes]
         asked = ([f"n = {', '.join(sizes)}"] if sizes else []) + self._asked
         return CheckedWay(tuple(asked), tuple(self._notes), self._launches)
 
     def ask(self, question: Question) -> None:
-        """Raise Fault if the way is wrong."""
+        """Compare the way with the reference at one input. Raise Fault if the results differ."""
         rng = np.random.default_rng([self._seed, question.n])
         with np.errstate(all="ignore"):
             try:
                 inputs = awkward(self._file.case_inputs(question.n, self._dtype, rng), question.kind, rng)
                 truth = self._file.truth(inputs)
-            except BaseException as error:  # noqa: BLE001 - of the file
+            except BaseException as error:  # noqa: BLE001 - any error of the user's file
                 if question.kind == "random" and question.n >= self._file.sizes[0]:
                     raise fault_of(error, self._file.path, f"the reference, {question.text}") from None
                 self._notes.append(f"not asked: {question.text}, which the reference cannot do")
@@ -327,10 +328,10 @@ class Checking:
             self._notes.append(text)
 
     def repeat(self, n: int, until: float, at_most: float, tell: Tell) -> float:
-        """Call it several times on the same inputs, and return the seconds of one: what changes is a race.
+        """Run the way several times on the same inputs and return the seconds per run; changing results are a race.
 
-        until: moment after which FEWEST_REPEATS are enough, as far as they are done before the moment `at_most`. The
-        loops of Numba are cut into pieces of other sizes each time.
+        until: time after which FEWEST_REPEATS runs are enough; at_most: time after which no further run starts. Numba's
+        loops are cut into chunks of another size in each run.
         """
         inputs = self._file.case_inputs(n, self._dtype, np.random.default_rng([self._seed, n]))
         with _told(self._file.path, f"the reference, n = {n}"):
@@ -369,7 +370,7 @@ class Checking:
             self._launches, self.streams = tuple(watch.launches), len(watch.streams)
 
     def _flushes(self, question: Question, inputs: Any) -> bool:
-        """Whether the way takes denormal inputs for 0, and is right apart from that."""
+        """Return whether the way treats denormal inputs as 0 and is right otherwise."""
         said = self._comparison.said
         truth = self._file.truth(awkward(inputs, "zero", np.random.default_rng(0)))
         difference = self._difference(question.n, question.text, inputs, truth)
@@ -390,7 +391,7 @@ class Checking:
 def start_sweep(
     name: str, dtype: str, sizes: tuple[int, ...], budget: float, longest_call: float, seed: int, tell: Tell
 ) -> None:
-    """Prepare to time the way at each n of `sizes`, for `budget` seconds of sampling."""
+    """Prepare to time the way at each n of `sizes`, with `budget` seconds of sampling."""
     tell(0.0, "preparing")
     opened = _open[-1]
     with _told(opened.file.path, "preparing"):
@@ -402,7 +403,7 @@ def start_sweep(
 
 
 def next_round(tell: Tell) -> tuple[tuple[PointFacts, ...], bool]:
-    """Go on until every n has a further sample; what is known now, and whether that is all."""
+    """Measure one more sample for every n; return the results so far, and whether the sweep is over."""
     opened = _open[-1]
     assert opened.sweep is not None  # noqa: S101 - start_sweep comes first
     assert opened.going is not None  # noqa: S101
@@ -428,6 +429,6 @@ def _facts(point: Point, plan: SweepPlan, counted: bool) -> PointFacts:
 
 
 def roof(name: str, dtype: str, tell: Tell) -> Roof:
-    """What the device of the way can do at most, measured now."""
+    """Measure the roofs of the way's device."""
     tell(0.0, "measuring the roofs")
     return roof_of(_way(name).backend.open_device(), dtype)

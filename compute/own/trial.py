@@ -1,8 +1,8 @@
-"""`fieldlab try` without its command line: compile, compare, look for races, time, and say what follows.
+"""`fieldlab try` without its command line: compile, compare, find races, time, and draw conclusions.
 
-Each way runs in a process of its own (way_process.py). First all are checked, those of a GPU that is not here on
-stand-ins; then those that are right are timed in turn, a round of all n each, by the crossover lab's own harness, so
-that whatever disturbs the machine disturbs all of them.
+Each way runs in a separate process (way_process.py). First all ways are checked, GPU ways on stand-ins if the machine
+has no GPU. Then the right ones are timed by the crossover lab's harness in alternating rounds, each over all n, so that
+disturbances of the machine affect all ways alike.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from compute.own.verdict import AskedWork, estimate_of, recorded_roofs, verdict_
 from compute.own.way_process import WayProcess, free_memory
 
 ITERATIONS, UNWATCHED = "iteration by iteration", "races between CPU threads are not looked for"
-THREADED = ("cpu_numba", "cpu_numpy", "cpu_awkward")  # backends whose ways may have parallel loops of Numba
+THREADED = ("cpu_numba", "cpu_numpy", "cpu_awkward")  # backends with ways that may have parallel loops of Numba
 ON_SIMULATOR, ON_SHIM = "in Numba's simulator", "on the CPU in place of a GPU"
-STAND_INS = {"gpu_numba": ON_SIMULATOR, "gpu_cupy": ON_SHIM}  # where a way of a GPU is checked without one, by backend
-LONGEST = 86_400.0  # seconds of a budget, and of a deadline
-LONGEST_CHECK = 0.5  # part of the deadline that one input of a check may be expected to take
-LONGEST_CALL = 0.25  # part of the budget that one call may take at most; larger n are left out
+STAND_INS = {"gpu_numba": ON_SIMULATOR, "gpu_cupy": ON_SHIM}  # by backend: where its ways are checked without a GPU
+LONGEST = 86_400.0  # seconds allowed for a budget or a deadline
+LONGEST_CHECK = 0.5  # fraction of the deadline that one input of a check is expected to use at most
+LONGEST_CALL = 0.25  # fraction of the budget that one call may use; larger n are left out
 SayLine = Callable[[str], None]
 
 
@@ -41,10 +41,10 @@ SayLine = Callable[[str], None]
 class Options:
     """The options of a trial.
 
-    sizes: least and largest n, None for the file's; dtypes: () for the file's; budget: seconds of timing in all;
-    deadline: seconds that a way may be silent; check_seconds: seconds of checks of a way, its first call apart;
-    per_decade: n to be timed; timed, roofs: whether times are taken, and the roofs measured; memory: bytes a way may
-    take, 0 for most of what is free.
+    sizes: smallest and largest n, None for the file's; dtypes: () for the file's; budget: seconds of timing in total;
+    deadline: seconds without progress after which a way fails; check_seconds: for the checks of a way, without its
+    first call; per_decade: number of timed n; timed, roofs: whether to time the ways and to measure the roofs; memory:
+    bytes that a way may use, 0 for a share of the free memory.
     """
 
     path: Path
@@ -71,11 +71,11 @@ class Options:
 
 @dataclass
 class WayReport:
-    """What was found of one way.
+    """The result of one way.
 
-    status: "right", "unchecked" (in part), "wrong", "failed" or "missing"; kind, text: of the fault, "" if it has none;
-    places: where it was checked, in words, with what was asked; unmeasured: why there are no times; left: what was not
-    checked since time ended; unwatched: why races between CPU threads were not looked for.
+    status: "right", "unchecked" (in part), "wrong", "failed" or "missing"; kind, text: of the fault, "" without one;
+    places: of its checks, with the tested inputs as text; unmeasured: why it has no times; left: the check at
+    which time ended; unwatched: why its CPU threads were not checked for races.
     """
 
     way: OwnWay
@@ -88,19 +88,19 @@ class WayReport:
     left: str = ""
     unwatched: str = ""
     series: dict[str, dict[int, Spread]] = field(default_factory=dict)  # by dtype and n
-    rounds: dict[str, dict[int, tuple[float, ...]]] = field(default_factory=dict)  # the samples, likewise
-    launch: dict[str, float] = field(default_factory=dict)  # seconds until a call returns, by dtype
+    rounds: dict[str, dict[int, tuple[float, ...]]] = field(default_factory=dict)  # samples in s, by dtype and n
+    launch: dict[str, float] = field(default_factory=dict)  # s until an asynchronous call returns, by dtype
     first_call: float = nan
 
     def fail(self, fault: Fault) -> None:
-        """It has no times: why."""
+        """Set status, kind and text from a fault."""
         wrong = fault.kind in ("differs", "race", "outside", "stuck")
         self.status = "wrong" if wrong else "missing" if fault.kind == "missing" else "failed"
         self.kind, self.text = fault.kind, fault.text
 
     @property
     def sentence(self) -> str:
-        """What is to be said of it."""
+        """Return the result as one sentence."""
         if self.text:
             return f"{self.way.name}: {self.text}."
         where = "; ".join(f"{place}: {'; '.join(asked)}" for place, asked in self.places.items())
@@ -117,7 +117,7 @@ class WayReport:
 
 @dataclass
 class TrialReport:
-    """What is known of a file. refused: why nothing could be done at all; verdict: sentences by dtype."""
+    """The result of a file. refused: why it could not be tried; verdict: sentences by dtype."""
 
     path: Path
     date: str
@@ -131,18 +131,18 @@ class TrialReport:
 
     @property
     def right(self) -> bool:
-        """Whether nothing is wrong with the file, and everything that can be checked here was."""
+        """Return whether every way passed all checks that this machine can run."""
         return not self.refused and all(way.status in ("right", "missing") for way in self.ways)
 
     @property
     def unfinished(self) -> bool:
-        """Whether nothing is known to be wrong, but time ended before everything was checked."""
+        """Return whether no fault was found, but time ended before all checks were done."""
         statuses = {way.status for way in self.ways}
         return not self.refused and "unchecked" in statuses and not statuses & {"wrong", "failed"}
 
 
 def try_file(options: Options, tell: SayLine = lambda _: None) -> TrialReport:
-    """Try the file. tell: hears what is being done. What is wrong with the file is in the report, nothing is raised."""
+    """Try the file and return the report, which contains all errors. tell: receives the current step."""
     report = TrialReport(options.path, datetime.now(UTC).isoformat(timespec="seconds"))
     try:
         read_text(options.path)
@@ -150,25 +150,25 @@ def try_file(options: Options, tell: SayLine = lambda _: None) -> TrialReport:
             KernelTrial(options, report, processes, tell).run()
     except Fault as fault:
         report.refused = fault.text
-    except ValueError as error:  # FileRefused, sizes that do not fit
+    except ValueError as error:  # FileRefused, invalid sizes or dtypes
         report.refused = str(error)
     return report
 
 
 class KernelTrial:
-    """One run. Its processes end with `processes`."""
+    """One run of `fieldlab try`. Its processes are closed with `processes`."""
 
     def __init__(self, options: Options, report: TrialReport, processes: ExitStack, tell: SayLine) -> None:
         self._options, self._report, self._tell, self._processes = options, report, tell, processes
         self._memory = options.memory or free_memory()
         self._here: dict[str, WayProcess] = {}  # by way
-        self._stand_ins: dict[str, WayProcess] = {}  # by place; for the next way, too, as long as all are right there
-        self._interpreter: WayProcess | None = None  # in which Numba compiles nothing
+        self._stand_ins: dict[str, WayProcess] = {}  # by place; reused for the next way unless one failed
+        self._interpreter: WayProcess | None = None  # process with Numba's compiler disabled
         self._work: dict[str, dict[int, AskedWork]] = {}  # by dtype and n
         self._facts = tasks.FileFacts((1, 1), (), (), counts_flops=False)
 
     def run(self) -> None:
-        """Do all of it. Raises Fault if the file cannot be opened at all."""
+        """Check and time all ways. Raise Fault if the file cannot be loaded or its reference fails."""
         first = self._process(simulate=False, stand_in=False)
         self._facts = facts = first.open()
         self._here[facts.reference.name] = first
@@ -203,7 +203,7 @@ class KernelTrial:
                 self._report.verdict[dtype] += estimate_of(curves, work, dtype, recorded_roofs())
 
     def _with_rounds(self, finding: Finding, dtype: str) -> Finding:
-        """The finding with an interval that allows for what changed between the rounds."""
+        """Return the finding with an interval that includes the variation between rounds."""
         if finding.crossing is None:
             return finding
         rounds = {one.way.name: one.rounds[dtype] for one in self._report.ways if one.series.get(dtype)}
@@ -215,7 +215,7 @@ class KernelTrial:
     def _process(
         self, *, simulate: bool, stand_in: bool, bounded: bool = True, interpret: bool = False
     ) -> WayProcess:  # fmt: skip
-        """A process. bounded: by memory, which CUDA cannot bear: it reserves more than there is."""
+        """Start a process. bounded: limit its memory, which fails with CUDA: it reserves more than the machine has."""
         made = WayProcess(
             self._options.path.resolve(), stand_in=stand_in, simulate=simulate,
             memory=self._memory if bounded else 0, deadline=self._options.deadline, interpret=interpret,
@@ -224,7 +224,7 @@ class KernelTrial:
         return made
 
     def _check(self, one: WayReport, dtypes: Sequence[str]) -> None:
-        """Check it wherever that can be done; the report says what was found."""
+        """Check a way on its stand-in and on this machine, as available, and store the result."""
         backend = one.way.backend
         try:
             if backend.device != "host" and backend.name in STAND_INS:
@@ -247,7 +247,7 @@ class KernelTrial:
             one.fail(fault)
 
     def _watch_threads(self, one: WayReport, dtype: str) -> None:
-        """Look for races between the iterations of its parallel loops, in a process that compiles nothing."""
+        """Look for races between iterations of parallel loops, in a process with Numba's compiler disabled."""
         self._tell(f"checking {one.way.name} {ITERATIONS}")
         try:
             if self._interpreter is None:
@@ -258,7 +258,7 @@ class KernelTrial:
         except Fault as fault:
             if fault.kind == "race":
                 raise
-            self._interpreter = None  # the process may be gone
+            self._interpreter = None  # the process may have ended
             one.unwatched = fault.text
             return
         one.unwatched = found.unwatched
@@ -274,10 +274,10 @@ class KernelTrial:
                 self._stand_ins[place].open()
             self._ask(one, self._stand_ins[place], place, dtypes, tasks.MOST_ON_STAND_IN)
         except Fault as fault:
-            if gone := self._stand_ins.pop(place, None):  # what a wrong way has left there must not meet the next
+            if gone := self._stand_ins.pop(place, None):  # a wrong way may have changed the process
                 gone.close()
             if fault.kind != "missing" and not (fault.kind == "hangs" and one.way.backend.ready):
-                raise  # on the device itself, a loop without an end hangs too
+                raise  # an endless loop hangs on the device, too
             one.notes.append(f"not checked {place}: {fault.text}")
 
     def _ask(self, one: WayReport, process: WayProcess, place: str, dtypes: Sequence[str], most: int) -> None:
@@ -298,7 +298,7 @@ class KernelTrial:
     # -- times
 
     def _time(self, dtype: str, sizes: tuple[int, int]) -> None:
-        """Rounds over the ways that are right, in shuffled order, until each has enough."""
+        """Time the right ways in rounds of shuffled order until each has used its budget."""
         timed = [one for one in self._report.ways if one.status == "right" and one.way.name in self._here]
         share = self._options.budget / max(1, len(timed)) / len(self._options.dtypes or self._facts.dtypes)
         grid = _grid(sizes, self._options.per_decade)
@@ -323,7 +323,7 @@ class KernelTrial:
 
     @contextmanager
     def _fault_told(self, one: WayReport) -> Iterator[None]:
-        """What happens to one way while it is timed costs the others nothing, and itself not what it has."""
+        """Record a fault while a way is timed: other ways continue, and its earlier times are kept."""
         try:
             yield
         except Fault as fault:
@@ -358,7 +358,7 @@ class KernelTrial:
         for kind in ("cpu", "gpu"):
             one = next((o for o in self._report.ways if any(o.series.values()) and o.way.kind == kind), None)
             for dtype in dtypes if one else ():
-                assert one is not None  # noqa: S101 - by the line before
+                assert one is not None  # noqa: S101 - checked in the line above
                 self._tell(f"measuring what the {kind.upper()} can do, {dtype}")
                 with self._fault_told(one):
                     found = self._here[one.way.name].ask(partial(tasks.roof, one.way.name, dtype))
@@ -366,7 +366,7 @@ class KernelTrial:
 
 
 def _grid(sizes: tuple[int, int], per_decade: int) -> tuple[int, ...]:
-    """Return sizes from the first to the last, `per_decade` to a factor of ten, as Workload.grid has them."""
+    """Return n from the first to the last size, `per_decade` to a factor of ten, as in Workload.grid."""
     digits = {1: (1,), 2: (1, 3), 3: (1, 2, 5)}[per_decade]
     rounds = (digit * 10**power for power in range(len(str(sizes[1]))) for digit in digits)
     return tuple(sorted({*sizes, *(n for n in rounds if sizes[0] <= n <= sizes[1])}))

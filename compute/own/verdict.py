@@ -1,8 +1,8 @@
-"""What the times of a file's ways say, in words with their intervals, and what a GPU that is not here could do.
+"""Conclusions from the times of a file's ways, with their intervals, and an estimate for an absent GPU.
 
-That is an estimate, from roofs that were measured on the GPU and recorded: no kernel can be faster than its bytes over
-the GPU's copy bandwidth, its operations over the rate of multiply-adds, or a launch. So from these the n follows below
-which a GPU cannot pay, whatever the kernel; a real one pays later.
+The estimate uses roofs recorded on a GPU: no kernel can be faster than its bytes over the GPU's copy bandwidth, its
+operations over the rate of multiply-adds, or a launch. They yield the n below which a GPU cannot pay, whatever the
+kernel; a real one pays from a larger n.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from compute.measure import records
 from compute.measure.statistics import Spread
 from compute.own.exercises import Exercise
 
-NEAR = 60.0  # percent of a roof from which on it is what limits
-FLAT = 1.5  # as finding.FLAT
+NEAR = 60.0  # percent of a roof from which it counts as the limit
+FLAT = 1.5  # same value as finding.FLAT
 
 
 @dataclass(frozen=True)
 class AskedWork:
-    """What n asks for at least: bytes moved, and operations, nan where the file does not count them."""
+    """The minimum work for one n. moved: bytes; flops: operations, nan if the file does not count them."""
 
     moved: float
     flops: float = nan
@@ -40,7 +40,7 @@ class AskedWork:
 def verdict_of(
     curves: Sequence[TimeCurve], finding: Finding | None, roofs: Mapping[str, Roof], work: Mapping[int, AskedWork]
 ) -> list[str]:
-    """Sentences: who wins from which n on, by how much, what it costs below, what limits it. roofs: by "cpu", "gpu"."""
+    """Return sentences: the winner and its n, the ratio, the cost below that n, the limit. roofs: by "cpu", "gpu"."""
     if not curves:
         return ["No times were taken."]
     said = []
@@ -68,7 +68,7 @@ def _ratio(finding: Finding) -> list[str]:
 
 
 def _below(finding: Finding) -> list[str]:
-    """Why small n do not pay, where a call takes nearly the same whatever n is."""
+    """Return the reason why small n do not pay, if the time of a call hardly depends on n."""
     found, series = finding.crossing, finding.fast.series
     if found is None or found.n is None:
         return [f"{said[0].upper()}{said[1:]}."] if (said := finding.reason_slower()) else []
@@ -80,7 +80,7 @@ def _below(finding: Finding) -> list[str]:
 
 
 def _limits(curves: Sequence[TimeCurve], roofs: Mapping[str, Roof], work: Mapping[int, AskedWork]) -> list[str]:
-    """What limits the fastest way of each device at its largest n."""
+    """Return a sentence on the limit of each device's fastest way at its largest n."""
     said = []
     for kind in ("cpu", "gpu"):
         mine = [curve for curve in curves if curve.kind == kind and curve.series]
@@ -96,12 +96,12 @@ def _limits(curves: Sequence[TimeCurve], roofs: Mapping[str, Roof], work: Mappin
 
 
 def in_words(spread: Spread) -> str:
-    """Median and quartiles."""
+    """Return median and quartiles as text."""
     return f"{time_in_words(spread.median)} ({time_in_words(spread.q1)} to {time_in_words(spread.q3)})"
 
 
 def limit(spread: Spread, roof: Roof, asked: AskedWork) -> str:
-    """Of which roof that is how much, and what follows; begins with a comma."""
+    """Return the percentages of the roofs that a time reaches, and the limit; the text begins with a comma."""
     memory = 100 * asked.moved / spread.median / roof.bandwidth
     arithmetic = 100 * asked.flops / spread.median / roof.flops if isfinite(roof.flops) else nan
     both = f", {memory:.0f} % of the copy roof"
@@ -118,15 +118,15 @@ def limit(spread: Spread, roof: Roof, asked: AskedWork) -> str:
     return f"{both}; the file counts no operations (flops=), so nothing is said of arithmetic"
 
 
-# -- what a GPU that is not here could do at best
+# -- the best possible times of an absent GPU
 
 GPU = "cuda:0"
-SMALLEST = "add_one"  # the workload whose fastest call on a GPU is a launch
+SMALLEST = "add_one"  # workload with the launch time as its fastest GPU call
 
 
 @dataclass(frozen=True)
 class RecordedRoofs:
-    """Of one GPU. bandwidth: bytes/s of copying; flops: operations/s by dtype, where recorded; launch: in seconds."""
+    """Roofs of one GPU. bandwidth: bytes/s of copies; flops: operations/s by dtype; launch: s of one launch."""
 
     machine: str
     bandwidth: float
@@ -134,14 +134,14 @@ class RecordedRoofs:
     launch: float
 
     def seconds(self, asked: AskedWork, dtype: str) -> float:
-        """What `asked` takes at least."""
+        """Return the minimum seconds for `asked`."""
         arithmetic = asked.flops / self.flops.get(dtype, inf) if isfinite(asked.flops) else 0.0
         return max(self.launch, asked.moved / self.bandwidth, arithmetic)
 
 
 @cache
 def recorded_roofs() -> RecordedRoofs | None:
-    """Those of the GPU that the records beside the program are of; None if there are none."""
+    """Return the roofs of the recorded GPU; None if the records lack its bandwidth or a launch."""
     bandwidth, flops, machine = nan, dict[str, float](), ""
     for path in sorted(records.timings_folder().glob("*.json")):
         try:
@@ -168,7 +168,7 @@ def recorded_roofs() -> RecordedRoofs | None:
 def estimate_of(
     curves: Sequence[TimeCurve], work: Mapping[int, AskedWork], dtype: str, roofs: RecordedRoofs | None
 ) -> list[str]:
-    """A sentence on the GPU of `roofs` against the fastest of the timed ways, all of which are on the CPU."""
+    """Return one sentence that compares the GPU of `roofs` with the fastest timed way; all ways are on the CPU."""
     sizes = sorted(set(work) & {n for curve in curves for n in curve.series})
     if roofs is None:
         return []
@@ -183,7 +183,7 @@ def estimate_of(
 def _against(
     name: str, series: Mapping[int, Spread], work: Mapping[int, AskedWork], dtype: str, roofs: RecordedRoofs
 ) -> str:
-    """Below which n the GPU cannot pay against the way of these times, and what it takes at least for the largest."""
+    """Return the n below which the GPU cannot pay against these times, and its minimum time for the largest n."""
     least = {n: Spread(s, s, s, 1) for n in series for s in [roofs.seconds(work[n], dtype)]}
     found, n = crossing(series, least), max(series)
     where = (
@@ -198,13 +198,13 @@ def _against(
 # -- the reward of an exercise
 
 REWARD_SIZES = (100, 300, 1000, 3000, 10_000, 100_000, 1_000_000, 10_000_000)
-MOST_BYTES, TIMES = 64 * 2**20, 3  # of inputs; calls of which the fastest counts
+MOST_BYTES, TIMES = 64 * 2**20, 3  # bytes of inputs; calls, of which the fastest counts
 DTYPE = "float32"  # of all exercises
 
 
 def reward(of: Exercise, roofs: RecordedRoofs | None, clock: Callable[[], float] = perf_counter) -> str:
-    """What a right answer would be good for, against NumPy, which is timed here; "" where nothing is known of it."""
-    if roofs is None or of.on == "host":  # whose copies over the bus no roof tells
+    """Return the gain of a right answer over NumPy, timed here, as text; "" without an estimate."""
+    if roofs is None or of.on == "host":  # the roofs do not cover copies over the bus
         return ""
     series, work = dict[int, Spread](), dict[int, AskedWork]()
     for n in REWARD_SIZES:

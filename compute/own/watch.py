@@ -1,7 +1,7 @@
-"""What was noticed while kernels ran without a GPU: accesses outside of arrays, races, and how many there were.
+"""Records of kernels that run without a GPU: accesses outside of arrays, races, and counts of accesses.
 
-An `AccessWatch` collects the launches of one call, whether CUDA C ran on the CPU (cuda_on_cpu.py) or Numba's kernels in
-its simulator (gpu_simulator.py), and says in which order blocks and threads run.
+An `AccessWatch` collects the launches of one call, either of CUDA C on the CPU (cuda_on_cpu.py) or of Numba's kernels
+in its simulator (gpu_simulator.py), and sets the order of blocks and threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 
 class Order(IntEnum):
-    """In which order the blocks run, and the threads of a block between two barriers."""
+    """The order of the blocks, and of the threads of a block between two barriers."""
 
     given = 0
     backwards = 1
@@ -23,8 +23,9 @@ class Order(IntEnum):
 
 @dataclass(frozen=True)
 class Access:
-    """What one thread did to an element. size: of the array; verb: "read", "write" or "atomic"; array: its name, ""
-    for none at all.
+    """An access of one thread to an element. size: elements of the array; verb: "read", "write" or "atomic".
+
+    array: the array's name, "" for an address outside of all arrays.
     """
 
     array: str
@@ -36,26 +37,27 @@ class Access:
 
     @property
     def who(self) -> str:
-        """The thread, in words."""
+        """Return the thread and its block as text."""
         return f"thread {_place(self.thread)} of block {_place(self.block)}"
 
     @property
     def does(self) -> str:
-        """The verb as a sentence has it."""
+        """Return the verb in the third person."""
         return {"read": "reads", "write": "writes", "atomic": "adds to"}[self.verb]
 
 
 def _place(index: tuple[int, ...]) -> str:
-    """(3, 0, 0) as 3, others whole."""
+    """Return (3, 0, 0) as "3", other indices as a tuple."""
     return str(index[0]) if not any(index[1:]) else str(tuple(index))
 
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """One launch of a kernel. outside: the first access outside of an array; race: the first two accesses that nothing
-    orders; stuck: a thread that waits for others that never come. Counts: accesses to the arrays passed (reads, writes,
-    atomics) and to shared memory, barriers of blocks; accesses: instructions of warps, and the 32-byte sectors that
-    they need.
+    """One launch of a kernel. outside: the first access outside of an array; race: the first two unordered accesses.
+
+    stuck: a thread at a barrier that other threads never reach. Counts: accesses to the arrays passed (reads, writes,
+    atomics) and to shared memory, barriers of blocks; accesses: memory instructions of warps; sectors: the 32-byte
+    sectors that these touch.
     """
 
     kernel: str
@@ -72,7 +74,7 @@ class KernelLaunch:
 
     @property
     def fault(self) -> tuple[str, str] | None:
-        """(kind, sentence) of what is wrong with it; None if nothing is."""
+        """Return (kind, sentence) of the first fault, None for a correct launch."""
         if one := self.outside:
             if not one.size:
                 return "outside", f"{self.kernel}: {one.who} {one.does} outside of {one.array}"
@@ -92,7 +94,7 @@ class KernelLaunch:
 
 @dataclass
 class AccessWatch:
-    """The launches of what runs in a `with AccessWatch.watching(…)` block, as they came, and the streams used."""
+    """The launches in a `with AccessWatch.watching(…)` block, in order, and the streams they use."""
 
     order: Order = Order.given
     seed: int = 0
@@ -102,7 +104,7 @@ class AccessWatch:
 
     @classmethod
     def current(cls) -> AccessWatch:
-        """The innermost one of this process; one that nobody reads outside of a block."""
+        """Return the innermost watch of this process; outside of all blocks, a new watch that is discarded."""
         return cls._now[-1] if cls._now else cls()
 
     @classmethod
@@ -117,19 +119,19 @@ class AccessWatch:
             cls._now.remove(watch)
 
     def next_seed(self) -> int:
-        """Of the random order of the next launch."""
+        """Return the seed for the random order of the next launch."""
         return (self.seed * 7919 + len(self.launches)) % 2**31
 
     def heard(self, launch: KernelLaunch) -> None:
-        """A launch has ended."""
+        """Append a launch that ended."""
         self.launches.append(launch)
 
     def used(self, stream: Any) -> None:
-        """A kernel is launched on a stream that is not the default one."""
+        """Record the use of a stream other than the default one."""
         if not any(stream is one for one in self.streams):
             self.streams.append(stream)
 
     @property
     def fault(self) -> tuple[str, str] | None:
-        """(kind, sentence) of the first launch with a fault; None if there is none."""
+        """Return (kind, sentence) of the first launch with a fault, None if all are correct."""
         return next((launch.fault for launch in self.launches if launch.fault), None)

@@ -1,6 +1,6 @@
-"""The process of one way, as the command sees it: it is asked, and either answers or has a Fault.
+"""The process of one way, seen from the command: each task returns a result or raises Fault.
 
-A way that loops for ever, crashes or takes all memory takes only its process with it.
+An endless loop, a crash or exhausted memory ends only the process of that way.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from compute.export.child_process import ChildProcess, Failure, Progress, Result
 from compute.own import tasks
 from compute.own.faults import Fault
 
-TICK = 0.1  # s between looks at the clock
-STARTING = 60.0  # s that a process may take to start and to import the libraries, beside the deadline
-SHARE = 0.8  # of the free memory that a way may take
+TICK = 0.1  # s between checks of the deadline
+STARTING = 60.0  # s for starting the process and importing the libraries, in addition to the deadline
+SHARE = 0.8  # of the free memory, as the limit of one way
 CAUSES = {
     "SIGSEGV": "it read or wrote outside of its arrays",
     "SIGBUS": "it read or wrote outside of its arrays",
@@ -29,10 +29,10 @@ CAUSES = {
 
 
 class WayProcess:
-    """A process with the file open in it.
+    """A process that has loaded the user's file.
 
-    deadline: seconds that it may be silent while it works; interpret: Numba compiles nothing in it, so that races
-    between CPU threads can be looked for.
+    deadline: seconds without progress after which it is killed; interpret: disable Numba's compiler in it, to search
+    for races between CPU threads.
     """
 
     def __init__(
@@ -46,12 +46,15 @@ class WayProcess:
         self.fault: Fault | None = None
 
     def open(self) -> tasks.FileFacts:
-        """Run the file in it. Raises Fault."""
+        """Load the file in the process. Raise Fault."""
         facts: tasks.FileFacts = self.ask(self._opening, STARTING)
         return facts
 
     def ask(self, task: Callable[..., Any], starting: float = 0.0) -> Any:
-        """Have `task` done; return what it returns. starting: seconds allowed beside the deadline. Raises Fault."""
+        """Run `task` in the process and return its result. Raise Fault.
+
+        starting: seconds allowed in addition to the deadline.
+        """
         if self.fault:
             raise self.fault
         self._child.give(task)
@@ -83,5 +86,5 @@ class WayProcess:
 
 
 def free_memory() -> int:
-    """Bytes that one way may take."""
+    """Return the bytes of memory that one way may use."""
     return int(SHARE * available_memory())

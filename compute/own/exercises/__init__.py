@@ -1,7 +1,8 @@
-"""Ten exercises, from array + 1 to streams: each a file with a gap (`*.py.txt`), hidden inputs, and what is demanded.
+"""Ten exercises, from array + 1 to streams: each has a file with a gap (`*.py.txt`), hidden inputs and demands.
 
-A student's answer is compared with NumPy at sizes that depend on the student's name, in three orders of blocks and
-threads, watched (compute/own/watch.py); some exercises ask besides for what the memory is spared. No GPU is needed.
+A student's answer is compared with NumPy at sizes derived from the student's name, in three orders of blocks and
+threads, with every memory access recorded (compute/own/watch.py). Some exercises also limit launches, accesses or
+atomics. No GPU is needed.
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ from compute.own.watch import KernelLaunch
 
 HERE = Path(__file__).parent
 BINS = 8
-Demand = Callable[
-    [Sequence[KernelLaunch], int, int], str
-]  # (launches, streams, n) -> what is missing, "" if nothing is
+Demand = Callable[[Sequence[KernelLaunch], int, int], str]  # (launches, streams, n) -> the unmet demand as text, or ""
 
 
 def _nothing(launches: Sequence[KernelLaunch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
@@ -30,8 +29,10 @@ def _nothing(launches: Sequence[KernelLaunch], streams: int, n: int) -> str:  # 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One of the ten. inputs: (n, rng) -> arrays; reference: right results, None if it changes the inputs; large: the
-    range of the largest hidden n; demand: what is asked besides the right numbers; on: where `solve` gets its arrays.
+    """One of the ten. inputs: (n, rng) -> arrays.
+
+    reference: returns the expected results, or None after changing its inputs; large: range of the largest hidden n;
+    demand: requirement beyond correct numbers; on: memory of the arrays passed to `solve`.
     """
 
     name: str
@@ -44,11 +45,11 @@ class Exercise:
 
     @property
     def text(self) -> str:
-        """The file with its gap."""
+        """Return the text of the file with its gap."""
         return (HERE / f"{self.name}.py.txt").read_text(encoding="utf-8")
 
     def sizes(self, seed: int) -> tuple[int, ...]:
-        """The hidden n: 1, an odd one, one beside a multiple of 32, and a large one that fills no whole blocks."""
+        """Return the hidden n: 1, an odd n, a neighbour of a multiple of 32, and a large n, no multiple of 16."""
         rng = np.random.default_rng(seed)
         odd, beside = 2 * int(rng.integers(8, 16)) + 1, 32 * int(rng.integers(1, 4)) + int(rng.choice([-1, 1]))
         large = int(rng.integers(*self.large))
@@ -56,7 +57,7 @@ class Exercise:
 
 
 def seed_of(student: str, exercise: str) -> int:
-    """The same for the same student and exercise, everywhere."""
+    """Return a seed that depends only on the student and the exercise, on every machine."""
     return int.from_bytes(hashlib.sha256(f"{student}\n{exercise}".encode()).digest()[:4])
 
 
@@ -76,7 +77,7 @@ def _equations(n: int, rng: np.random.Generator) -> tuple[Any, ...]:
     return a, (2.1 + rng.random(n)).astype(np.float32), c
 
 
-# -- right results
+# -- expected results
 
 
 def _plus_one(a: Any) -> None:
@@ -109,10 +110,10 @@ def _larger_root(a: Any, b: Any, c: Any) -> Any:
 
 
 def _neighbours(most: float, large: int, power: int) -> Demand:
-    """At most so many pieces of 32 bytes an access of a warp, from n = `large` on; each of n ** power numbers once."""
+    """Demand at most `most` 32-byte sectors per warp access for n >= `large`, and n**power reads and writes each."""
 
     def demand(launches: Sequence[KernelLaunch], _streams: int, n: int) -> str:
-        """What is missing."""
+        """Return the unmet demand, or ""."""
         sectors, accesses = sum(one.sectors for one in launches), sum(one.accesses for one in launches)
         reads, writes = sum(one.reads for one in launches), sum(one.writes for one in launches)
         if max(reads, writes) > n**power:
@@ -129,10 +130,10 @@ def _neighbours(most: float, large: int, power: int) -> Demand:
 
 
 def _few_atomics(each: int, block: int) -> Demand:
-    """At most so many atomics on the result a block."""
+    """Demand at most `each` atomics on the result per block of `block` elements."""
 
     def demand(launches: Sequence[KernelLaunch], _streams: int, n: int) -> str:
-        """What is missing."""
+        """Return the unmet demand, or ""."""
         made, most = sum(one.atomics for one in launches), each * -(-n // block)
         if made <= most:
             return ""
@@ -189,5 +190,5 @@ EXERCISES = (
 
 
 def exercise(name: str) -> Exercise:
-    """The exercise of that name; ValueError names those there are."""
+    """Return the exercise of that name. Raise ValueError, which lists the names, if it does not exist."""
     return named("exercise", name, {one.name: one for one in EXERCISES})
