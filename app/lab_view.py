@@ -52,9 +52,7 @@ class ReadoutPanel(Protocol):
         """Follow the page's colour scheme."""
 
     def hide(self) -> None:
-        """Pause while the lab is hidden: the next call of `tick` follows when it is shown. Called without the
-        document's lock.
-        """
+        """Pause while the lab is hidden; `tick` resumes when it is shown. May run without the document's lock."""
 
     def close(self) -> None:
         """Release the column's resources at the end of the session."""
