@@ -4,7 +4,7 @@
 4xx to a host or origin that is not on the allow-list of `--allow-websocket-origin`, to an address that no page uses,
 and to a body or token that is too large. The check covers plain GETs as well as WebSockets: Tornado accepts a WebSocket
 whose Origin equals its Host before Bokeh consults its allow-list, so a name that an attacker re-binds to this machine
-(DNS rebinding) would pass; and a page costs its session as soon as it is sent, whatever the host.
+(DNS rebinding) would pass; and a page costs its session when the server sends it, whatever the host.
 
 Every answer carries `headers`. Pages also carry a Content-Security-Policy: scripts come from this server's files, or
 are inline scripts that the server wrote into the page, marked by the page's nonce. Scripts in markup are refused:

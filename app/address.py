@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 CALM = 0.3  # s without a change before the address is updated
 PERIOD = 2.0  # s between two addresses of a running lab, and between two requests to the engine
-MOST_PACKED = 8 * LONGEST  # characters of a history; longer ones are not packed, as no link could hold them
+MOST_PACKED = 8 * LONGEST  # characters of a history; longer ones are too long for any link
 AT_WORK = ("running", "paused")  # states of a session that have an address
 
 
@@ -55,7 +55,7 @@ class LabAddress:
         self._since = self._asked = -PERIOD
         self._asking: Any = None  # the state whose address is being made
         self._question = 0  # number of the last request; answers to earlier ones may arrive late, with an older state
-        self._held: Any = None  # the state in the address; None if that is no state that a tick has seen
+        self._held: Any = None  # the state in the address; None if no tick has seen that state
         self._sure = False  # whether a second answer confirmed it: the first may predate the last change
         self._query = self._missing = ""  # the query in the bar; the parts that the last link left out
 

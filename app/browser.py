@@ -23,7 +23,7 @@ class Browser(JSComponent):
 
     Only the keys in `wanted` are reported: `event.key` in lower case, with "shift+" in front for keys whose name has
     several letters, such as "shift+backspace", and for a letter if `wanted` has that form; "ctrl+z" for Ctrl or Command
-    with Z, and "ctrl+shift+z" for these with Shift, or for Ctrl+Y. Arrows, + and - repeat while they are pressed. A
+    with Z, and "ctrl+shift+z" for these with Shift, or for Ctrl+Y. Arrows, + and - repeat while pressed. A
     reported key has no other effect in the browser.
 
     The page's keys take precedence over the focused element: a lecturer who has clicked a button, a switch or a list
@@ -218,5 +218,5 @@ class Browser(JSComponent):
 
 
 def _within(side: float, least: int, most: int) -> int:
-    """Return `side` as an integer within the bounds; `least` if it is NaN."""
+    """Return `side` as an integer within the bounds; `least` for NaN."""
     return int(min(side, most)) if side >= least else least

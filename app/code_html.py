@@ -39,7 +39,7 @@ PARAGRAPH = "<p class='quiet'>{}</p>"
 class CodeSide:
     """The content of one side of the panel.
 
-    listing: the compiler's output for the file, None if it is not available; refused: the reason; install: the command
+    listing: the compiler's output for the file, None if unavailable; refused: the reason; install: the command
     that installs a missing part; kernel: the name of the chosen kernel, "" for the first; doing: the progress of the
     job.
     """
@@ -149,7 +149,7 @@ def lined_up(
     """Align two files so that parts of the same name begin in the same row.
 
     Return the line numbers of each row for both files, with 0 for a gap, and the line numbers at which the aligned
-    parts begin. Parts whose order differs between the files are not aligned.
+    parts begin. Parts in a different order are not aligned.
     """
     names = list(first), list(second)
     blocks = SequenceMatcher(None, *names, autojunk=False).get_matching_blocks()
@@ -166,7 +166,7 @@ def lined_up(
     return rows, [{pair[0] for pair in pairs}, {pair[1] for pair in pairs}]
 
 
-# -- what was made of it
+# -- compiler output
 
 
 def _listed(tab: str, side: CodeSide, dtype: str) -> str:

@@ -1,8 +1,8 @@
 """The code panel: one or two source files over a part of the page, with PTX, machine code and tables.
 
-Until it is opened (K), it costs a page one empty column. Machine code comes from jobs in separate processes
+Before it is opened (K), it costs a page one empty column. Machine code comes from jobs in separate processes
 (compute.own.code_tasks), and a thread renders the HTML: the page's event loop only checks for new content while the
-panel is open. The files are those of installed labs; no path comes from the page.
+panel is open. The files are those of available labs; no path comes from the page.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class CodePanel:
         self._find_files()
         self.card.visible = True
 
-    # -- what it is made of
+    # -- components
 
     def _build(self) -> None:
         greyed = GREY if missing() else {}
@@ -135,7 +135,7 @@ class CodePanel:
         self.choices[1].param.update(options={NONE: "", **options}, value=second)
         self._tick()
 
-    # -- what is shown
+    # -- content
 
     def _tick(self) -> None:
         """Render the panel again if its content has changed."""
@@ -177,7 +177,7 @@ class CodePanel:
             return CodeSide(file, refused=str(error))
 
     def _known(self, number: int, file: CodeFile) -> CodeSide:
-        """Return the content of one side. The source tab requests machine code only if that is quick: for CUDA C."""
+        """Return one side. The source tab requests machine code only for CUDA C, which compiles quickly."""
         if self.tab.value == SOURCE and file.made != "cuda":
             return CodeSide(file)
         if file.made == "cuda" and (reason := missing()):

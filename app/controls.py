@@ -162,7 +162,7 @@ def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
 
 
 class Undo:
-    """The undo button, whose press calls `act`. It is disabled while there is nothing to undo.
+    """The undo button, which calls `act`. It is disabled while no change can be undone.
 
     redo: make the redo button instead.
     """
@@ -287,7 +287,7 @@ class ComputeControls(ValueWidgets):
             self._say_why(self.session.values["variant"])
 
     def _say_why(self, variant: str) -> None:
-        """Show below the list why the chosen kernel is slow, if it is slow on purpose."""
+        """Show below the list why the chosen kernel is deliberately slow, if so."""
         if self.kernel is not None:
             self.kernel.helper_text = self._reasons.get(variant, "")
 

@@ -24,7 +24,7 @@ class Teller:
         self._tell("began", number, count, words)
 
     def ended(self, number: int, builds: int, seconds: float) -> None:
-        """Report that a part has ended, and the number of kernels compiled for it."""
+        """Report that a part has ended, and how many kernels were compiled."""
         self._tell("ended", number, builds, seconds)
 
     def failed(self, number: int, why: str) -> None:

@@ -69,7 +69,7 @@ class LoopWatch:
         run = asyncio.events.Handle._run  # noqa: SLF001 asyncio times callbacks in its debug mode only, which is slow
 
         def timed(handle: asyncio.Handle) -> None:
-            """Run a callback and report it if it was slow."""
+            """Run a callback, and report a slow one."""
             if threading.get_ident() != self._thread or self._ended.is_set():
                 run(handle)
                 return
@@ -120,7 +120,7 @@ def install() -> None:
 # -- when Python collects the oldest generation
 
 SHARE = 4  # collect when there are at most this many open pages per closed one
-# Collections of the second generation (3.5 million new objects) after which Python collects the oldest one anyway.
+# Collections of the middle generation (3.5 million new objects) after which Python collects the oldest one anyway.
 RARELY = 500
 
 

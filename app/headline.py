@@ -194,7 +194,7 @@ def _here(
     )  # fmt: skip
 
 
-# -- what goes into them
+# -- parts of the comparisons
 
 
 def _unlike(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:

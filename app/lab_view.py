@@ -63,7 +63,7 @@ _QUESTIONS = re.compile(r"^\*\*Questions to try\.\*\*.*\n\n((?:\d+\. .*\n(?:[ \t
 
 @runtime_checkable
 class SaysHeadline(Protocol):
-    """A right column whose headline and first sentence are also shown while it is closed; both are trusted HTML."""
+    """A right column that provides its headline and first sentence, as trusted HTML, for use while closed."""
 
     headline: str
     sentence: str

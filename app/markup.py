@@ -1,4 +1,4 @@
-"""Escaping of foreign text: the only place where it is prepared for display.
+"""Escaping of foreign text for display.
 
 Text from outside (a link, a file and its name, names in it, an error message that quotes them, a driver's or another
 user's names) passes through `filled` or `plain`, so that it is shown as text and never becomes markup. Markdown, and

@@ -168,7 +168,7 @@ def install() -> None:
 
 
 def _refuse(handler: Any, words: str) -> None:
-    """Close a connection whose browser broke the protocol."""
+    """Close a connection after the browser broke the protocol."""
     log.warning("closed a connection: %s", words)
     handler.close(1002, words.encode()[:120].decode("utf-8", "ignore"))
 

@@ -78,7 +78,7 @@ class Notices:
         self.panel.objects = [other for other in self.panel.objects if other is not note]
 
     def clear(self) -> None:
-        """Remove all notes except errors, which stay until they are closed or expire."""
+        """Remove all notes except errors, which stay until closed or expired."""
         self.panel.objects = [note for note in self.panel.objects if note.severity == "error"]
 
     def resumed(self) -> None:

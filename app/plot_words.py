@@ -43,7 +43,7 @@ def name_of(plot: figure) -> str:
 
 
 class PlotWords:
-    """The sentences of one tab. `panel` belongs in its page, where it is invisible."""
+    """The sentences of one tab. `panel` belongs in its page and is invisible."""
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock = session, clock
