@@ -111,7 +111,7 @@ class OpenRace:
 
     rests: whether the lab of `tab` is paused, from the race's turn until the race is closed; pictures: for the browser,
     from the start of drawing; possible: all possible racers; finish: the chosen finish line, a simulated time or the
-    target of a whole result, 0 for none; shown: the target in the lab itself; answer: number of the request that the
+    target of a whole result, 0 for none; shown: the lab's own target; answer: number of the request that the
     card answers, by which it resets check boxes that were ticked but not raced; refused: why the last request cannot be
     run.
     """
@@ -200,7 +200,7 @@ class RaceTrack:
             tab, race, work, shared, ticking, rests=ended is not None and ended.rests, possible=possible, finish=finish,
             shown=shown, answer=self._next_answer(),
         )  # fmt: skip
-        # A resting lab rests for one more tick, in which the previous race releases its turn.
+        # A paused lab stays paused for one more tick, in which the previous race releases its turn.
         if not self._run.rests:
             self._rest(self._run)
         self._show(self._run)

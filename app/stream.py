@@ -78,7 +78,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Sent:
-    """A frame in flight: time of sending, whether others were in flight (`alone`), and whether its time is valid."""
+    """A frame in flight: time of sending, whether no other was in flight, and whether its time is valid."""
 
     frame: Frame
     at: float
