@@ -1,1 +1,1 @@
-"""Fieldlab's web app: everything that knows about Panel, Bokeh or HoloViews. The science lives in `compute`."""
+"""Fieldlab's web app: all code that depends on Panel, Bokeh or HoloViews. The numerics are in `compute`."""

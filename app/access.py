@@ -1,19 +1,20 @@
-"""Who may talk to this server, at which address, and what a browser may do with its answers.
+"""Request checks and security headers for everything that this server serves.
 
-`install` puts one step before Tornado chooses who answers a request: it looks at the request's head alone and answers
-4xx itself to a host or an origin that is not on the allow-list of `--allow-websocket-origin`, to an address that no
-page of ours has, and to a body or a token that is too large. It counts for everything that is served, for a plain GET
-as for a WebSocket: Tornado accepts a WebSocket whose Origin equals its Host before bokeh's allow-list is asked, so a
-name that an attacker re-binds to this machine would pass, and a page that is sent to any host has cost its session.
+`install` adds a check before Tornado chooses the handler of a request. It reads only the request's head and answers
+4xx to a host or origin that is not on the allow-list of `--allow-websocket-origin`, to an address that no page uses,
+and to a body or token that is too large. The check covers plain GETs as well as WebSockets: Tornado accepts a WebSocket
+whose Origin equals its Host before Bokeh consults its allow-list, so a name that an attacker re-binds to this machine
+(DNS rebinding) would pass; and a page costs its session when the server sends it, whatever the host.
 
-Every answer carries `headers`. A page carries a Content-Security-Policy, too: scripts come from this server's files, or
-from the inline scripts that the server itself wrote into that page, which carry the page's nonce. What runs through
-markup is refused: `<img onerror=…>`, `<script>…</script>`, `javascript:` addresses, and files of other servers.
+Every answer carries `headers`. Pages also carry a Content-Security-Policy: scripts come from this server's files, or
+are inline scripts that the server wrote into the page, marked by the page's nonce. Scripts in markup are refused:
+`<img onerror=…>`, `<script>…</script>`, `javascript:` addresses, and files of other servers.
 
-What the policy cannot forbid, since Bokeh and Panel live by it: 'unsafe-eval', as both make functions from texts that
-the server sends (CustomJS, formatters), and `blob:`, as Panel loads its components' modules from there. So who could
-already run JavaScript is not held by it, and nor is markup that runs nothing: a foreign style or a link would be shown.
-It is the second line; the first is that foreign text is never markup (app.markup).
+The policy has to allow two things that Bokeh and Panel depend on: 'unsafe-eval', because both compile functions from
+text that the server sends (CustomJS, formatters), and `blob:`, from which Panel loads the modules of its components.
+The policy therefore does not stop an attacker that can already run JavaScript, nor markup that runs none: a foreign
+style or link would be shown. It is the second line of defence; the first is that foreign text never becomes markup
+(app.markup).
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ from app.server_log import log_request
 from compute.serve_options import LOOPBACK
 from compute.settings import current
 
-MOST_BODY = 2**16  # bytes of a request's body: nothing of ours is posted, a log-in form may be
-MOST_PAYLOAD = 2**20  # bytes of a session token once unpacked: it holds a request's head, which is 64 kB at most
+MOST_BODY = 2**16  # bytes of a request's body: the pages post nothing, a log-in form may
+MOST_PAYLOAD = 2**20  # bytes of an unpacked session token, which contains a request's head: 64 kB at most
 MOST_ID = 200  # characters of a session's id
 COMPONENTS = ("app", "panel", "panel_material_ui")  # packages whose listed files Panel's /components/ may serve
 MARK = "fieldlab_access"
@@ -60,7 +61,7 @@ SCRIPT = re.compile(r"<script(?=[\s>])")
 
 
 def headers(request: HTTPServerRequest) -> dict[str, str]:
-    """Return the headers of every answer. The setting `embed` lists the origins whose pages may frame ours."""
+    """Return the headers of every answer. The setting `embed` lists the origins whose pages may frame the page."""
     found = {
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "same-origin",
@@ -77,12 +78,12 @@ def headers(request: HTTPServerRequest) -> dict[str, str]:
 
 
 def frames() -> str:
-    """Whose pages may show one of ours in a frame, as a policy says it."""
+    """Return the origins that may show a page in a frame, as a source list of the policy."""
     return " ".join(("'self'", *current().embed))
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port, in lower case; "" if there is none."""
+    """Return the name in a Host header in lower case, without its port; "" for a malformed header."""
     try:
         name = "" if re.search(r"[@/\\?#]", host) else urlsplit(f"//{host.strip()}").hostname or ""
     except ValueError:
@@ -91,11 +92,12 @@ def host_name(host: str) -> str:
 
 
 def is_allowed(host: str, allowed: Iterable[str]) -> bool:
-    """Whether the Host header `host` names this machine's loopback or a host of the allow-list.
+    """Return True if the Host header `host` names this machine's loopback or a host of the allow-list.
 
-    As in bokeh's own list a "*" stands for one part of a name or an address, "*.uni.example" for "lab.uni.example" but
-    neither for "uni.example" nor for "a.lab.uni.example"; a "*" by itself, with or without a port, for every host.
-    Ports are for bokeh's check of the Origin: a proxy may serve another one.
+    The patterns are those of Bokeh's allow-list: a "*" matches one part of a name or address, so "*.uni.example"
+    matches "lab.uni.example" but neither "uni.example" nor "a.lab.uni.example"; a lone "*", with or without a port,
+    matches every host. Ports are ignored here, because a proxy may serve another port; Bokeh compares them when it
+    checks the Origin.
     """
     name = host_name(host)
     patterns = (entry.rpartition(":")[0] if re.search(r":(\d+|\*)$", entry) else entry for entry in allowed)
@@ -103,16 +105,16 @@ def is_allowed(host: str, allowed: Iterable[str]) -> bool:
 
 
 class RefusedRequest(HTTPMessageDelegate):
-    """Answers a request with a status and a sentence, and keeps nothing of what it sends."""
+    """Answer a request with a status and a sentence, and discard its body."""
 
     def __init__(self, request: HTTPServerRequest, status: int, words: str) -> None:
         self._request, self._status, self._words = request, status, f"{words}\n".encode()
 
     def data_received(self, chunk: bytes) -> None:
-        """Drop what else the browser sends."""
+        """Discard the body."""
 
     def finish(self) -> None:
-        """Say no, and close the connection."""
+        """Send the refusal and close the connection."""
         size = str(len(self._words))
         given = HTTPHeaders({"Content-Type": "text/plain; charset=utf-8", "Content-Length": size})
         given.update(headers(self._request))
@@ -125,7 +127,7 @@ class RefusedRequest(HTTPMessageDelegate):
 
 
 class SecurityHeaders(OutputTransform):
-    """Puts the usual headers on every answer that does not set them itself."""
+    """Add the security headers to every answer, unless its handler set them."""
 
     def __init__(self, request: HTTPServerRequest) -> None:
         super().__init__(request)
@@ -134,7 +136,7 @@ class SecurityHeaders(OutputTransform):
     def transform_first_chunk(
         self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
     ) -> tuple[int, HTTPHeaders, bytes]:
-        """Add the headers to an answer that begins; Tornado calls it with the status and the first bytes."""
+        """Add the headers to the first chunk of an answer; Tornado calls it with the status and the first bytes."""
         for name, value in self._headers.items():
             headers.setdefault(name, value)
         headers.pop("Server", None)  # Tornado's name and version
@@ -142,9 +144,9 @@ class SecurityHeaders(OutputTransform):
 
 
 def refusal(request: HTTPServerRequest, allowed: Iterable[str], prefix: str = "") -> tuple[int, str] | None:
-    """(status, why) for a request that is not answered; None for one that is."""
+    """Return (status, reason) if the request is refused, otherwise None."""
     allowed, hosts = list(allowed), [request.headers.get("Host", "")]
-    if "Upgrade" in request.headers:  # of a WebSocket; a program that is no browser has no Origin
+    if "Upgrade" in request.headers:  # only browsers send an Origin; other WebSocket clients may have none
         origins = (request.headers.get(name) for name in ("Origin", "Sec-WebSocket-Origin"))
         hosts += [origin.partition("://")[2] for origin in origins if origin is not None]
     if not all(is_allowed(host, allowed) for host in hosts):
@@ -163,7 +165,7 @@ def refusal(request: HTTPServerRequest, allowed: Iterable[str], prefix: str = ""
 
 
 def _session_refusal(request: HTTPServerRequest) -> tuple[int, str] | None:
-    """Return (status, why) for a request that names a session, or brings a token that Bokeh cannot read."""
+    """Return (status, reason) for a request that names a session or has an unreadable token, otherwise None."""
     if names_session(request):
         return 400, "The server chooses the id of each page. Open the address without bokeh-session-id and bokeh-token."
     if not all(map(_token_is_sound, _tokens(request))):
@@ -172,13 +174,13 @@ def _session_refusal(request: HTTPServerRequest) -> tuple[int, str] | None:
 
 
 def _tokens(request: HTTPServerRequest) -> list[str]:
-    """Return the session token of a WebSocket, its second protocol, as a list; an empty one without a token."""
+    """Return the session token of a WebSocket, its second subprotocol, in a list; an empty list without a token."""
     offered = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
     return [one.strip() for one in offered[1:2]]
 
 
 def _token_is_sound(token: str) -> bool:
-    """Whether bokeh can read it. Who made it, if tokens are signed, bokeh asks itself."""
+    """Return True if Bokeh can read the token. Bokeh itself verifies the signature of signed tokens."""
     try:
         name, payload = bokeh_token.get_session_id(token), bokeh_token.get_token_payload(token)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, bokeh_token.zlib.error):
@@ -188,21 +190,21 @@ def _token_is_sound(token: str) -> bool:
 
 
 def policy(nonce: str, host: str = "") -> str:
-    """The Content-Security-Policy of a page; host: as the browser names it, for browsers whose 'self' has no ws:."""
+    """Return the Content-Security-Policy of a page. host: the Host header, for browsers whose 'self' excludes ws:."""
     return PAGE_POLICY.format(nonce=nonce, sockets=hosts.socket_sources(host), frames=frames())
 
 
 def install() -> None:
-    """Put these checks before everything that is served, and the headers on it; harmless if called twice."""
+    """Install these checks and headers for everything that is served; further calls have no effect."""
     if getattr(BokehTornado, MARK, False):
         return
     find, write = BokehTornado.find_handler, DocHandler.write
 
     def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
-        """Bokeh's find_handler for what may be served, a refusal for what may not."""
+        """Return Bokeh's handler of a permitted request, or a RefusedRequest."""
         if SecurityHeaders not in server.transforms:
             server.add_transform(SecurityHeaders)
-            server.settings["log_function"] = log_request  # Tornado's own names the visitor's address
+            server.settings["log_function"] = log_request  # Tornado's log function would record the client's address
         allowed = settings.allowed_ws_origin() or server.websocket_origins
         refused = hosts.malformed(request) or refusal(request, allowed, server.prefix)
         refused = refused or fetch_metadata.foreign(request, allowed)
@@ -216,7 +218,7 @@ def install() -> None:
         return RefusedRequest(request, *refused)
 
     def write_page(handler: DocHandler, chunk: Any) -> None:
-        """DocHandler.write; a page gets its policy, and every script in it the nonce."""
+        """Call DocHandler.write; a page gets its policy, and each of its scripts the nonce."""
         if isinstance(chunk, str):
             nonce = secrets.token_urlsafe(16)
             handler.set_header("Content-Security-Policy", policy(nonce, handler.request.host))
@@ -233,13 +235,13 @@ def install() -> None:
 
 
 def _straight(prepare: Callable[[DocHandler], Any]) -> Callable[[DocHandler], Any]:
-    """`prepare`, but the address of an app with a slash behind it leads to the one without.
+    """Wrap `prepare` to redirect the address of an app with a trailing slash to the address without it.
 
-    All that a page needs has an address relative to its own: with the slash, nothing of it would be found.
+    The URLs in a page are relative to the page's own address: with a trailing slash, all of them would be wrong.
     """
 
     def straight(handler: DocHandler) -> Any:
-        """Redirect, or prepare."""
+        """Redirect, or call `prepare`."""
         path, _, query = handler.request.uri.partition("?")
         if handler.application_context.url != "/" and path.endswith("/"):
             name = path.rstrip("/").rpartition("/")[2]

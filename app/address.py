@@ -1,16 +1,16 @@
-"""The address bar holds the state: a link, as the card "Export" copies it, to what the shown lab shows now.
+"""The address bar as a copy of the state: a link to the current state of the shown lab, as the card "Export" copies it.
 
-So a reload, a bookmark and the browser's Back bring it back. A LabAddress, one a tab, looks at its lab with each
-refresh and, when something has changed and has come to rest, writes the link anew; of a lab that runs, every PERIOD
-seconds. How a field came about the engine tells as its history (`Session.tell_history`): no field is copied for it.
-What a link cannot hold, an image that is too large for one, say, is said in words once.
+A reload, a bookmark and the browser's Back button therefore restore the state. Each tab has a LabAddress. It compares
+its lab with the last link on each refresh and writes a new link once a change has settled; for a running lab, every
+PERIOD seconds. The engine reports the history that led to a field (`Session.tell_history`), so the field itself is not
+copied. If a link cannot contain everything, for example an image that is too large, one notice says so.
 
-An act that is worth a "back" (another lab, a preset, a place: `Controls.landmark`) adds an entry to the browser's
-history; everything else replaces the present one.
+An action that deserves a "back" (another lab, a preset, a place: `Controls.landmark`) adds an entry to the browser's
+history; every other change replaces the current entry.
 
-`ui` in the address says how much of the page is shown, for a frame on a slide or on a course's page: `none` the lab's
-main picture alone, `minimal` the main controls, one slider and the headline below it, `full` everything. Keys do in all
-of them what they do otherwise; cards that they open lie over the picture.
+`ui` in the address selects how much of the page is shown in a frame on a slide or a course page: `none` shows only the
+lab's main picture, `minimal` adds the main controls, one slider and the headline, `full` shows everything. Keys work
+the same at every level; cards that they open overlay the picture.
 """
 
 from __future__ import annotations
@@ -32,34 +32,35 @@ if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
 
-CALM = 0.3  # s without a change after which the address follows
-PERIOD = 2.0  # s between two addresses of a lab that runs, and until the engine is asked once more
-MOST_PACKED = 8 * LONGEST  # characters of a history up to which it is worth trying whether a link holds it
+CALM = 0.3  # s without a change before the address is updated
+PERIOD = 2.0  # s between two addresses of a running lab, and between two requests to the engine
+MOST_PACKED = 8 * LONGEST  # characters of a history; longer ones are too long for any link
 AT_WORK = ("running", "paused")  # states of a session that have an address
 
 
 class LabAddress:
-    """Keeps the address of one tab's lab up to date. text: the link that was written last, "" before the first.
+    """Update the address of one tab's lab. text: the link that was written last, "" before the first.
 
-    on_written(query, push) is called with what is to follow the page's address, and with whether it is worth a "back".
+    on_written(query, push) is called with the query that belongs into the page's address and with whether it becomes a
+    new entry of the browser's history.
     """
 
     def __init__(self, tab: LabTab, clock: Callable[[], float] = time.monotonic) -> None:
         self._tab, self._clock = tab, clock
         self.text = ""
         self.on_written: Callable[[str, bool], object] = ignore
-        self._push = False  # the next address is worth a "back"
-        self._landmark: Any = None  # when the last address was written; None: whatever comes is no act
-        self._seen: Any = None  # the state at the last look, and since when it has been like that
+        self._push = False  # the next address becomes a new entry of the browser's history
+        self._landmark: Any = None  # the landmark of the last address; None: a changed landmark is no action
+        self._seen: Any = None  # the state at the last tick; `_since` is the time of its last change
         self._since = self._asked = -PERIOD
         self._asking: Any = None  # the state whose address is being made
-        self._question = 0  # number of the last one: the answer to an older one may come late, and tell an older state
-        self._held: Any = None  # the state that the address holds, None if no state that was seen
-        self._sure = False  # whether the engine has said so twice: its first answer may be of before the last change
-        self._query = self._missing = ""  # what is in the bar; what the last link did not hold
+        self._question = 0  # number of the last request; answers to earlier ones may arrive late, with an older state
+        self._held: Any = None  # the state in the address; None if no tick has seen that state
+        self._sure = False  # whether a second answer confirmed it: the first may predate the last change
+        self._query = self._missing = ""  # the query in the bar; the parts that the last link left out
 
     def enter(self, push: bool) -> None:
-        """The lab is shown from now on. push: instead of another one, by somebody's choice."""
+        """Start to show the lab. push: the user chose it instead of another one."""
         self._push = push
         self.left()
         if self.text:
@@ -81,31 +82,31 @@ class LabAddress:
         due = now - self._since >= CALM or now - self._asked >= PERIOD or act
         if due and not waiting:
             self._asked, self._asking = now, state
-            if session.lab.ENDS:  # its values are its state
+            if session.lab.ENDS:  # the values of such a lab are its state
                 self._follow({})
             else:
                 self._question += 1
                 session.tell_history(self._question)
 
     def on_event(self, event: Any) -> None:
-        """Take the engine's answer."""
+        """Write the address when the engine has answered with the history."""
         if not isinstance(event, messages.HistoryTold) or event.number != self._question:
             return
         if self._asking is not None and not self._tab.restorer.busy:
             self._follow(event.origin)
 
     def left(self) -> None:
-        """Another address is in the bar now."""
+        """Record that the bar now shows another address."""
         self._query = ""
 
     def forget(self) -> None:
-        """Another state is on its way, so that no link that was written holds what is shown."""
+        """Discard the link: another state is about to be loaded, and the link would not match it."""
         self.text = ""
 
     # -- inside
 
     def _state(self) -> tuple[Any, ...]:
-        """What an address tells of, to be compared."""
+        """Return the state that an address describes, for comparison."""
         session = self._tab.session
         frame = None if session.lab.ENDS or session.latest is None else session.latest.number
         return dict(session.values), session.view, self._tab.controls.style(self._part()), session.playing, frame
@@ -115,9 +116,9 @@ class LabAddress:
         return next(iter(frame.rasters), "") if frame is not None else ""
 
     def _follow(self, origin: Mapping[str, Any]) -> None:
-        """Write the address of the lab as it is, which came about as `origin` says.
+        """Write the address of the lab's current state. origin: its history, as the engine reports it.
 
-        Where it has changed since that was asked for, the address holds neither this state nor that one.
+        If the state has changed since the request, the address matches neither the old nor the new state.
         """
         asked, self._asking = self._asking, None
         again, before = asked is not None and asked == self._held, self.text
@@ -136,8 +137,10 @@ class LabAddress:
         self._write()
 
     def _linked(self, origin: Mapping[str, Any], part: str, style: Style) -> tuple[str, str]:
-        """Return a link, and what it does not hold; without the view where that, which a browser sets, is in no scene's
-        bounds, and to the lab's beginning where more is not.
+        """Return a link and, as text, the parts of the state that it leaves out.
+
+        The view, which the browser sets, is left out if it exceeds the bounds of a scene; if the rest exceeds them too,
+        the link leads to the lab's initial state.
         """
         session, words = self._tab.session, ""
         for view in dict.fromkeys((session.view, None)):
@@ -152,7 +155,7 @@ class LabAddress:
 
     @property
     def query(self) -> str:
-        """What follows the page's address to show what the lab shows, running if it does; "" before it is known."""
+        """Return the address query that shows the lab's state, running if it runs; "" before the first link."""
         session = self._tab.session
         runs = session.playing and not session.lab.ENDS
         return f"{NAME}={self.text}" + f"&{RUN}=1" * runs if self.text else ""
@@ -165,9 +168,9 @@ class LabAddress:
 
 
 def link_of(scene: Scene) -> tuple[str, str]:
-    """Return the text of a link to `scene`, and in words what it does not hold.
+    """Return the text of a link to `scene`, and a description of the parts that it leaves out.
 
-    A history that is too long for a link stays out of it: the link leads to the beginning then.
+    A history that is too long for a link is left out: the link then leads to the initial field.
     """
     why = f"what was done to the field is too long for a link of {LONGEST} characters"
     if sum(len(str(entry)) for entry in scene.history) <= MOST_PACKED:
@@ -182,7 +185,7 @@ def link_of(scene: Scene) -> tuple[str, str]:
 
 
 def asked_to_run(document: Document) -> bool:
-    """Whether the address by which the page was reached says that the lab runs."""
+    """Return True if the address of the page requests that the lab runs."""
     request = document.session_context.request if document.session_context else None
     return request is not None and request.arguments.get(RUN) == [b"1"]
 
@@ -194,16 +197,16 @@ Level = Literal["none", "minimal", "full"]
 FULL: Level = "full"
 LEVELS: tuple[Level, ...] = ("none", "minimal", FULL)
 WITHOUT_HEADER = ":root { --header: 0px; }"
-CSS: dict[Level, str] = {  # of the page: what is not there takes no room
+CSS: dict[Level, str] = {  # of the page: hidden parts occupy no space
     "none": WITHOUT_HEADER + ":root { --status-bar: hidden; }",
     "minimal": WITHOUT_HEADER,
     FULL: "",
 }
-MOST_TOLD = 40  # characters of an unknown value that are told
+MOST_TOLD = 40  # characters of an unknown value that the message quotes
 
 
 def asked_level(document: Document) -> Level:
-    """Return how much the page's address asks for, `full` if it says nothing; ValueError names what it may be."""
+    """Return the level that the page's address requests, `full` by default; ValueError names the permitted ones."""
     request = document.session_context.request if document.session_context else None
     given = request.arguments.get(LEVEL_NAME, []) if request else []
     if not given:

@@ -1,4 +1,4 @@
-"""What only the browser knows: its keys, its window's size and scheme, whether anybody sees it, and its address bar."""
+"""State and events that only the browser has: keys, window size, colour scheme, visibility and the address bar."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ ESCAPE = "escape"  # the key that closes `Browser.card`
 
 
 class Browser(JSComponent):
-    """An invisible component that reports key presses, window sizes, whether its system is dark, when its tab is hidden
-    or seen again, and where its Back and Forward lead. `write_address` writes its address bar.
+    """An invisible component that reports browser events: keys, window size, system colour scheme, visibility, Back.
 
-    Of all keys only those in `wanted` are reported: their `event.key` in lower case, with "shift+" before those of
-    several letters, such as "shift+backspace", and before a letter where that is wanted; "ctrl+z" for Ctrl or Command
-    with Z, and "ctrl+shift+z" for these with Shift or Ctrl+Y. Arrows, + and - are repeated while they are held.
-    A key that is reported does nothing else.
+    It sends key presses, window sizes, whether the system prefers a dark scheme, when the browser tab is hidden or
+    shown again, and the query that Back and Forward lead to. `write_address` writes the address bar.
 
-    The page's keys win over whatever has the focus: a lecturer who has clicked a button, a switch or a list and then
-    presses Space means run or pause, and Enter still presses the button. They stay where they are indispensable: every
-    key in a text field and in an open list or menu; Space in a dialog, and on a switch, a file's field or a closed list
-    that somebody came to with Tab, as no other key works them; arrows on sliders, in dialogs, and on tabs and lists
-    that somebody came to with Tab; Home and End on sliders.
+    Only the keys in `wanted` are reported: `event.key` in lower case, with "shift+" in front for keys whose name has
+    several letters, such as "shift+backspace", and for a letter if `wanted` has that form; "ctrl+z" for Ctrl or Command
+    with Z, and "ctrl+shift+z" for these with Shift, or for Ctrl+Y. Arrows, + and - repeat while pressed. A
+    reported key has no other effect in the browser.
+
+    The page's keys take precedence over the focused element: a lecturer who has clicked a button, a switch or a list
+    and then presses Space means run or pause; Enter still presses the button. Elements keep the keys that they cannot
+    do without: every key in a text field and in an open list or menu; Space in a dialog, and on a switch, a file field
+    or a closed list that was focused with Tab, as no other key operates them; arrows on sliders, in dialogs, and on
+    tabs and lists that were focused with Tab; Home and End on sliders.
     """
 
     wanted = param.List(default=[], item_type=str, doc="Keys that mean something now.")
@@ -193,8 +195,9 @@ class Browser(JSComponent):
         self._preferred = preferred
 
     def write_address(self, query: str, push: bool) -> None:
-        """Let `query` follow the page's address in the bar, as a new entry of the browser's history if `push`."""
-        number = self.address.get("number", 0) + 1  # written again, too: the browser may have gone elsewhere meanwhile
+        """Set the query of the page's address, as a new entry of the browser's history if `push` is true."""
+        # A new number sends the same query again: the browser may have moved to another address since
+        number = self.address.get("number", 0) + 1
         self.address = {"query": query, "push": push, "number": number}
 
     def _handle_msg(self, data: Any) -> None:
@@ -215,5 +218,5 @@ class Browser(JSComponent):
 
 
 def _within(side: float, least: int, most: int) -> int:
-    """Return `side` within these bounds, the lower one for what is no number."""
+    """Return `side` as an integer within the bounds; `least` for NaN."""
     return int(min(side, most)) if side >= least else least

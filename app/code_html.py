@@ -1,7 +1,7 @@
-"""The code panel's text: a file with its colours, machine code beside its lines, tables, as HTML.
+"""HTML of the code panel: a file with syntax colours, machine code under its source lines, and tables.
 
-Whatever a file or a compiler says is text here and never markup; what cannot be seen or turns the direction of reading
-is shown as a replacement character, so that the code that is read is the code that runs.
+The text of a file or a compiler is escaped and never becomes markup. Invisible characters and those that change the
+direction of reading are shown as a replacement character, so that the code on the screen is the code that runs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from compute.own.code_tasks import HostFunction, Listing
 from compute.own.code_view import Instruction, KernelCode, occupancy
 
 SOURCE, PTX, MACHINE, MIX, OCCUPANCY = TABS = ("Source", "PTX", "Machine code", "Instructions", "Occupancy")
-MOST_ROWS = 3000  # lines of machine code that a page gets
-BLOCKS = (32, 64, 128, 256, 512, 1024)  # threads of a block, in the table of occupancies
+MOST_ROWS = 3000  # lines of machine code that a page receives
+BLOCKS = (32, 64, 128, 256, 512, 1024)  # threads per block, in the table of occupancies
 BITS = {"float32": 32, "float64": 64}
 LEXERS = {"python": PythonLexer, "cuda": CudaLexer}
 NOTE = re.compile(r"^\s*(?:#|//)\s*part:\s*(\S.*?)\s*$", re.MULTILINE)
@@ -37,8 +37,11 @@ PARAGRAPH = "<p class='quiet'>{}</p>"
 
 @dataclass(frozen=True)
 class CodeSide:
-    """What one side of the panel shows. listing: what was made of the file, None if that is not known; refused: why
-    there is none; kernel: which of it is chosen, "" for the first; doing: what is being done for it.
+    """The content of one side of the panel.
+
+    listing: the compiler's output for the file, None if unavailable; refused: the reason; install: the command
+    that installs a missing part; kernel: the name of the chosen kernel, "" for the first; doing: the progress of the
+    job.
     """
 
     file: CodeFile
@@ -50,7 +53,7 @@ class CodeSide:
 
 
 def page_html(tab: str, sides: Sequence[CodeSide], dtype: str) -> str:
-    """All sides, beside each other."""
+    """Return the HTML of all sides, next to each other."""
     others = (_article(side, _listed(tab, side, dtype)) for side in sides)
     articles = _sources(sides) if tab == SOURCE else others
     return f"<div class='code sides{len(sides)}'>{''.join(articles)}</div>"
@@ -63,7 +66,7 @@ def _article(side: CodeSide, inside: str, facts: str = "") -> str:
 
 
 def shown(text: str) -> str:
-    """`text` with a replacement character for all that cannot be seen, but for spaces, tabs and ends of lines."""
+    """Return `text` with a replacement character for each invisible one, except spaces, tabs and line ends."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
@@ -106,14 +109,14 @@ def _row(number: int, code: str, count: int, most: int, named: bool) -> str:
 
 @lru_cache(maxsize=64)
 def coloured(language: str, text: str) -> tuple[str, ...]:
-    """Each line of `text` as HTML."""
+    """Return each line of `text` as HTML."""
     lexer = LEXERS[language](stripnl=False, ensurenl=False)
     made = highlight(shown(text), lexer, HtmlFormatter(nowrap=True))
     return tuple(made.rstrip("\n").split("\n")) if made else ()
 
 
 def lines_of(side: CodeSide) -> dict[int, int]:
-    """Machine instructions by line of the file itself, in all its kernels, or in the one that is chosen."""
+    """Return machine instructions by line of the file itself, over all its kernels or in the chosen one."""
     found: dict[int, int] = {}
     if side.listing is None:
         return found
@@ -125,7 +128,7 @@ def lines_of(side: CodeSide) -> dict[int, int]:
 
 
 def parts_of(language: str, text: str) -> dict[str, int]:
-    """Line by name of the parts of a file: its functions, and what a comment `part: name` names."""
+    """Return line numbers by part of a file: its functions, and the parts that comments `part: name` mark."""
     found = {f"part {hit[1].casefold()}": text.count("\n", 0, hit.start(1)) + 1 for hit in NOTE.finditer(text)}
     if language == "python":
         try:
@@ -143,8 +146,10 @@ def parts_of(language: str, text: str) -> dict[str, int]:
 def lined_up(
     first: Mapping[str, int], second: Mapping[str, int], first_lines: int, second_lines: int
 ) -> tuple[list[list[int]], list[set[int]]]:
-    """Line numbers of two files, 0 for a gap, so that parts of the same name begin in the same row; and where those
-    begin. Parts that follow in another order stay where they are.
+    """Align two files so that parts of the same name begin in the same row.
+
+    Return the line numbers of each row for both files, with 0 for a gap, and the line numbers at which the aligned
+    parts begin. Parts in a different order are not aligned.
     """
     names = list(first), list(second)
     blocks = SequenceMatcher(None, *names, autojunk=False).get_matching_blocks()
@@ -161,7 +166,7 @@ def lined_up(
     return rows, [{pair[0] for pair in pairs}, {pair[1] for pair in pairs}]
 
 
-# -- what was made of it
+# -- compiler output
 
 
 def _listed(tab: str, side: CodeSide, dtype: str) -> str:
@@ -185,7 +190,7 @@ def _listed(tab: str, side: CodeSide, dtype: str) -> str:
 
 
 def _absent(side: CodeSide) -> str:
-    """Why there is nothing, or not yet; with the line that installs what is missing."""
+    """Return the HTML that explains a missing listing, with the command that installs the missing part."""
     if not side.refused:
         return PARAGRAPH.format(escape(shown(side.doing)))
     line = f"<code>{escape(side.install)}</code>" if side.install else ""
@@ -193,7 +198,7 @@ def _absent(side: CodeSide) -> str:
 
 
 def ptx_of(ptx: str, kernel: str) -> list[str]:
-    """The PTX of one kernel, without its line numbers."""
+    """Return the PTX lines of one kernel, without `.loc` directives."""
     lines = [line for line in ptx.splitlines() if not line.lstrip().startswith(".loc")]
     begins = next((i for i, line in enumerate(lines) if re.search(rf"\.entry {re.escape(kernel)}\(", line)), None)
     if begins is None:
@@ -216,7 +221,7 @@ WORD = re.compile(r"^(\s*)(@!?%?\w+\s+)?([\w.]+)(.*)$", re.DOTALL)
 
 
 def _assembly(line: str) -> str:
-    """A line of PTX or assembly, its instruction in a colour."""
+    """Return the HTML of a line of PTX or assembly, with its instruction highlighted."""
     hit = WORD.match(shown(line))
     if not hit or line[:1] not in (" ", "\t"):
         return f"<b>{escape(shown(line))}</b>"
@@ -225,7 +230,7 @@ def _assembly(line: str) -> str:
 
 
 def _machine(kernel: KernelCode, file: CodeFile) -> str:
-    """SASS below the lines that it is from."""
+    """Return the HTML of SASS, grouped under its source lines."""
     texts = _texts(file)
     rows, place = [], ("", -1)
     for one in kernel.instructions[:MOST_ROWS]:
@@ -240,7 +245,7 @@ def _machine(kernel: KernelCode, file: CodeFile) -> str:
 
 
 def _texts(file: CodeFile) -> dict[str, list[str]]:
-    """The lines of the file, and of what lies beside it, by name."""
+    """Return the lines of the file and, for CUDA, of the .cuh files in its folder, by file name."""
     beside = [file.path, *file.path.parent.glob("*.cuh")] if file.language == "cuda" else []
     return {path.name: path.read_text(encoding="utf-8", errors="replace").splitlines() for path in beside}
 
@@ -261,12 +266,12 @@ def _mix(mix: Mapping[str, int], words: str) -> str:
 
 
 def css_name(kind: str) -> str:
-    """The name of a class of instructions in the style sheet."""
+    """Return the CSS class of a class of instructions."""
     return kind.replace(",", "").replace(" ", "-")
 
 
 def _resources(kernel: KernelCode, listing: Listing) -> str:
-    """Registers, shared memory, and how full a multiprocessor is with blocks of several sizes."""
+    """Return a table of registers, shared memory, and occupancy of a multiprocessor for several block sizes."""
     used = kernel.resources
     facts = {
         "registers a thread": f"{used.registers}",
@@ -305,7 +310,7 @@ def _host(tab: str, function: HostFunction, dtype: str) -> str:
 
 
 def vector_words(bits: int, dtype: str) -> str:
-    """How wide the vectors of a function are, in words."""
+    """Return a sentence on the vector width of a function."""
     if not bits:
         return "No vectors: it computes with one number at a time."
     return f"Vectors of {bits} bits: {bits // BITS[dtype]} {dtype} numbers an instruction at most."

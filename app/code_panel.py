@@ -1,8 +1,8 @@
-"""The code panel: the file that runs, over a part of the page, or two beside each other; PTX, machine code, tables.
+"""The code panel: one or two source files over a part of the page, with PTX, machine code and tables.
 
-It costs a page one empty column until it is opened (K). What is shown of machine code is made by jobs in processes of
-their own (compute.own.code_tasks), and the HTML in a thread: the page's loop only looks, while the panel is open,
-whether there is something new to be written. Files are those of labs that are there; nothing is taken from the page.
+Before it is opened (K), it costs a page one empty column. Machine code comes from jobs in separate processes
+(compute.own.code_tasks), and a thread renders the HTML: the page's event loop only checks for new content while the
+panel is open. The files are those of available labs; no path comes from the page.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ HEAD = {"position": "sticky", "top": "0", "z-index": "2", "background": "var(--p
 FIELD = {"size": "small", "margin": (8, 4), "sizing_mode": "stretch_width"}
 PLAIN = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 10px", "lineHeight": 1.3}}
 QUIET = {"color": "var(--muted)", "fontStyle": "italic"}
-GREY = {"& .MuiToggleButton-root:nth-of-type(n+2)": QUIET}  # all but the source
-MOST = 8  # jobs that a panel remembers; others are in the store, or made again
+GREY = {"& .MuiToggleButton-root:nth-of-type(n+2)": QUIET}  # all except the source
+MOST = 8  # jobs that a panel remembers; others are in the store, or are made again
 RENDERING = ThreadPoolExecutor(1, thread_name_prefix="code")
 
 
 class CodePanel:
-    """The panel of one page. `button` belongs into its header, `card` into its body, from the start."""
+    """The panel of one page. `button` belongs in the page's header, `card` in its body, from the beginning."""
 
     def __init__(self, document: Document) -> None:
         self._document, self._tab = document, None  # type: Document, LabTab | None
         self.open = False
         self.button = icon("code", "The code that runs (K)", self.toggle, color="default", align="center")
-        self.card = pn.Column(styles=PLACE, margin=0, visible=False)  # filled when it is opened first
+        self.card = pn.Column(styles=PLACE, margin=0, visible=False)  # filled when it is opened for the first time
         self._files: dict[str, CodeFile] = {}
         self._ticking: Any = None
         self._making: Future[str] | None = None
@@ -57,13 +57,13 @@ class CodePanel:
         self._jobs: dict[Asked, Job] = {}
 
     def show(self, tab: LabTab) -> None:
-        """Show the files of this tab's lab from now on."""
+        """Show the files of this tab's lab."""
         self._tab = tab
         if self.open:
             self._find_files()
 
     def toggle(self) -> None:
-        """Open or close it."""
+        """Open or close the panel."""
         if self._tab is None:
             return
         self.open = not self.open
@@ -74,18 +74,18 @@ class CodePanel:
         self._ticking = self._document.add_periodic_callback(self._tick, TICK)
         if self.card.objects:
             self._fill()
-        else:  # for the first time, which takes too long for the loop
+        else:  # for the first time, which would block the event loop for too long
             builder().beside(self._document, self._fill)
 
     def _fill(self) -> None:
-        if not self.open:  # closed meanwhile
+        if not self.open:  # closed before the thread was ready
             return
         if not self.card.objects:
             self._build()
         self._find_files()
         self.card.visible = True
 
-    # -- what it is made of
+    # -- components
 
     def _build(self) -> None:
         greyed = GREY if missing() else {}
@@ -116,7 +116,7 @@ class CodePanel:
         self.card.objects = [head, self._text]
 
     def _find_files(self) -> None:
-        """Offer the files of the lab that is shown; the one that runs is in front, unless another was chosen."""
+        """Update the lists of files to the shown lab; the running one is selected unless the user chose another."""
         tab = self._tab
         if tab is None:
             return
@@ -135,10 +135,10 @@ class CodePanel:
         self.choices[1].param.update(options={NONE: "", **options}, value=second)
         self._tick()
 
-    # -- what is shown
+    # -- content
 
     def _tick(self) -> None:
-        """Write what has become known, if it is not what is shown."""
+        """Render the panel again if its content has changed."""
         if not self.open or not self._files:
             return
         self._find_files()
@@ -159,7 +159,7 @@ class CodePanel:
         return str(values.get("dtype", "float64"))
 
     def _arrange(self, sides: Sequence[CodeSide]) -> None:
-        """Lay the panel out for one file or two, and offer the kernels of each."""
+        """Set the width for one file or two, and list the kernels of each."""
         self.card.styles = {**PLACE, "width": WIDE if len(sides) == 2 else NARROW}
         self._third.visible = self.tab.value != SOURCE
         for number, field in enumerate(self.kernels):
@@ -170,14 +170,14 @@ class CodePanel:
                 field.param.update(options=names, value=field.value if field.value in names else names[0])
 
     def _side(self, number: int, file: CodeFile) -> CodeSide:
-        """What is known of a file, or why it cannot be shown."""
+        """Return the content of one side, or the reason why its file cannot be shown."""
         try:
             return self._known(number, file)
         except (CodeUnavailable, OSError) as error:
             return CodeSide(file, refused=str(error))
 
     def _known(self, number: int, file: CodeFile) -> CodeSide:
-        """In the source tab machine code is asked for only where that is quick: CUDA C."""
+        """Return one side. The source tab requests machine code only for CUDA C, which compiles quickly."""
         if self.tab.value == SOURCE and file.made != "cuda":
             return CodeSide(file)
         if file.made == "cuda" and (reason := missing()):
@@ -192,7 +192,7 @@ class CodePanel:
         return CodeSide(file, doing=f"Compiling: {job.words or 'waiting for its turn'} …")
 
     def _job(self, file: CodeFile) -> Job:
-        """The job for it. One that failed is kept until something else is chosen, so that its reason can be read."""
+        """Return the job for a file. A failed job is kept until the next request, so that its error can be read."""
         asked = Asked(file, self._dtype, self.architecture.value, file.saved)
         known = self._jobs.get(asked)
         if known is None or known.state == "cancelled":

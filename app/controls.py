@@ -1,6 +1,6 @@
-"""The side bar of a lab: widgets in groups by what they change. A lab's own controls derive from `Controls`.
+"""The side bar of a lab: widgets, grouped by the things that they change. A lab's controls derive from `Controls`.
 
-`Transport` has the buttons that run a lab, `ComputeControls` says where it computes: backend, kernel, device.
+`Transport` has the buttons that run a lab, `ComputeControls` selects backend, kernel and device.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from compute.gpu_devices import cuda_count
 
 @dataclass(frozen=True)
 class Dial:
-    """A slider that the bar at the bottom of the page can show: places from `low` to `high` in steps of `step`.
+    """A slider that the bar at the bottom of the page can show: positions from `low` to `high` in steps of `step`.
 
-    place(): where it stands; turn(place): what a move of it does; words(): its value, as it is read.
+    place(): return its position; turn(place): apply a new position; words(): return its value as text.
     """
 
     label: str
@@ -40,10 +40,10 @@ class Dial:
 
 
 def slider_dial(widget: Widget, words: Callable[[Any], str] = "{:g}".format) -> Dial:
-    """Return what works the slider `widget` of a side bar, and shows what it shows. words: write its value."""
+    """Return the Dial that mirrors the slider `widget` of a side bar. words: format its value."""
 
     def turn(place: float) -> None:
-        """Move the slider."""
+        """Set the slider."""
         widget.value = round(place) if isinstance(widget, pmui.IntSlider) else place
 
     return Dial(
@@ -52,27 +52,29 @@ def slider_dial(widget: Widget, words: Callable[[Any], str] = "{:g}".format) -> 
 
 
 def list_dial(widget: Widget) -> Dial:
-    """Return what works a slider over a list of values."""
+    """Return the Dial that mirrors a slider over a list of values."""
     words = list(widget.options)
     values = list(widget.options.values())
 
     def turn(place: float) -> None:
-        """Move the slider to that entry of the list."""
+        """Set the slider to this entry of the list."""
         widget.value = values[round(place)]
 
     def place() -> int:
-        """Which entry it is."""
+        """Return the index of the current entry."""
         return values.index(widget.value)
 
     return Dial(widget.label, 0, len(values) - 1, 1, place, turn, lambda: words[place()])
 
 
-BarButton: TypeAlias = tuple[str, str, str]  # a button of the bar at the bottom: its key, its word, what it does
+BarButton: TypeAlias = tuple[str, str, str]  # a button of the bar at the bottom: its key, its label, its description
 
 
 class Controls(ValueWidgets):
-    """Controls bound to one session. A subclass sets `panel`, `keys`: what each key does, and `dialogs`: what lies over
-    the page, also where the side bar is closed.
+    """Base class of the controls of one session.
+
+    A subclass sets `panel`; `keys`: the action of each key; and `dialogs`: components over the page that also exist
+    while the side bar is closed.
     """
 
     panel: Any
@@ -83,43 +85,43 @@ class Controls(ValueWidgets):
         self.dialogs: list[Any] = []
 
     def acts(self) -> list[BarButton]:
-        """The buttons that stay when the side bar is closed, those whose keys the lab has."""
+        """Return the buttons that remain while the side bar is closed, for those keys that the lab has."""
         known = [(" ", "Pause" if self.session.playing else "Run", "Run or pause"), *ACTS]
         return [act for act in known if act[0] in self.keys]
 
     def dials(self) -> Sequence[Dial]:
-        """The sliders of which one stays when the side bar is closed; the first is the lab's main one."""
+        """Return the sliders of which one remains while the side bar is closed; the first is the lab's main one."""
         return [slider_dial(widget) for widget in self.sliders]
 
     def style(self, part: str) -> Style:
-        """How the picture `part` is coloured; the plain palette in a lab that has no choice."""
+        """Return the style of the picture `part`; the plain palette in a lab without a choice."""
         return Style()
 
     def apply_style(self, style: Style, part: str) -> None:
-        """Colour the picture `part` like that, where there is a choice."""
+        """Apply `style` to the picture `part`; no effect in a lab without a choice."""
 
     def landmark(self) -> object:
-        """What the lab is about, in one object: another one is worth an entry in the browser's history."""
+        """Return the main settings of the lab: a new value adds an entry to the browser's history."""
         return tuple(self.session.values[name] for name in self.session.lab.INITIAL)
 
     def tick(self) -> None:
-        """A few times a second: show what frames say."""
+        """Update the controls from the latest frames; called a few times a second."""
 
     def close(self) -> None:
-        """End what runs for a control, with the page."""
+        """Stop the tasks of the controls, when the page closes."""
 
     def on_event(self, event: Any) -> bool:
-        """An engine event; True if a control says what it means, so that no note is needed."""
+        """Handle an engine event; return True if a control shows its message, so that no notice is needed."""
         return False
 
 
 def column(*items: Any) -> pn.Column:
-    """The body of a group."""
+    """Return the body of a group."""
     return pn.Column(*items, margin=0, sizing_mode="stretch_width")
 
 
 def accordion(groups: Mapping[str, Any], opened: Sequence[int]) -> pmui.Accordion:
-    """The groups by title, below each other, some of them open."""
+    """Return the groups by title, below each other; `opened` lists the indices of the open ones."""
     return pmui.Accordion(
         *groups.items(),
         active=list(opened),
@@ -139,18 +141,18 @@ FASTEST = "as fast as it goes"
 SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
 
 
-RUN_WIDTH = 84  # px: with six symbols beside it, it leaves the side bar (280) the room of a scroll bar
+RUN_WIDTH = 84  # px: with six icons next to it, this leaves room for a scroll bar in the side bar (280 px)
 
 
 def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
-    """The large button that says what a press would do: run, or pause."""
+    """Return the large button that runs or pauses the session."""
 
     def says() -> dict[str, str]:
-        """What a press would do now."""
+        """Return label and icon of the action that a press would start."""
         return {"label": "Pause", "icon": "pause"} if session.playing else {"label": "Run", "icon": "play_arrow"}
 
     def show(*events: object) -> None:
-        """Say it on the button."""
+        """Update the button."""
         button.param.update(**says())
 
     button = pmui.Button(**says(), size="medium", margin=(2, 0, 2, 8), width=RUN_WIDTH, sx={"padding": "6px 8px"})
@@ -160,9 +162,9 @@ def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
 
 
 class Undo:
-    """The button that brings back what was lost last; `act` does it. It is grey while there is nothing.
+    """The undo button, which calls `act`. It is disabled while no change can be undone.
 
-    redo: the button for what was undone.
+    redo: make the redo button instead.
     """
 
     def __init__(self, redo: bool = False, **style: Any) -> None:
@@ -173,20 +175,20 @@ class Undo:
         self.button = icon(name, self._nothing, self.press, disabled=True, **{"align": "center", **style})
 
     def offer(self, what: str, gone: str = "") -> None:
-        """What would come back, in words; "" for nothing. gone: why nothing older would, if something was given up."""
+        """Set the description of the state that a press restores, "" for none. gone: why older states were dropped."""
         words = self._words.format(what) if what else self._nothing
         words += f"; {gone}" if gone else ""
         if words != self.button.description:
             self.button.param.update(description=words, disabled=not what)
 
     def press(self) -> None:
-        """Bring it back, if there is something."""
+        """Call `act` unless the button is disabled."""
         if not self.button.disabled:
             self.act()
 
 
 class Transport:
-    """The buttons of one session; `keys` do the same."""
+    """The buttons that run one session; `keys` has the same actions."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -204,8 +206,8 @@ class Transport:
         self.undo.act, self.redo.act = lambda: session.act("undo"), lambda: session.act("redo")
         if "undo" in known and "redo" in known:
             buttons += [self.undo.button, self.redo.button]
-            # Not the buttons' own: these say a moment later what there is, and a quick hand would press in vain. The
-            # lab refuses in words what cannot be.
+            # The keys call the actions, not the buttons: a button learns of a new state a moment later, and a quick
+            # press would be lost. The lab refuses impossible actions with a message.
             self.keys |= {UNDO: self.undo.act, REDO: self.redo.act}
         self.speed = pmui.DiscreteSlider(
             label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
@@ -216,7 +218,7 @@ class Transport:
         )
 
     def toggle(self) -> None:
-        """Run, or pause."""
+        """Run or pause."""
         self.session.play(not self.session.playing)
 
     def step(self) -> None:
@@ -224,22 +226,22 @@ class Transport:
         self.session.step()
 
     def reset(self) -> None:
-        """Back to the initial field; what runs goes on running."""
+        """Reset to the initial field; a running lab continues to run."""
         self.session.act("reset")
 
     def checkpoint(self) -> None:
-        """Remember the state."""
+        """Save the state as the checkpoint."""
         self.session.act("checkpoint")
 
     def back(self) -> None:
-        """Return to the remembered state."""
+        """Return to the checkpoint."""
         self.session.act("rollback")
 
 
 class ComputeControls(ValueWidgets):
-    """The widgets `items` of one session. A lab without kernels to choose from shows none.
+    """The compute widgets `items` of one session. A lab without kernels to choose from has no kernel list.
 
-    words: names a kernel; reasons: what to say of some of them while they are chosen, by their names.
+    words: return the label of a kernel; reasons: helper texts, by kernel name, shown while that kernel is selected.
     """
 
     def __init__(
@@ -268,12 +270,12 @@ class ComputeControls(ValueWidgets):
         self.items: list[Any] = [self.backend, *notes, *([self.kernel] if self.kernel else []), device]
 
     def _kernels(self) -> dict[str, str]:
-        """The present backend's kernels in words; the first is the default and has no name of its own."""
+        """Return the kernels of the current backend by label; the first is the default, with "" as its value."""
         names = self.session.lab.variants(self.session.values["backend"])
         return {self._words(name): "" if name == names[0] else name for name in names}
 
     def _use(self, backend: str) -> None:
-        """Another backend, with its default kernel; the list of kernels follows."""
+        """Switch to another backend with its default kernel, and update the list of kernels."""
         if backend != self.session.values["backend"]:
             default = {} if self.kernel is None else {"variant": ""}
             self.session.change(backend=backend, **default)
@@ -285,12 +287,12 @@ class ComputeControls(ValueWidgets):
             self._say_why(self.session.values["variant"])
 
     def _say_why(self, variant: str) -> None:
-        """Below the list: why the chosen kernel is slow, where it is so on purpose."""
+        """Show below the list why the chosen kernel is deliberately slow, if so."""
         if self.kernel is not None:
             self.kernel.helper_text = self._reasons.get(variant, "")
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show `values`, which the session took without these widgets."""
+        """Show `values` that were changed without these widgets."""
         super().show_values({name: value for name, value in values.items() if name != "variant"})
         if "backend" in values or "variant" in values:
             self.backend.value = self.session.values["backend"]
@@ -298,7 +300,7 @@ class ComputeControls(ValueWidgets):
 
 
 def absentees(backends: Sequence[Backend]) -> pn.pane.HTML:
-    """Backends this machine lacks, greyed, each with its reason, and the lines that install them."""
+    """Return a greyed list of the backends that this machine lacks, with reasons and install commands."""
     reasons = "".join(f"<p><b>{escape(b.label)}</b> is off: {escape(b.missing or '')}</p>" for b in backends)
     lines = dict.fromkeys(b.install for b in backends if b.install)
     installs = "".join(f"<code>{escape(line)}</code>" for line in lines)

@@ -1,7 +1,7 @@
-"""Curves: lines over a common abscissa, logarithmic axes, and labels that must not overlap.
+"""Curves: lines over a common abscissa, logarithmic axes, and label positions without overlap.
 
-HoloViews draws each plot once, then its Bokeh sources are written (20 ms a redraw against 2 ms a write). The axes
-follow without twitching: a range grows with its curve, and tightens when much of it is empty.
+HoloViews draws each plot once; later updates write its Bokeh sources (a redraw takes 20 ms, a write 2 ms). The axis
+ranges follow the curves without jitter: a range grows with its curve, and tightens when much of it is empty.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from app.theme import SHORT_NUMBER, colours, keep_type
 hv.extension("bokeh")
 hv.renderer("bokeh").webgl = False  # streamed curves are short, and canvas starts faster
 
-CURVE_SLACK = 0.08  # part of the span left free above and below a curve
-CURVE_SHRINK = 0.5  # the axis tightens once the curve fills less than this part of it
+CURVE_SLACK = 0.08  # share of the span left free above and below a curve
+CURVE_SHRINK = 0.5  # the axis tightens when the curve fills less than this share of it
 XY = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def bokeh_figure(element: hv.Element) -> figure:
-    """Return `element` as a Bokeh figure of its own.
+    """Return `element` as a Bokeh figure without a document.
 
-    HoloViews ties what it draws to a document, by default the process-wide one, which never lets it go.
+    HoloViews assigns each plot a document, by default the process-wide one, which would keep the plot forever.
     """
     plot = hv.renderer("bokeh").get_plot(element)
     plot.document = None
@@ -37,7 +37,7 @@ def bokeh_figure(element: hv.Element) -> figure:
 
 
 def lay_legends_flat(plot: figure) -> None:
-    """Let a legend that stands above its plot, where no curve can run, take one line of text."""
+    """Lay out a legend above its plot, where it hides no curve, in one line of text."""
     for legend in plot.legend:
         legend.update(
             orientation="horizontal", border_line_alpha=0, background_fill_alpha=0, padding=0, margin=0, spacing=12,
@@ -46,7 +46,7 @@ def lay_legends_flat(plot: figure) -> None:
 
 
 class CurvePlot:
-    """One to three lines over a common abscissa, with axes that follow without twitching."""
+    """One to three lines over a common abscissa, with axes that follow them without jitter."""
 
     def __init__(self, x_label: str, y_label: str, names: Sequence[str]) -> None:
         styles: tuple[dict[str, Any], ...] = (
@@ -84,7 +84,7 @@ class CurvePlot:
             renderer.glyph.line_color = scheme[name]
 
     def show(self, lines: Sequence[XY | None]) -> None:
-        """Draw `lines`, one for each name; None hides it. Values that are not finite leave gaps."""
+        """Draw `lines`, one per name; None hides a line. Non-finite values leave gaps."""
         drawn = []
         for source, (x, y), renderer, line in zip(self.sources, self._columns, self._renderers, lines, strict=True):
             renderer.visible = line is not None
@@ -113,20 +113,20 @@ class CurvePlot:
             axis.update(start=low - CURVE_SLACK * span, end=high + CURVE_SLACK * span)
 
 
-LOG_SLACK, LOG_SHRINK = 0.06, 0.6  # part of the span left free; share below which the axis tightens
-LEAST = 0.6  # decades at least
-FARTHEST = 30.0  # decades above and below 1 that are drawn at all
+LOG_SLACK, LOG_SHRINK = 0.06, 0.6  # share of the span left free; share below which the axis tightens
+LEAST = 0.6  # smallest span in decades
+FARTHEST = 30.0  # decades above and below 1; values beyond are not drawn
 
 POWERS = """
 const power = Math.log10, raised = (n) => String(n).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
 const whole = (value) => Math.abs(power(value) - Math.round(power(value))) < 1e-9;
 return ticks.every(whole) ? '10' + raised(Math.round(power(tick))) : String(Number(tick.toPrecision(2)));
 """
-MINOR = (1.0, 2.0, 5.0)  # of a decade, where an axis has few
+MINOR = (1.0, 2.0, 5.0)  # mantissas of the ticks on a short axis
 
 
 def decades(low: float, high: float, most: int) -> list[float]:
-    """Ticks of an axis that spans `low` to `high` decades: every k-th, at most `most`; a short one gets 2 and 5 too."""
+    """Return ticks from 10**low to 10**high: at most `most`, every k-th decade; on a short axis also 2 and 5."""
     first, last = -int(-low // 1), int(high // 1)
     if last - first < 1:
         ticks = [m * 10.0**n for n in range(int(low // 1), last + 1) for m in MINOR]
@@ -138,9 +138,9 @@ def decades(low: float, high: float, most: int) -> list[float]:
 class LogWindow:
     """The range of one logarithmic axis, in decades.
 
-    most: labels at most; words: JavaScript that writes a `tick` of `ticks`; room: part of the axis at its end that
-    stays free. The axis keeps its ticker and its formatter: with another one Bokeh goes through all models of the
-    document, for 12 ms.
+    most: largest number of labels; words: JavaScript that formats a `tick` of `ticks`; room: share of the axis that
+    stays free at its end. Ticker and formatter stay the same objects: replacing either makes Bokeh visit all models of
+    the document, which takes 12 ms.
     """
 
     def __init__(self, range_: Any, axis: Any, most: int, words: str = POWERS, room: float = 0.0) -> None:
@@ -150,16 +150,16 @@ class LogWindow:
         axis.update(ticker=self._ticker, formatter=CustomJSTickFormatter(code=words))
 
     def forget(self) -> None:
-        """What comes next has nothing to do with what was shown."""
+        """Forget the current range: the next values belong to another curve."""
         self._shown = None
 
     @property
     def shown(self) -> tuple[float, float]:
-        """(lowest, highest) decade."""
+        """The range as (lowest, highest) decade."""
         return self._shown or (0.0, 1.0)
 
     def fit(self, values: NDArray[np.float64]) -> bool:
-        """Show all positive `values`; whether the range changed."""
+        """Show all positive `values`; return True if the range changed."""
         usable = values[np.isfinite(values) & (values > 10.0**-FARTHEST) & (values < 10.0**FARTHEST)]
         if not usable.size:
             return False
@@ -176,7 +176,7 @@ class LogWindow:
 
     @property
     def _end(self) -> float:
-        """The decade at the end of the axis, beyond what it shows if there is `room`."""
+        """The decade at the end of the axis, above the shown range if `room` is positive."""
         low, high = self.shown
         return low + (high - low) / (1 - self.room)
 
@@ -185,35 +185,36 @@ class LogWindow:
         return low < first or high > last or (high - low) < LOG_SHRINK * (last - first)
 
     def ticks(self, most: int) -> None:
-        """Label at most that many powers of ten: the axis has another length now."""
+        """Change the largest number of labels, when the length of the axis has changed."""
         if most != self._most:
             self._most = most
             self._ticker.ticks = decades(*self.shown, most)
 
     def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`values`, those far outside at a place that is outside too, where a logarithmic scale can draw them."""
+        """Return `values` clipped to one span outside the axis on either side, which a logarithmic scale can draw."""
         low, high = self.shown
         span = high - low
         return np.clip(np.nan_to_num(values, nan=0.0, posinf=np.inf), 10.0 ** (low - span), 10.0 ** (high + span))
 
     def part(self, value: float) -> float:
-        """Where `value` lies on the axis: 0 at its start, 1 at its end."""
+        """Return the position of `value` on the axis: 0 at its start, 1 at its end."""
         low = self.shown[0]
         return (float(np.log10(value)) - low) / (self._end - low)
 
     def value(self, part: float) -> float:
-        """What lies at that part of the axis."""
+        """Return the value at position `part` of the axis."""
         low = self.shown[0]
         return float(10.0 ** (low + part * (self._end - low)))
 
 
 def separate_labels(wanted: Sequence[float], gap: float, room: float | None = None) -> list[float]:
-    """Positions nearest to `wanted` (ascending) with at least `gap` between neighbours.
+    """Return the positions nearest to `wanted` (ascending) with at least `gap` between neighbours.
 
-    Clusters that overlap are merged and centred on the mean of what their members want: least squares. room: length in
-    which all of them stay, half a gap from its ends; those that find no place there lie above.
+    Overlapping clusters are merged and centred on the mean of their members' wanted positions, which is the
+    least-squares solution. room: length that contains all positions, half a gap from its ends; positions that do not
+    fit lie above it.
     """
-    clusters: list[tuple[float, int]] = []  # (sum of wanted - offset, members); its first stands at the mean
+    clusters: list[tuple[float, int]] = []  # (sum of wanted - offset, members); the first member is at the mean
     for index, value in enumerate(wanted):
         total, count = value - index * gap, 1
         while clusters and clusters[-1][0] / clusters[-1][1] > total / count:
@@ -224,5 +225,6 @@ def separate_labels(wanted: Sequence[float], gap: float, room: float | None = No
     placed = [mean + index * gap for index, mean in enumerate(means)]
     if room is None:
         return placed
-    below, above = gap / 2, room - gap / 2 - (len(placed) - 1) * gap  # of the first, however many come after it
+    # Bounds of the first position, given the number of positions after it.
+    below, above = gap / 2, room - gap / 2 - (len(placed) - 1) * gap
     return [min(max(place, below + i * gap), above + i * gap) for i, place in enumerate(placed)]

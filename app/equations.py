@@ -1,9 +1,9 @@
-"""What others may have written in Markdown, as HTML with its equations typeset: the words of About and of the lessons.
+"""Conversion of Markdown to HTML with typeset equations, for the texts of About and of the lessons.
 
-An equation that stands alone is a fenced block "```math" of LaTeX, as GitHub shows it. Here it becomes MathML, which
-the browser sets by itself and a screen reader speaks: nothing is loaded for it, and there is no second form to keep.
-What is understood are the names below, fractions, roots, words, groups and scripts; a block with anything else stays
-LaTeX, as code.
+A displayed equation is a fenced block "```math" of LaTeX, as on GitHub. It is converted to MathML, which browsers
+typeset and screen readers speak without any library. The converter accepts the commands below, fractions, roots, text,
+groups and scripts; a block with anything else is shown as LaTeX code. The Markdown may come from others: HTML in it is
+escaped.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 LANGUAGE = "math"  # after the fence
-LONGEST, MOST_DEPTH = 2000, 20  # characters of an equation, and how deep its groups lie in each other
+LONGEST, MOST_DEPTH = 2000, 20  # characters of an equation, and nesting depth of its groups
 TOKEN = re.compile(r"\\text\{[^{}\\]*\}|\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S", re.DOTALL)
 
 
 def operator(character: str, attributes: str = "") -> str:
-    """A sign of an equation as MathML, no higher than it is."""
+    """Return a sign of an equation as a MathML operator that does not stretch."""
     return f"<mo stretchy='false'{attributes}>{escape(character)}</mo>"
 
 
@@ -51,7 +51,7 @@ COMMANDS = {
     "qquad": "<mspace width='2em'></mspace>",
 }
 TYPED = {"-": operator("−"), "'": operator("′", CLOSE)}
-BELOW = (r"\min", r"\max", r"\sum")  # have below and above them what others have beside them
+BELOW = (r"\min", r"\max", r"\sum")  # their scripts are set below and above, not to the right
 SCRIPTS = {("_",): "msub", ("^",): "msup", ("_", "^"): "msubsup"}
 LIMITS = {("_",): "munder", ("^",): "mover", ("_", "^"): "munderover"}
 WHERE_NOTHING_BEGINS = ("", "}", "_", "^", "&", "\\", r"\right")
@@ -59,18 +59,18 @@ WHERE_NOTHING_BEGINS = ("", "}", "_", "^", "&", "\\", r"\right")
 
 @lru_cache(maxsize=32)
 def article(markdown: str) -> str:
-    """Return the text as HTML, in which its own HTML is text: as one block, which is Markdown, too.
+    """Return the Markdown as one HTML block, with HTML in it escaped. The result is itself valid Markdown.
 
-    Kept, as the crossover's lesson is asked for several times a second.
+    Cached, because the crossover's lesson is rendered several times a second.
     """
-    html = re.sub(r"\n(?=[ \t]*\n)", "&#10;", _MARKDOWN.render(markdown))  # an empty line ends a block of Markdown
+    html = re.sub(r"\n(?=[ \t]*\n)", "&#10;", _MARKDOWN.render(markdown))  # an empty line would end the HTML block
     return f"<div class='article'>\n{html}</div>"
 
 
 def mathml(latex: str, display: str = "block") -> str:
-    """Return an equation in LaTeX as MathML; ValueError says what is not understood, or which bound it breaks.
+    """Return a LaTeX equation as MathML; ValueError names the unsupported part or the exceeded bound.
 
-    display: "block" for an equation that stands alone, "inline" for one in a line of text.
+    display: "block" for a displayed equation, "inline" for one in a line of text.
     """
     if len(latex) > LONGEST:
         raise ValueError(f"an equation has at most {LONGEST:,} characters, not {len(latex):,}")
@@ -78,14 +78,14 @@ def mathml(latex: str, display: str = "block") -> str:
 
 
 class _Reading:
-    """An equation that is read from left to right, one piece of MathML after the other."""
+    """A recursive-descent parser that reads an equation from left to right and returns MathML."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
-        self._tokens = [*tokens, ""]  # an empty one is the end
+        self._tokens = [*tokens, ""]  # the empty token marks the end
         self._at = self._depth = 0
 
     def whole(self) -> str:
-        """Return all of it as MathML; ValueError if something is left that closes nothing."""
+        """Return the whole equation as MathML; ValueError for a closing token without an opening one."""
         made = self._row()
         if self._coming:
             raise ValueError(f"nothing begins before {self._coming}")
@@ -103,7 +103,7 @@ class _Reading:
         return found
 
     def _row(self) -> str:
-        """Everything up to what closes it, as one piece."""
+        """Return all pieces up to the next closing token as one piece."""
         self._depth += 1
         if self._depth > MOST_DEPTH:
             raise ValueError(f"at most {MOST_DEPTH} groups lie in each other")
@@ -156,7 +156,7 @@ class _Reading:
         return f"<mrow><mo form='prefix'>{escape(left)}</mo>{inside}<mo form='postfix'>{escape(right)}</mo></mrow>"
 
     def _bracket(self) -> str:
-        """What stands after left or right: a sign, or the name of one."""
+        """Return the bracket after `left` or `right`: a sign, or the sign that a command names."""
         sign = self._take()
         if sign[0] != "\\":
             return sign
@@ -166,7 +166,7 @@ class _Reading:
 
 
 def _fence(renderer: RendererHTML, tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
-    """How a fenced block looks: one that holds an equation is typeset."""
+    """Render a fenced block; one with an equation is typeset."""
     token = tokens[number]
     if token.info.strip() == LANGUAGE:
         with suppress(ValueError):
@@ -176,5 +176,6 @@ def _fence(renderer: RendererHTML, tokens: Sequence[Token], number: int, options
 
 _MARKDOWN = MarkdownIt("gfm-like", {"html": False}).disable("image")
 if _MARKDOWN.linkify is not None:
-    _MARKDOWN.linkify.set({"fuzzy_link": False, "fuzzy_email": False})  # finding.py is a file's name, and no address
+    # Without this, the file name finding.py would become a link.
+    _MARKDOWN.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
 _MARKDOWN.add_render_rule("fence", _fence)

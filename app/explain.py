@@ -1,9 +1,9 @@
-"""Words of the page that explain themselves: under the pointer, with the keyboard's focus, and to a screen reader.
+"""Explanations of words on the page, under the pointer, with keyboard focus, and for screen readers.
 
-`explained` marks the words of WORDS in HTML of ours, each where it first stands; `term` marks any other words with an
-explanation of their own; LABELS explains those of the status bars. static/explain.js shows the explanation in one tip
-for the whole page: a tip inside a column would be cut by it, and would go whenever the column is written anew. The
-`title` of an element would reach neither the keyboard nor a screen reader.
+`explained` marks the words of WORDS in the page's own HTML, each at its first occurrence; `term` marks other words with
+a separate explanation; LABELS explains the labels of the status bars. static/explain.js shows explanations in one
+tooltip for the whole page: a tooltip inside a column would be clipped by it, and would vanish whenever the column is
+written. The `title` attribute would reach neither the keyboard nor a screen reader.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from html import escape, unescape
 
 from app.markup import filled
 
-# As the page writes a word -> what it means, for somebody who hears it for the first time.
+# Word, as the page writes it -> its explanation for a newcomer.
 WORDS = {
     "Gcell/s": "Gcell/s: 10⁹ cells of the grid brought forward by one step, a second. More is faster.",
     "Giter/s": "Giter/s: 10⁹ iterations z ← z² + c, a second, over all pixels. More is faster.",
@@ -59,7 +59,7 @@ WORDS = {
     "precision": "Precision: how many digits the numbers have. Deep zooms need more than float64 has.",
     "zoom": "Zoom: the picture's height is 4 / zoom.",
 }
-# A whole label of a status bar -> what it means, where the bare word would mean too much to be explained everywhere.
+# Whole label of a status bar -> its explanation, for words that are too general to be explained everywhere.
 LABELS = {
     "step": "Step: how many steps are done, of time for a field, of the bidiagonalisation for an L-curve.",
     "r": "r = D Δt / Δx²: how far a step carries heat. Above the limit beside it the scheme is unstable.",
@@ -86,10 +86,10 @@ _KEY = re.compile(r"data-term='([^']*)'")
 
 
 def term(html: str, about: str, key: str = "") -> str:
-    """Return HTML of ours, without spans, as words that explain themselves.
+    """Return trusted HTML without spans, marked as words with an explanation.
 
-    about: the explanation, as text, which a screen reader says in place of the words; key: told apart by it from all
-    others of one column, the words themselves by default.
+    about: the explanation as text, which a screen reader speaks in place of the words; key: identifies the term among
+    those of one column, by default its words.
     """
     name = key or unescape(re.sub(r"<[^>]*>", "", html))
     name, words = escape(name, quote=True), escape(about, quote=True)
@@ -97,14 +97,15 @@ def term(html: str, about: str, key: str = "") -> str:
 
 
 def explained(html: str, seen: set[str] | None = None) -> str:
-    """Return HTML of ours in which each of WORDS explains itself where it first stands; tags are left as they are.
+    """Return trusted HTML in which the first occurrence of each of WORDS is explained; tags are unchanged.
 
-    What `term` has marked already stays so where it first stands. seen: what stands before, and is added to.
+    Words that `term` has marked keep the mark at their first occurrence only. seen: the words that were explained
+    earlier; new ones are added to it.
     """
     known = set() if seen is None else seen
 
     def marked(found: re.Match[str]) -> str:
-        """The word, with its explanation the first time."""
+        """Return the word, with its explanation the first time."""
         word = found[1]
         if word in known:
             return word
@@ -112,7 +113,7 @@ def explained(html: str, seen: set[str] | None = None) -> str:
         return term(word, WORDS[word])
 
     out: list[str] = []
-    within = kept = False  # a marked term, and whether its mark stays
+    within = kept = False  # inside a marked term; whether its mark is kept
     for part in _TAG.split(html):
         if part.startswith("<span class='term'"):
             key = _KEY.search(part)
@@ -130,6 +131,6 @@ def explained(html: str, seen: set[str] | None = None) -> str:
 
 @lru_cache(maxsize=256)
 def label_html(label: str) -> str:
-    """Return a label of a status bar as HTML, explained where that can be; kept, as the bar is written often."""
+    """Return a label of a status bar as HTML, with its explanation; cached, as the bar is written often."""
     html = filled("{label}", label=label)
     return term(html, LABELS[label]) if label in LABELS else explained(html)

@@ -1,7 +1,7 @@
-"""`python -m app.first_screens`: compile what the first screens need, and tell how it goes, a JSON list a line.
+"""`python -m app.first_screens`: compile the kernels of the first screens and report the progress as JSON lines.
 
-Started by app/serve.py, in whose words it is shown: ["began", number, of how many, what], ["ended", number, kernels
-compiled, seconds], ["failed", number, why]. Exit code 0 if every part could be compiled.
+Started by app/serve.py, which prints it: ["began", number, count, description], ["ended", number, kernels compiled,
+seconds], ["failed", number, reason]. The exit code is 0 if every part was compiled.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from compute.precompile import parts, precompile
 
 
 class Teller:
-    """Writes what precompile says to standard output."""
+    """Write the progress of precompile to standard output."""
 
     def began(self, number: int, count: int, words: str) -> None:
-        """Say that part `number` of `count` has begun."""
+        """Report that part `number` of `count` has begun."""
         self._tell("began", number, count, words)
 
     def ended(self, number: int, builds: int, seconds: float) -> None:
-        """Say that it is done, and how many kernels were compiled for it."""
+        """Report that a part has ended, and how many kernels were compiled."""
         self._tell("ended", number, builds, seconds)
 
     def failed(self, number: int, why: str) -> None:
-        """Say why it could not be done."""
+        """Report why a part failed."""
         self._tell("failed", number, why)
 
     def _tell(self, *items: object) -> None:
@@ -37,8 +37,8 @@ class Teller:
 
 
 def main() -> int:
-    """Compile; returns the exit code."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the business of who started this, and ends it
+    """Compile the kernels; return the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process, which ends this one
     die_with_parent()
     return 0 if precompile(parts({lab: first_values(lab, parts_of(lab)) for lab in LABS}), Teller()) else 1
 

@@ -1,13 +1,13 @@
-"""The WebSocket on which a page gets its frames, and confirms them.
+"""The WebSocket that sends frames to a page and receives the browser's confirmations.
 
 Frames do not travel on Bokeh's WebSocket: its messages need the document's lock, name models, and arrive in order with
-everything else. A page opens PATH below the server's prefix and sends `page KEY` first; the key is in the page alone
-(app/server/page_ids.py binds that to its browser). Then the server sends frames, and the browser answers each with
-`frame SOURCE NUMBER SECONDS` once it has painted it. A page has one such connection; a newer one replaces it. While
-there is none, app/stream.py writes frames as data of a source, which Bokeh draws.
+all other messages. A page opens PATH below the server's prefix and first sends `page KEY`; only the page has this key
+(app/server/page_ids.py binds the page to its browser). The server then sends frames, and the browser answers each with
+`frame SOURCE NUMBER SECONDS` when it has painted it. A page has one such connection; a later one replaces it. Without a
+connection, app/stream.py writes frames as data of a source, which Bokeh draws.
 
-A frame is: the length of its head (4 bytes, little-endian), the head as JSON (the source, its figures, its columns),
-then all numbers as float64 and the arrays of bytes, each part at a multiple of ALIGNED bytes.
+A frame consists of the length of its head (4 bytes, little-endian), the head as JSON (the source, its figures, its
+columns), then all numbers as float64 and the arrays of bytes. Each part begins at a multiple of ALIGNED bytes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ from app.upstream.internals import unread_bytes, write_frame
 
 PATH = "/frames"
 ALIGNED = 8  # bytes
-BINARY = 0x2  # of a WebSocket's frames
-UNREAD = 8 * 2**20  # bytes that may wait for a browser, and that many frames: more than any window lets be under way
+BINARY = 0x2  # opcode of binary WebSocket frames
+# Bytes that may wait for a browser, in addition to AHEAD messages: more than any window permits to be in flight.
+UNREAD = 8 * 2**20
 AHEAD = 8
 LONGEST = 120  # characters of a message from a browser
-PING = 20.0  # seconds between two looks whether a silent browser is there
+PING = 20.0  # seconds between two pings of a silent browser
 KEY_BYTES = 32
 HELLO = re.compile(r"page ([\w-]{43})", re.ASCII)
 CONFIRMATION = re.compile(r"frame ([\w-]{1,64}) (-?\d{1,15}) (\d{1,6}(?:\.\d{1,9})?)", re.ASCII)
@@ -51,17 +52,17 @@ log = logging.getLogger(__name__)
 
 
 class PaintListener(Protocol):
-    """Hears which frames of its source are painted."""
+    """The receiver of confirmations for the frames of one source."""
 
     @property
     def document(self) -> Document | None:
-        """The document that the source is in."""
+        """The document of the source."""
 
     def confirm(self, number: int, seconds: float) -> None:
-        """The browser has painted frame `number`, taking `seconds`. On the loop, without the document's lock."""
+        """Record that the browser painted frame `number` in `seconds`; on the loop, without the document's lock."""
 
     def lost(self) -> None:
-        """The connection has ended: frames that were under way may not have arrived. On the loop, likewise."""
+        """Handle the end of the connection, which may lose frames in flight; on the loop, without the lock."""
 
 
 _listeners: WeakValueDictionary[str, PaintListener] = WeakValueDictionary()
@@ -71,12 +72,12 @@ _sockets: WeakKeyDictionary[Document, FrameSocket] = WeakKeyDictionary()
 
 
 def listen(source: str, listener: PaintListener) -> None:
-    """Let `listener`, as long as it lives, hear of the frames of the source of that id."""
+    """Register `listener` for the source with this id, until it is garbage-collected."""
     _listeners[source] = listener
 
 
 def key_of(document: Document) -> str:
-    """Return the secret by which the page of `document` opens its connection."""
+    """Return the secret with which the page of `document` opens its connection."""
     key = _keys.get(document)
     if key is None:
         key = _keys[document] = secrets.token_urlsafe(KEY_BYTES)
@@ -85,14 +86,14 @@ def key_of(document: Document) -> str:
 
 
 def connected(document: Document) -> bool:
-    """Return whether the page of `document` has its connection for frames."""
+    """Return True if the page of `document` has a connection for frames."""
     return document in _sockets
 
 
 def pack(source: str, figures: Sequence[str], columns: Mapping[str, Any]) -> bytes:
     """Return the message of one frame: `columns` of one row, to be drawn in `figures` (ids).
 
-    What is in a row is a number, a list of numbers, or an array of bytes.
+    A value in the row is a number, a list of numbers, or an array of uint8; TypeError for an array of another dtype.
     """
     kinds: list[tuple[str, Any]] = []
     floats = array("d")
@@ -114,14 +115,14 @@ def pack(source: str, figures: Sequence[str], columns: Mapping[str, Any]) -> byt
 
 @lru_cache(maxsize=256)
 def _head(source: str, figures: tuple[str, ...], kinds: tuple[tuple[str, Any], ...]) -> bytes:
-    """What a message begins with, the same for all frames of a source until its pictures have another size."""
+    """Return the head of a message, the same for all frames of a source until its array sizes change."""
     head = json.dumps({"source": source, "figures": figures, "columns": kinds}).encode()
     part = len(head).to_bytes(4, "little") + head
     return part + bytes(-len(part) % ALIGNED)
 
 
 def number_of(message: bytes) -> tuple[str, int]:
-    """Return the id of the source and the number of the frame that `pack` made `message` of: it is the first column."""
+    """Return the source's id and the frame number of a message of `pack`, in which the number is the first column."""
     end = 4 + int.from_bytes(message[:4], "little")
     head = json.loads(message[4:end])
     begin = end + -end % ALIGNED
@@ -129,7 +130,7 @@ def number_of(message: bytes) -> tuple[str, int]:
 
 
 def send(document: Document, message: bytes) -> None:
-    """Write `message` to the browser that shows `document`. It needs no lock, and waits for nobody."""
+    """Send `message` to the browser that shows `document`, without the document's lock and without blocking."""
     socket = _sockets.get(document)
     if socket is not None:
         socket.deliver(message)
@@ -142,16 +143,16 @@ class FrameSocket(WebSocketHandler):
     ping_interval = PING  # type: ignore[assignment]
 
     def initialize(self) -> None:
-        """Begin without a page."""
+        """Create the connection, which has no page yet."""
         self._document: Document | None = None
         self._allowance = Allowance()
 
     def check_origin(self, origin: str) -> bool:
-        """Accept it: app/access.py has compared the Origin with the allow-list."""
+        """Accept every origin: app/access.py has compared it with the allow-list."""
         return True
 
     def open(self, *args: str, **kwargs: str) -> None:
-        """Wait for the page's key, for PATIENCE seconds."""
+        """Close the connection if the page's key does not arrive within PATIENCE seconds."""
         self.set_nodelay(True)
         IOLoop.current().call_later(PATIENCE, self._expect_page)
 
@@ -160,7 +161,7 @@ class FrameSocket(WebSocketHandler):
             self.close(BROKEN, "no page was named")
 
     def on_message(self, message: str | bytes) -> Awaitable[None] | None:
-        """Take the key or a confirmation; any other message closes the connection."""
+        """Handle the key or a confirmation; any other message closes the connection."""
         pause = self._allowance.spend(SMALLEST)
         text = message if isinstance(message, str) else ""
         if self._document is None:
@@ -180,7 +181,7 @@ class FrameSocket(WebSocketHandler):
             older.close(REPLACED, "the page has opened another connection")
 
     def on_close(self) -> None:
-        """Tell the page's sources, unless a newer connection has taken the place of this one."""
+        """Notify the page's sources, unless a later connection has replaced this one."""
         document = self._document
         if document is None or _sockets.get(document) is not self:
             return
@@ -190,28 +191,28 @@ class FrameSocket(WebSocketHandler):
                 listener.lost()
 
     def deliver(self, message: bytes) -> None:
-        """Send a frame at once."""
+        """Send a frame immediately."""
         protocol: Any = self.ws_connection
         if protocol is None or protocol.is_closing():
             return
-        if self._document is None or not _is_shown(self._document):  # the page was ended, by a log-out for example
+        if self._document is None or not _is_shown(self._document):  # closed by the server, for example by a log-out
             self.close(GONE, "the page was closed")
             return
         write_at_once(protocol, message, UNREAD + AHEAD * len(message))
 
 
 def _is_shown(document: Document) -> bool:
-    """Return whether a browser is connected to the page of `document`."""
+    """Return True if a browser is connected to the page of `document`."""
     context = document.session_context
     session = context.session if context is not None else None
     return session is not None and session.connection_count > 0
 
 
 def write_at_once(protocol: Any, message: bytes, most: int) -> None:
-    """Write `message` without the task that Tornado's write_message makes for each, to say when it is written.
+    """Write `message` without the task that Tornado's write_message creates to await each write.
 
-    A browser that confirms messages and does not read them would have all of them kept here: its connection is closed
-    once more than `most` bytes wait for it.
+    A browser that confirms messages without reading them would make the server buffer all of them: its connection is
+    closed when more than `most` bytes are waiting.
     """
     try:
         write_frame(protocol, BINARY, message)
@@ -223,24 +224,24 @@ def write_at_once(protocol: Any, message: bytes, most: int) -> None:
 
 
 def take(document: Document, text: str) -> bool:
-    """Confirm the frame that `text` names, if it is one of the page of `document`; False if it names none."""
+    """Confirm the frame that `text` names, if it belongs to the page of `document`; return False for malformed text."""
     found = CONFIRMATION.fullmatch(text)
     if found is None:
         return False
     listener = _listeners.get(found[1])
-    if listener is not None and listener.document is document:  # None once the lab's tab is closed
+    if listener is not None and listener.document is document:  # None after the lab's tab was closed
         listener.confirm(int(found[2]), float(found[3]))
     return True
 
 
 def install() -> None:
-    """Answer PATH below the server's prefix. Calling it twice has no further effect."""
+    """Serve PATH below the server's prefix. Further calls have no effect."""
     if getattr(BokehTornado, INSTALLED, False):
         return
     find = BokehTornado.find_handler
 
     def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
-        """Replacement of Bokeh's find_handler, which knows the addresses of pages alone."""
+        """Return the handler of PATH, and for all other paths that of Bokeh's find_handler, which knows only pages."""
         if request.path == server.prefix + PATH:
             return server.get_handler_delegate(request, FrameSocket)
         return find(server, request, **options)

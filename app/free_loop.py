@@ -1,13 +1,13 @@
-"""Keeps the loop free that all tabs share: collects memory when that is worth it, and says what holds it.
+"""Keeps the event loop that all tabs share responsive: schedules garbage collection, and logs slow callbacks.
 
-Python's search for what nobody uses any more takes time in proportion to everything there is: 0.4 s with 16 tabs, 0.9 s
-with 40. Python does it by itself as pages are opened, Bokeh whenever a session ends, Panel a few seconds after that.
-`Collector` does it when tabs were closed, some of them at a time: what closed ones leave is kept until they are a
-quarter as many as the open ones. Young objects are collected as ever.
+A full garbage collection takes time in proportion to all live objects: 0.4 s with 16 tabs, 0.9 s with 40. Python runs
+it automatically while pages are opened, Bokeh at the end of each session, Panel a few seconds later. `Collector` runs
+it only after several tabs were closed: the objects of closed pages are kept until these are a quarter as many as the
+open ones. Young generations are collected as usual.
 
-`LoopWatch` is a switch for who works on the page, off by itself. FIELDLAB_LOOP_LIMIT=20 logs every callback that keeps
-the loop longer than 20 ms, with the innermost lines of the project and of its libraries that a look at it has found.
-The time is the thread's own on a processor, so that a busy machine accuses nobody.
+`LoopWatch` is a development aid, off by default. FIELDLAB_LOOP_LIMIT=20 logs every callback that blocks the loop for
+longer than 20 ms, with the innermost stack lines of the project and of its libraries that a sample found. The time is
+the thread's CPU time, so a busy machine causes no false reports.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from compute.freed_memory import give_back
 log = logging.getLogger(__name__)
 
 VARIABLE = "FIELDLAB_LOOP_LIMIT"
-LOOKS = 4  # looks at a callback in the time that it may take
-LINES = 4  # of the stack that are logged: the innermost of the project, then the innermost of all
+LOOKS = 4  # samples within the time that a callback may take
+LINES = 4  # logged stack lines: the innermost of the project, then the innermost of all
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def limit() -> float | None:
-    """Return the seconds that a callback may take, None if nobody wants to know; ValueError for what is no number."""
+    """Return the seconds that a callback may take, None if the variable is unset; ValueError for an invalid value."""
     text = os.environ.get(VARIABLE, "")
     if not text:
         return None
@@ -51,9 +51,9 @@ def limit() -> float | None:
 
 
 class LoopWatch:
-    """Times each callback of the loop of the thread that calls `install`; told(seconds, where) is called for slow ones.
+    """Time each callback of the event loop in the thread that calls `install`, and report slow ones.
 
-    told: by itself it is logged.
+    told(seconds, where) is called for each slow callback; the default logs it.
     """
 
     def __init__(self, seconds: float, told: Callable[[float, str], None] | None = None) -> None:
@@ -64,11 +64,11 @@ class LoopWatch:
         self._ended = threading.Event()
 
     def install(self) -> None:
-        """Begin. Looks come from a thread of their own."""
+        """Start timing callbacks, and a thread that samples the stack."""
         run = asyncio.events.Handle._run  # noqa: SLF001 asyncio times callbacks in its debug mode only, which is slow
 
         def timed(handle: asyncio.Handle) -> None:
-            """Run a callback."""
+            """Run a callback, and report a slow one."""
             if threading.get_ident() != self._thread or self._ended.is_set():
                 run(handle)
                 return
@@ -84,11 +84,11 @@ class LoopWatch:
         threading.Thread(target=self._look, name="loop watch", daemon=True).start()
 
     def close(self) -> None:
-        """End the watching thread."""
+        """Stop the sampling thread."""
         self._ended.set()
 
     def _look(self) -> None:
-        """See where the loop is, while a callback takes long."""
+        """Sample the stack of the loop's thread while a callback is slow."""
         while not self._ended.wait(self._limit / LOOKS):
             began = self._began
             if began and time.perf_counter() - began > self._limit / 2:
@@ -98,7 +98,7 @@ class LoopWatch:
 
 
 def place(frame: FrameType) -> str:
-    """Return the innermost lines of a stack: those of the project, and where it is now."""
+    """Return the innermost lines of a stack: those of the project, then the current one."""
     stack = traceback.extract_stack(frame)
     own = [line for line in stack if Path(line.filename).is_relative_to(ROOT / "app") and line.filename != __file__]
     lines = [*reversed(own[-LINES:]), stack[-1]]
@@ -110,27 +110,28 @@ def _log(seconds: float, where: str) -> None:
 
 
 def install() -> None:
-    """Watch the loop of this thread if FIELDLAB_LOOP_LIMIT asks for it."""
+    """Watch the event loop of this thread if FIELDLAB_LOOP_LIMIT is set."""
     seconds = limit()
     if seconds is not None:
         LoopWatch(seconds).install()
 
 
-# -- when Python looks through all of its memory
+# -- when Python collects the oldest generation
 
-SHARE = 4  # open pages for each closed one that is worth it
-RARELY = 500  # collections of what is not so young any more, 3.5 million new objects, after which Python does it anyway
+SHARE = 4  # collect when there are at most this many open pages per closed one
+# Collections of the middle generation (3.5 million new objects) after which Python collects the oldest one anyway.
+RARELY = 500
 
 
 class Collector:
-    """Counts sessions that have ended, and collects what they leave. pages: how many pages are open."""
+    """Counts ended sessions and collects their objects. pages: return the number of open pages."""
 
     def __init__(self, pages: Callable[[], int]) -> None:
         self._pages = pages
-        self.ended = 0  # since the last time
+        self.ended = 0  # sessions since the last collection
 
     def session_ended(self, session_context: Any) -> None:
-        """Do what Bokeh does at the end of a session, but for looking through all memory."""
+        """Run the session's destroyed callbacks as Bokeh does, but without a full garbage collection."""
         document = document_of(session_context)
         callbacks, document.session_destroyed_callbacks = document.session_destroyed_callbacks, set()
         for callback in callbacks:
@@ -141,19 +142,19 @@ class Collector:
         self.ended += 1
 
     def look(self) -> None:
-        """Collect, and give the memory back, if enough sessions have ended."""
+        """Run a garbage collection and return freed memory to the system, if enough sessions have ended."""
         if self.ended and SHARE * self.ended >= self._pages():
             self.ended = 0
             gc.collect()
             give_back()
 
     def install(self, application: Application) -> None:
-        """Take the place of Bokeh's collection at the end of each session of `application`, Panel's, and Python's."""
+        """Replace the collections that Bokeh (for `application`), Panel and Python run."""
         gc.set_threshold(*gc.get_threshold()[:2], RARELY)
         replace_collections(self.look, application.handlers, self.session_ended)
 
 
 @cache
 def collector() -> Collector:
-    """This process's collector."""
+    """Return the collector of this process."""
     return Collector(lambda: len(session_limiter().pages))

@@ -1,6 +1,6 @@
-"""The headline of the readout: one factor, what it compares, and one sentence with the rates behind it.
+"""The headline of the readout: one factor, the names of both sides, and one sentence with the rates.
 
-Both sides of the factor do the same work. Of these comparisons, the first that is possible is shown:
+Both sides of the factor do the same work. Of these comparisons, the first possible one is shown:
 
 1. this computer's GPU over its CPU;
 2. a recorded GPU over this computer, if the recorded work is the work on the screen;
@@ -28,10 +28,10 @@ from compute.measure.statistics import SpeedUp
 from compute.measure.verdict import Standing, Verdict, reason_slower, why_slower
 
 ESTIMATE = "first estimate"
-SAME_WORK = 0.01  # relative difference of the work of two timings up to which they are of the same picture
+SAME_WORK = 0.01  # largest relative difference of the work of two timings of the same picture
 RECORDED = "an earlier run of fieldlab bench on that machine, kept with this program; not measured here."
 UNRECORDED = "what held it back is not in that record"
-AT_THE_ROOF = 85.0  # percent of a roof from which the roof is what holds it back
+AT_THE_ROOF = 85.0  # percent of a roof from which the roof is named as the limit
 ROOFS = {"copy": "the rate at which it copies its memory", "fma": "the multiply-adds that it can do"}
 
 
@@ -65,7 +65,7 @@ class Fastest:
 
 @dataclass(frozen=True)
 class Headline:
-    """number: the factor and what it compares; sentence: the rates, the interval and the reason; both as HTML."""
+    """number: the factor and both names; sentence: the rates, the interval and the reason; both as HTML."""
 
     number: str
     sentence: str
@@ -73,10 +73,11 @@ class Headline:
 
 @dataclass(frozen=True)
 class Compared:
-    """One comparison. fast, slow: names of both sides, as text; kind: the device whose colour the factor has.
+    """One comparison.
 
-    recorded: whether one of the sides is recorded; rates: the rates of both sides, as HTML; faster, slower: the reason
-    for either result, as the end of a sentence; estimate: whether more samples follow; beside: a sentence after it.
+    fast, slow: names of both sides, as text; kind: "cpu" or "gpu", which selects the colour of the factor; recorded:
+    whether one of the sides is recorded; rates: the rates of both sides, as HTML; faster, slower: the reason for either
+    result, as the end of a sentence; estimate: whether more samples follow; beside: a further sentence, as HTML.
     """
 
     speed: SpeedUp
@@ -117,12 +118,12 @@ def headline(
 
 
 def rate_of(standing: Standing) -> float:
-    """Return the work a second of a way that was measured; nan else."""
+    """Return the work per second of a measured way, otherwise nan."""
     return standing.measurement.cells_per_second if standing.measurement else nan
 
 
 def seconds_of(standing: Standing) -> float:
-    """Return the seconds of a step, a picture or a curve of a way that was measured; nan else."""
+    """Return the seconds of a step, a picture or a curve of a measured way, otherwise nan."""
     return standing.measurement.step.median if standing.measurement else nan
 
 
@@ -162,7 +163,7 @@ def _recorded_over_here(fastest: Fastest, rules: ComparisonRules, pair: Recorded
 
 
 def _recorded_pair(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> Compared | None:
-    """Compare a recorded GPU with the CPU of the same record, whose work is not the work on the screen."""
+    """Compare a recorded GPU with the CPU of the same record, if the recorded work is not the work on the screen."""
     if pair is None or pair.cpu is None or (pair.same and not _unlike(fastest, rules, pair)):
         return None
     gpu, cpu, unit = pair.gpu, pair.cpu, rules.rate.spelled
@@ -193,14 +194,14 @@ def _here(
     )  # fmt: skip
 
 
-# -- what goes into them
+# -- parts of the comparisons
 
 
 def _unlike(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
-    """Return why a record of the same settings is not of the same work as this computer's timing; "" if it is.
+    """Return why a record of the same settings is not of the same work as this computer's timing; "" for the same work.
 
     A way that a user chose by name is compared with the same method only. The default way of a backend is its fastest,
-    whatever its method.
+    regardless of its method.
     """
     cpu = fastest.cpu
     if pair is None or cpu is None or cpu.measurement is None:
@@ -227,7 +228,7 @@ def _this_computer(fastest: Fastest, rules: ComparisonRules) -> str:
 
 
 def _recorded_rate(pair: RecordedPair | None, rules: ComparisonRules, unlike: str) -> str:
-    """Return the rate of a recorded GPU that is compared with nothing here, as a sentence in HTML; "" if unknown."""
+    """Return the rate of a recorded GPU without a counterpart here, as a sentence in HTML; "" if unknown."""
     if pair is None:
         return ""
     rate = f"<b class='gpu recorded'>{giga(pair.gpu.rate)}</b> {rules.rate.spelled}"
@@ -245,7 +246,7 @@ def _machine(pair: RecordedPair) -> str:
 
 
 def _spread(cpu: Standing) -> str:
-    """Return the interval of a rate in brackets, and whether it is noisy; "" for neither."""
+    """Return the interval of a rate in brackets, with "noisy" if it applies; "" for neither."""
     if cpu.measurement is None or _few(cpu):
         return f" ({ESTIMATE})"
     step, cells = cpu.measurement.step, cpu.measurement.cells
@@ -255,7 +256,7 @@ def _spread(cpu: Standing) -> str:
 
 
 def _recorded_reason(gpu: Recorded, rules: ComparisonRules) -> str:
-    """Return why a recorded GPU is slower, as far as its record tells."""
+    """Return the reason why a recorded GPU is slower, from the data of its record."""
     if not isfinite(gpu.percent):
         return "why is not in that record"
     reached = f"it reached {percent_text(gpu.percent)} of {ROOFS[rules.rate.roof]}"
@@ -263,7 +264,7 @@ def _recorded_reason(gpu: Recorded, rules: ComparisonRules) -> str:
 
 
 def _few(standing: Standing) -> bool:
-    """Return whether a single timing is all there is."""
+    """Return True if there is only a single timing."""
     return standing.measurement is not None and standing.measurement.step.n < 2
 
 
@@ -271,7 +272,7 @@ def _few(standing: Standing) -> bool:
 
 
 def _words(words: str, about: str = "", bad: bool = False) -> str:
-    """Return words in the place of the factor."""
+    """Return text in place of the factor."""
     beside = filled("<span>{about}</span>", about=about) if about else ""
     return f"<div class='headline'><b class='words{' bad' if bad else ''}'>{words}</b>{beside}</div>"
 
@@ -284,7 +285,7 @@ def _number(one: Compared) -> str:
 
 
 def _sentence(one: Compared) -> str:
-    """Return the rates, the interval and the reason; small windows leave out what has the class "why"."""
+    """Return the rates, the interval and the reason; small windows hide elements of the class "why"."""
     speed = one.speed
     if speed.bounded:
         said = allowed(speed)

@@ -1,7 +1,7 @@
-"""Fieldlab from a Jupyter server: jupyter-server-proxy starts it, shows it in the launcher, and passes on its pages.
+"""Entry point for jupyter-server-proxy, which starts Fieldlab, lists it in the launcher and proxies its pages.
 
-The extension finds `server` by the entry point of pyproject.toml. It has authenticated whoever asks; Fieldlab listens
-on this machine's loopback alone, and is asked for by that name.
+The entry point in pyproject.toml names `server`. The Jupyter server authenticates its users; Fieldlab listens only on
+this machine's loopback, and proxied requests carry that host name.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 from app.theme import ASSETS
 
-SECONDS = 300  # until it must answer: its first start compiles
+SECONDS = 300  # until the server must answer: its first start compiles kernels
 
 
 def server() -> dict[str, Any]:
-    """Return what jupyter-server-proxy needs to know of a server; it puts a free port into "{port}".
+    """Return the server description for jupyter-server-proxy, which replaces "{port}" with a free port.
 
-    The command is that of this interpreter: a server of an environment that is not activated has no `fieldlab` on PATH.
+    The command uses this interpreter: in an environment that is not activated, `fieldlab` is not on PATH.
     """
     local = "localhost:{port}"
     options = ["--laptop", "--port", "{port}", "--address", "127.0.0.1"]

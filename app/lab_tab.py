@@ -1,4 +1,4 @@
-"""One lab in one tab: view, controls, readout and status bar around a session, alive between `start` and `close`."""
+"""One lab in one tab: view, controls, readout and status bar around a session, from `start` to `close`."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ WORDS = {
     "failed": "Stopped",
     "closed": "Closed",
 }
-COMPLETE = "Complete"  # running, with nothing left to do until a value changes
-UNTRIED = "Not run yet: press Run"  # paused, of a lab that does nothing before it is asked to
+COMPLETE = "Complete"  # running, but idle until a value changes
+UNTRIED = "Not run yet: press Run"  # paused, in a lab that waits for the user to run it
 
 
 class StatusBar:
-    """One line at the bottom of the main area, refreshed by `tick`; `facts` gives the lab's own numbers of a frame."""
+    """A line at the bottom of the main area, updated by `tick`; `facts` returns the lab's entries for a frame."""
 
     def __init__(self, session: Session, facts: Callable[[Frame], Sequence[StatusFact]]) -> None:
         self.session, self._facts = session, facts
@@ -52,7 +52,7 @@ class StatusBar:
         self.tick()
 
     def tick(self) -> None:
-        """Write the newest numbers."""
+        """Update the numbers to the latest frame."""
         session = self.session
         state = session.phase
         words = session.detail if session.busy else WORDS[state]
@@ -76,17 +76,17 @@ class StatusBar:
         return list(self._facts(frame)) if frame is not None else []
 
     def _untried(self) -> bool:
-        """Whether the lab says that it has not begun."""
+        """Return True if the lab reports that it has not begun."""
         return self.session.latest is not None and self.session.latest.facts.get("begun") == 0
 
     def _complete(self) -> bool:
-        """Whether the lab says that nothing is left to do."""
+        """Return True if the lab reports that its work is complete."""
         frame = self.session.latest
         return frame is not None and self.session.answered and frame.facts.get("finished") == 1
 
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
-LEAST_VIEW = (200, 160)  # px of width and height of a view: what is cut off in a smaller window can be scrolled to
+LEAST_VIEW = (200, 160)  # px of width and height of a view: a smaller window scrolls to the rest
 QUESTIONS = "Questions to try"
 QUESTIONS_STYLE = """
 .article { color: var(--ink); font-size: var(--small, 14px); line-height: 1.35; }
@@ -97,27 +97,28 @@ TICK = 250  # ms between refreshes of status, curves and readout
 
 
 def questions_fold(lab: type[Lab]) -> list[Fold]:
-    """Return the questions of the lab's README.md for the right column, unfolded; none without any."""
+    """Return the questions of the lab's README.md for the right column, unfolded; an empty list without questions."""
     text = questions(lab)
     return [Fold(QUESTIONS, html_pane(text, QUESTIONS_STYLE), unfolded=True, margin=(8, 0))] if text else []
 
 
 class LabTab:
-    """Builds the parts and passes events between them. `main`, `controls` and `readout` are what the page shows.
+    """Build the parts of a lab's tab and pass events between them. The page shows `main`, `controls` and `readout`.
 
-    started: whether the lab was opened; drawn: whether the browser has drawn the plots; frames come from then on.
-    listeners: called with each engine event; on_tick: a few times a second, while it is shown.
+    started: whether the lab was opened; drawn: whether the browser has drawn the plots, after which frames are sent;
+    listeners: called with each engine event; on_tick: called a few times a second while the tab is shown.
     """
 
     def __init__(self, lab: type[Lab], document: Document, window: Size, alone: bool = False) -> None:
-        """alone: whether only the main picture is shown."""
+        """alone: show only the main picture."""
         self.parts = parts = parts_of(lab)
         self.session = session = Session(lab, document, first_values(lab, parts), parts.pace)
         self.lab_view = parts.view(session, view_size(window))
         self.lab_view.on_ready = self._stream
         self.lab_view.alone = alone
         self.notices = Notices(document)
-        session.playing = parts.plays  # a button that changes while a browser still makes it would show what it was
+        # Set before the run button is built: a browser that is still rendering the button would miss the change.
+        session.playing = parts.plays
         self.controls = parts.controls(session, self.lab_view, self.notices)
         self.status = StatusBar(session, parts.facts)
         self.readout: ReadoutPanel = parts.readout(session, self.lab_view) if parts.readout else Readout(session)
@@ -138,29 +139,29 @@ class LabTab:
         self.listeners: list[Callable[[Any], None]] = [self.address.on_event]
         self.on_drawn: Callable[[], object] = ignore
         self.on_tick: Callable[[], object] = ignore
-        self.followed: Callable[[], bool] = lambda: False  # whether others look on, though the tab may be hidden
+        self.followed: Callable[[], bool] = lambda: False  # whether followers watch this page
         self.started = self.drawn = self._closed = False
-        self.awaits_scene = False  # for its scene, before it runs
-        self._shown = True  # whether this is the lab that the page shows
-        self._visible = True  # whether the browser's tab can be seen
+        self.awaits_scene = False  # whether the lab runs only after its scene is restored
+        self._shown = True  # whether the page shows this lab
+        self._visible = True  # whether the browser tab is visible
         self._passed = 0  # TICKs since the last refresh
         self._warning = ""
 
     def start(self, awaits_scene: bool = False) -> None:
-        """Open the lab, and let it run if it is one that plays by itself; awaits_scene: not before that is restored."""
+        """Open the lab and run it if it plays by default; awaits_scene: run it only after a scene was restored."""
         self.started = True
         self.session.start()
         self.session.play(self.parts.plays and not awaits_scene)
         self.awaits_scene = awaits_scene
 
     def wait_no_longer(self) -> None:
-        """There is no scene to wait for: begin as usual, unless the lab has begun."""
+        """Run as usual if no scene arrives, unless the lab has begun."""
         if self.awaits_scene:
             self.awaits_scene = False
             self.session.play(self.parts.plays)
 
     def _stream(self) -> None:
-        """The browser has drawn the plots: send it frames."""
+        """Start to send frames after the browser has drawn the plots."""
         if self._closed or self.drawn:
             return
         self.drawn = True
@@ -170,14 +171,14 @@ class LabTab:
         self.session.document.add_periodic_callback(self._tick, TICK)
 
     def show(self, shown: bool) -> None:
-        """A lab that is not shown computes nothing, streams nothing, and keeps its state."""
+        """Show or hide the lab. A hidden lab keeps its state, computes nothing and streams nothing."""
         self._shown = shown
         self.session.show(shown)
         if not shown:
             self.readout.hide()
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
         self._closed = True
         self.restorer.close()
         self.controls.close()
@@ -185,27 +186,27 @@ class LabTab:
         self.readout.close()
 
     def fit(self, room: Size, dark: bool, presenter: bool) -> None:
-        """Follow the page's main area (px), scheme and type size.
+        """Follow the page's main area (px), colour scheme and type size.
 
-        At once: a tab that is about to be shown is in no document yet, and its plots are sent whole. A change that is
-        made after that can come to the browser before them, and be lost.
+        The change is applied immediately: a tab that is about to be shown is in no document yet, and its plots are sent
+        whole. A later change could reach the browser before its plots and be lost.
         """
         self.lab_view.fit(room, dark, presenter)
         self.readout.set_theme(dark)
 
     def press(self, key: str) -> None:
-        """Do what this lab's key stands for; others are the page's."""
+        """Run the lab's action for `key`, if any; the page handles the other keys."""
         if key in self.controls.keys:
             self.controls.keys[key]()
 
     def look(self, visible: bool) -> None:
-        """The browser's tab was hidden, or is seen again. Frames stop by themselves where none is painted."""
+        """Record whether the browser tab is visible. Frames stop automatically when none is painted."""
         self._visible = visible
         if not visible:
             self.readout.hide()
 
     def _tick(self) -> None:
-        """Refresh what does not follow each frame: more seldom the more pages share the loop, never for nobody."""
+        """Refresh the parts that do not follow each frame; less often with many open pages, never while hidden."""
         if not self._shown or not (self._visible or self.followed()):
             return
         self._passed += 1
@@ -215,14 +216,14 @@ class LabTab:
         with changed_together(self.session.document):
             for part in (self.lab_view, self.controls, self.status, self.restorer, self.address):
                 part.tick()
-            if not self.restorer.busy:  # it would compare what is about to change
+            if not self.restorer.busy:  # the readout would compare a state that is about to change
                 self.readout.tick()
             self.words.tick()
             self.on_tick()
             self._warn()
 
     def _warn(self) -> None:
-        """A frame may say that it is not what it seems: said when that begins, not whenever a number in it changes."""
+        """Show a frame's warning when it begins, but not for each change of a number in it."""
         warning = self.session.latest.notes.get("warning", "") if self.session.latest else ""
         kind = re.sub(r"[-\d.]+", "", warning)
         if warning and kind != self._warning:
@@ -230,7 +231,7 @@ class LabTab:
         self._warning = kind
 
     def _settle(self) -> None:
-        """Drop the notes on a pause that is over."""
+        """Remove the notes about a pause that has ended."""
         if not self.session.detail:
             self.notices.resumed()
 
@@ -248,9 +249,9 @@ class LabTab:
 def view_size(
     window: Size, sidebar: bool = True, readout: bool = True, below: int = STATUS, above: int = HEADER
 ) -> Size:
-    """(width, height) in px that a window of that size leaves to the view; above, below: px of the bars there.
+    """Return the (width, height) in px that a window leaves to the view; above, below: px of the bars there.
 
-    Both are at least LEAST_VIEW, whatever a browser says of its window and its bars: plots refuse sizes below 0.
+    Both are at least LEAST_VIEW, whatever sizes a browser reports: plots reject negative sizes.
     """
     width = window[0] - SIDEBAR * sidebar - READOUT * readout - PADDING
     return max(LEAST_VIEW[0], width), max(LEAST_VIEW[1], window[1] - above - below - PADDING)

@@ -1,8 +1,7 @@
-"""What a lab brings to its tab: its main area, its controls, its line in the status bar.
+"""The parts that a lab contributes to its tab: main area, controls and entries of the status bar.
 
-A lab has parts of its own if there is a folder app/labs/<its name>/ with a PARTS in parts.py, or, for a lab from
-outside this repository, a parts.py beside its lab.py; any other lab gets pictures of its rasters and controls made from
-its parameters.
+A lab has its own parts if PARTS is defined in app/labs/<its name>/parts.py or, for a lab from outside this repository,
+in a parts.py next to its lab.py. Any other lab gets pictures of its rasters and controls made from its parameters.
 """
 
 from __future__ import annotations
@@ -36,27 +35,27 @@ StatusFact: TypeAlias = tuple[str, str, str]  # label, value, and "", "warn" or 
 
 
 class ReadoutPanel(Protocol):
-    """The right column of a lab; made with (session, view). See app.readout."""
+    """The right column of a lab, created with (session, view). See app.readout."""
 
     panel: Any
 
     def on_painted(self, timing: Timing) -> None:
-        """One painted frame's timing, complete with the delivery."""
+        """Record the timing of a painted frame, including its delivery."""
 
     def tick(self) -> None:
-        """Four times a second."""
+        """Update the column; called four times a second."""
 
     def on_event(self, event: Any) -> None:
-        """An engine event of the live lab."""
+        """Handle an engine event of the live lab."""
 
     def set_theme(self, dark: bool) -> None:
-        """Follow the page's scheme."""
+        """Follow the page's colour scheme."""
 
     def hide(self) -> None:
-        """Nobody looks at the lab: `tick` is not called until somebody does. Bokeh may hold no lock of the document."""
+        """Pause while the lab is hidden; `tick` resumes when it is shown. May run without the document's lock."""
 
     def close(self) -> None:
-        """The session is over."""
+        """Release the column's resources at the end of the session."""
 
 
 _QUESTIONS = re.compile(r"^\*\*Questions to try\.\*\*.*\n\n((?:\d+\. .*\n(?:[ \t]+.*\n)*)+)", re.MULTILINE)
@@ -64,17 +63,18 @@ _QUESTIONS = re.compile(r"^\*\*Questions to try\.\*\*.*\n\n((?:\d+\. .*\n(?:[ \t
 
 @runtime_checkable
 class SaysHeadline(Protocol):
-    """A right column whose large number and first sentence are also shown where it is closed; both as HTML of ours."""
+    """A right column that provides its headline and first sentence, as trusted HTML, for use while closed."""
 
     headline: str
     sentence: str
 
 
 class LabView:
-    """The main area of a lab: it shows the session's frames and confirms them. Every lab's own derives from it.
+    """The main area of a lab, which shows the session's frames and confirms them. Base class of every lab's view.
 
-    Changing a plot before the browser has drawn it for the first time is an error there. So a view says which plots
-    those are (`wait_for`), and its size and theme are applied, and frames asked for (`on_ready`), once all are drawn.
+    Changing a plot before the browser has drawn it for the first time is an error in the browser. A view therefore
+    registers its plots with `wait_for`. When all are drawn, its size and theme are applied and frames are requested
+    (`on_ready`).
     """
 
     panel: Any
@@ -82,16 +82,16 @@ class LabView:
     def __init__(self, session: Session, size: Size) -> None:
         self.session, self.size = session, size
         self.dark = self.presenter = False
-        self.alone = False  # only the main picture is shown, as the page's address asks (app/address.py)
+        self.alone = False  # show only the main picture, as the page's address requests (app/address.py)
         self.on_ready: Callable[[], object] = lambda: None
         self.first_draw = FirstDraw()
 
     def samples(self) -> tuple[str, str]:
-        """Return the name of what the view has recorded over time, and its samples as CSV; ("", "") for nothing."""
+        """Return the name of the samples that the view has recorded, and the samples as CSV; ("", "") for none."""
         return "", ""
 
     def wait_for(self, *plots: Any) -> None:
-        """Change nothing before the browser has drawn these Bokeh figures."""
+        """Delay all changes until the browser has drawn these Bokeh figures."""
         for plot in plots:
             self.first_draw.wait(plot, self._one_drawn)
 
@@ -111,44 +111,44 @@ class LabView:
             self.arrange()
 
     def resize(self, width: int, height: int) -> None:
-        """Use a main area of width x height px, as soon as the plots are there."""
+        """Use a main area of width x height px, once the plots are drawn."""
         self.size = (width, height)
         if self.drawn:
             with changed_together(self.session.document):
                 self.arrange()
 
     def fit(self, size: Size, dark: bool, presenter: bool) -> None:
-        """Follow the page's size, scheme and type size as soon as the plots are there, laid out once for all three."""
+        """Follow the page's size, colour scheme and type size in one layout, once the plots are drawn."""
         if (size, dark, presenter) != (self.size, self.dark, self.presenter):
             self.size, self.dark, self.presenter = size, dark, presenter
             if self.drawn:
                 self._refresh()
 
-    # -- what a lab's own view does
+    # -- overridden by the view of a lab
 
     def arrange(self) -> None:
-        """Give every part its place in `size`."""
+        """Lay out all parts in `size`."""
 
     def apply_theme(self) -> None:
-        """Draw in the scheme `dark`, in the type size of `presenter`."""
+        """Draw in the colour scheme `dark` and in the type size of `presenter`."""
 
     def show_part(self, view: tuple[float, float, float, float] | None) -> None:
-        """Show (x0, y0, x1, y1) in cells, None for all, where there is a picture that can show a part."""
+        """Show the part (x0, y0, x1, y1) in cells, None for everything, if a picture can show a part."""
 
     def tick(self) -> None:
-        """A few times a second: what need not follow every frame."""
+        """Update the parts that need not follow every frame; called a few times a second."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Everything a tab needs to know of its lab beyond the lab itself.
+    """The description of a lab's tab.
 
-    facts: the status bar's entries for a frame; help: rows of the table of keys, in Markdown; pointer: what the pointer
-    does, in Markdown; values: those that differ from what `first_values` begins with, or a function that finds them;
-    pace: steps a frame at the start, None for as fast as it goes; plays: whether the lab runs as soon as it is shown;
-    readout: the right column, None for the usual; code: the files that run for a session's values, None for those of
-    the lab's backends; films: planned films by title, each from the present values to the
-    first and the last ones of the film.
+    facts: the status bar's entries for a frame; help: rows of the table of keys, in Markdown; pointer: the actions of
+    the pointer, in Markdown; values: the initial values that differ from those of `first_values`, or a function that
+    returns them; pace: initial steps per frame, None for the highest rate; plays: whether the lab runs as soon as it is
+    shown; readout: the right column, None for the default one; code: the files that run for a session's values, None
+    for those of the lab's backends; films: planned films by title, each a function from the current values to the first
+    and the last values of the film.
     """
 
     view: Callable[[Session, Size], LabView]
@@ -165,7 +165,7 @@ class Parts:
 
     @staticmethod
     def about(lab: type[Lab]) -> str:
-        """Return what is to be read about `lab`: its README.md without the title, as HTML, equations typeset."""
+        """Return the lab's README.md without its title as HTML, with equations typeset."""
         return article(lab.about().partition("\n")[2])
 
 
@@ -176,7 +176,7 @@ def questions(lab: type[Lab]) -> str:
 
 
 def parts_of(lab: type[Lab]) -> Parts:
-    """The parts of `lab`: its own, which lie beside lab.py if it is from outside this repository, or the plain ones."""
+    """Return the lab's own parts, for an external lab from its own package, or else the generic parts."""
     own = f"app.labs.{lab.LAB}" if lab in LABS else lab.PACKAGE
     name = f"{own}.parts" if find_spec(own) and find_spec(f"{own}.parts") else "app.labs.plain.parts"
     parts: Parts = import_module(name).PARTS
@@ -184,9 +184,9 @@ def parts_of(lab: type[Lab]) -> Parts:
 
 
 def labs_with_tabs() -> tuple[tuple[type[Lab], ...], list[str]]:
-    """The labs that have a tab, and what is wrong with those from outside that have none, in words.
+    """Return the labs that have a tab, and an error message for each external lab without one.
 
-    Their parts are imported for it: a model that is defined after the page was sent is unknown to the browser.
+    The parts are imported here, because the browser does not know a model that is defined after the page was sent.
     """
     shown, problems = [], [f"The lab {one.name} is not there: {one.why}" for one in outside().problems]
     for lab in labs():
@@ -203,6 +203,6 @@ def labs_with_tabs() -> tuple[tuple[type[Lab], ...], list[str]]:
 
 
 def first_values(lab: type[Lab], parts: Parts) -> dict[str, Any]:
-    """What a tab of `lab` begins with: its parts' values, on the best backend that is ready; the rest are defaults."""
+    """Return the initial values of a tab: those of its parts, and the best available backend; others keep defaults."""
     own = parts.values() if callable(parts.values) else parts.values
     return {"backend": preferred(lab.backends()).name, **own}

@@ -1,8 +1,8 @@
-"""Plots of as few models as their pictures need: what a document costs grows with the number of its models.
+"""Plots with few models, because the cost of a document grows with the number of its models.
 
-Bokeh and HoloViews give each axis, line and source helpers of its own that are all alike and hold no state, and each
-line copies for when something is selected. `lighten` lets the plots of a tab share the former and drops the latter.
-`rewrite` sends a source's columns when they are others than before: a browser paints a plot anew for whatever is sent.
+Bokeh and HoloViews create separate, identical, stateless helpers for each axis, line and source, and for each line
+extra glyphs for selections. `lighten` makes the plots of a tab share the helpers and removes the extra glyphs.
+`rewrite` sends a source's columns only if they have changed: a browser repaints a plot after every message.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-ALIKE = (  # none of them has a state, and nobody here changes one that a plot has
+ALIKE = (  # they have no state, and this project changes none of them after a plot has it
     *(AllIndices, AllLabels, BasicTicker, CustomJS, CustomJSTickFormatter, LinearScale, LogScale, LogTicker),
     *(NoOverlap, UnionRenderers),
 )
 _LABELS = ("ticker", "formatter", "major_label_policy")
-PLACES: dict[type[Model], tuple[str, ...]] = {  # where a plot has them
+PLACES: dict[type[Model], tuple[str, ...]] = {  # properties that refer to them
     Axis: _LABELS,
     ColorBar: _LABELS,
     Grid: ("ticker",),
@@ -52,12 +52,12 @@ PLACES: dict[type[Model], tuple[str, ...]] = {  # where a plot has them
     ColumnDataSource: ("selection_policy",),
     figure: ("x_scale", "y_scale"),
 }
-PRESSED = (BoxZoomTool, ResetTool, SaveTool)  # tools that do something only once a button of the toolbar was pressed
+PRESSED = (BoxZoomTool, ResetTool, SaveTool)  # tools that act only after a button of the toolbar was pressed
 SELECTING = (BoxSelectTool, LassoSelectTool, PolySelectTool, TapTool)
 
 
 def lighten(plots: Iterable[figure]) -> None:
-    """Take from finished `plots` what nobody can see or use, and let them share what is alike in them."""
+    """Remove invisible and unused models from finished `plots`, and share identical ones between them."""
     kept: dict[tuple[type[Model], str], Model] = {}
     for plot in plots:
         _strip(plot)
@@ -65,7 +65,7 @@ def lighten(plots: Iterable[figure]) -> None:
 
 
 def rewrite(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
-    """Give `source` copies of these columns, which may go on to change, if any of them is another one than it has."""
+    """Set copies of `columns` on `source` if any of them has changed; the caller may modify its arrays afterwards."""
     before = source.data
     if before.keys() == columns.keys() and all(_equal(before[name], column) for name, column in columns.items()):
         return
@@ -73,17 +73,17 @@ def rewrite(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two columns hold the same; a gap, NaN, is like another."""
+    """Return True if two columns are equal; NaN, a gap, equals NaN."""
     try:
         a, b = np.asarray(one), np.asarray(other)
-    except ValueError:  # lists of different lengths, which no plot of ours has, but a browser may have written
+    except ValueError:  # ragged lists: no plot here has any, but a browser may have written one
         return False
     gaps = a.dtype.kind == b.dtype.kind == "f"
     return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=gaps)
 
 
 def _strip(plot: figure) -> None:
-    """Drop hidden grids, an empty title, the tools of a toolbar that is not shown, glyphs of what is not selected."""
+    """Remove hidden grids, empty titles, the tools of a hidden toolbar, and glyphs for unselected and muted data."""
     plot.center = [part for part in plot.center if not isinstance(part, Grid) or part.visible]
     if plot.title is not None and not plot.title.text:
         plot.title = None
@@ -99,10 +99,10 @@ def _strip(plot: figure) -> None:
 
 
 def _share(plot: figure, kept: dict[tuple[type[Model], str], Model]) -> None:
-    """Put the model that was met first in the place of those like it; `kept` has those of the tab so far."""
+    """Replace each shareable model by the first identical one; `kept` collects the models of the tab."""
 
     def first(value: Any) -> Any:
-        """The model to use for `value`; other values as they are."""
+        """Return the model to use for `value`; other values are returned unchanged."""
         if not isinstance(value, ALIKE):
             return value
         key = type(value), repr(sorted(value.properties_with_values(include_defaults=False).items()))

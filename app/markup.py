@@ -1,9 +1,10 @@
-"""The one place where words that are not ours become something that is shown.
+"""Escaping of foreign text for display.
 
-Whatever comes from outside (a link, a file and its name, names in it, a refusal that quotes them, a driver's or another
-user's names) goes through `filled` or `plain`, so that it is text and never markup. Markdown and templates without
-`filled` are for our own words. Widgets of the material library (labels, options, helper texts, titles) show text as
-text by themselves, but for ":material/name:", which `plain` breaks up. Second line: the page's policy, app.access.
+Text from outside (a link, a file and its name, names in it, an error message that quotes them, a driver's or another
+user's names) passes through `filled` or `plain`, so that it is shown as text and never becomes markup. Markdown, and
+templates without `filled`, are only for this project's own text. Widgets of the material library (labels, options,
+helper texts, titles) escape text themselves, except for ":material/name:", which `plain` breaks up. The second line of
+defence is the page's policy, app.access.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from html import escape
 
 MOST = 600  # characters of a foreign text that are shown
 SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}"  # of numbers
-ICON = ":material/"  # what the material library shows as a symbol
+ICON = ":material/"  # shown by the material library as a symbol
 
 
 def plain(words: str, most: int = MOST) -> str:
-    """`words` for a widget or a note that shows text: one line, at most `most` characters, nothing invisible.
+    """Return `words` as plain text for a widget or note: one line of at most `most` characters.
 
-    Characters that cannot be seen or that turn the direction of what follows become a replacement character.
+    Invisible characters, and those that change the direction of the text, become a replacement character.
     """
     text = re.sub(r"[\t\n\v\f\r ]+", " ", words[: 4 * most]).strip(" ")
     text = text if len(text) <= most else f"{text[: most - 1]}…"
@@ -29,10 +30,10 @@ def plain(words: str, most: int = MOST) -> str:
 
 
 def filled(template: str, **words: object) -> str:
-    """Our HTML with {names}, each replaced by its words as text: `filled("<p title='{why}'>{it}</p>", why=…, it=…)`."""
+    """Return the HTML `template` with escaped {names}: `filled("<p title='{why}'>{it}</p>", why=…, it=…)`."""
     return template.format(**{name: escape(plain(str(value))) for name, value in words.items()})
 
 
 def quiet(words: str, role: str = "status") -> str:
-    """A line of small print, as HTML; role: for a screen reader."""
+    """Return a line of small print as HTML; role: its ARIA role."""
     return filled("<p class='quiet' role='{role}'>{words}</p>", role=role, words=words)

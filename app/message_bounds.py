@@ -1,12 +1,13 @@
-"""What a browser may send through its WebSocket, bounded before Bokeh decodes it.
+"""Size limits for incoming WebSocket messages, enforced before Bokeh decodes them.
 
-A message of Bokeh's protocol is three texts of JSON (head, metadata, content) and pairs of a text and a block of bytes.
-Bokeh sets no bound to how many blocks there are, how deep the JSON is, and what gzip unpacks to: 2 MB could ask for
-gigabytes. Here a message, with all its blocks, has at most MOST_BYTES; a page of ours sends far less, files come in
-pieces of 1 MiB. Values in it, their depth, and what all of it unpacks to are bounded, too. Bytes that came as text are
-unpacked here, once, and handed to Bokeh as they are, so Bokeh itself unpacks nothing.
+A message of Bokeh's protocol consists of three JSON texts (head, metadata, content) and pairs of a text and a block of
+bytes. Bokeh limits neither the number of blocks, nor the depth of the JSON, nor the size to which gzip unpacks: 2 MB
+could request gigabytes. Here a message with all its blocks has at most MOST_BYTES; a page sends far less, and files
+arrive in pieces of 1 MiB. The number of values, their depth, and the total unpacked size are limited, too. Bytes that
+arrive as text are unpacked here, once, and passed to Bokeh as a buffer, so that Bokeh itself unpacks nothing.
 
-Who breaks a bound loses the connection, and is told which one. An error reply holds neither a traceback nor a path.
+A client that exceeds a limit loses the connection and receives the name of the limit. An error reply contains neither a
+traceback nor a path.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ GZIP, ZLIB = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS  # kinds of header
 
 
 def inflated(data: bytes, most: int, kind: int = ZLIB) -> bytes:
-    """The bytes that are packed in `data`, one stream of `kind`; at most `most`, and nothing behind it.
+    """Return the unpacked bytes of `data`, one whole stream of `kind`, at most `most`.
 
-    ValueError for more, and for damaged data. No more memory than `most` is used.
+    Raise ValueError for more bytes, for trailing data and for damaged data. The memory used is bounded by `most`.
     """
     press = zlib.decompressobj(kind)
     try:
@@ -50,16 +51,16 @@ def inflated(data: bytes, most: int, kind: int = ZLIB) -> bytes:
 
 
 def bounded_zlib(most: int) -> SimpleNamespace:
-    """What a module needs of zlib that only packs and unpacks at once; unpacking is bounded by `most` bytes."""
+    """Return a replacement for zlib with compress, error, and a decompress that is limited to `most` bytes."""
     return SimpleNamespace(compress=zlib.compress, decompress=lambda data: inflated(data, most), error=zlib.error)
 
 
-MOST_BYTES = 4 * 2**20  # of a message: a piece of a file as text, 1.4 MB, or a dropped JSON, 1 MB, with room
-MOST_UNPACKED = 4 * 2**20  # bytes, of all that is packed in a message
-MOST_VALUES = 200_000  # in a message: each takes some 60 bytes once it is read
-MOST_DEPTH = 60  # of lists and objects in each other
-MOST_BLOCKS = 64  # of bytes beside the texts
-KINDS = ("PULL-DOC-REQ", "PATCH-DOC", "SERVER-INFO-REQ")  # what a page sends; PUSH-DOC would replace ours by another
+MOST_BYTES = 4 * 2**20  # of a message: a piece of a file as text has 1.4 MB, a dropped JSON file 1 MB
+MOST_UNPACKED = 4 * 2**20  # bytes, of all packed data in a message
+MOST_VALUES = 200_000  # in a message: each takes about 60 bytes after parsing
+MOST_DEPTH = 60  # nesting depth of lists and objects
+MOST_BLOCKS = 64  # blocks of bytes after the texts
+KINDS = ("PULL-DOC-REQ", "PATCH-DOC", "SERVER-INFO-REQ")  # sent by a page; PUSH-DOC would replace the document
 NUMBERS = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64")  # kinds of arrays
 TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"')
 MARK = "fieldlab_bounds"
@@ -67,12 +68,12 @@ log = logging.getLogger(__name__)
 
 
 class BoundedReceiver(Receiver):
-    """Puts a message together from what comes, up to MOST_BYTES."""
+    """Assemble a message from its fragments, up to MOST_BYTES."""
 
     _size = 0
 
     async def consume(self, fragment: str | bytes) -> Any:
-        """Bokeh's consume; ProtocolError for a message that is too large."""
+        """Consume a fragment as Bokeh does; ProtocolError for a message that is too large."""
         if self._current_consumer == self._HEADER:
             self._size = 0
         self._size += len(fragment)
@@ -82,10 +83,10 @@ class BoundedReceiver(Receiver):
 
 
 class BoundedProtocol(Protocol):
-    """Reads messages whose parts are within the bounds."""
+    """Read messages whose parts are within the limits."""
 
     def assemble(self, header_json: str, metadata_json: str, content_json: str) -> Any:
-        """Bokeh's assemble; ProtocolError for what breaks a bound."""
+        """Assemble a message as Bokeh does; ProtocolError for one that exceeds a limit."""
         texts = header_json, metadata_json, content_json
         if sum(map(_values, texts)) > MOST_VALUES:
             raise ProtocolError(f"a message must have at most {MOST_VALUES} values")
@@ -101,7 +102,7 @@ class BoundedProtocol(Protocol):
 
 
 def _values(text: str) -> int:
-    """Values in a text of JSON, at most; counted in the strings, too, unless it matters."""
+    """Return an upper bound of the values in a JSON text; strings are excluded only above the limit."""
     count = text.count(",") + text.count("[") + text.count("{")
     if count <= MOST_VALUES:
         return count
@@ -120,13 +121,13 @@ def _require_head(header: Any, metadata: Any) -> None:
 
 
 class PackedBytes:
-    """What was packed in one message, unpacked in place."""
+    """The packed bytes of one message, unpacked in place."""
 
     def __init__(self) -> None:
         self._left = MOST_UNPACKED
 
     def take(self, content: Any) -> None:
-        """Look at every value of `content`; ProtocolError for one that breaks a bound. Not recursive."""
+        """Unpack the values of `content`; ProtocolError for one that exceeds a limit. Iterative, not recursive."""
         todo = [(content, 0)]
         while todo:
             value, depth = todo.pop()
@@ -146,7 +147,7 @@ class PackedBytes:
             raise ProtocolError(f"an array must be of {', '.join(NUMBERS)}")
 
     def _unpack(self, text: str) -> bytes:
-        """Raises ProtocolError for more than is left of MOST_UNPACKED, and for what is not gzip in base64."""
+        """Return the unpacked bytes; ProtocolError for invalid data, or more than is left of MOST_UNPACKED."""
         try:
             found = inflated(base64.b64decode(text, validate=True), self._left, GZIP)
         except (ValueError, binascii.Error) as error_:
@@ -156,7 +157,7 @@ class PackedBytes:
 
 
 def install() -> None:
-    """Have every WebSocket of this process bounded; harmless if called twice."""
+    """Limit the messages of every WebSocket in this process; further calls have no effect."""
     if getattr(ws.WSHandler, MARK, False):
         return
     ws.Receiver, ws.Protocol = BoundedReceiver, BoundedProtocol
@@ -167,18 +168,18 @@ def install() -> None:
 
 
 def _refuse(handler: Any, words: str) -> None:
-    """Close a connection whose browser broke the protocol."""
+    """Close a connection after the browser broke the protocol."""
     log.warning("closed a connection: %s", words)
     handler.close(1002, words.encode()[:120].decode("utf-8", "ignore"))
 
 
 def _give_up(handler: Any, words: str) -> None:
-    """Close a connection whose message could not be handled."""
+    """Close a connection after a message that the server could not handle."""
     log.warning("closed a connection: %s", words)
     handler.close(1011, "the server could not handle a message")
 
 
 def _reply(kind: type[Any], /, request_id: str, text: str, **metadata: Any) -> Any:
-    """An error reply: that it went wrong, and no more. What went wrong is in the log."""
+    """Return an error reply without details; these are in the log."""
     header = kind.create_header(request_id=request_id)
     return kind(header, metadata, {"text": "the server could not handle a message", "traceback": None})

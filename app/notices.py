@@ -1,4 +1,4 @@
-"""What happened, in words: engine events and refusals, each as a note that says what, why and what to do.
+"""Notes for engine events and refusals: each says what happened, why, and what to do.
 
 The notes are part of the page: Panel's own notification area stays in memory after its page is closed.
 """
@@ -17,8 +17,8 @@ from app.session import FellBack
 from compute.engine import messages
 
 LIFE = 12_000  # ms that a note stays
-MOST = 3  # notes at a time; the oldest gives way
-WIDTH = 440  # px, in a window that is as wide
+MOST = 3  # notes at a time; the oldest one is removed
+WIDTH = 440  # px, in a window of at least that width
 PLACE = {  # above the status bar, and above the bar of a narrow window
     "position": "fixed", "right": "16px", "bottom": "max(56px, 16px + var(--bar-high, 0px))", "z-index": "1400",
     "width": f"min({WIDTH}px, calc(100vw - 32px))",
@@ -37,14 +37,14 @@ class Notices:
         self.document = document
         self.panel = pn.Column(styles=PLACE, margin=0)
         self._pauses: list[pmui.Alert] = []  # notes that say why the lab is paused
-        self._about: dict[str, pmui.Alert] = {}  # the newest note about something that goes on
-        self._seen = False  # whether the browser has drawn the lab that they lie over
+        self._about: dict[str, pmui.Alert] = {}  # the latest note about an ongoing activity, by its name
+        self._seen = False  # whether the browser has drawn the lab below the notes
 
     def tell(self, kind: str, text: str, about: str = "") -> None:
-        """Show `text`, whoever wrote it, as text; kind is "info", "success", "warning" or "error".
+        """Show `text`, escaped; kind is "info", "success", "warning" or "error".
 
-        What is told while it still stands there is shown once, and stays as long as if it was new. about: names what
-        goes on, so that the note replaces an earlier one about the same.
+        A note that is still shown is not repeated, but its time starts again. about: name of an ongoing activity, whose
+        note replaces the previous one about the same activity.
         """
         note = self._tell(kind, text)
         before = self._about.get(about) if about else None
@@ -55,7 +55,7 @@ class Notices:
 
     def _tell(self, kind: str, text: str) -> pmui.Alert:
         """Show `text` and return its note."""
-        note = pmui.Alert(  # its object would be read as Markdown; its title is shown as it is
+        note = pmui.Alert(  # an Alert reads its object as Markdown, but shows its title as text
             title=plain(text), severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=STYLE
         )
         note.param.watch(partial(self._drop, note), "closed")
@@ -66,7 +66,7 @@ class Notices:
         return note
 
     def seen(self) -> None:
-        """The browser has drawn the lab, for which a slow one needs longer than a note stays: they count from now."""
+        """Start the notes' time when the browser has drawn the lab: a slow one takes longer than a note stays."""
         self._seen = True
         for note in self.panel.objects:
             self._count(note)
@@ -78,18 +78,18 @@ class Notices:
         self.panel.objects = [other for other in self.panel.objects if other is not note]
 
     def clear(self) -> None:
-        """Drop all notes but errors, which stay until they are closed or their time is over."""
+        """Remove all notes except errors, which stay until closed or expired."""
         self.panel.objects = [note for note in self.panel.objects if note.severity == "error"]
 
     def resumed(self) -> None:
-        """Drop the notes that say why the lab was paused: it runs again, or shows another state."""
+        """Remove the notes that say why the lab was paused: it runs again, or shows another state."""
         kept = [note for note in self.panel.objects if note not in self._pauses]
         self._pauses.clear()
         if len(kept) < len(self.panel.objects):
             self.panel.objects = kept
 
     def announce(self, event: Any) -> None:
-        """Tell the user what an engine event means to them; silent for those that mean nothing."""
+        """Show a note for an engine event; no note for events that do not concern the user."""
         match event:
             case messages.Refused(text=text):
                 self.tell("warning", f"Not changed: {text}")

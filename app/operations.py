@@ -1,9 +1,9 @@
-"""How this server is doing, for who runs it: /health for a load balancer, /metrics for Prometheus.
+"""Monitoring of this server: /health for a load balancer, /metrics for Prometheus.
 
-/health answers 200 while somebody can be served, else 503, with a few numbers as JSON. /metrics, which
-FIELDLAB_METRICS=1 switches on, has the same and counts since the start, in Prometheus' text format. Both hold numbers
-and names of engines alone: no person, no path, no version. As for every request, the host that is asked for must be on
-the allow-list (app/access.py).
+/health answers 200 while the server can serve pages, otherwise 503, with a few numbers as JSON. /metrics, enabled by
+FIELDLAB_METRICS=1, reports the same and counters since the start, in Prometheus' text format. Both contain only numbers
+and names of engines: no person, no path, no version. As for every request, the Host must be on the allow-list
+(app/access.py).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from compute.freed_memory import in_use
 METRICS = "FIELDLAB_METRICS"
 STATES = ("starting", "ready", "busy", "restarting", "broken", "closed")  # of an engine
 GONE = ("broken", "closed")
-LEAST_FREE = 100e6  # bytes: below that recordings and films fail
-LOOK, LOOKS = 1.0, 60  # seconds between two looks at the loop, and how many are remembered
+LEAST_FREE = 100e6  # bytes: with less, recordings and films fail
+LOOK, LOOKS = 1.0, 60  # seconds between two measurements of the loop's delay, and how many are kept
 MARK = "fieldlab_operations"
 
 
 def metrics_wanted() -> bool:
-    """Whether FIELDLAB_METRICS is 1; ValueError for anything but 0 and 1."""
+    """Return True if FIELDLAB_METRICS is 1; ValueError for values other than 0 and 1."""
     text = os.environ.get(METRICS, "0")
     if text not in {"0", "1"}:
         raise ValueError(f"{METRICS} must be 0 or 1, not {text!r}")
@@ -50,20 +50,20 @@ def metrics_wanted() -> bool:
 
 
 class LoopClock:
-    """How late the loop comes to what it should do: seconds, looked at once in LOOK."""
+    """Measure the delay of the event loop in seconds, once per LOOK."""
 
     def __init__(self) -> None:
         self._late: deque[float] = deque(maxlen=LOOKS)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, on the loop that runs; harmless if it has begun."""
+        """Start on the running loop; further calls have no effect."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     @property
     def latest(self) -> float:
-        """The worst of the last minute, in seconds."""
+        """The largest delay of the last minute, in seconds."""
         return max(self._late, default=0.0)
 
     async def _run(self) -> None:
@@ -75,10 +75,10 @@ class LoopClock:
 
 @dataclass(frozen=True)
 class Status:
-    """The server at one moment.
+    """The state of the server at one moment.
 
-    engines: name -> (state, restarts, labs); waiting, running: jobs of exports; free: bytes left for files under way;
-    late: seconds that the loop came too late, the worst of the last minute.
+    engines: name -> (state, restarts, labs); waiting, running: export jobs; free: bytes left for temporary files; late:
+    largest delay of the loop in the last minute, in seconds.
     """
 
     pages: int
@@ -91,7 +91,7 @@ class Status:
 
     @classmethod
     def now(cls, pages: SessionLimiter, jobs: JobQueue, clock: LoopClock) -> Status:
-        """Return the state of this server now."""
+        """Return the current state of this server."""
         engines = {name: (one.state, one.restarts, one.open_labs) for name, one in pages.started_engines().items()}
         waiting, running = jobs.counts()
         free = shutil.disk_usage(tempfile.gettempdir()).free
@@ -99,7 +99,7 @@ class Status:
 
     @property
     def problems(self) -> list[str]:
-        """What does not work as promised; empty if all is well."""
+        """The parts that do not work, as sentences; empty if the server is healthy."""
         found = [f"engine {name} is {state}" for name, (state, *_) in self.engines.items() if state in GONE]
         if self.free < LEAST_FREE:
             found.append("the disk for temporary files is full")
@@ -107,11 +107,11 @@ class Status:
 
     @property
     def failing(self) -> bool:
-        """Whether nobody can be served: the host's engine, to which all others fall back, is gone."""
+        """Whether no page can be served, because the host's engine, the fallback of all others, has stopped."""
         return self.engines.get("host", ("ready",))[0] in GONE
 
     def as_json(self) -> dict[str, Any]:
-        """What /health says."""
+        """Return the answer of /health."""
         return {
             "status": "failing" if self.failing else "degraded" if self.problems else "ok",
             "problems": self.problems,
@@ -126,7 +126,7 @@ class Status:
         }
 
     def metrics(self) -> Iterator[Metric]:
-        """The same for Prometheus, in base units."""
+        """Return the same as metrics for Prometheus, in base units."""
         for name, words, value in (
             ("pages_open", "Pages whose browser is connected or may come back.", self.pages),
             ("pages_limit", "Pages that may be open.", self.pages_limit),
@@ -151,10 +151,10 @@ class Status:
 
 
 class ServerMetrics(Collector):
-    """What a scrape of /metrics finds."""
+    """The metrics of one scrape of /metrics."""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what is known now; Prometheus' registry calls it for each answer."""
+        """Yield the current metrics; Prometheus' registry calls this for each answer."""
         yield from status().metrics()
         yield _counted("requests_refused", "status", "Requests refused before anything was built.", access.REFUSED)
         yield from memory_metrics()
@@ -163,7 +163,7 @@ class ServerMetrics(Collector):
 
 
 def memory_metrics() -> Iterator[Metric]:
-    """What the server's process has allocated. Where that grows for days something is kept that should not be."""
+    """Return the memory that the server's process has allocated. Growth over days means a leak."""
     now = in_use()
     words = "Blocks that Python has allocated and not freed."
     yield GaugeMetricFamily("fieldlab_python_blocks", words, now.blocks)
@@ -171,7 +171,7 @@ def memory_metrics() -> Iterator[Metric]:
 
 
 def audience_metrics() -> Iterator[Metric]:
-    """How many rooms are open, how many follow, and what they were sent; nothing of who they are."""
+    """Return the number of open rooms and followers, and of the pictures sent; no data about persons."""
     found = rooms()
     yield GaugeMetricFamily("fieldlab_rooms_open", "Rooms that followers can find.", found.open_rooms)
     yield GaugeMetricFamily("fieldlab_followers", "Phones that follow, in all rooms.", found.followers)
@@ -195,7 +195,7 @@ def loop_clock() -> LoopClock:
 
 
 def status() -> Status:
-    """This server, now."""
+    """Return the current state of this server."""
     return Status.now(session_limiter(), JOBS, loop_clock())
 
 
@@ -203,7 +203,7 @@ class Health(RequestHandler):
     """Answers GET /health with the server's state as JSON."""
 
     def get(self) -> None:
-        """Say how it is."""
+        """Answer with the state."""
         found = status()
         self.set_status(503 if found.failing else 200)
         self.set_header("Cache-Control", "no-store")
@@ -214,7 +214,7 @@ class Metrics(RequestHandler):
     """Answers GET /metrics in the format of Prometheus."""
 
     def get(self) -> None:
-        """Say it in Prometheus' words."""
+        """Answer with the metrics."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(ServerMetrics())
         self.set_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)
@@ -223,7 +223,7 @@ class Metrics(RequestHandler):
 
 
 def install() -> None:
-    """Answer these addresses, under the server's prefix; harmless if called twice. On the loop."""
+    """Serve these addresses under the server's prefix; further calls have no effect. Called on the loop."""
     loop_clock().start()
     if getattr(BokehTornado, MARK, False):
         return
@@ -233,7 +233,7 @@ def install() -> None:
         handlers["/metrics"] = Metrics
 
     def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
-        """Bokeh's find_handler, but for these addresses."""
+        """Return the handler of these addresses, otherwise that of Bokeh's find_handler."""
         own = handlers.get(request.path.removeprefix(server.prefix))
         return server.get_handler_delegate(request, own) if own else find(server, request, **options)
 

@@ -1,7 +1,7 @@
-"""What the plots of a tab show, for those who cannot see them: names, sentences for a screen reader, tables on demand.
+"""Text alternatives for the plots of a tab: names, sentences for a screen reader, and tables on request.
 
-The sentences lie in a region of the page that nobody sees and that a screen reader speaks when it has time. They are
-written anew every few seconds, as somebody who hears them could follow no more; the numbers are shown by Shift+N.
+The sentences are in an invisible region of the page that a screen reader speaks when it is idle. They are updated every
+few seconds, as a listener could not follow a higher rate. Shift+N shows the numbers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ NOTHING = "<p>There is nothing yet of which numbers could be shown: run the lab 
 
 
 def name_plots(plots: Iterable[figure]) -> None:
-    """Give each plot the name that a screen reader says, and a frame where the keyboard's focus is on it."""
+    """Set the name of each plot for a screen reader, and an outline for keyboard focus."""
     for plot in plots:
         plot.html_attributes = {"role": "figure", "aria-label": name_of(plot)}
         plot.stylesheets = [*plot.stylesheets, FOCUS]
 
 
 def name_of(plot: figure) -> str:
-    """What a plot shows, from the titles of its colour bar and axes, else from its own name."""
+    """Return a plot's name, from the titles of its colour bar or its axes, or from its own name."""
     if bars := [bar.title for bar in plot.select({"type": ColorBar}) if bar.title]:
         return f"Picture: {bars[0]}"
     titles = [axis[0].axis_label for axis in (plot.yaxis, plot.xaxis) if axis and axis[0].axis_label]
@@ -43,16 +43,16 @@ def name_of(plot: figure) -> str:
 
 
 class PlotWords:
-    """The sentences of one tab. `panel` belongs into its page, where nobody sees it."""
+    """The sentences of one tab. `panel` belongs in its page and is invisible."""
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock = session, clock
         self._written = -EVERY
-        self._frame: Frame | None = None  # of which the text is
+        self._frame: Frame | None = None  # the frame of the current text
         self.panel: Any = pn.pane.HTML("", stylesheets=[UNSEEN], width=1, height=1, margin=0)
 
     def tick(self) -> None:
-        """Write the sentences of the newest frame, unless the last ones are too young."""
+        """Write the sentences of the latest frame, unless the previous ones are younger than EVERY."""
         frame, now = self._session.latest, self._clock()
         if frame is None or frame is self._frame or now - self._written < EVERY:
             return
@@ -63,13 +63,13 @@ class PlotWords:
 
 
 def numbers_html(lab: type[Lab], frame: Frame | None) -> str:
-    """The numbers of all plots of a frame, as HTML tables."""
+    """Return the numbers of all plots of a frame as HTML tables."""
     found = tables(lab, frame) if frame is not None else ()
     return "".join(table_html(table) for table in found) or NOTHING
 
 
 def table_html(table: NumberTable) -> str:
-    """One table, whose rows and columns have headings."""
+    """Return one table with row and column headings."""
     head = "".join(filled("<th scope='col'>{it}</th>", it=column) for column in table.columns)
     first, cell = "<th scope='row'>{it}</th>", "<td>{it}</td>"
     rows = "".join(

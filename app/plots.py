@@ -1,8 +1,8 @@
-"""Pictures: lasting Bokeh figures that draw columns of a shared source through a palette.
+"""Pictures: persistent Bokeh figures that draw the columns of a shared source through a palette.
 
-Levels are bytes; the browser turns them into colours, so a palette change mutates the mapper and costs no kernel. The
-colour bar has a mapper of its own that knows the true values of level 0 and level 254; one value, 255, is for a number
-that is not finite and has a colour of its own. All pictures of a lab are one source, linked ranges, one write a frame.
+Levels are bytes, which the browser converts to colours: a palette change mutates the mapper and needs no kernel. The
+colour bar has a separate mapper with the true values of level 0 and level 254. Level 255 marks a non-finite number and
+has a separate colour. All pictures of a lab share one source and linked ranges; a frame is one write.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ SIGNED = {name: _texts(name) for name in SIGNED_NAMES}
 PALETTES = {**AMOUNTS, **SIGNED}
 
 
-# What is drawn over a picture has two colours: on any colour at all, one of them has a contrast of 4.3 or more.
+# Marks over a picture have two colours: against any background, one of them has a contrast of at least 4.3.
 MARK, AROUND_MARK = "#ffffff", "#111111"
 MARK_WIDE, AROUND_WIDE = 2, 5  # px
 
 
 def palette(name: str, reverse: bool = False) -> list[str]:
-    """The 255 colours of `name` as #rrggbb, for levels 0 … 254; ValueError names the palettes there are."""
+    """Return the 255 colours of `name` as #rrggbb, for levels 0 … 254; ValueError lists the palettes."""
     if name not in PALETTES:
         raise ValueError(f"palette {name!r} is not one of {', '.join(PALETTES)}")
     colours = PALETTES[name]
     return colours[::-1] if reverse else list(colours)
 
 
-BAR_SLACK = 0.01  # the colour bar follows once its limits moved by this part of their span
+BAR_SLACK = 0.01  # the colour bar is updated when its limits move by this share of their span
 BAR_HEIGHT = 12  # px
-BAR_ROOM = {False: 52, True: 68}  # px of height that the bar takes with its title and numbers; in presenter mode
+BAR_ROOM = {False: 52, True: 68}  # px of height of the bar with its title and numbers, by presenter mode
 BORDERS = {  # px around a picture, for axes with titles and a colour bar with one; by presenter mode
     False: {"min_border_left": 66, "min_border_right": 18, "min_border_top": 8, "min_border_bottom": 112},
     True: {"min_border_left": 84, "min_border_right": 20, "min_border_top": 8, "min_border_bottom": 146},
@@ -76,23 +76,23 @@ CELLS = ("x [cells]", "y [cells]")
 
 
 def borders(presenter: bool, bar: bool = True) -> dict[str, int]:
-    """Return a figure's least borders in px; bar: whether it has its colour bar."""
+    """Return a figure's minimum borders in px; bar: whether the colour bar is shown."""
     border = BORDERS[presenter]
     return border if bar else {**border, "min_border_bottom": border["min_border_bottom"] - BAR_ROOM[presenter]}
 
 
 def around(presenter: bool, bar: bool = True) -> tuple[int, int]:
-    """Return the px that a figure is wider and higher than its picture; bar: whether it has its colour bar."""
+    """Return the px by which a figure is wider and higher than its picture; bar: whether the colour bar is shown."""
     border = borders(presenter, bar)
     wider = border["min_border_left"] + border["min_border_right"]
     return wider, border["min_border_top"] + border["min_border_bottom"]
 
 
-MOST_TICKS, APART_BY = 4, 6.5  # ticks that an axis is asked for at most; letters of one and the room around it
+MOST_TICKS, APART_BY = 4, 6.5  # desired ticks of an axis at most; width of a tick label with its margin, in letters
 
 
 def ticks_in(length: int, presenter: bool) -> int:
-    """Return how many ticks an axis of that many px has room for; Bokeh makes up to half as many more."""
+    """Return the number of ticks that fit on an axis of `length` px; Bokeh makes up to half as many more."""
     return max(1, min(MOST_TICKS, int(length / (APART_BY * letter(presenter)))))
 
 
@@ -104,9 +104,9 @@ return (low + value / 254 * (high - low)).toPrecision(5);
 
 
 class ImagePlot:
-    """A figure for `column` of `source`: pixels, axes, nothing else. Value 255 is drawn in the colour `apart`.
+    """A figure of `column` of `source`: pixels and axes. Level 255 is drawn in the mapper's `high_color`.
 
-    mapper: from levels to colours; its `palette` may be changed, it must never be replaced.
+    mapper: from levels to colours; its `palette` may change, but it must never be replaced.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ImagePlot:
         )
 
     def add_bar(self, values: LinearColorMapper, ticker: Ticker, **options: Any) -> ColorBar:
-        """A colour bar below the picture, and everything in the page's type."""
+        """Add a colour bar below the picture, and apply the page's font to the figure."""
         style = {
             "orientation": "horizontal", "height": BAR_HEIGHT, "padding": 4, "bar_line_color": None,
             "title_text_font_style": "normal", "title_standoff": 2,
@@ -153,7 +153,7 @@ class ImagePlot:
         return bar
 
     def name_axes(self, x: str, y: str) -> None:
-        """Give the axes their titles, with units."""
+        """Set the titles of the axes, with units."""
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = x, y
 
     def resize(self, width: int, height: int, presenter: bool = False, bar: bool = True) -> None:
@@ -164,24 +164,24 @@ class ImagePlot:
             self.bar.visible = bar
         self.figure.update(frame_width=width, frame_height=height, **outer)
         for axis, length in ((self.figure.xaxis[0], width), (self.figure.yaxis[0], height)):
-            if isinstance(axis.ticker, BasicTicker):  # a deep view has a ticker of its own
+            if isinstance(axis.ticker, BasicTicker):  # a deep view has another kind of ticker
                 axis.ticker.desired_num_ticks = ticks_in(length, presenter)
 
 
 def levels_mapper(colours: str, apart: str = NOT_FINITE_COLOUR, **options: Any) -> LinearColorMapper:
-    """From levels to the palette named `colours`; 255 becomes the colour `apart`."""
+    """Return a mapper from levels to the palette named `colours`; 255 becomes the colour `apart`."""
     return LinearColorMapper(
         palette=palette(colours), low=0, high=TOP_LEVEL, high_color=apart, nan_color=apart, **options
     )
 
 
 class RasterPlot(ImagePlot):
-    """A picture of true values: with linked ranges, colour bar, hover, section line and probe."""
+    """A picture of true values, with linked ranges, colour bar, hover tool, section line and probe."""
 
     def __init__(
         self, name: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str, unit: str = ""
     ) -> None:
-        """unit: what the colours are, as the colour bar's title."""
+        """unit: title of the colour bar."""
         self.pan, self.zoom = PanTool(), WheelZoomTool(zoom_on_axis=False)
         tools = {"tools": [self.pan, self.zoom], "active_drag": self.pan, "active_scroll": self.zoom}
         super().__init__(name, source, x_range, y_range, levels_mapper(colours), **tools)
@@ -196,7 +196,7 @@ class RasterPlot(ImagePlot):
         self._add_hover()
 
     def _add_apart(self) -> Label:
-        """What the colour that is in no palette means, written on that colour; shown while a cell has it."""
+        """Add a label that explains the colour of non-finite cells, on that colour; visible while a cell has it."""
         label = Label(text="not finite", visible=False, name=f"apart {self.name}", **APART)
         self.figure.add_layout(label)
         return label
@@ -219,7 +219,7 @@ class RasterPlot(ImagePlot):
         return span
 
     def _add_section(self) -> Span:
-        """The dashed line, which can be dragged, over its halo, which follows it in the browser."""
+        """Add the dashed section line, which can be dragged, over its halo, which follows it in the browser."""
         hover = {"hover_line_color": LIGHT["gpu"], "hover_line_width": 4}
         section = self._add_span(
             "section", editable=True, line_color=MARK, line_width=MARK_WIDE, line_dash="dashed", **hover
@@ -228,12 +228,12 @@ class RasterPlot(ImagePlot):
         return section
 
     def place_section(self, dimension: str, location: float) -> None:
-        """Put the section line, "width" for a horizontal one, at `location` in cells."""
+        """Move the section line ("width" for a horizontal one) to `location` in cells."""
         for span in (self.halo, self.section):
             span.update(dimension=dimension, location=location)
 
     def add_probe(self, probe: ColumnDataSource) -> None:
-        """Draw the point probe, every row of `probe` over the one before, as a ringed cross."""
+        """Draw the point probe as a ringed cross; each row of `probe` is drawn over the previous one."""
         style = {"marker": "circle_cross", "size": 16, "fill_alpha": 0.0, "line_color": "colour", "line_width": "width"}
         self.figure.add_glyph(probe, Scatter(x="x", y="y", **style))
 
@@ -244,7 +244,7 @@ class RasterPlot(ImagePlot):
         self.values.palette = colours
 
     def scale(self, raster: Raster) -> None:
-        """Let the colour bar show the raster's limits, if they moved enough to be read, and name what is not finite."""
+        """Update the colour bar if the raster's limits moved visibly; label non-finite cells."""
         apart = bool((raster.levels == NOT_FINITE).any())
         if self.apart.visible != apart:
             self.apart.visible = apart
@@ -258,7 +258,7 @@ Position = tuple[float, float]
 
 
 def probe_rows(at: Position) -> dict[str, list[Any]]:
-    """The rows of the probe's source: its halo, and itself over that."""
+    """Return the rows of the probe's source: its halo, and the probe over it."""
     colours, widths = [AROUND_MARK, MARK], [AROUND_WIDE, MARK_WIDE]
     return {"x": [at[0]] * 2, "y": [at[1]] * 2, "colour": colours, "width": widths}
 
@@ -274,7 +274,7 @@ class RasterPlots:
     def __init__(
         self, names: Sequence[str], palettes: Mapping[str, str], units: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """units: what the colours of a picture are, where its name does not say it."""
+        """units: titles of the colour bars, for pictures whose name does not suffice."""
         self.x_range, self.y_range = Range1d(0, 1), Range1d(0, 1)
         blank = np.full((1, 1), 255, np.uint8)
         data: dict[str, Any] = {"x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]}
@@ -340,13 +340,13 @@ class RasterPlots:
         self.frames.write(number, data)
 
     def scale(self, rasters: Mapping[str, Raster]) -> None:
-        """Bring the colour bars up to date; a few times a second is enough."""
+        """Update the colour bars; a few times a second is enough."""
         for name, plot in self.plots.items():
             if plot.figure.visible and name in rasters:
                 plot.scale(rasters[name])
 
     def whole(self, shape: tuple[int, int] | None = None) -> None:
-        """Show the whole field of `shape` (ny, nx), or of the last shape given."""
+        """Show the whole field of `shape` (ny, nx), or of the previous shape."""
         self._shape = shape or self._shape
         ny, nx = self._shape
         self.x_range.update(start=0, end=nx)
@@ -362,13 +362,13 @@ class RasterPlots:
 
     @property
     def view(self) -> tuple[float, float, float, float] | None:
-        """What the axes show, (x0, y0, x1, y1) in cells; None for the whole field."""
+        """The part that the axes show, (x0, y0, x1, y1) in cells; None for the whole field."""
         ny, nx = self._shape
         x0, x1, y0, y1 = self.x_range.start, self.x_range.end, self.y_range.start, self.y_range.end
         return None if x0 <= 0 and y0 <= 0 and x1 >= nx and y1 >= ny else (x0, y0, x1, y1)
 
     def use_pointer_for(self, painting: bool) -> None:
-        """Dragging paints, without a tip, or it moves the view, and the section line where it begins on that."""
+        """Make dragging paint, without a hover tip, or else pan the view, or drag the section line."""
         self.painting = painting
         for plot in self.plots.values():
             plot.figure.toolbar.active_drag = None if painting else plot.pan
@@ -376,7 +376,7 @@ class RasterPlots:
             plot.hover.renderers = [] if painting else [plot.image]  # its tip would cover the brush
 
     def place(self, section: str, location: float, probe: Position) -> None:
-        """Put the section line ("horizontal" | "vertical", at `location`) and the probe, in cells."""
+        """Move the section line ("horizontal" | "vertical", at `location`) and the probe, in cells."""
         for plot in self.plots.values():
             plot.place_section("width" if section == "horizontal" else "height", location)
         self.probe.data = probe_rows(probe)

@@ -1,10 +1,10 @@
-"""The bar at the bottom of the page: the headline with its sentence, a lab's main controls, what a lecturer needs.
+"""The bar at the bottom of the page: the headline with its sentence, a lab's main controls, and the presenter's tools.
 
-Presenter mode shows it, where the bars beside the picture are closed, and so does a window that has no room for those.
-It has the readout's large number and first sentence, the lab's buttons and one slider of a choice; in presenter mode
-also what is laid over the pictures: freeze, spotlight, pen. A window that has room for the side bar, but none for the
-readout, has the number and the sentence alone, above the status bar. static/presenter.js draws all of it. A button
-does what its key does.
+The bar is shown in presenter mode, in which the side bar and the readout are closed, and in a window too small for
+them. It contains the readout's headline and first sentence, the lab's buttons and one selectable slider; in presenter
+mode also the tools over the pictures: freeze, spotlight, pen. A window with room for the side bar but not for the
+readout shows only the headline and the sentence, above the status bar. static/presenter.js draws the bar. A button has
+the same effect as its key.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from app.widgets import card_script
 
 STATIC = Path(__file__).parent / "static"
 PRESENTING, NARROW = "presenting", "narrow"
-MINIMAL = "minimal"  # as in a narrow window, without the sentence: in a frame of a slide
-STATEMENT = "statement-alone"  # the headline and the sentence alone, above the status bar
+MINIMAL = "minimal"  # like a narrow window, without the sentence: in a frame of a slide
+STATEMENT = "statement-alone"  # only the headline and the sentence, above the status bar
 
 
 class PresenterBar(JSComponent):
     """One bar for all labs of a page.
 
-    pressed(key) is called at a click on a button; grown() when the bar has another height, `height` px. `tool_keys`
-    are the keys of presenter mode and what each does.
+    pressed(key) is called at a click on a button; grown() when the height of the bar, `height_px`, has changed.
+    `tool_keys` maps the keys of presenter mode to their actions.
     """
 
     mode: Any = param.Selector(
@@ -73,7 +73,7 @@ class PresenterBar(JSComponent):
         return bool(self.mode == PRESENTING)
 
     def freeze(self) -> None:
-        """In presenter mode, let the pictures stand still on the screen, or go on."""
+        """Freeze or unfreeze the pictures on the screen, in presenter mode only."""
         if self.presenting:
             self._flip("frozen")
 
@@ -84,19 +84,19 @@ class PresenterBar(JSComponent):
         self.wiped += 1
 
     def show(self, mode: str) -> None:
-        """Be there for `mode`, or not; what lay over the pictures is gone."""
+        """Show the bar in `mode`, "" to hide it; switch off the tools over the pictures."""
         if mode != self.mode:
             self.param.update(mode=mode, hidden=False, frozen=False, spotlight=False, pen=False)
             self.refresh()
 
     def follow(self, tab: LabTab) -> None:
-        """Work for another lab's tab."""
+        """Connect the bar to another lab's tab."""
         self._tab = tab
         self.param.update(dial=0, frozen=False)
         self.refresh()
 
     def refresh(self) -> None:
-        """Bring it up to date: a few times a second, and when something was pressed."""
+        """Update the bar; called a few times a second and after each message of the browser."""
         tab = self._tab
         if tab is None or not self.mode:
             return

@@ -1,7 +1,7 @@
-"""QR codes of links: of a room's, and of the one that brings a state back.
+"""QR codes of links: the link of a room, and the link that restores a state.
 
-Both carry the address by which the browser reached the page, prefix included. One that was reached as localhost gets no
-code, since no phone could open it; whoever shows the link says so.
+Both contain the address by which the browser reached the page, including the prefix. A page that was opened as
+localhost gets no code, because no phone could open it; the card explains this.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from app.theme import ASSETS
 from app.widgets import Card, card_script
 from compute.serve_options import LOOPBACK
 
-QUIET_ZONE = 4  # modules around a QR code, by its standard
-LEVELS = ("m", "l")  # of error correction, the better one first: 2331 bytes have room in m, 2953 in l
+QUIET_ZONE = 4  # modules around a QR code, as the standard requires
+LEVELS = ("m", "l")  # of error correction, the better one first: the capacity is 2331 bytes in m, 2953 in l
 MOST_BYTES = 2953  # in the largest code, version 40 at level l
-DENSE = 97  # modules a side, of version 20, up to which a code on a projector is read from the rows at the back
+DENSE = 97  # modules per side, of version 20: the finest code that the back rows can scan from a projector
 STYLE = (ASSETS / "qr_code.css").read_text(encoding="utf-8")
 LOCAL = (
     "No QR code: this page was opened as localhost, an address that no phone can reach. "
@@ -31,15 +31,15 @@ CLOSE_BY = "A long link makes a fine code: it must be scanned from close by."
 
 
 class TooLongForCode(ValueError):
-    """A text that no QR code can hold."""
+    """A text that is too long for a QR code."""
 
 
 @lru_cache(maxsize=16)
 def qr(text: str) -> dict[str, Any]:
-    """Return the QR code of `text`: the side of its square in modules, and its dark ones as the path of an SVG.
+    """Return the QR code of `text`: side length in modules, and its dark modules as an SVG path.
 
-    TooLongForCode if it has more than MOST_BYTES. Kept, as the card of a room asks for its own twice a second: nobody
-    changes it.
+    Raise TooLongForCode for a text of more than MOST_BYTES. Cached, because the card of a room requests its code twice
+    a second; callers must not modify the result.
     """
     if len(text) > MOST_BYTES:
         raise TooLongForCode(f"a QR code holds {MOST_BYTES} bytes at most, not {len(text)}")
@@ -59,12 +59,12 @@ def qr(text: str) -> dict[str, Any]:
 
 
 def is_local(link: str) -> bool:
-    """Whether a link leads to the computer on which it is opened, and no phone could follow it. ValueError for none."""
+    """Return True if a link leads to the local machine, where no phone can follow; ValueError if malformed."""
     return host_name(urlsplit(link).netloc) in LOOPBACK
 
 
 class LinkCode(Card):
-    """The QR code of a link, as static/qr_code.js draws it; a click or Enter shows it as large as the screen."""
+    """The QR code of a link, drawn by static/qr_code.js; a click or Enter enlarges it to the whole screen."""
 
     _esm = card_script("qr_code.js")
 
@@ -72,16 +72,16 @@ class LinkCode(Card):
         super().__init__(lambda message: None, sizing_mode="stretch_width", stylesheets=[STYLE])
 
     def show(self, link: str) -> None:
-        """Show the code of this link, or say why it has none. It takes 0.3 s of the longest ones."""
+        """Show the code of this link, or the reason why it has none. The longest links take 0.3 s."""
         self.content = link_code(link)
 
     def clear(self) -> None:
-        """Show no code, and no words."""
+        """Show neither code nor text."""
         self.content = {}
 
 
 def link_code(link: str) -> dict[str, Any]:
-    """Return what the browser is told of a link: its code, or why it has none; `note` says what to mind."""
+    """Return the content of the card: the link's code with a `note`, or the reason why it has none."""
     try:
         if is_local(link):
             return {"words": LOCAL}

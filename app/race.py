@@ -1,11 +1,11 @@
-"""The race of one page: the lab that is shown, on two to four lanes, computed in a process of its own, then replayed.
+"""The race of one page: the work of the shown lab on two to four lanes, computed in a separate process, then replayed.
 
-It is over a number of steps, or for a whole result in a lab whose work ends: the picture of the view, the curve.
+A race covers a number of steps or, in a lab whose work ends, a whole result: the picture of the view, the curve.
 
-Races of all pages run one at a time, and the lab rests while its race runs, so that the racers have the computer for
-themselves; while the race waits for its turn the lab goes on. Equal races that are asked for at the same time are run
-once. Who races, and whose clock counts, is said in compute/race.py; static/race.js replays the lanes at their true
-relative speed.
+Races of all pages run one at a time. The lab pauses while its race runs, so that the racers have the computer to
+themselves; it continues while the race waits for its turn. Equal races that are requested at the same time run once.
+compute/race.py defines the racers and the clocks that count; static/race.js replays the lanes at their true relative
+speed.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ log = logging.getLogger(__name__)
 
 Box = tuple[float, float, float, float]
 
-FRESH = 20.0  # s for which a result is shown to others, who pressed for the same race a little later
-KEPT = 2**24  # bytes of results that nobody shows any more: some ten
-TICK = 250  # ms between two looks at how far the race is
+FRESH = 20.0  # s during which another page that requests the same race receives the finished result
+KEPT = 2**24  # bytes of results that no page shows: about ten results
+TICK = 250  # ms between two updates of the progress
 WORDS = "Race: the same work, side by side (Shift+R)"
-PLACED = ("backend", "variant", "device_index", "devices")  # values that say where a lab computes: the racers' own
-STEPS = (0, 100, 1000, 10_000)  # that the card offers; 0: as many as take a few seconds
+PLACED = ("backend", "variant", "device_index", "devices")  # values that select the device; the racers set them
+STEPS = (0, 100, 1000, 10_000)  # offered by the card; 0: a number that runs for a few seconds
 TIMES = (20.0, 100.0, 200.0, 1000.0)  # simulated times that the card offers, in the lab's unit
-LIVE = "what is shown"  # the work of a lab that ends, unless other is asked for
+LIVE = "what is shown"  # the default work of a lab that ends
 NOTE = (
     "The lanes of this computer took turns, leg by leg, and raced against their own clocks: the compute time of their "
     "steps. What is shown now is a replay at their true relative speed."
@@ -82,22 +82,22 @@ WHOLE = (
 DISTURBED = "{others} meanwhile: times may be longer than on an idle computer."
 ELSEWHERE = "No recorded run matches these settings; {machine}, {date}, took {seconds} for other work: {words}."
 RECORDED = "The hatched lane was run on {machine} on {date}; its pictures were computed here ahead of time."
-EXPLAINED = ("recorded", "median", "noisy", "compute")  # words of app/explain.py that the card has
+EXPLAINED = ("recorded", "median", "noisy", "compute")  # words of app/explain.py that the card contains
 SIDE, MARGIN = 256, 16  # px of a drawn curve, and around it
-CURVE = "#1493a0"  # its colour, seen on white and on dark ground
+CURVE = "#1493a0"  # its colour, visible on white and on dark ground
 STYLE = (ASSETS / "race.css").read_text(encoding="utf-8")
-DRAWING = ThreadPoolExecutor(1, thread_name_prefix="race")  # the pictures of a race take tenths of a second
+DRAWING = ThreadPoolExecutor(1, thread_name_prefix="race")  # drawing the pictures of a race takes tenths of a second
 
 
 class RacePage(Protocol):
-    """What a race needs of the page."""
+    """The part of the page that a race uses."""
 
     document: Document
     current: LabTab | None
 
 
 class RaceCard(Card):
-    """The race over the page, as static/race.js draws it."""
+    """The card with the race over the page, drawn by static/race.js."""
 
     _esm = card_script("explain.js", "race.js")
 
@@ -107,11 +107,13 @@ class RaceCard(Card):
 
 @dataclass
 class OpenRace:
-    """A race that waits, is under way, or over. rests: whether the lab of `tab` does, from the race's turn until it is
-    closed; pictures: as the browser gets them, while they are drawn and then; possible: who can race; finish: the
-    simulated time to the finish line, or to what a whole result is wanted, 0 where neither was chosen; shown: the same
-    of the lab as it is. answer: the number of what the card shows among all that was asked for on the page, so that it
-    takes back what was ticked there and not raced; refused: why the last that was asked for cannot be run.
+    """A race that is waiting, running or finished.
+
+    rests: whether the lab of `tab` is paused, from the race's turn until the race is closed; pictures: for the browser,
+    from the start of drawing; possible: all possible racers; finish: the chosen finish line, a simulated time or the
+    target of a whole result, 0 for none; shown: the lab's own target; answer: number of the request that the
+    card answers, by which it resets check boxes that were ticked but not raced; refused: why the last request cannot be
+    run.
     """
 
     tab: LabTab
@@ -129,18 +131,18 @@ class OpenRace:
 
     @property
     def job(self) -> Job:
-        """What runs it."""
+        """The job that runs the race."""
         return self.shared.job
 
 
 class RaceTrack:
-    """Runs the races of one page. `button` belongs into its header, `card` into its body."""
+    """Runs the races of one page. `button` belongs in its header, `card` in its body."""
 
     def __init__(self, page: RacePage) -> None:
         self._page = page
         self._run: OpenRace | None = None
-        self._awaited: LabTab | None = None  # one that is to race once it is drawn
-        self._chosen: dict[str, tuple[str, ...]] = {}  # keys of the lanes that were chosen, by the name of the lab
+        self._awaited: LabTab | None = None  # the tab whose race begins when its plots are drawn
+        self._chosen: dict[str, tuple[str, ...]] = {}  # keys of the chosen lanes, by the name of the lab
         self._answers = 0
         self.card = RaceCard(self._told)
         self.button = icon("sports_score", WORDS, self.toggle, color="default", align="center")
@@ -152,20 +154,22 @@ class RaceTrack:
 
     @property
     def rests(self) -> bool:
-        """Whether the lab that is shown rests for a race."""
+        """Whether the shown lab is paused for a race."""
         return self._run is not None and self._run.rests
 
     def toggle(self) -> None:
-        """Begin the usual race of the lab that is shown, or end it."""
+        """Start the default race of the shown lab, or close the current race."""
         if self.open:
             self.close()
         else:
             self.begin(0)
 
     def begin(self, steps: int, work: str = LIVE, finish: float = 0.0, lanes: Sequence[str] = ()) -> None:
-        """Race over so many steps, 0 for as many as take a few seconds; or for a whole result of `work`, of a lab that
-        ends. finish: see OpenRace; lanes: keys of those who race from now on, () for those that were chosen before.
-        What cannot race is told. A lab whose plots are not drawn yet races as soon as they are.
+        """Race over `steps`, or for a whole result of `work` in a lab that ends.
+
+        steps: 0 for a number that runs for a few seconds; finish: see OpenRace; lanes: keys of the racers, also for
+        later races, () for those chosen before. If the race is impossible, a message says so. If the lab's plots are
+        not drawn so far, the race begins when they are.
         """
         tab = self._page.current
         if tab is None:
@@ -188,14 +192,16 @@ class RaceTrack:
             return
         if lanes:
             self._chosen[lab.LAB] = tuple(racer.key for racer in racers)
-        ended = self._end()  # what it said stays until the next one says something: its buttons keep the focus
+        # The card keeps its content until the new race replaces it, so that its buttons keep the focus.
+        ended = self._end()
         shared = RACES.ask(race_key(race), partial(begun, race, id(self)), self)
         ticking = self._page.document.add_periodic_callback(self._tick, TICK)
         self._run = OpenRace(
             tab, race, work, shared, ticking, rests=ended is not None and ended.rests, possible=possible, finish=finish,
             shown=shown, answer=self._next_answer(),
         )  # fmt: skip
-        if not self._run.rests:  # else it rests on for a tick, in which the race that was ended gives its turn back
+        # A paused lab stays paused for one more tick, in which the previous race releases its turn.
+        if not self._run.rests:
             self._rest(self._run)
         self._show(self._run)
 
@@ -204,7 +210,7 @@ class RaceTrack:
         return self._answers
 
     def _refuse(self, tab: LabTab, why: str) -> None:
-        """Say why this tab's lab cannot race: on the card of its race, which stays as it is, if there is one."""
+        """Show why this tab's lab cannot race; on the card if a race of the tab is open, which then stays unchanged."""
         run = self._run
         if run is None or run.tab is not tab:
             self.close()
@@ -216,8 +222,10 @@ class RaceTrack:
     def _racers(
         self, lab: type[Lab], values: dict[str, Any], lanes: Sequence[str]
     ) -> tuple[tuple[Racer, ...], tuple[Racer, ...]]:
-        """Return (who races, who could): `lanes` if there are any; else those that were chosen on this page if enough
-        of them are possible, else the usual ones. RaceError for lanes that are not possible.
+        """Return (racers, possible racers).
+
+        The racers are `lanes` if given; otherwise the lanes that were chosen on this page, if enough of them are
+        possible; otherwise the default racers. RaceError for lanes that are not possible.
         """
         figures = recorded_figures()
         possible = possible_racers(lab, values, figures)
@@ -228,7 +236,7 @@ class RaceTrack:
         return (chosen if can_race(chosen) else racers), possible
 
     def _later(self, tab: LabTab, begin: Callable[[], None]) -> None:
-        """Look again in a moment, unless another tab is shown by then, or a race."""
+        """Try again after TICK, unless another tab or a race is shown by then."""
         if self._awaited is not tab:
             self._awaited = tab
             self._page.document.add_timeout_callback(partial(self._again, tab, begin), TICK)
@@ -239,7 +247,7 @@ class RaceTrack:
             begin()
 
     def close(self) -> None:
-        """End the race, and let the lab go on. Harmless if there is none."""
+        """Close the race and resume the lab; no effect without a race."""
         run = self._end()
         if run is None:
             return
@@ -248,7 +256,7 @@ class RaceTrack:
         self.card.content = {}
 
     def _end(self) -> OpenRace | None:
-        """End the race if there is one, and return it. A lab that rests does so on, and the card stays."""
+        """End the race, if any, and return it. A paused lab stays paused, and the card stays."""
         run, self._run = self._run, None
         if run is not None:
             RACES.leave(run.shared, self)
@@ -256,7 +264,7 @@ class RaceTrack:
         return run
 
     def give_up(self) -> None:
-        """The page is gone."""
+        """Leave the race when the page closes."""
         if self._run is not None:
             RACES.leave(self._run.shared, self)
 
@@ -266,7 +274,7 @@ class RaceTrack:
             run.ticking = None
 
     def _told(self, data: dict[str, Any]) -> None:
-        """A message of the browser, which may be anybody's."""
+        """Handle a message from the browser, which is untrusted."""
         match data:
             case {"steps": int(steps)} if steps in STEPS and self._run and not self._run.race.lab.ENDS:
                 self.begin(steps)
@@ -278,7 +286,7 @@ class RaceTrack:
                 self.close()
 
     def _choose(self, run: OpenRace, lanes: list[Any], finish: float) -> None:
-        """Race with these lanes to this finish line, if they are among what the card offers."""
+        """Race with these lanes and this finish line, if the card offers them."""
         if not 0 < len(lanes) <= MOST_LANES or not all(isinstance(lane, str) for lane in lanes):
             return
         lab = run.race.lab
@@ -298,14 +306,14 @@ class RaceTrack:
             self._show(self._run)
 
     def _rest(self, run: OpenRace) -> None:
-        """Let the lab rest once the race has its turn, and go on as long as it waits for one."""
+        """Pause the lab once the race has its turn, and resume it while the race waits for one."""
         rests = run.job.state != "waiting"
         if rests != run.rests:
             run.rests = rests
             run.tab.show(not rests)
 
     def _show(self, run: OpenRace) -> None:
-        """Show how far it is, and what came of it."""
+        """Show the progress or the result of the race."""
         job = run.job
         said: dict[str, Any]
         if job.state == "waiting":
@@ -329,7 +337,7 @@ class RaceTrack:
 
 
 def picture_bytes(result: RaceResult) -> int:
-    """Return the bytes that a result holds."""
+    """Return the size of a result in bytes."""
     return sum(picture.nbytes for picture in result.pictures) + sum(curve.nbytes for curve in result.curves)
 
 
@@ -337,34 +345,32 @@ RACES = SharedJobs(picture_bytes, KEPT, FRESH)  # of all pages
 
 
 def race_key(race: Race) -> str:
-    """Return a text that is the same for equal races alone."""
+    """Return a text that is equal for equal races only."""
     asked = race.lab.LAB, dict(race.values), [asdict(racer) for racer in race.racers], race.steps
     text = json.dumps(asked, sort_keys=True, default=lambda value: pickle.dumps(value).hex())
     return sha256(text.encode()).hexdigest()
 
 
 def begun(race: Race, client: int) -> Job:
-    """Start the job that runs a race. client: a number, as who asked first may go before the others."""
+    """Start the job that runs a race. client: number of its first client, for the order of the queue."""
     gpu = on_gpu(race.lab, [racer.backend for racer in race.racers if racer.record is None])
-    job = Job(partial(run_race, race), RACE, client, keeps=not gpu)  # a process would hold the GPU's memory
+    job = Job(partial(run_race, race), RACE, client, keeps=not gpu)  # a kept process would keep the GPU's memory
     job.start()
     return job
 
 
 def waiting_words(before: int) -> str:
-    """Return what is said of a race that waits for its turn, and before which so many others come."""
+    """Return the status of a waiting race with `before` races in front of it."""
     return f"Waiting: {before} race{'s' * (before != 1)} before this one" if before else "Waiting for its turn"
 
 
 def works(lab: type[Lab]) -> dict[str, dict[str, Any]]:
-    """Return what a race may be about in a lab that ends, by its name: values of the lab; {} of others."""
+    """Return the works that a race can have in a lab that ends, as values of the lab by name; {} for other labs."""
     return {LIVE: {}} | {name: dict(values) for name, values in lab.benchmark().raced.items()} if lab.ENDS else {}
 
 
 def choices(run: OpenRace) -> list[dict[str, Any]]:
-    """Return the buttons that begin another race, of which none is too large: words, the message, and whether it is
-    the present one.
-    """
+    """Return the buttons of permitted races: label, message, and True for the current race."""
     offered = works(run.race.lab)
     words: list[tuple[str, dict[str, Any], bool]]
     if offered:
@@ -381,14 +387,12 @@ def choices(run: OpenRace) -> list[dict[str, Any]]:
 
 
 def reached(lab: type[Lab]) -> str:
-    """Return the parameter that says to what a whole result is wanted; "" of a lab without one."""
+    """Return the parameter that sets the target of a whole result; "" for a lab without one."""
     return lab.benchmark().reached[0]
 
 
 def finishes(run: OpenRace) -> list[tuple[float, str]]:
-    """Return the finish lines that can be chosen, beside steps: (simulated time, or to what a result is wanted; in
-    words).
-    """
+    """Return the finish lines that can be chosen instead of steps: (simulated time or target of a result, label)."""
     lab, values = run.race.lab, run.race.values
     if lab.ENDS:
         return [(value, f"{value:g}") for value in lab.benchmark().reached[1]]
@@ -398,13 +402,13 @@ def finishes(run: OpenRace) -> list[tuple[float, str]]:
             found.append(
                 (time, f"simulated time t = {time_words(lab, time)}: {spaced(steps_to(lab, values, time))} steps")
             )
-        except RaceError:  # too many, or there is no such time
+        except RaceError:  # too many steps, or a lab without simulated time
             continue
     return found
 
 
 def setup(run: OpenRace) -> dict[str, Any]:
-    """Return what the browser needs to let somebody choose the lanes and the finish line."""
+    """Return the options of lanes and finish lines for the browser."""
     lab, racing = run.race.lab, {racer.key for racer in run.race.racers}
     lanes = [
         {"key": racer.key, "words": f"{racer.record.machine}, recorded" if racer.record else racer.name,
@@ -420,24 +424,24 @@ def setup(run: OpenRace) -> dict[str, Any]:
 
 
 def can_race(racers: Sequence[Racer]) -> bool:
-    """Whether these can be the lanes of a race: enough, not too many, and one at least of this computer."""
+    """Return True if the racers can form a race: a permitted number, at least one of them on this computer."""
     return FEWEST_LANES <= len(racers) <= MOST_LANES and any(racer.record is None for racer in racers)
 
 
 def shown_style(tab: LabTab) -> Style:
-    """Return the colours in which a tab shows its picture."""
+    """Return the style in which a tab shows its picture."""
     return tab.controls.style(next(iter(tab.session.latest.rasters), "") if tab.session.latest else "")
 
 
 def drawn(result: RaceResult, style: Style, apart: tuple[int, int, int]) -> list[str]:
-    """Return the pictures of a result, or its curves, as addresses that hold them. Any thread."""
+    """Return the pictures or curves of a result as data URLs. Safe on any thread."""
     box = curve_box(result.curves[-1]) if result.curves else None
     pictures = [png(levels, style, apart) for levels in result.pictures]
     return pictures + [curve_svg(curve, box) for curve in result.curves if box]
 
 
 def finished(result: RaceResult, pictures: Future[list[str]], race: Race) -> dict[str, Any]:
-    """Return what the browser is told of a race that is over, and of which `pictures` are drawn, or could not be."""
+    """Return the browser's content of a finished race, or an error if its pictures could not be drawn."""
     if error := pictures.exception():
         log.error("the pictures of a race", exc_info=error)
         return {"failed": internal_error(f"its pictures could not be drawn: {error}")}
@@ -445,7 +449,7 @@ def finished(result: RaceResult, pictures: Future[list[str]], race: Race) -> dic
 
 
 def result_content(result: RaceResult, pictures: list[str], race: Race) -> dict[str, Any]:
-    """Return what the browser needs of a result to replay it."""
+    """Return the data that the browser replays."""
     return {
         "steps": result.steps,
         "unit": result.unit,
@@ -458,9 +462,7 @@ def result_content(result: RaceResult, pictures: list[str], race: Race) -> dict[
 
 
 def notes(result: RaceResult, race: Race) -> Iterator[str]:
-    """Yield what is to be known of a result: what ended it, what was timed, what disturbed it, who was left out, what
-    is recorded.
-    """
+    """Yield notes on a result: why it ended early, the clock, other load, excluded lanes, recorded lanes."""
     if result.ended:
         yield result.ended
     yield WHOLE.format(timed=result.timed) if result.timed else NOTE
@@ -479,7 +481,7 @@ def notes(result: RaceResult, race: Race) -> Iterator[str]:
 
 
 def lane_content(lane: Lane, result: RaceResult) -> dict[str, Any]:
-    """Return one lane as the browser shows it."""
+    """Return one lane for the browser."""
     record, step, typical = lane.racer.record, lane.step, result.speed_up(lane)
     place = result.ranks.index(lane) + 1 if lane.right else 0
     if result.timed:
@@ -515,21 +517,21 @@ def lane_content(lane: Lane, result: RaceResult) -> dict[str, Any]:
 
 
 def seconds(value: float) -> str:
-    """A time in three digits, in the unit that suits it."""
+    """Return a time with three digits, in s, ms or µs."""
     scales = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"))
     factor, unit = next((scale for scale in scales if value * scale[0] >= 1), scales[-1])
     return f"{value * factor:.3g} {unit}"
 
 
 def png(levels: NDArray[np.uint8], style: Style, apart: tuple[int, int, int]) -> str:
-    """Return a picture of levels as an address that holds it; those of no number in the colour `apart`."""
+    """Return a picture of levels as a data URL; non-finite cells have the colour `apart`."""
     file = io.BytesIO()
     Image.fromarray(coloured(levels, style, apart)).save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def curve_box(curve: NDArray[np.float64]) -> Box:
-    """Return (left, width, bottom, height) in decades of both norms of a whole curve."""
+    """Return (left, width, bottom, height) of a whole curve, in decades of both norms."""
     decades = np.log10(np.maximum(curve, np.finfo(np.float64).tiny))
     low, high = decades.min(axis=(0, 2)), decades.max(axis=(0, 2))
     room = np.maximum(high - low, 1e-3)
@@ -537,14 +539,14 @@ def curve_box(curve: NDArray[np.float64]) -> Box:
 
 
 def curve_svg(curve: NDArray[np.float64], box: Box) -> str:
-    """Return a drawing of an L-curve's ribbon, (lower, upper) of both norms, as an address that holds it."""
+    """Return a drawing of an L-curve's ribbon, (lower, upper) of both norms, as a data URL."""
     left, width, bottom, height = box
     lines = ""
     if np.isfinite(curve).all():
         decades = np.log10(np.maximum(curve, np.finfo(np.float64).tiny))
         x = MARGIN + (SIDE - 2 * MARGIN) * (decades[:, 0] - left) / width
         y = SIDE - MARGIN - (SIDE - 2 * MARGIN) * (decades[:, 1] - bottom) / height
-        x, y = np.clip(x, -SIDE, 2 * SIDE), np.clip(y, -SIDE, 2 * SIDE)  # bounds that are still far apart
+        x, y = np.clip(x, -SIDE, 2 * SIDE), np.clip(y, -SIDE, 2 * SIDE)  # clips bounds that are still far apart
         around = [*zip(x[0], y[0], strict=True), *reversed([*zip(x[1], y[1], strict=True)])]
         ribbon = " ".join(f"{a:.1f},{b:.1f}" for a, b in around)
         known = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x[1], y[0], strict=True))

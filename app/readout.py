@@ -1,8 +1,9 @@
-"""The right column: one factor, one sentence and the bars behind them; everything else is folded under "Details".
+"""The right column: one factor, one sentence and the bars behind them; the rest is folded under "Details".
 
-compute.measure.comparison decides what is compared and when; `Readout.tick` asks it four times a second. Details holds
-the samples, the shares of the roofs, the agreement of the results, recorded and cited figures, the facts and the parts
-of the live picture, and the history of its times. With Details folded, the column of each lab fits 1440 x 900 px.
+compute.measure.comparison decides the subject and time of each comparison; `Readout.tick` calls it four times a second.
+Details contains the samples, the shares of the roofs, the agreement of the results, recorded and cited figures, the
+facts and the parts of the live picture, and the history of its times. With Details folded, the column of each lab fits
+1440 x 900 px.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ if TYPE_CHECKING:
     from compute.engine import LabHandle
 
 
-REDRAW = 1.0  # seconds between two versions of the text, times `crowding`: numbers that flicker cannot be read
-AT_WORK = ("running", "paused")  # states of a session in which something may be measured for it
+REDRAW = 1.0  # seconds between two versions of the text, times `crowding`: flickering numbers are unreadable
+AT_WORK = ("running", "paused")  # states of a session in which its comparison may measure
 
 
 class Readout:
-    """The right column of one session. `frame`, `tick`, `event` and `close` belong to the document's loop.
+    """The right column of one session. `on_painted`, `tick` and `close` are called on the document's loop.
 
-    A lab whose benchmark has no rules is not compared: then the parts of a live frame are all there is.
+    A lab whose benchmark has no rules is not compared: the column then shows only the parts of a live frame.
     """
 
     def __init__(self, session: Session) -> None:
@@ -68,12 +69,12 @@ class Readout:
             known = [one.name for one in session.lab.backends()]
             self._comparison = Comparison(name, rules, self._open, shared_results(), backends=known)
         self._window = Window()
-        self._fresh: list[float] = []  # seconds of the frames since the last tick, a step or in all
+        self._fresh: list[float] = []  # seconds per step or in total, of the frames since the last tick
         self._setting: tuple[Any, ...] = ()
         self._drawn_at = -REDRAW
         self._state = ""
         self._hidden = False  # until the next tick
-        self.headline = self.sentence = ""  # as HTML, for where this column is closed
+        self.headline = self.sentence = ""  # HTML, shown elsewhere while this column is closed
         self._stepwise = self._comparison is not None and self._comparison.rules.rate.step == "step"
         self.history = ComputeTimePlot() if self._stepwise else ComputeTimePlot("ms/frame", 1e-3)
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
@@ -89,26 +90,26 @@ class Readout:
         self.panel = pn.Column(self._text, self.again, self.details, sizing_mode="stretch_width", margin=(8, 16))
         self._draw(None)
 
-    # -- what the page calls
+    # -- called by the page
 
     def on_painted(self, timing: Timing) -> None:
-        """One painted frame's timing, complete with the delivery."""
+        """Record the timing of a painted frame, including its delivery."""
         self._window.add(timing)
         if self._comparison:
-            self._comparison.follow(self._session.confirmed)  # other values may have come since the last tick
+            self._comparison.follow(self._session.confirmed)  # the values may have changed since the last tick
             self._comparison.record_live(timing)
         if not timing.first_call:
             self._fresh.append(timing.step_seconds if self._stepwise else timing.compute)
 
     def tick(self) -> None:
-        """Four times a second: go on comparing, add to the history, and every REDRAW seconds write the text."""
+        """Advance comparison and history, and write the text every REDRAW seconds; called four times a second."""
         session, now = self._session, time.monotonic()
         self._hidden = False
         if session.latest is None or session.phase not in AT_WORK:
             return
         machine_roofs().start()
         if self._comparison:
-            self._comparison.follow(session.confirmed)  # what may yet be refused is no question
+            self._comparison.follow(session.confirmed)  # values that the engine may still refuse are not compared
             self._comparison.tick()
         self._follow()
         self.history.add(now, Spread.of(self._fresh).median)
@@ -120,7 +121,7 @@ class Readout:
         self._write(now)
 
     def _refresh(self) -> None:
-        """Write what was folded away until now: it was not kept up to date."""
+        """Write the details, which are not updated while folded."""
         self.history.draw(time.monotonic(), self._kind)
         self._draw(self._comparison.verdict() if self._comparison else None)
 
@@ -133,13 +134,13 @@ class Readout:
             self._write(time.monotonic())
 
     def _go_on(self) -> None:
-        """An answer that the first number waits for has come: take it, and ask the next question at once."""
+        """Process a result that the first number depends on, and request the next measurement immediately."""
         if self._comparison and not self._hidden and self._session.phase in AT_WORK:
             self._comparison.tick()
             self._write(time.monotonic())
 
     def _write(self, now: float) -> None:
-        """Write the text if the verdict is another one, or if REDRAW has passed."""
+        """Write the text if the state of the verdict has changed, or if REDRAW has passed."""
         verdict = self._comparison.verdict() if self._comparison else None
         state = verdict.state if verdict else ""
         if state != self._state or now - self._drawn_at >= REDRAW * session_limiter().crowding:
@@ -147,20 +148,20 @@ class Readout:
             self._draw(verdict)
 
     def on_event(self, event: Any) -> None:
-        """An engine event of the live lab: nothing here depends on it, the comparison has labs of its own."""
+        """Ignore engine events of the live lab: the comparison opens separate labs."""
 
     def set_theme(self, dark: bool) -> None:
-        """Colour the history for the dark or the light scheme; all else follows the page's variables."""
+        """Colour the history for the dark or the light scheme; the rest follows the page's CSS variables."""
         self.history.set_theme(dark)
 
     def hide(self) -> None:
-        """Nobody looks: leave what is being measured to another session."""
+        """Leave the current measurement to another session while the lab is hidden."""
         self._hidden = True
         if self._comparison:
             self._comparison.let_go()
 
     def close(self) -> None:
-        """The session is over: end what is being measured for it."""
+        """Stop the session's measurements."""
         if self._comparison:
             self._comparison.close()
 
@@ -174,7 +175,7 @@ class Readout:
         session = self._session
 
         def heard(event: Any) -> None:
-            """An event of the lab that is measured, on its engine's thread."""
+            """Pass on an event of the measured lab, on its engine's thread."""
             on_event(event)
             if self._comparison is not None and self._comparison.for_first_estimate:
                 session.later(self._go_on)
@@ -182,7 +183,7 @@ class Readout:
         return session_limiter().engines.get(engine).open(session.lab.LAB, values, heard)
 
     def _follow(self) -> None:
-        """Start the history and the window afresh when they are about something else."""
+        """Clear the history and the window when the measured settings have changed."""
         values = self._session.values
         names = self._comparison.rules.timed if self._comparison else ("ny", "nx", "dtype")
         setting = tuple(values.get(name) for name in ("backend", "variant", *names))
@@ -208,16 +209,16 @@ class Readout:
             show_html(self._details, f"{details()}<h3>{head}</h3>{parts}")
 
     def _roof(self, engine: str, dtype: str) -> float:
-        """What rates there are compared with: as sampled in turn with the ways, until then as measured at the start."""
+        """Return the roof for rates on `engine`: sampled with the ways if possible, otherwise measured at the start."""
         if self._comparison is None:
             return nan
         beside = self._comparison.roof(engine, dtype)
         return beside if isfinite(beside) else machine_roofs().rate(engine, self._comparison.rules.rate.roof, dtype)
 
     def _live_rate(self, told: Sequence[Fact], live: Measurement | None) -> float:
-        """The rate of the live picture: as the lab tells it, else by the cells of its frames; nan before there is one.
+        """Return the rate of the live picture, from the lab's facts or its frames; nan if unknown, and for a GPU.
 
-        Not that of a GPU, which stands in no sentence by itself.
+        A live GPU rate appears in no sentence without its comparison.
         """
         if self._kind == "gpu":
             return nan
@@ -227,8 +228,9 @@ class Readout:
         return live.cells_per_second
 
     def _evidence(self, verdict: Verdict | None, live: Measurement | None) -> tuple[str, Callable[[], str]]:
-        """Return the headline with its bars as HTML, and the function that writes the details; sets `headline` and
-        `sentence`.
+        """Return the headline with its bars as HTML, and a function that returns the details.
+
+        Also sets `headline` and `sentence`.
         """
         if self._comparison is None:
             return "", str
@@ -284,7 +286,7 @@ class Readout:
 
 
 def show_html(pane: pn.pane.HTML, words: str) -> None:
-    """Write HTML into a pane, if it is other than what stands there."""
+    """Write HTML into a pane, unless it is unchanged."""
     text = explained(f"<div class='readout'>{words}</div>")
     if text != pane.object:
         pane.object = text
@@ -292,7 +294,7 @@ def show_html(pane: pn.pane.HTML, words: str) -> None:
 
 @cache
 def recorded_figures() -> tuple[Recorded, ...]:
-    """The figures in assets/timings, read once a process; a broken file is named in the log and left out."""
+    """Return the figures in assets/timings, read once per process; a broken file is logged and left out."""
     figures, problems = library()
     for problem in problems:
         pn.state.log(problem, level="warning")
@@ -302,22 +304,22 @@ def recorded_figures() -> tuple[Recorded, ...]:
 hv.extension("bokeh")
 
 SPAN = 60.0  # seconds shown
-MOST = 300  # points kept: four a second, and some
+MOST = 300  # points kept: four per second over SPAN, and a margin
 HEIGHT = 112  # px
-MOST_MEDIANS = 4.0  # height of the plot in medians: a rare outlier leaves it instead of flattening the rest
+MOST_MEDIANS = 4.0  # height of the plot in medians: a rare outlier is cut off instead of flattening the rest
 HEADROOM = 1.1
 
 
 class ComputeTimePlot:
-    """Compute time of a step or of a frame, over the last SPAN seconds. One line; its hue is the device's.
+    """Plot of the compute time of a step or frame over the last SPAN seconds: one line in the colour of its device.
 
-    label: of the axis; unit: seconds that 1 stands for on it.
+    label: of the axis; unit: seconds per unit of the axis.
     """
 
     def __init__(self, label: str = "µs/step", unit: float = 1e-6) -> None:
         self._unit = unit
         self._points: deque[tuple[float, float]] = deque(maxlen=MOST)
-        self._drawn_at, self._new = -inf, False  # seconds, and whether there is more than then
+        self._drawn_at, self._new = -inf, False  # seconds; whether points were added since then
         curve = hv.Curve(([-SPAN, 0.0], [0.0, 1.0]), "live, seconds ago", label).opts(
             color=LIGHT["cpu"], line_width=2, toolbar=None, default_tools=[], show_grid=False
         )
@@ -325,7 +327,7 @@ class ComputeTimePlot:
         self._renderer = self.figure.renderers[0]
         self._source = self._renderer.data_source
         self._columns = self._renderer.glyph.x, self._renderer.glyph.y
-        self._source.data = {column: np.empty(0) for column in self._columns}  # no line before a frame has come
+        self._source.data = {column: np.empty(0) for column in self._columns}  # no line before the first frame
         self.set_theme(dark=False)
         self._lay_out()
 
@@ -341,28 +343,28 @@ class ComputeTimePlot:
         keep_type(plot)
 
     def set_theme(self, dark: bool) -> None:
-        """Use the hues of the dark or the light scheme from the next drawing on."""
+        """Use the colours of the dark or the light scheme from the next drawing on."""
         self._scheme = colours(dark)
 
     def add(self, moment: float, seconds: float) -> None:
-        """One point: the median time (seconds) of the frames since the last one, at `moment` (seconds)."""
+        """Add a point: the median time (seconds) of the frames since the last one, at `moment` (seconds)."""
         if isfinite(seconds):
             self._points.append((moment, seconds / self._unit))
             self._new = True
 
     def rest(self, moment: float) -> None:
-        """Nothing is computed: the line ends here, and the next point begins another one."""
+        """End the line while the lab is paused; the next point begins another line."""
         if self._points and isfinite(self._points[-1][1]):
             self._points.append((moment, nan))
             self._new = True
 
     def clear(self) -> None:
-        """Another backend or grid: what was before does not belong to it."""
+        """Remove all points, when the backend or grid has changed."""
         self._points.clear()
         self._new = True
 
     def draw(self, moment: float, kind: str) -> None:
-        """Write the line as of `moment`, in the hue of `kind` ("cpu" or "gpu"); once a second if nothing is new."""
+        """Draw the line as of `moment` in the colour of `kind` ("cpu" or "gpu"); once per second without new points."""
         if not self._new and moment - self._drawn_at < REDRAW:
             return
         self._drawn_at, self._new = moment, False
@@ -388,7 +390,7 @@ button:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
 
 
 class FoldHead(JSComponent):
-    """A line that is pressed to unfold what stands below it, and to fold it again."""
+    """A button that unfolds and folds the parts below it."""
 
     label = param.String(default="", doc="What it unfolds.")
     unfolded = param.Boolean(default=False, doc="Whether it is seen.")
@@ -409,9 +411,9 @@ class FoldHead(JSComponent):
 
 
 class Fold(pn.Column):
-    """Parts of a column that are seen once their head is pressed; unfolded: from the start.
+    """Parts of a column that a click on their head unfolds; unfolded: the initial state.
 
-    on_unfold() is called each time it is unfolded, for what is not written while it is folded.
+    on_unfold() is called each time the parts are unfolded, to update content that is not written while folded.
     """
 
     def __init__(self, label: str, *parts: Any, unfolded: bool = False, margin: Any = (4, 0, 0, 0)) -> None:
@@ -424,11 +426,11 @@ class Fold(pn.Column):
 
     @property
     def unfolded(self) -> bool:
-        """Whether its parts are seen."""
+        """Whether the parts are visible."""
         return bool(self._head.unfolded)
 
     def unfold(self) -> None:
-        """Let its parts be seen."""
+        """Show the parts."""
         self._head.unfolded = True
 
     def _fold(self, unfolded: bool) -> None:
@@ -437,7 +439,7 @@ class Fold(pn.Column):
             self.on_unfold()
 
 
-NARROW_TIP = ".MuiTooltip-tooltip { max-width: 136px !important; }"  # what the column leaves beside the button
+NARROW_TIP = ".MuiTooltip-tooltip { max-width: 136px !important; }"  # the width next to the button in the column
 
 
 def again_button(press: Callable[[], object]) -> pmui.Button:
@@ -445,7 +447,7 @@ def again_button(press: Callable[[], object]) -> pmui.Button:
     button = pmui.Button(
         label="Measure again", icon="refresh", variant="text", size="small", margin=(4, 0, 0, -4), sizing_mode=None,
         sx={"textTransform": "none"}, stylesheets=[NARROW_TIP],
-        description="Measure again: discard the timings of these settings and take new ones",  # its name, too
+        description="Measure again: discard the timings of these settings and take new ones",  # also its name
     )  # fmt: skip
     button.on_click(lambda _event: press())
     return button
@@ -459,9 +461,9 @@ SAVE_SX = {
 
 @dataclass(frozen=True)
 class TimingFormat:
-    """One button. suffix: of the file's name; about: what it is for; make: the text of the file.
+    """One export format. suffix: of the file name; about: its purpose; make: return the text of the file.
 
-    ready: whether there is something that this format can hold.
+    ready: return whether the data contain anything for this format.
     """
 
     label: str
@@ -480,9 +482,7 @@ TIMING_FORMATS = (
 
 
 class SaveButtons:
-    """A row of buttons, one for each format. what(): a Shown, or another source of the formats' texts, with `lab` and
-    `date`.
-    """
+    """A row of buttons, one per format. what(): return a Shown, or another source with `lab` and `date`."""
 
     def __init__(self, formats: tuple[TimingFormat, ...], what: Callable[[], Any]) -> None:
         self._formats, self._what = formats, what
@@ -491,7 +491,7 @@ class SaveButtons:
         self.allow(False)
 
     def allow(self, something: bool) -> None:
-        """There is something to save, or there is not."""
+        """Enable the buttons of formats that are ready if there is `something` to save; otherwise disable them."""
         for entry in self._formats:
             button, ready = self.buttons[entry.label], something and entry.ready(self._what())
             if button.disabled == ready:
@@ -500,14 +500,14 @@ class SaveButtons:
     def _button(self, entry: TimingFormat) -> pmui.FileDownload:
         button = pmui.FileDownload(
             label=entry.label, filename=f"timings{entry.suffix}", auto=True, embed=False, size="small", sx=SAVE_SX,
-            margin=(4, 6, 4, 0), description=f"{entry.label}: {entry.about}",  # also its name to a screen reader
+            margin=(4, 6, 4, 0), description=f"{entry.label}: {entry.about}",  # also its accessible name
         )  # fmt: skip
-        button.variant = "outlined"  # given above it is said to clash with an option of Panel's own button
+        button.variant = "outlined"  # as an argument above, it conflicts with an option of Panel's own button
         button.callback = partial(self._make, entry, button)
         return button
 
     def _make(self, entry: TimingFormat, button: pmui.FileDownload) -> io.BytesIO:
         what = self._what()
         button.filename = f"fieldlab-{what.lab}-{re.sub(r'[^0-9T]', '', what.date[:19])}{entry.suffix}"
-        button.data = None  # the same text as before would be no change, and bring no file
+        button.data = None  # an unchanged text would be no change, and download no file
         return io.BytesIO(entry.make(what).encode("utf-8"))

@@ -1,4 +1,4 @@
-"""The readout as HTML: factors, bars of rates and times, the details of each measurement, the parts of a live frame.
+"""HTML of the readout: factors, bars of rates and times, the details of each measurement, the parts of a live frame.
 
 Bars are full if measured here, hollow if recorded elsewhere, hatched if cited. Text from outside is escaped.
 """
@@ -22,7 +22,7 @@ from compute.measure.statistics import COVERAGE, Measurement, SpeedUp
 from compute.measure.timing import PARTS
 from compute.measure.verdict import Standing, threads
 
-LOWEST, HIGHEST = 1e7, 1e13  # cells or iterations a second at the two ends of the bars
+LOWEST, HIGHEST = 1e7, 1e13  # cells or iterations per second at the two ends of the bars
 PART_NAMES = {"launch": "launch", "compute": "compute", "levels": "levels", "transfer": "copy", "delivery": "delivery"}
 INCLUDED = (
     "Compute is the time between two CUDA events around the kernels on a GPU, and wall time on the host; where it is "
@@ -30,7 +30,7 @@ INCLUDED = (
     "size and one byte a pixel, copy device to host, delivery from the server's write to the browser's paint."
 )
 ROOFS = {"copy": "copy", "fma": "FMA"}
-COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # what a roof counts: its unit, and how large
+COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # a roof's quantity: unit, size
 NEEDS = {
     "bytes": "The least that the kernel moves: a pass through memory counts once where it makes several steps or "
     "serves two products. What fits in a cache can exceed 100 % of the copy bandwidth.",
@@ -43,16 +43,16 @@ INTERVAL = (
     "there is none for fewer than six samples."
 )
 NO_INTERVAL = "no interval yet: fewer than six samples"
-ALIKE = 1.02  # ratio below which two ways are called equally fast
+ALIKE = 1.02  # ratio below which two ways count as equally fast
 
 
 def slower(speed: SpeedUp) -> bool:
-    """Return whether the factor is a slow-down."""
+    """Return True if the factor is a slow-down."""
     return not undecided(speed) and speed.ratio < 1
 
 
 def undecided(speed: SpeedUp) -> bool:
-    """Return whether neither side is faster: the interval holds 1, or the ratio is close to 1."""
+    """Return True if neither side is faster: the interval contains 1, or the ratio is close to 1."""
     return speed.undecided or 1 / ALIKE < speed.ratio < ALIKE
 
 
@@ -95,9 +95,9 @@ def allowed(speed: SpeedUp) -> str:
 
 @dataclass(frozen=True)
 class Roofs:
-    """What rates are compared with, each by "cpu" and "gpu": `rates`, and the caches that explain what exceeds them.
+    """The roofs that rates are compared with, by "cpu" and "gpu", and the caches that explain rates above a roof.
 
-    held: bytes that are read over and over; kept: the day on which a rate was measured, where that was not now.
+    rates: the roofs; held: bytes that the work reads repeatedly; kept: the day of an earlier measurement of a roof.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Roofs:
     kept: Mapping[str, str] = field(default_factory=dict)
 
     def percent(self, standing: Standing, rate: Rate, dtype: str) -> float:
-        """Of its device's roof what a way reaches, by what its kernel really takes; nan if one of both is not known."""
+        """Return the percentage of its device's roof that a way reaches, by its kernel's real cost; nan if unknown."""
         measurement = standing.measurement
         if measurement is None:
             return nan
@@ -114,16 +114,16 @@ class Roofs:
         return _needed(standing, rate, dtype) * rate.percent(measurement.cells_per_second, dtype, roof)
 
     def reached(self, standing: Standing, rate: Rate, dtype: str) -> RoofShare:
-        """What a way reaches of its device's roof, and the size of that device's last-level cache."""
+        """Return a way's share of its device's roof, with the size of the device's last-level cache."""
         caches = self.caches.get(standing.variant.kind, ())
         return RoofShare(self.percent(standing, rate, dtype), caches[-1].size if caches else nan)
 
     def share(self, percent_: float, kind: str, rate: Rate) -> str:
-        """`percent_` in words, and what is to be said beside it; as HTML."""
+        """Return `percent_` of the roof with its note, as HTML."""
         return f"{percent(percent_)} of {ROOFS[rate.roof]}{self.note(percent_, kind, rate)}"
 
     def note(self, percent_: float, kind: str, rate: Rate) -> str:
-        """What is to be said beside `percent_`: why it is more than 100, and the roof's day if it is a kept one."""
+        """Return the note on `percent_`: why it exceeds 100, and the day of a roof that was measured earlier."""
         why = why_above_roof(percent_, self.held, self.caches.get(kind, ()), rate.saves)
         since = f"roof measured {self.kept[kind]}" if self.kept.get(kind) else ""
         words = "; ".join(filter(None, (why, since)))
@@ -131,17 +131,17 @@ class Roofs:
 
 
 def ways(standings: Iterable[Standing]) -> str:
-    """Return a line for each backend with its rate and bar, or with the reason why there is none yet."""
+    """Return a line for each backend with its rate and bar, or with the reason why it has none."""
     return "".join(_way(standing) for standing in standings)
 
 
 def details(standings: Iterable[Standing], rate: Rate, dtype: str, roofs: Roofs) -> str:
-    """Return the times, samples, counted work and share of the roof of each backend that was measured."""
+    """Return the times, samples, counted work and share of the roof of each measured backend."""
     return "".join(_detail(standing, rate, dtype, roofs) for standing in standings if standing.measurement)
 
 
 class ComputedCase(NamedTuple):
-    """What was computed. case: edges or scene, "" where there are none."""
+    """The work of a computation. case: edges or scene, "" for neither."""
 
     ny: int
     nx: int
@@ -150,7 +150,7 @@ class ComputedCase(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Size, dtype and case."""
+        """Size, dtype and case as text."""
         size = f"{self.nx}²" if self.nx == self.ny else f"{self.nx} × {self.ny}"
         return ", ".join(filter(None, (size, self.dtype, self.case)))
 
@@ -165,9 +165,9 @@ def recorded(figure: Recorded) -> str:
 
 
 def others(figures: Iterable[Recorded], here: ComputedCase | None = None) -> str:
-    """Recorded figures hollow, cited ones hatched; each with its machine, work, and date or source.
+    """Return recorded figures hollow and cited ones hatched, each with its machine, work, and date or source.
 
-    here: the work of the live picture; a figure of another one says so.
+    here: the work of the live picture; figures of other work are marked.
     """
     blocks = []
     for figure in figures:
@@ -186,7 +186,7 @@ def others(figures: Iterable[Recorded], here: ComputedCase | None = None) -> str
 
 
 def facts(lines: Iterable[Fact], rate: Rate, roofs: Roofs | None = None, kind: str = "cpu") -> str:
-    """What a lab says of its newest frame, a line each; what is not known is left out. kind: of the live device."""
+    """Return a lab's facts of its latest frame as a list, without unknown ones. kind: of the live device."""
     known = roofs or Roofs()
     items = "".join(
         f"<li><span>{term(escape(fact.name), f'{fact.name}: {fact.about}') if fact.about else escape(fact.name)}"
@@ -197,7 +197,7 @@ def facts(lines: Iterable[Fact], rate: Rate, roofs: Roofs | None = None, kind: s
 
 
 def _why(fact: Fact, rate: Rate, roofs: Roofs, kind: str) -> str:
-    """Beside a share of a roof: why it is more than 100 %, and since when the roof is known."""
+    """Return the note on a share of a roof; "" for other facts."""
     if fact.kind != "percent" or isinstance(fact.value, str):
         return ""
     return roofs.note(fact.value, kind, rate)
@@ -225,12 +225,12 @@ def parts(
 
 
 def launch_bound(bound: bool) -> str:
-    """The mark of a time that is that of the launches, as HTML."""
+    """Return the mark of a launch-bound time as HTML."""
     return " <span class='noisy'>launch-bound</span>" if bound else ""
 
 
 def first_calls(standings: Iterable[Standing]) -> str:
-    """The first calls, apart from everything else."""
+    """Return the times of the first calls, which no other figure includes."""
     known = [
         f"{escape(standing.variant.label)} {duration(standing.measurement.first_call)}"
         for standing in standings
@@ -250,7 +250,7 @@ def _way(standing: Standing) -> str:
 
 
 def _marks(measurement: Measurement) -> str:
-    """Return the words that a time is noisy or that of its launches, as HTML."""
+    """Return the marks of a noisy or launch-bound time as HTML."""
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
     return noisy + launch_bound(measurement.launch_bound)
 
@@ -272,20 +272,20 @@ def _detail(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
 
 
 def _needed(standing: Standing, rate: Rate, dtype: str) -> float:
-    """Which part of what a step needs at least this way's kernel really takes."""
+    """Return the ratio of this kernel's real cost to the minimum cost of a step."""
     variant, timings = standing.variant, standing.timings
     steps, share = (timings[-1].steps, timings[-1].share) if timings else (1, 1.0)
     return share * rate.share(variant.backend, variant.name, dtype, steps)
 
 
 def named(standing: Standing) -> str:
-    """A variant with the threads that it ran on."""
+    """Return a variant's label with the number of its threads."""
     count = threads(standing)
     return standing.variant.label + (f", {count} thread{'s' * (count != 1)}" if count else "")
 
 
 def agreement(agreement: Agreement | None) -> str:
-    """Return how far the results lie apart, as HTML."""
+    """Return the difference of the results as HTML."""
     if agreement is None:
         return "<p class='quiet'>results not yet compared</p>"
     said = escape(agreement.said)
@@ -306,7 +306,7 @@ def _line(name: str, value: str, marks: str = "") -> str:
 
 
 def _bar(value: float, low: float = nan, high: float = nan, kind: str = "measured") -> str:
-    """A bar on the logarithmic scale, with the quartiles as a dark line at its end."""
+    """Return a bar on the logarithmic scale, with the quartiles as a dark line at its end."""
     whisker = ""
     if isfinite(low) and isfinite(high):
         start, end = rate_place(low), rate_place(high)
@@ -315,28 +315,28 @@ def _bar(value: float, low: float = nan, high: float = nan, kind: str = "measure
 
 
 def rate_place(rate: float) -> float:
-    """Where a rate lies on the bars, in percent of their length."""
+    """Return the position of a rate on the bars, in percent of their length."""
     part = log10(max(rate, LOWEST) / LOWEST) / log10(HIGHEST / LOWEST)
     return 100 * min(part, 1.0)
 
 
 def giga(rate: float) -> str:
-    """Cell updates or iterations a second, in 1e9."""
+    """Return cell updates or iterations per second, in 1e9."""
     return figure(rate / 1e9)
 
 
 def percent(value: float) -> str:
-    """Percent, two figures below 10; as HTML."""
+    """Return a percentage as HTML, with two figures below 10."""
     return percent_text(value).replace(" ", "&nbsp;")
 
 
 def percent_text(value: float) -> str:
-    """The same as text."""
+    """Return a percentage as text, with two figures below 10."""
     return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
 
 
 def counted(value: float) -> str:
-    """A number of things, in millions or thousand millions when there are many."""
+    """Return a count, in multiples of 10⁶ or 10⁹ for large values."""
     for name, size in (("·10⁹", 1e9), ("·10⁶", 1e6)):
         if value >= size:
             return f"{figure(value / size)}{name}"
@@ -344,12 +344,12 @@ def counted(value: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """A ratio to three figures."""
+    """Return a ratio with three figures."""
     return figure(ratio)
 
 
 def figure(value: float) -> str:
-    """Three figures, no exponent up to a million, thousands apart."""
+    """Return a number with three figures, without exponent, thousands separated; "–" for a non-finite value."""
     if not isfinite(value):
         return "–"
     if value >= 1000:
@@ -358,12 +358,12 @@ def figure(value: float) -> str:
 
 
 def thousands(value: float) -> str:
-    """Three figures, from 10 000 on in thousands."""
+    """Return a number with three figures, in thousands from 10 000 on."""
     return f"{figure(value / 1000)}&nbsp;k" if value >= 10_000 else figure(value)
 
 
 def duration(seconds: float) -> str:
-    """A time to three figures, in µs, ms or s."""
+    """Return a time with three figures in µs, ms or s; "–" for a non-finite value."""
     if not isfinite(seconds):
         return "–"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
@@ -373,19 +373,19 @@ def duration(seconds: float) -> str:
 
 
 def span(low: float, high: float) -> str:
-    """Two times as a range; the unit once when it is the same."""
+    """Return two times as a range, with the unit once if both have the same."""
     first, last = duration(low), duration(high)
     number, _, unit = first.partition("&nbsp;")
     return f"{number}–{last}" if last.endswith(unit) and last.partition("&nbsp;")[2] == unit else f"{first}–{last}"
 
 
 SHORTEST, LONGEST = 1e-5, 100.0  # seconds at the two ends of the axis
-USUAL = "float64"  # dtype that is not worth a word
+USUAL = "float64"  # dtype that is not mentioned
 TICKS = {1e-5: "10 µs", 1e-3: "1 ms", 1e-1: "0.1 s", 10.0: "10 s"}
 
 
 def chart(what: Chart, standings: Iterable[Standing], step: str) -> str:
-    """The bars, longest time last; a way that is not right, or not measured yet, has words in time_place of a bar."""
+    """Return the bars in ascending order of time; a way without a right measurement has text instead of a bar."""
     mine = [standing for standing in standings if standing.variant in what.ways]
     known = [standing for standing in mine if standing.measurement is not None]
     bars = [(_seconds(standing), _measured(standing, what.reasons.get(standing.variant, ""))) for standing in known]
@@ -397,7 +397,7 @@ def chart(what: Chart, standings: Iterable[Standing], step: str) -> str:
 
 
 def time_place(seconds: float) -> float:
-    """Where a time lies on the axis, in percent of its length; never outside."""
+    """Return the position of a time on the axis, in percent of its length, limited to 0 … 100."""
     inside = min(max(seconds, SHORTEST), LONGEST)
     return 100 * log10(inside / SHORTEST) / log10(LONGEST / SHORTEST)
 
@@ -449,7 +449,7 @@ def _axis() -> str:
 
 
 def _legend(figures: Iterable[Recorded]) -> str:
-    """What the bars mean, and where the hollow ones are from."""
+    """Return the legend of the bars, with the machines of the hollow ones."""
     places = dict.fromkeys(f"{figure.machine}, {figure.date}" for figure in figures if not figure.cited)
     hollow = f" Hollow: recorded on {'; '.join(places)}." if places else ""
     cited = dict.fromkeys(figure.cited for figure in figures if figure.cited)

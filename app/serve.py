@@ -1,14 +1,13 @@
-"""`python -m app.serve`: compile what the first screens need, say how that goes, then become the server.
+"""`python -m app.serve`: compile the kernels of the first screens, report the progress, then become the server.
 
-`make serve` and `fieldlab serve` run it. What has been compiled is found again by the next start, which only looks
-whether it is still that of this code (compute/kernel_cache.py). If anything about it fails, that is said, and the page
-compiles what it needs when it needs it, as with plain `panel serve app`. The address is printed by the server, once it
-answers (app_hooks.py).
+`make serve` and `fieldlab serve` run it. Compiled kernels are kept for the next start, which only checks that they
+belong to this code (compute/kernel_cache.py). If compilation fails, a message says so, and the page compiles kernels on
+demand, as with plain `panel serve app`. The server prints its address when it is ready (app_hooks.py).
 """
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before what takes seconds to import
+if __name__ == "__main__":  # before the slow imports
     from compute.start import start
 
     raise SystemExit(start("app.serve"))
@@ -35,30 +34,30 @@ from compute.serve_options import LOOPBACK
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/admission.py
 METRICS = "FIELDLAB_METRICS"  # see app/operations.py
-ADDRESS = "FIELDLAB_ADDRESS"  # in the environment: what the server prints once it answers
+ADDRESS = "FIELDLAB_ADDRESS"  # environment variable: the address that the server prints when it is ready
 COMMAND = (sys.executable, "-m", "app.first_screens")
-PANEL = "panel.command"  # whose `main` is what `python -m panel` runs
-BROWSER = "FIELDLAB_BROWSER"  # in the environment: whether the user's browser opens it then
-ORIGINS = "BOKEH_ALLOW_WS_ORIGIN"  # in the environment: what Bokeh allows, in the place of what its options say
-MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page
-LOOK = 0.25  # seconds between two looks at the clock while nothing is heard
+PANEL = "panel.command"  # its `main` is run by `python -m panel`
+BROWSER = "FIELDLAB_BROWSER"  # environment variable: whether the server opens that address in the user's browser
+ORIGINS = "BOKEH_ALLOW_WS_ORIGIN"  # environment variable: origins that Bokeh allows, in place of its options
+MOST_SECONDS = 900.0  # for all parts; a slower machine compiles on demand
+LOOK = 0.25  # seconds between two updates of the clock
 INTERRUPTED = 130
-DESCRIPTORS = 2**16  # files and connections at once: seven for each of 9,000 browsers
-MACOS_DESCRIPTORS = 10_240  # its OPEN_MAX: a Mac may take no more, whatever its hard limit says
-CONNECTIONS = 7  # of one browser: six for files, which it keeps open for a while, and its WebSocket
+DESCRIPTORS = 2**16  # open files and connections: seven for each of 9,000 browsers
+MACOS_DESCRIPTORS = 10_240  # its OPEN_MAX: macOS may refuse a higher soft limit, whatever the hard limit is
+CONNECTIONS = 7  # per browser: six for files, kept open for a while, and its WebSocket
 log = logging.getLogger(__name__)
 CLEAR_LINE = "\r\033[K"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compile and serve; returns, with an exit code, only if it was interrupted before it served."""
+    """Compile and serve; return an exit code only if interrupted before the server starts."""
     parser = _parser()
     try:
         chosen = serve_options.parse(parser, list(sys.argv[1:] if argv is None else argv))
         settings.hand_on(serve_options.settings_of(chosen))
         serve_options.require_address(chosen.address)
         stories.name_folders(chosen.stories)
-    except ValueError as error:  # StoryError and SettingsError are
+    except ValueError as error:  # includes StoryError and SettingsError
         parser.error(str(error))
     try:
         compile_first()
@@ -77,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     origins = allowed_origins(chosen.address, chosen.port, chosen.origin)
     own = ["--address", chosen.address, "--port", str(chosen.port)]
     if any(origin.startswith("[") for origin in origins):
-        os.environ.setdefault(ORIGINS, ",".join(origins))  # as an option Bokeh takes no address of IPv6
+        os.environ.setdefault(ORIGINS, ",".join(origins))  # Bokeh's option accepts no IPv6 address
     else:
         own += [part for origin in origins for part in ("--allow-websocket-origin", origin)]
     own += ["--prefix", chosen.prefix] if chosen.prefix else []
@@ -97,15 +96,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def address(listening: str, port: int, origins: Sequence[str], prefix: str = "") -> str:
-    """The address to open in a browser: by the first origin, else by where the server listens."""
+    """Return the address to open in a browser: that of the first origin, or else the listening address."""
     return f"http://{origins[0] if origins else f'{_host(listening)}:{port}'}{prefix}/app"
 
 
 def allowed_origins(listening: str, port: int, origins: Sequence[str]) -> list[str]:
-    """Return the origins that the server is to allow; none: those that it allows by itself, this machine's own.
+    """Return the origins that the server allows; an empty list for Bokeh's default, this machine.
 
-    Those that were chosen; if none was, the address that it listens at, where that is one that others reach. To name
-    any replaces the server's default, so that comes along.
+    These are the chosen `origins`; without any, the listening address, if other machines can reach it. Any explicit
+    origin replaces Bokeh's default, so localhost is appended.
     """
     host = _host(listening)
     found = list(origins) or ([] if host in LOOPBACK else [f"{host}:{port}"])
@@ -113,21 +112,21 @@ def allowed_origins(listening: str, port: int, origins: Sequence[str]) -> list[s
 
 
 def _host(listening: str) -> str:
-    """Return what a browser calls the address at which the server listens."""
+    """Return the host by which a browser reaches the listening address."""
     try:
         parsed = ipaddress.ip_address(listening)
     except ValueError:
         return listening  # a name
-    if parsed.is_unspecified:  # which is all of this machine's
+    if parsed.is_unspecified:  # all addresses of this machine
         return "localhost"
     return f"[{parsed}]" if parsed.version == 6 else str(parsed)
 
 
 def raise_descriptor_limit() -> None:
-    """Let this process, and those that it starts, have as many files and connections as the system allows.
+    """Raise the limit of open files and connections of this process and its children, at most to DESCRIPTORS.
 
-    At most DESCRIPTORS. A shell gives 1,024, which 200 phones use up; every further connection then fails, again and
-    again. What may still be too few for this server's settings is said in the log. Windows has no such limit.
+    A shell sets 1,024, which 200 phones use up; all further connections then fail. A limit that may be too low for this
+    server's settings is logged. Windows has no such limit.
     """
     try:
         resource = importlib.import_module("resource")
@@ -155,7 +154,7 @@ def raise_descriptor_limit() -> None:
 
 
 def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) -> None:
-    """Compile what the first screens need unless that has been done; whatever fails is said on `out`, in words."""
+    """Compile the kernels of the first screens unless they are up to date; errors are written to `out`."""
     try:
         if why := kernel_cache.problem():
             out.write(f"compiled kernels cannot be kept, so each process compiles what it needs: {why}\n")
@@ -171,12 +170,12 @@ def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) ->
 
 @contextmanager
 def _running(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], SimpleQueue[str | None]]]:
-    """Run a program in the block; its lines, then None, come through a queue. It does not outlive the block."""
+    """Run a program during the block; yield the process and a queue of its lines, then None. Kill it at the end."""
     lines: SimpleQueue[str | None] = SimpleQueue()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
 
     def read() -> None:
-        """Pass on each line, then None. The pipe is closed here: elsewhere it would be closed under a read."""
+        """Queue each line, then None. The pipe is closed in this thread: elsewhere, that could happen during a read."""
         with process.stdout or nullcontext(()) as said:
             for line in said:
                 lines.put(line)
@@ -191,14 +190,14 @@ def _running(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], Si
 
 
 class CompileProgress:
-    """Says in words and seconds how compiling goes: a line for each part; live: on a terminal, counting up."""
+    """Writes the progress of compilation, one line per part with its seconds; live: on a terminal, counting up."""
 
     def __init__(self, out: TextIO, live: bool, clock: Callable[[], float] = monotonic) -> None:
         self._out, self._live, self._clock = out, live, clock
         self._words, self._since = "", clock()
 
     def follow(self, process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
-        """Say what `process` tells, until it ends. TimeoutError after MOST_SECONDS."""
+        """Write the progress that `process` reports, until it ends; TimeoutError after MOST_SECONDS."""
         start, failures = self._clock(), 0
         self._out.write("Compiling what the first screens need; this is kept, and done again after an update.\n")
         while True:
@@ -218,7 +217,7 @@ class CompileProgress:
             raise OSError(f"the compiling process ended with {code}")
 
     def _take(self, said: list[Any]) -> bool:
-        """Say what one line says; True if it is a failure."""
+        """Write one reported line; return True for a failure."""
         match said:
             case ["began", int(number), int(count), str(what)]:
                 self._words, self._since = f"compiling {what} {number} of {count}", self._clock()

@@ -1,14 +1,14 @@
-"""The server's log: what strangers can write into it, short records and few of them; and its form, text or JSON.
+"""The server's log: limits for records that clients can cause, and the output format, text or JSON.
 
-Libraries log what a client sent as it is, with a traceback for each message. A filter on every handler of the process
-cuts a record to MOST_CHARACTERS and a traceback to its last lines, indents every line but the first and escapes what is
-no printable character, so that nobody forges a record, and lets a warning or an error of one place in the code through
-BURST times, then once in PAUSE seconds, with the number of those that were left out. Of records that quote a visitor's
-message (QUOTING) it keeps the template, numbers and the traceback's lines, and replaces other values by type and size.
+Libraries log client input verbatim, with a traceback for each message. A filter on every handler of the process
+truncates a record to MOST_CHARACTERS and a traceback to its last lines. It indents every line except the first and
+escapes unprintable characters, so that no client can forge a record. A warning or an error from one place in the code
+passes BURST times, then once in PAUSE seconds, with the number of suppressed records. For loggers that quote a client's
+message (QUOTING), it keeps the template, numbers and the traceback's lines, and replaces other values by type and size.
 
-FIELDLAB_LOG=json makes each record one JSON object a line, for programs that collect logs: {"time": when, in UTC;
-"level"; "logger"; "message"; "trace": the last lines of a traceback, if there is one}. Of a request that failed only
-the status, the method and the path are told: neither who asked nor what they asked for with it.
+FIELDLAB_LOG=json writes each record as one JSON object per line, for log collectors: {"time": in UTC; "level";
+"logger"; "message"; "trace": the last lines of a traceback, if any}. For a failed request, only the status, the method
+and the path are logged: neither the client's address nor the query.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from urllib.parse import unquote
 from bokeh.util.warnings import BokehUserWarning
 from tornado.web import RequestHandler
 
-MOST_CHARACTERS = 1500  # of a message: Bokeh puts tracebacks of ours into some
+MOST_CHARACTERS = 1500  # of a message: Bokeh includes this project's tracebacks in some
 MOST_TRACEBACK = 3000  # characters, the last ones
-BURST, PAUSE = 10, 5.0  # records of one place at once; seconds between two of them afterwards
-VISITOR = re.compile(r"\b([A-Z]+ [^\s?]{1,200})(?:\?\S*)? \([0-9A-Fa-f.:]+\)")  # of its summary of a request
-MOST_PLACES = 500  # in the code that are remembered
+BURST, PAUSE = 10, 5.0  # records of one place in a burst; then seconds between two of them
+VISITOR = re.compile(r"\b([A-Z]+ [^\s?]{1,200})(?:\?\S*)? \([0-9A-Fa-f.:]+\)")  # of Tornado's summary of a request
+MOST_PLACES = 500  # remembered places in the code
 QUOTING = ("bokeh.server.views.ws", "bokeh.server.protocol_handler", "bokeh.server.views.session_handler")  # loggers
 MALFORMED = "Malformed HTTP message"  # a record of Tornado with this prefix quotes a request
 
 
 class BoundedLog(logging.Filter):
-    """A filter for handlers; `clock` in seconds, never back. Any thread."""
+    """Filter for handlers; `clock` returns monotonic seconds. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock, self._lock = clock, threading.Lock()
-        self._allowed: dict[tuple[str, int], tuple[float, float]] = {}  # records that may come, as of that moment
+        self._allowed: dict[tuple[str, int], tuple[float, float]] = {}  # remaining records, and the time of that count
         self._left_out: dict[tuple[str, int], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether `record` is written; it is cut for that, once, however many handlers there are."""
+        """Return True if `record` is to be written; it is truncated once, regardless of the number of handlers."""
         verdict = getattr(record, "bounded", None)
         if verdict is None:
             verdict = record.bounded = self._passes(record)
@@ -77,7 +77,7 @@ class BoundedLog(logging.Filter):
             _unquote(record)
         try:
             words = record.getMessage()
-        except (TypeError, ValueError, KeyError):  # what it was given does not fit its template
+        except (TypeError, ValueError, KeyError):  # the arguments do not match the template
             words = str(record.msg)
         if record.name.startswith("tornado"):
             words = _without_visitor(words)
@@ -117,14 +117,14 @@ class _Words(str):
 
 
 def _without_visitor(words: str) -> str:
-    """What Tornado says of a request, without the visitor's address and what follows a "?"."""
+    """Return Tornado's summary of a request without the client's address and the query."""
     return VISITOR.sub(r"\1", words.partition("\nHTTPServerRequest(")[0])
 
 
 def _shown(text: str, most: int, last: bool = False) -> str:
-    """About `most` characters of `text`, its last ones or both of its ends; lines but the first are indented.
+    """Return about `most` characters of `text`: its end if `last`, otherwise both ends; later lines are indented.
 
-    Some libraries put a traceback into a message: what was raised is its last line.
+    Both ends are kept because some libraries put a traceback, whose last line is the exception, into a message.
     """
     half = most // 2
     both = f"{text[:half]}… ({len(text)} characters) …{text[-half:]}"
@@ -133,9 +133,9 @@ def _shown(text: str, most: int, last: bool = False) -> str:
 
 
 def install() -> None:
-    """Bound every handler that there is now; harmless if called twice."""
+    """Add the filter to all present handlers; further calls have no effect."""
     logging.captureWarnings(True)
-    # its text holds an id of the client's choice, and Python remembers every text that it has warned of
+    # its text contains an id chosen by the client, and Python remembers the text of every warning
     warnings.filterwarnings("ignore", "reference already known", BokehUserWarning)
     bounded, handlers = BoundedLog(), _handlers()
     write_json_lines(handlers)
@@ -145,7 +145,7 @@ def install() -> None:
 
 
 def _handlers() -> set[logging.Handler]:
-    """Those of all loggers, and the one that is used where a logger has none."""
+    """Return the handlers of all loggers, and the fallback for loggers without one."""
     loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
     found = {handler for logger in loggers if isinstance(logger, logging.Logger) for handler in logger.handlers}
     return found | ({logging.lastResort} if logging.lastResort else set())
@@ -160,7 +160,7 @@ requests_log = logging.getLogger("fieldlab.requests")
 
 
 def log_kind() -> str:
-    """FIELDLAB_LOG, or "text"; ValueError if it is neither of LOG_KINDS."""
+    """Return FIELDLAB_LOG, by default "text"; ValueError for a value outside LOG_KINDS."""
     text = os.environ.get(LOG_VARIABLE, LOG_KINDS[0])
     if text not in LOG_KINDS:
         raise ValueError(f"{LOG_VARIABLE} must be one of {', '.join(LOG_KINDS)}, not {text[:40]!r}")
@@ -168,7 +168,7 @@ def log_kind() -> str:
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as one line of JSON."""
+    """Format a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line of JSON."""
@@ -182,7 +182,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_request(handler: RequestHandler) -> None:
-    """Tornado's log of a request that was answered: those that failed, without the visitor's address."""
+    """Log a failed request, without the client's address; replaces Tornado's log function."""
     status = handler.get_status()
     if status >= 400:
         path = unquote(handler.request.path)[:MOST_PATH]
@@ -191,7 +191,7 @@ def log_request(handler: RequestHandler) -> None:
 
 
 def write_json_lines(handlers: set[logging.Handler]) -> None:
-    """Let these handlers write lines of JSON, if that is wanted."""
+    """Set the JSON format on these handlers if FIELDLAB_LOG selects it."""
     if log_kind() == "json":
         for one in handlers:
             one.setFormatter(JsonLines())

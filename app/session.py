@@ -1,26 +1,27 @@
-"""One browser tab's lab: which engine runs it, with which values; frames in, requests out, clean-up at the end.
+"""The lab of one browser tab: a state machine that connects the tab with the engine that runs the lab.
 
-A session is a state machine; `playing` (whether the lab is to run) stands beside it and survives every move:
+The attribute `playing` (whether the lab should run) is independent of the state and survives every move:
 
     start ──► Opening ── first frame ──► Live ──────── values name another engine ───────► Moving
                  │                       ▲  │                                               │  │
                  │ engine died           │  │ engine died        the new lab's first frame  │  │ refused, failed,
-                 ▼                       │  ▼                    (the old one is given up) ─┤  │ or taken back
+                 ▼                       │  ▼                    (the old one is closed) ───┤  │ or cancelled
              Restarting ◄── play ──┐     │ Restarting ── reopened ──► Live, or Opening       ▼  ▼
                  │                 │     └──────────────────────────────────────────────── Live
                  └─ gave up ──► Broken ── a GPU's: from the last checkpoint ──► Moving to the host
                     (Failed if it closed this lab alone)
-    close, from anywhere ──► Closed
+    close, from any state ──► Closed
 
-A move opens the lab on the other engine from a checkpoint of the old one, which rests meanwhile and is given up only
-when the new one has shown a frame. Until then the old one is the lab: if the move is refused, fails, or is taken back,
-it goes on with its field, history, recording and values. What is asked for during a move waits for whoever goes on.
+A move opens the lab on the other engine from a checkpoint of the old lab, which is paused and is closed only when the
+new lab has sent a frame. Until then the old lab remains in charge: if the move is refused, fails or is cancelled, it
+continues with its field, history, recording and values. Requests made during a move are queued for the lab that
+survives it.
 
-The values are the engine's own (what it has applied, and what it was asked for and has not refused); nothing here
-keeps a second copy. What the screen says follows from the state (`phase`, `detail`) and is never read back.
+The values are the engine's (those that it has applied, and those requested and not refused); the session stores no
+copy. The status text is derived from the state (`phase`, `detail`) and never read back.
 
-Everything here happens on the document's loop, except that an engine's events arrive on its reader thread: frames of
-the present lab go straight to the gate, which is made for that, all other events are carried over to the loop.
+All code runs on the document's loop, except that an engine's events arrive on its reader thread: frames of the current
+lab go directly to the gate, which is thread-safe; all other events are forwarded to the loop.
 """
 
 from __future__ import annotations
@@ -46,41 +47,41 @@ from compute.frames import Frame
 from compute.lab import Lab
 
 HOST = "host"
-BEGINNING = ("reset", "rollback")  # actions that lead to another state of a lab, whatever has paused it
+BEGINNING = ("reset", "rollback")  # actions that load another state, which clears the note about a pause
 
 LabRequest: TypeAlias = Callable[[LabHandle], object]
 
 
 @dataclass(frozen=True)
 class UpdateRequest:
-    """A request for values; a lab that could not be opened remembers them for the next time."""
+    """A request for values; a lab that could not be opened stores them until it is opened again."""
 
     values: Mapping[str, Any]
 
     def __call__(self, handle: LabHandle) -> None:
-        """Ask for them."""
+        """Request the values."""
         handle.update(**self.values)
 
 
 class State:
-    """How a session is."""
+    """Base class of the states of a session."""
 
 
 @dataclass(frozen=True)
 class Opening(State):
-    """The lab is asked for; there is no frame yet."""
+    """The lab was requested, but has sent no frame."""
 
 
 @dataclass(frozen=True)
 class Live(State):
-    """The lab shows frames; note: what its engine said last, why it was paused or restarted."""
+    """The lab shows frames; note: the engine's last message, why the lab was paused or restarted."""
 
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Restarting(State):
-    """The engine has died and is being replaced; the lab goes on from its last checkpoint."""
+    """The engine has died and is being replaced; the lab will continue from its last checkpoint."""
 
     reason: str
 
@@ -102,16 +103,16 @@ class Failed(Broken):
 
 @dataclass(frozen=True)
 class Closed(State):
-    """Everything was given back."""
+    """All resources are released."""
 
 
 @dataclass(eq=False)
 class Moving(State):
     """The lab is being opened on the engine `target`.
 
-    cause: the values that name it, taken back if it fails; waiting: what was asked for meanwhile, in order, and wanted:
-    the values among it; key, handle: of the new lab once it is asked for; broken, restarting: why the old lab cannot go
-    on, or not yet.
+    cause: the values that name the engine, reverted if the move fails; waiting: the requests made during the move, in
+    order; wanted: the values among them; key, handle: of the new lab after its request; broken: why the old lab cannot
+    continue; restarting: why its engine is being restarted.
     """
 
     target: str
@@ -127,13 +128,13 @@ class Moving(State):
 
 @dataclass(frozen=True)
 class FellBack(messages.Event):
-    """The engine of a GPU has given up for `reason`; the lab goes on on the host, from its last checkpoint."""
+    """The engine of a GPU has given up for `reason`; the lab continues on the host, from its last checkpoint."""
 
     reason: str
 
 
 class Values(Mapping[str, Any]):
-    """Every parameter of the lab with the value that it has or was asked to have; always the present ones."""
+    """A live view of every parameter of the lab with its applied or requested value."""
 
     def __init__(self, read: Callable[[], Mapping[str, Any]]) -> None:
         self._read = read
@@ -149,7 +150,7 @@ class Values(Mapping[str, Any]):
 
 
 def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What `values` must become for the host's engine to take them: another backend, and a kernel that it has."""
+    """Return the changes that make `values` valid on the host: its backend, and a kernel of that backend."""
     ready = [one.name for one in lab.backends() if one.device == HOST and one.missing is None]
     usual = lab.param["backend"].default
     name = usual if usual in ready or not ready else ready[0]
@@ -157,24 +158,24 @@ def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
     return {"backend": name} | ({} if known else {"variant": ""})
 
 
-MOST_WAITING = 4096  # requests that wait for the end of a move: a minute of a busy hand
+MOST_WAITING = 4096  # queued requests during a move: a minute of fast input
 
 
-OpenedLab: TypeAlias = tuple[int, LabHandle]  # the number by which a lab's events are known, and the lab
+OpenedLab: TypeAlias = tuple[int, LabHandle]  # the number that identifies a lab's events, and the lab
 
 
 class Session(param.Parameterized):
-    """A lab on an engine, as one tab sees it.
+    """A lab on an engine, as one tab uses it.
 
-    state, playing: see above; busy: something long that the engine does for this lab, in words, or nothing; values:
-    every parameter of the lab, at first `values` and the defaults; answered: false from a change until the next frame;
-    steps_per_frame, at first `pace`, is None for as fast as it goes. lock_free: whether a frame can be shown without
-    the document's lock.
-    Listeners: on_frame(number, frame), on_confirm(number) of a frame that the browser is to confirm again,
-    on_delivered(Delivered), on_event(engine event), on_values(values that are other than was asked for).
+    state, playing: see above; busy: description of a long operation of the engine for this lab, or ""; values: every
+    parameter of the lab, initially `values` and the defaults; answered: False from a change until the next frame;
+    steps_per_frame: initially `pace`, None for the highest rate; lock_free: returns whether a frame can be shown
+    without the document's lock. Listeners: on_frame(number, frame), on_confirm(number) of a frame that the browser
+    should confirm again, on_delivered(Delivered), on_event(engine event), on_values(values that differ from the
+    requested ones).
     """
 
-    # values that say on which engine a lab computes, and with which kernel
+    # values that select engine and kernel
     WHERE: ClassVar[tuple[str, ...]] = ("backend", "device_index", "variant")
 
     state = param.ClassSelector(class_=State, default=Opening())
@@ -206,16 +207,16 @@ class Session(param.Parameterized):
         self.gate = FrameGate(self._send, self._permit, self._schedule, self._confirm, self._painted)
         self._first = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
         self._asked, self._applied = KeptUnion(), KeptUnion()
-        self._handle: LabHandle | None = None  # of the lab that is shown
-        self._key = self._keys = 0  # which lab's events are which: each that is opened has a number
-        self._target = ""  # the engine of the lab that is shown
-        self._shown, self._drawn = True, False  # whether somebody looks; whether the browser has drawn the plots
+        self._handle: LabHandle | None = None  # of the shown lab
+        self._key = self._keys = 0  # number of the shown lab and of the last opened one: they identify a lab's events
+        self._target = ""  # the engine of the shown lab
+        self._shown, self._drawn = True, False  # whether the tab is visible; whether the browser has drawn the plots
         self._failures = 0  # number of LabFailed events with the current values
-        self._pending_snapshots = 0  # snapshots that were asked for and have not come
-        self._checkpoints = 0  # checkpoints likewise, of the lab that is shown
+        self._pending_snapshots = 0  # requested snapshots that have not arrived
+        self._checkpoints = 0  # requested checkpoints of the shown lab that have not arrived
         self._recording = TabRecording(lambda news: self.later(lambda: self.on_event(news)))
 
-    # -- what it says
+    # -- status
 
     @property
     def phase(self) -> str:
@@ -230,7 +231,7 @@ class Session(param.Parameterized):
 
     @property
     def detail(self) -> str:
-        """More about it, in words; "" if there is nothing to say."""
+        """An explanation of the state; "" for none."""
         match self.state:
             case _ if self.busy:
                 return f"{self.busy} …"
@@ -244,12 +245,12 @@ class Session(param.Parameterized):
 
     @property
     def engine(self) -> str:
-        """Name of the engine the values ask for: "host" or "cuda:<index>"."""
+        """Name of the engine that the values select: "host" or "cuda:<index>"."""
         return self.engine_for(self.values)
 
     @staticmethod
     def engine_for(values: Mapping[str, Any]) -> str:
-        """Name of the engine that `values` ask for."""
+        """Return the name of the engine that `values` select."""
         chosen = backend(values["backend"])
         return HOST if chosen.device == HOST else f"{chosen.device}:{values['device_index']}"
 
@@ -261,13 +262,13 @@ class Session(param.Parameterized):
 
     @property
     def confirmed(self) -> Mapping[str, Any]:
-        """The values that the engine has applied: another object once one of them changes, never to be changed."""
+        """The values that the engine has applied: a read-only mapping, replaced when one of them changes."""
         return self._applied.of(self._first, *([self._handle.confirmed] if self._handle is not None else []))
 
-    # -- life
+    # -- life cycle
 
     def start(self) -> None:
-        """Open the lab on its engine. Frames come once the browser can show them (`ready`)."""
+        """Open the lab on its engine. Frames follow when the browser can show them (`ready`)."""
         self._target = self.engine
         self._key, self._handle = self._open(self._target, self._first, self.gate.newest)
         self._resume(self._handle)
@@ -275,14 +276,14 @@ class Session(param.Parameterized):
     def _open(
         self, target: str, values: Mapping[str, Any], frames: int, checkpoint: Checkpoint | None = None
     ) -> OpenedLab:
-        """A lab on the engine `target` that goes on counting from `frames`."""
+        """Return a lab on the engine `target`; its frame numbers continue from `frames`."""
         self._keys += 1
         key, supervisor = self._keys, session_limiter().engines.get(target)
         on_event = partial(self._receive, key)
         return key, supervisor.open(self.lab.LAB, dict(values), on_event, self.pixels, checkpoint, frames)
 
     def _resume(self, handle: LabHandle) -> None:
-        """Have a lab go on as everything here says."""
+        """Apply the session's settings to a lab and let it continue."""
         handle.pace(self.steps_per_frame)
         handle.set_view(self.view, self.pixels)
         handle.frames_through(self.gate.permitted)
@@ -290,7 +291,7 @@ class Session(param.Parameterized):
         self._drive()
 
     def _drive(self) -> None:
-        """The lab that is shown runs while it is to play and somebody can look."""
+        """Run the shown lab while playing and visible, otherwise pause it."""
         if self._handle is None or isinstance(self.state, Moving | Closed):
             return
         if self.playing and self._shown:
@@ -299,12 +300,12 @@ class Session(param.Parameterized):
             self._handle.pause()
 
     def ready(self) -> None:
-        """The browser has drawn the plots: frames may come."""
+        """Start the frames after the browser has drawn the plots."""
         self._drawn = True
         self._open_gate()
 
     def show(self, shown: bool) -> None:
-        """Somebody looks at the lab, or nobody does: then it rests. Bokeh may hold no lock of the document here."""
+        """Run the lab when it is shown, pause it when it is hidden. May be called without the document's lock."""
         self._shown = shown
         if isinstance(self.state, Closed):
             return
@@ -319,7 +320,7 @@ class Session(param.Parameterized):
             self.gate.open()
 
     def close(self) -> None:
-        """Give everything back. Harmless if called twice."""
+        """Release all resources; further calls have no effect."""
         old, self.state = self.state, Closed()
         self.gate.close()
         for handle in (self._handle, old.handle if isinstance(old, Moving) else None):
@@ -328,14 +329,14 @@ class Session(param.Parameterized):
         self._handle = None
 
     def later(self, callback: Callable[[], object]) -> None:
-        """Run `callback` soon with the document's lock, which changing a bokeh model needs.
+        """Run `callback` soon with the document's lock, which changes of Bokeh models require.
 
-        Panel runs the callbacks of its own widgets without that lock. Any thread: an engine may say a last word between
-        the end of the page's document and that of the session, which comes after it.
+        Panel runs the callbacks of its own widgets without that lock. Callable from any thread: an engine may send an
+        event after the page's document is destroyed and before the session is closed.
         """
         if self._loop is None or builder().loop() is not None:
             self._next_tick(callback)
-        else:  # an engine's thread: what Bokeh is asked for while the loop lets go of a document that is held gets lost
+        else:  # an engine's thread: Bokeh loses a callback that is added while the loop releases a document's lock
             self._loop.add_callback(self._next_tick, callback)
 
     def _next_tick(self, callback: Callable[[], object]) -> None:
@@ -345,7 +346,7 @@ class Session(param.Parameterized):
     # -- requests
 
     def change(self, **values: Any) -> None:
-        """Set parameters of the lab. The engine checks them; what it refuses is put back and said."""
+        """Set parameters of the lab. The engine checks them; refused values are reverted and reported."""
         now = self._all_values()
         changed = {name: value for name, value in values.items() if now.get(name) != value}
         if not changed or isinstance(self.state, Closed):
@@ -365,15 +366,15 @@ class Session(param.Parameterized):
     def act(self, name: str, **arguments: Any) -> None:
         """Call one of the lab's actions."""
         if name in BEGINNING and isinstance(self.state, Live) and self.state.note:
-            self.state = Live()  # the note is about the state that is left
+            self.state = Live()  # the note is about the previous state
         self._request(lambda handle: handle.act(name, **arguments))
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on from a state, as Lab.snapshot returned it of a lab of this shape."""
+        """Continue from a state that Lab.snapshot returned for a lab of this shape."""
         self._request(lambda handle: handle.restore(snapshot))
 
     def play(self, playing: bool) -> None:
-        """Run, or pause; a broken engine is tried again."""
+        """Run or pause; running also retries a broken engine."""
         self.playing = playing
         if isinstance(self.state, Broken) and playing:
             self._try_again(self.state.reason)
@@ -403,7 +404,7 @@ class Session(param.Parameterized):
         self._request(lambda handle: handle.step(1))
 
     def pace(self, steps: int | None) -> None:
-        """Steps a frame; None: as fast as it goes."""
+        """Set the steps per frame; None for the highest rate."""
         self.steps_per_frame = steps
         if self._handle is not None:
             self._handle.pace(steps)
@@ -416,7 +417,7 @@ class Session(param.Parameterized):
                 self._handle.set_view(view, pixels)
 
     def ask_snapshot(self) -> None:
-        """Ask for the lab's whole state: a SnapshotTaken follows, or a Refused whose request is TakeSnapshot."""
+        """Request the lab's whole state; the answer is SnapshotTaken, or Refused with the request TakeSnapshot."""
         self._pending_snapshots += 1
         if self._handle is None or isinstance(self.state, Broken):
             self.later(lambda: self._refuse_snapshots("the lab cannot answer now"))
@@ -424,15 +425,15 @@ class Session(param.Parameterized):
             self._handle.snapshot()
 
     def tell_history(self, number: int = 0) -> None:
-        """Ask how the lab came to its state, without the state: a HistoryTold follows, unless the engine dies before.
+        """Request the history of the lab's state, without the state; the answer is HistoryTold, unless the engine dies.
 
-        Not during a move, nor of an engine that is not there: nothing follows then. number: which the answer carries.
+        No answer follows during a move or if the engine is not running. number: copied into the answer.
         """
         if self._handle is not None and isinstance(self.state, Live):
             self._handle.tell_history(number)
 
     def _request(self, request: LabRequest) -> None:
-        """Ask the lab for something; during a move, whoever goes on."""
+        """Send a request to the lab; queue it during a move."""
         if isinstance(self.state, Moving):
             if len(self.state.waiting) < MOST_WAITING:
                 self.state.waiting.append(request)
@@ -456,34 +457,34 @@ class Session(param.Parameterized):
         return self._recording.on
 
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int) -> None:
-        """Record at every `every`-th step, whatever is shown (LabHandle.record); answered by RecordingProgress events.
+        """Record every `every`-th step, even while hidden (LabHandle.record); answered by RecordingProgress.
 
-        It goes on in the same folder on another engine, but ends where an engine gives up.
+        The recording continues in the same folder on another engine, but ends if an engine gives up.
         """
         if self._handle is not None:
             self._recording.start(self._handle, (folder, every, pixels, most))
 
     def stop_recording(self) -> None:
-        """End the recording, if there is one."""
+        """Stop the recording, if any."""
         if self._handle is not None:
             self._recording.stop(self._handle)
 
     # -- frames
 
     def _permit(self, number: int) -> None:
-        """The limit of the lab that is shown; during a move it stays where it is."""
+        """Set the frame limit of the shown lab; it stays unchanged during a move."""
         if self._handle is not None and not isinstance(self.state, Moving):
             self._handle.frames_through(number)
 
     def _schedule(self, show: Callable[[], None]) -> None:
-        """Show a frame soon. Any thread. The lock of the document is asked for where a model may change."""
+        """Show a frame soon, with the document's lock if a model may change. Callable from any thread."""
         if self._loop is not None and isinstance(self.state, Live) and not self.busy and self.lock_free():
             self._loop.add_callback(show)
         else:
             self.later(show)
 
     def pass_on(self) -> None:
-        """Let the next frames come, though the browser, whose tab is hidden, has painted none of those before."""
+        """Permit further frames although a hidden browser tab has painted none of the previous ones."""
         self._schedule(self.gate.pass_on)
 
     def _confirm(self, number: int) -> None:
@@ -504,7 +505,7 @@ class Session(param.Parameterized):
     # -- events of the engines
 
     def _receive(self, key: int, event: messages.Event) -> None:
-        """Any thread. key: of the lab that it is about."""
+        """Handle an event on any thread. key: of the event's lab."""
         if isinstance(self.state, Closed):
             return
         if isinstance(event, messages.FrameReady) and key == self._key:
@@ -515,7 +516,7 @@ class Session(param.Parameterized):
             self.later(partial(self._react, key, event))
 
     def _react_to_busy(self, key: int, event: messages.Busy, newest: int) -> None:
-        """What took long is over if a frame has come since; newest: number of the last one before it."""
+        """Show a long operation unless a frame has arrived since; newest: number of the last frame before it."""
         if key != self._key or self.gate.newest == newest:
             self._react(key, event)
 
@@ -523,13 +524,13 @@ class Session(param.Parameterized):
         if isinstance(self.state, Moving) and key == self.state.key:
             self._on_new_event(self.state, event)
         elif key == self._key and not isinstance(self.state, Closed):
-            if isinstance(event, messages.FrameReady):  # it came while its lab was still the new one
+            if isinstance(event, messages.FrameReady):  # it arrived before its lab took over
                 self.gate.offer(event.frame)
             else:
                 self._on_shown_event(event)
 
     def _on_shown_event(self, event: messages.Event) -> None:
-        """An event of the lab that is shown."""
+        """Handle an event of the shown lab."""
         self._follow_engine(event)
         match event:
             case messages.SnapshotTaken() | messages.Refused(request=messages.TakeSnapshot):
@@ -546,7 +547,7 @@ class Session(param.Parameterized):
         self.on_event(event)
 
     def _follow_engine(self, event: messages.Event) -> None:
-        """How the engine of the lab that is shown fares."""
+        """Follow the state of the shown lab's engine."""
         match event:
             case messages.Paused(reason=reason):
                 self.playing = False
@@ -565,7 +566,7 @@ class Session(param.Parameterized):
                 self._engine_gave_up(reason, Failed)
 
     def _take_checkpoint(self, answer: messages.Event) -> None:
-        """The state with which a move goes on; one of an earlier move, that was taken back, is too old."""
+        """Continue a move with its checkpoint; answers to earlier, cancelled moves are ignored as too old."""
         self._checkpoints -= 1
         move = self.state
         if self._checkpoints or not isinstance(move, Moving) or move.handle is not None:
@@ -578,16 +579,16 @@ class Session(param.Parameterized):
                 self._fail(move, text)
 
     def _revert(self, kept: Mapping[str, Any]) -> None:
-        """A change was refused: say what holds instead."""
+        """Report the values that apply after a refused change."""
         if kept:
             self.answered = True
             now = self._all_values()
             self.on_values({name: now[name] for name in kept})
-            if self._handle is not None:  # for its sake the frame that waited was dropped (`change`)
+            if self._handle is not None:  # requests the frame again that `change` dropped from the gate
                 self._handle.set_view(self.view, self.pixels)
 
     def _engine_lost(self, reason: str) -> None:
-        """The engine of the lab that is shown has died."""
+        """Record that the shown lab's engine has died."""
         self.busy = ""
         if isinstance(self.state, Moving):
             self.state.restarting = reason
@@ -595,18 +596,18 @@ class Session(param.Parameterized):
             self.state = Restarting(reason)
 
     def _engine_restored(self, note: str) -> None:
-        """It is there again."""
+        """Record that the shown lab's engine is running again."""
         if isinstance(self.state, Moving):
             self.state.restarting = ""
-        elif isinstance(self.state, Restarting | Broken):  # another tab may have tried a broken one again
+        elif isinstance(self.state, Restarting | Broken):  # another tab may have retried a broken engine
             self.state = self._settled_state(note)
 
     def _settled_state(self, note: str = "") -> State:
-        """The state of a lab to which nothing happens."""
+        """Return the state of a lab without a move or a fault."""
         return Live(note) if self.latest is not None else Opening()
 
     def _engine_gave_up(self, reason: str, state: type[Broken] = Broken) -> None:
-        """The engine of the lab that is shown has given up: a GPU's lab goes on on the host, the host's waits."""
+        """React to an engine that gave up: a GPU's lab continues on the host, the host's lab stays broken."""
         self.busy = ""
         if self._handle is not None:
             self._recording.give_up(self._handle, reason)
@@ -623,7 +624,7 @@ class Session(param.Parameterized):
                 self._move(host_values(self.lab, self.values), HOST)
 
     def _refuse_snapshots(self, reason: str) -> None:
-        """Refuse every snapshot that was asked for: the engine does not answer."""
+        """Refuse all pending snapshots, because the engine does not answer."""
         for _ in range(self._pending_snapshots):
             self.on_event(messages.Refused(f"the engine stopped: {reason}", request=messages.TakeSnapshot))
         self._pending_snapshots = 0
@@ -631,7 +632,7 @@ class Session(param.Parameterized):
     # -- moving to another engine
 
     def _move(self, cause: dict[str, Any], target: str) -> None:
-        """Begin to continue on `target`, which the values `cause` name."""
+        """Begin a move to the engine `target`, which the values `cause` select."""
         if self._handle is None:
             return
         move = Moving(target, dict(cause))
@@ -650,15 +651,15 @@ class Session(param.Parameterized):
             self._handle.take_checkpoint()
 
     def _open_new(self, move: Moving) -> None:
-        """Open the lab on the other engine: where it was, then with the values that the move asked for."""
-        assert self._handle is not None  # noqa: S101 - it is closed by close() alone, which ends every move
+        """Open the lab on the other engine in its old state, then set the values that the move requested."""
+        assert self._handle is not None  # noqa: S101 - only close() clears it, which ends every move
         checkpoint = move.checkpoint or self._handle.last_checkpoint
         move.checkpoint = checkpoint
         values = self._first | self._handle.values
         where = {name: value for name, value in move.cause.items() if name in self.WHERE or checkpoint is None}
         held = {name: value for name, value in (checkpoint.values if checkpoint else values).items() if name in values}
         rest = {name: value for name, value in (values | move.cause).items() if value != (held | where).get(name)}
-        frames = self.gate.permitted  # the old lab may still come to there, and no further
+        frames = self.gate.permitted  # the last number that the old lab may still use
         try:
             move.key, move.handle = self._open(move.target, values | held | where, frames, checkpoint)
         except (OSError, MemoryError, RuntimeError) as error:  # no descriptor or memory for the state, or no thread
@@ -668,10 +669,10 @@ class Session(param.Parameterized):
             move.handle.update(**rest)
         move.handle.pace(self.steps_per_frame)
         move.handle.set_view(self.view, self.pixels)
-        move.handle.frames_through(frames + 1)  # the frame that shows that it is there
+        move.handle.frames_through(frames + 1)  # its first frame
 
     def _on_new_event(self, move: Moving, event: messages.Event) -> None:
-        """An event of the lab that has not shown a frame yet: with that it takes over, with anything bad it is gone."""
+        """Handle an event of the new lab before its first frame: the frame completes the move, any failure ends it."""
         match event:
             case messages.FrameReady(frame=frame):
                 self._take_over(move, frame)
@@ -688,7 +689,7 @@ class Session(param.Parameterized):
                 self.busy = what
 
     def _take_over(self, move: Moving, frame: Frame) -> None:
-        """The new lab has shown a frame: it is the lab from now on, and the old one is given up."""
+        """Make the new lab the shown one after its first frame, and close the old one."""
         old, self._handle = self._handle, move.handle
         self._key, self._target, self._checkpoints = move.key, move.target, 0
         self.busy, self.state = "", Live()
@@ -696,12 +697,12 @@ class Session(param.Parameterized):
             old.close()
         self.gate.offer(frame)
         self._go_on(move)
-        if move.broken:  # nobody has asked for these values
+        if move.broken:  # the user did not request these values
             now = self._all_values()
             self.on_values({name: now[name] for name in move.cause})
 
     def _fail(self, move: Moving, text: str) -> None:
-        """The move was refused, or failed: the old lab goes on as it was, and that is told."""
+        """Continue with the old lab after a refused or failed move, and report that."""
         self._stay(move)
         names = move.cause.keys() - move.wanted.keys()
         now = self._all_values()
@@ -710,7 +711,7 @@ class Session(param.Parameterized):
         self.on_event(messages.Refused(f"the lab stays on {self._target}: {text}"))
 
     def _stay(self, move: Moving) -> None:
-        """End a move at the old lab."""
+        """End a move and stay on the old lab."""
         if move.handle is not None:
             move.handle.close()
         self.busy = ""
@@ -723,21 +724,21 @@ class Session(param.Parameterized):
         self._go_on(move)
 
     def _go_on(self, move: Moving) -> None:
-        """After a move: what was asked for meanwhile, and run again if it is to."""
+        """After a move, send the queued requests to the surviving lab, and resume playing."""
         handle = self._handle
         if handle is None:
             return
         self._resume(handle)
         for request in move.waiting:
             self._pass_on(request, handle)
-        if self.playing:  # a step among them has paused the lab, before it was to run
+        if self.playing:  # a queued step has paused the lab again
             self._drive()
         if handle is move.handle:
             for _ in range(self._pending_snapshots):
                 handle.snapshot()
 
     def _change_moving(self, move: Moving, changed: dict[str, Any], target: str) -> None:
-        """Values are changed during a move: they wait, they name a third engine, or they take the move back."""
+        """Handle a change during a move: queue it, cancel the move, or change its target to a third engine."""
         if target == move.target:
             move.wanted |= changed
             self._request(UpdateRequest(changed))
@@ -752,7 +753,7 @@ class Session(param.Parameterized):
             rest = {name: value for name, value in changed.items() if name not in self.WHERE}
             move.cause |= {name: value for name, value in changed.items() if name in self.WHERE}
             move.target = target
-            if rest:  # after what was asked for before
+            if rest:  # after the requests that are queued already
                 move.wanted |= rest
                 self._request(UpdateRequest(rest))
             if move.handle is not None:

@@ -1,11 +1,11 @@
-"""Tells stories beside the labs: the list, a story's steps, and the lab in the state that each of them names.
+"""Stories next to the labs: the list, a story's steps, and the lab in the state of each step.
 
-What a step's link says becomes the lab's values. Going on changes only what the links of this story name, so what a
-lecturer has set otherwise stays; "back to the step" brings everything back. Who has left a step by playing, or goes
-backwards, gets the next one whole, so that a story cannot break. A state that must be computed first, or replayed, is
-the Restorer's (app/export/restore.py).
+The link of a step sets the lab's values. The next step changes only values that the links of this story name, so that
+other settings of the lecturer are kept; "back to the step" restores everything. After a deviation from a step, or when
+going backwards, the next step is restored completely, so that a story cannot break. States that must be computed or
+replayed first are restored by the Restorer (app/export/restore.py).
 
-What is to be shown waits until the browser has drawn the lab: see app/page.py.
+A step is applied after the browser has drawn the lab: see app/page.py.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from compute.stories import AREAS, Story, StoryStep, stories
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
-TICK = 250  # ms between two looks at whether the step is still shown
-AT_WORK = ("running", "paused")  # phases of a session that takes values
+TICK = 250  # ms between two comparisons of the lab with the step
+AT_WORK = ("running", "paused")  # phases of a session that accepts values
 WORDS = "Stories: a lecture in steps (T)"
 STYLE = (ASSETS / "stories.css").read_text(encoding="utf-8")
 
 
 def open_group(side_bar: Viewable, label: str) -> None:
-    """Open the group of controls that holds the one with that label: a closed one has nothing to point at."""
+    """Open the group of controls that contains `label`: a control in a closed group is invisible."""
     for groups in side_bar.select(pmui.Accordion):
         for number, group in enumerate(groups):
             holds = any(widget.label == label for widget in group.select(MaterialWidget))
@@ -46,22 +46,22 @@ def open_group(side_bar: Viewable, label: str) -> None:
 
 
 class StoryPage(Protocol):
-    """What a story needs of the page."""
+    """The part of the page that a story uses."""
 
     document: Document
     current: LabTab | None
 
     def show_soon(self, kind: type[Lab]) -> None:
-        """Show the tab of that lab, which waits for its state; harmless if asked for again before it is there."""
+        """Show the tab of a lab, which waits for its state; repeated calls have no effect."""
 
     def make_room(self) -> None:
-        """A story is told, or no longer: give it its place, and its keys."""
+        """Update layout and keys after a story was opened or closed."""
 
 
 class StoryCard(Card):
-    """The list of stories, or one step of a story, and the ring round what it means.
+    """The list of stories or one step of a story, and the ring around the element that the step points at.
 
-    It stands at the top of the right column, or alone in a sheet below the picture of a phone: see app/page.py.
+    It is at the top of the right column, or in a sheet below the picture on a phone: see app/page.py.
     """
 
     sheet = param.Integer(default=0, doc="Height in px of the sheet below the picture; 0: it is in the right column.")
@@ -73,36 +73,36 @@ class StoryCard(Card):
 
 
 class StoryTeller:
-    """The stories of one page. `button` belongs into its header, `card` to the top of its right column."""
+    """The stories of one page. `button` belongs in its header, `card` at the top of its right column."""
 
     def __init__(self, page: StoryPage) -> None:
         self._page = page
         self.story: Story | None = None
-        self.number = 0  # of the step that is told, from 0
+        self.number = 0  # index of the current step
         self.open = False
-        self._coming: Collection[str] | None = None  # names of values that the step is to set, () for all; None: it has
-        self._away = False  # whether the lab is no longer as the step says
+        self._coming: Collection[str] | None = None  # names of the values to set, () for all; None: none is pending
+        self._away = False  # whether the lab differs from the step
         self._ticking: Any = None
         self.card = StoryCard(self._told)
         self.button = icon("menu_book", WORDS, self.toggle, color="default", align="center")
 
     @property
     def step(self) -> StoryStep | None:
-        """The step that is told."""
+        """The current step."""
         return self.story.steps[self.number] if self.story else None
 
     @property
     def keys(self) -> dict[str, Callable[[], None]]:
-        """What keys do while a story is told; a remote has the page keys."""
+        """The actions of keys while a story is open; remote controls send the page keys."""
         if self.story is None or not self.open:
             return {}
         on, back = lambda: self.go(self.number + 1), lambda: self.go(self.number - 1)
         return {"arrowright": on, "pagedown": on, "arrowleft": back, "pageup": back, "b": self.back}
 
-    # -- what the lecturer does
+    # -- actions of the lecturer
 
     def toggle(self) -> None:
-        """Show the list, or the story that was told last; or close it."""
+        """Open the list or the last story, or close it."""
         self.open = not self.open
         if self.open:
             self._ticking = self._page.document.add_periodic_callback(self._tick, TICK)
@@ -114,7 +114,7 @@ class StoryTeller:
         self._show()
 
     def tell(self, name: str) -> None:
-        """Begin the story of that name."""
+        """Open the story of that name."""
         story = next((each for each in stories().stories if each.name == name), None)
         if story is not None:
             self.story, self.number, self._coming, self._away = story, 0, (), False
@@ -123,7 +123,7 @@ class StoryTeller:
             self._tick()
 
     def go(self, number: int) -> None:
-        """Go to a step, if there is one of that number."""
+        """Go to step `number`, if it exists."""
         if self.story is None or not 0 <= number < len(self.story.steps):
             return
         before, self.number = self.number, number
@@ -133,26 +133,26 @@ class StoryTeller:
         self._tick()
 
     def back(self) -> None:
-        """Bring the lab back to the step, whatever was done to it."""
+        """Restore the step after any changes to the lab."""
         if self.story is not None:
             self._coming = ()
             self._tick()
 
     def _list(self) -> None:
-        """Back to the list."""
+        """Return to the list."""
         self._leave()
         self.story = None
         self._page.make_room()
         self._show()
 
     def _leave(self) -> None:
-        """Whatever waits for a step begins without it."""
+        """Start a lab that is waiting for a step, without the step."""
         self._coming = None
         if self._page.current is not None:
             self._page.current.wait_no_longer()
 
     def _told(self, data: dict[str, Any]) -> None:
-        """A message of the browser, which may be anybody's."""
+        """Handle a message from the browser, which is untrusted."""
         match data:
             case {"open": str(name)}:
                 self.tell(name)
@@ -165,16 +165,16 @@ class StoryTeller:
             case {"do": "close"} if self.open:
                 self.toggle()
 
-    # -- the lab in the step's state
+    # -- applying steps
 
     def _named(self) -> frozenset[str]:
-        """The values that the story's links set in the step's lab."""
+        """Return the names of the values that the story's links set in the step's lab."""
         steps = self.story.steps if self.story else ()
         lab = steps[self.number].scene.lab
         return frozenset(name for step in steps if step.scene.lab == lab for name in step.scene.values)
 
     def _tick(self) -> None:
-        """Bring the step's state as soon as its lab can take it; then watch whether it is left."""
+        """Apply the step as soon as its lab accepts values, then watch for deviations from it."""
         tab, step = self._page.current, self.step
         if step is None or tab is None or not tab.drawn:
             return
@@ -199,9 +199,9 @@ class StoryTeller:
             self._show()
 
     def _bring(self, tab: LabTab, step: StoryStep, names: Collection[str]) -> None:
-        """Set the values `names` of the step, () for all, and begin its field unless that goes on."""
+        """Set the values `names` of the step, () for all, and reset the field unless the step continues it."""
         session, scene = tab.session, step.scene
-        tab.notices.clear()  # they are about the step before
+        tab.notices.clear()  # they are about the previous step
         if scene.steps or scene.history:
             try:
                 tab.restorer.restore(self._with_backend(tab, scene), step.plays)
@@ -215,7 +215,7 @@ class StoryTeller:
         changed = {name: value for name, value in wanted.items() if session.values[name] != value}
         begins = (not step.goes_on or not names) and "reset" in session.lab.actions()
         if begins:
-            session.play(False)  # first: what runs would go on from the new beginning before it is paused
+            session.play(False)  # first: a running lab would advance the new field before it is paused
         session.change(**changed)
         session.on_values(changed)
         if scene.look is not None:
@@ -226,20 +226,20 @@ class StoryTeller:
         session.later(lambda: tab.lab_view.show_part(scene.view))
 
     def _with_backend(self, tab: LabTab, scene: Scene) -> Scene:
-        """The scene on the best backend that is ready here, unless it names one."""
+        """Return the scene with the best available backend, unless the scene names a backend."""
         best = {"backend": preferred(tab.session.lab.backends()).name}
         return structs.replace(scene, values=best | dict(scene.values))
 
     def _wanted(self, tab: LabTab, scene: Scene) -> dict[str, Any]:
-        """All values that belong to the state of the scene; a backend that is not here is replaced."""
+        """Return all values of the scene's state, with an unavailable backend replaced."""
         fitting, _ = tab.restorer.fitting(self._with_backend(tab, scene))
         parameters = tab.session.lab.param
         return {name: fitting.values.get(name, parameters[name].default) for name in tab.restorer.names()}
 
-    # -- what is shown
+    # -- display
 
     def _show(self) -> None:
-        """Draw the list, or the step, or nothing."""
+        """Show the list, the step, or nothing."""
         if not self.open:
             self.card.content = {}
         elif self.story is None:
@@ -257,7 +257,7 @@ class StoryTeller:
             }  # fmt: skip
 
     def _pointing(self, step: StoryStep) -> dict[str, str]:
-        """What the ring goes round: a part of the page, or the control with a parameter's label."""
+        """Return the target of the ring: an area of the page, or the label of a parameter's control."""
         if not step.points or step.points in AREAS:
             return {"area": step.points, "label": ""}
         return {"area": "", "label": str(step.scene.kind.param[step.points].label)}

@@ -1,18 +1,18 @@
-"""Never more frames under way than the browser can paint.
+"""Frame-rate control: limits frames in flight to those that the browser has time to paint.
 
-The browser confirms frame n; the engine may compute through frame n + window (+ `ahead`, prepared while the browser
-paints). Frames have one number, the engine's own, from the kernel to the confirmation, and the limit is an absolute
-number of that count. So it can be said twice, it outlives an engine that is restarted, and a lab that moves to another
-engine goes on counting where the old one may have come to: there is nothing to reset, and nothing to count anew.
+The browser confirms frame n; the engine may then compute up to frame n + window (+ `ahead`, prepared while the browser
+paints). A frame keeps the engine's number from the kernel to the confirmation, and the limit is an absolute number in
+the same count. It can therefore be sent repeatedly and survives an engine's restart, and a lab that moves to another
+engine continues from the last number that the old engine may have used: no counter is reset and no frame renumbered.
 
-A frame goes engine -> gate -> browser -> confirmation -> gate. The gate holds at most one unsent frame (a newer one
-replaces it) and lets at most `window` frames be unconfirmed. The window follows the network's delay, measured on
-frames that travelled alone: one that waits behind another in a busy browser says nothing about the network. The
-browser confirms after its paint, so a slow or hidden client simply stops the supply: nothing queues anywhere. A page
-that comes back (another tab was shown, the connection was lost) is asked to confirm once more what it was sent last.
+A frame passes engine -> gate -> browser -> confirmation -> gate. The gate stores at most one unsent frame, which a
+later one replaces, and permits at most `window` unconfirmed frames. The window follows the network's delay, measured
+only on frames that travelled alone, because the time of a frame that queues behind another in a busy browser includes
+more than the network. The browser confirms after painting, so a slow or hidden client stops the supply, and no queue
+grows. After a reconnection or a return to the tab, the gate requests another confirmation of the last sent frame.
 
-FrameSource is the end at the browser: one write a frame, and the browser's answer once it has painted it. There are two
-ways for that, fast and public (docs/architecture.md), with the same numbers and the same answers.
+FrameSource is the browser's end: one write per frame, and the browser's confirmation after painting. There are two
+transports, fast and public (docs/architecture.md), with the same numbers and confirmations.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 FRAME_SOURCE = (Path(__file__).parent / "static" / "frame_source.js").read_text(encoding="utf-8")
 PUBLIC, FAST = "public", "fast"
-WIDEST = 8  # frames under way at most; the engine's ring has room for one more
-TARGET_INTERVAL = 1 / 60  # seconds between frames beyond which a wider window buys nothing
-FREE_DELAY = 0.010  # seconds of round trip that one frame under way hides by itself
-RECENT = 8  # clean samples of the network's delay, and paints, that are remembered
-PROBE = 64  # paints between two looks at the bare delay when several frames are under way
+WIDEST = 8  # most frames in flight; the engine's ring has room for one more
+TARGET_INTERVAL = 1 / 60  # seconds between frames; a wider window cannot reduce it further
+FREE_DELAY = 0.010  # seconds of round trip that a single frame in flight hides
+RECENT = 8  # remembered paints, and delays measured on frames that travelled alone
+PROBE = 64  # paints between two measurements of the bare delay with several frames in flight
 RATE_SPAN = 2.0  # seconds over which painted frames are counted
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """One painted frame: how long it was under way and how much of that the client itself took (seconds).
+    """A painted frame, its delivery time, and the client's share of that time (seconds).
 
-    at: when its acknowledgement came, by the gate's clock.
+    at: time of its confirmation, by the gate's clock.
     """
 
     frame: Frame
@@ -78,7 +78,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Sent:
-    """A frame on its way to the browser: since when, whether nothing else was, whether its time says anything."""
+    """A frame in flight: time of sending, whether no other was in flight, and whether its time is valid."""
 
     frame: Frame
     at: float
@@ -90,9 +90,9 @@ class FrameGate:
     """Paces one lab's frames into one browser tab.
 
     send(number, frame) writes a frame to the browser; permit(number) lets the engine make all frames up to that number;
-    schedule(callback) runs a callback soon on the loop that owns the document; confirm(number) asks the browser to
-    confirm frame `number` again; delivered(Delivered) is called for each paint. `offer` may be called from any thread,
-    everything else from that loop.
+    schedule(callback) runs a callback soon on the loop that owns the document; confirm(number) requests another
+    confirmation of frame `number` from the browser; delivered(Delivered) is called after each paint. `offer` may be
+    called from any thread, everything else from that loop.
     """
 
     def __init__(
@@ -110,23 +110,23 @@ class FrameGate:
         self._lock = threading.Lock()
         self._waiting: Frame | None = None
         self._scheduled = self._closed = self._open = False
-        self._sent: dict[int, Sent] = {}  # not yet confirmed, by number
-        self._last = 0  # number of the last frame that was sent
+        self._sent: dict[int, Sent] = {}  # unconfirmed, by number
+        self._last = 0  # number of the last sent frame
         self._since_clean = 0
         self._delays: deque[float] = deque(maxlen=RECENT)
         self._client: deque[float] = deque(maxlen=RECENT)
         self._painted: deque[float] = deque(maxlen=256)
-        self.newest = self.permitted = 0  # numbers of the last frame that came, and of the last that may come
+        self.newest = self.permitted = 0  # number of the last frame that arrived, and of the last permitted one
         self.window, self.dropped, self.latency = 1, 0, math.nan
 
     @property
     def under_way(self) -> int:
-        """Frames written to the browser and not yet acknowledged."""
+        """Number of frames that were sent to the browser and are unconfirmed."""
         return len(self._sent)
 
     @property
     def rate(self) -> float:
-        """Frames painted a second, over the last RATE_SPAN seconds."""
+        """Painted frames per second, over the last RATE_SPAN seconds."""
         now = self._clock()
         recent = [moment for moment in self._painted if now - moment <= RATE_SPAN]
         if len(recent) < 2:
@@ -134,7 +134,7 @@ class FrameGate:
         return len(recent) / RATE_SPAN if len(recent) > 2 * RATE_SPAN else (len(recent) - 1) / (now - recent[0])
 
     def open(self) -> None:
-        """Start, or go on after a `pause`. What was sent before that is confirmed once more, and not timed."""
+        """Start, or continue after `pause`. Frames sent earlier are confirmed again, without timing."""
         with self._lock:
             if self._open or self._closed:
                 return
@@ -145,30 +145,30 @@ class FrameGate:
         self._flush()
 
     def pause(self) -> None:
-        """The client is gone for now: permit nothing more, until `open`."""
+        """Permit no further frames until `open`, while the client is away."""
         self._open = False
 
     def refresh(self) -> None:
-        """Values have changed: a frame that waits shows the old ones, so permit another instead."""
+        """Replace a waiting frame, which shows old values, by permitting another one after a change."""
         with self._lock:
             self.dropped += self._waiting is not None
             self._waiting = None
         self._refill()
 
     def pass_on(self) -> None:
-        """Wait for no confirmation of what was sent. A hidden tab paints nothing, while others follow its frames."""
+        """Stop waiting for confirmations: a hidden tab paints nothing, but followers need further frames."""
         with self._lock:
             self._sent = {}
         self._flush()
 
     def close(self) -> None:
-        """For good: drop what waits, permit nothing more."""
+        """Stop permanently: discard the waiting frame and permit no further ones."""
         with self._lock:
             self._closed, self._open, self._waiting = True, False, None
             self._sent.clear()
 
     def offer(self, frame: Frame) -> None:
-        """Take the newest frame; an older one that was not yet written is dropped. Callable from any thread."""
+        """Store the latest frame, replacing an unsent one, and schedule its sending. Callable from any thread."""
         with self._lock:
             if self._closed:
                 return
@@ -181,9 +181,9 @@ class FrameGate:
         self._schedule(self._flush)
 
     def acknowledge(self, number: int, client_seconds: float = 0.0) -> None:
-        """The browser has painted frame `number` (and so every older one), taking `client_seconds` for it.
+        """Record that the browser painted frame `number`, and so all earlier ones, in `client_seconds`.
 
-        A number that was never sent says nothing.
+        A number that was never sent is ignored.
         """
         now = self._clock()
         with self._lock:
@@ -210,14 +210,14 @@ class FrameGate:
 
     @property
     def _width(self) -> int:
-        """The window, but 1 where the bare delay is to be measured again."""
+        """The window, or 1 while the bare delay is due to be measured again."""
         return 1 if self._since_clean >= PROBE else self.window
 
     def _has_room(self) -> bool:
         return self._open and len(self._sent) < self._width
 
     def _flush(self) -> None:
-        """Write the waiting frame if there is room for it, then permit what is missing."""
+        """Send the waiting frame if the window permits, then permit further frames."""
         with self._lock:
             self._scheduled = False
             frame = self._waiting if self._has_room() else None
@@ -240,13 +240,13 @@ class FrameGate:
 
 
 def window_for(delay: float, client_seconds: float) -> int:
-    """How many frames may be under way: one, plus those that hide `delay` seconds of network at the client's pace."""
+    """Return the window: one frame, plus those that hide `delay` seconds of network at the client's pace."""
     pace = max(TARGET_INTERVAL, client_seconds)
     return min(WIDEST - 1, 1 + max(0, math.ceil((delay - FREE_DELAY) / pace)))
 
 
 def wanted_transport() -> str:
-    """The way frames are to take: FIELDLAB_TRANSPORT, "public" or "fast", which it is by itself."""
+    """Return the transport that FIELDLAB_TRANSPORT selects: "public" or "fast", the default; ValueError for others."""
     wanted = os.environ.get("FIELDLAB_TRANSPORT", FAST)
     if wanted not in (PUBLIC, FAST):
         raise ValueError(f"FIELDLAB_TRANSPORT must be {PUBLIC} or {FAST}, not {wanted!r}")
@@ -254,9 +254,9 @@ def wanted_transport() -> str:
 
 
 class Acknowledgement(DataModel):
-    """What the browser says after a paint: [frame number, seconds it took there]; transport: which way frames may take.
+    """The browser's confirmation after a paint: [frame number, seconds of painting]; and its transport.
 
-    transport: "" until the browser has seen a frame, FAST, or "public: " and why not.
+    transport: "" until the browser has received a frame, FAST, or "public: " with the reason.
     """
 
     value = ListOf(Float, default=[])
@@ -264,26 +264,26 @@ class Acknowledgement(DataModel):
 
 
 class Ticket(DataModel):
-    """[number, count]: a frame whose pictures are on the screen already, and how many such tickets there were."""
+    """[number, count]: a frame with pictures that are already on the screen, and the number of such tickets."""
 
     value = ListOf(Int, default=[0, 0])
 
 
 def ignore(*anything: object) -> None:
-    """Do nothing: what a callback is until it is set."""
+    """Do nothing; the default of callbacks."""
 
 
 class FirstDraw:
-    """Plots that the browser has not drawn yet. Changing one before that is an error there."""
+    """Plots that the browser has not drawn so far. Changing such a plot is an error in the browser."""
 
     def __init__(self) -> None:
         self.waiting: list[Any] = []
 
     def wait(self, plot: Any, drawn: Callable[[], object]) -> None:
-        """Call drawn() once the browser has laid the Bokeh figure `plot` out for the first time."""
+        """Call drawn() after the browser has laid out the Bokeh figure `plot` for the first time."""
 
         def tell(attr: str, old: object, new: object) -> None:
-            """The browser has found the size of its inside; 0 px while the page around it is not laid out."""
+            """Handle the plot's inner width, which is 0 px until the page around it is laid out."""
             if new and plot in self.waiting:
                 self.waiting.remove(plot)
                 drawn()
@@ -293,12 +293,13 @@ class FirstDraw:
 
 
 class FrameSource:
-    """The columns `data` of one row; painted(number, client seconds) is called on the document's loop.
+    """A data source with one row for each frame; painted(number, client seconds) is called on the document's loop.
 
-    rest: seconds after each paint before the next frame may come; the gate takes it for the browser's time, so that it
-    widens no window. transport: what the browser can paint, PUBLIC (the source's data, which Bokeh draws) or FAST
-    (frames of app/frame_channel.py, which static/frame_source.js paints). The first frame is public: with it the
-    browser says which. Frames are public, too, while the page has no connection for frames.
+    data: the columns of the row; rest: seconds after each paint before the next frame, which the gate counts as the
+    browser's time, so that they do not widen the window; transport: the browser's capability, PUBLIC (the source's
+    data, drawn by Bokeh) or FAST (frames of app/frame_channel.py, painted by static/frame_source.js). The first frame
+    is public, and the browser answers it with its capability. Frames are also public while the page has no frame
+    channel.
     """
 
     def __init__(self, data: Mapping[str, Any], name: str) -> None:
@@ -320,20 +321,20 @@ class FrameSource:
         self._ticket.js_on_change("value", self._code)
 
     def draw_in(self, *figures: figure) -> None:
-        """Say which figures draw the source, and nothing else of it than images: frames may take the fast way there."""
+        """Declare that only these figures draw the source, and only as images, which permits the fast transport."""
         if wanted_transport() == FAST:
             self._figures = [plot.id for plot in figures]
             self._code.args = {**self._code.args, "figures": self._figures}
 
     @property
     def document(self) -> Document | None:
-        """The document that the source is in; None while its tab is not shown."""
+        """The document of the source; None while its tab is not shown."""
         return self.source.document
 
     def serve(self, session: Session, alone: bool = False) -> None:
         """Let this source confirm the frames of `session`.
 
-        alone: showing a frame changes nothing but this source, so on the fast way it needs no lock of the document.
+        alone: showing a frame changes only this source, so the fast transport needs no document lock.
         """
 
         def painted(number: int, seconds: float) -> None:
@@ -362,14 +363,14 @@ class FrameSource:
             self.source.data = columns
 
     def confirm(self, number: int, seconds: float) -> None:
-        """Hear that frame `number` is painted. What is sent next may change models, which needs the document's lock."""
+        """Record that frame `number` is painted. The next one may change models, which requires the lock."""
         if self._lock_free():
             self.painted(number, seconds)
         else:
             self._later(partial(self.painted, number, seconds))
 
     def lost(self) -> None:
-        """Show the newest frame again, as public data: its message may not have arrived."""
+        """Show the latest frame again as public data, because its message may have been lost."""
         if self.transport == FAST:
             self._later(self._show_again)
 
@@ -378,7 +379,7 @@ class FrameSource:
 
     @property
     def _fast(self) -> bool:
-        """Whether the browser paints frames, and the page has a connection for them."""
+        """Whether the browser paints frames, and the page has a frame channel."""
         document = self.source.document
         return self.transport == FAST and document is not None and frame_channel.connected(document)
 
@@ -387,7 +388,7 @@ class FrameSource:
         return self._alone and self._fast
 
     def skip(self, number: int) -> None:
-        """Frame `number` looks like the one before, or was sent before: only its acknowledgement is wanted."""
+        """Request only a confirmation of frame `number`, which looks like the previous one or was sent before."""
         self._ticket.value = [number, self._ticket.value[1] + 1]
 
     def _acknowledged(self, attr: str, old: object, new: list[float]) -> None:
@@ -395,7 +396,7 @@ class FrameSource:
             self.painted(int(new[0]), float(new[1]))
 
     def _told(self, attr: str, old: object, new: str) -> None:
-        """The browser has looked whether it can paint frames by itself."""
+        """Record the browser's transport after it has tested its capability."""
         self.transport = FAST if new == FAST and self._figures else PUBLIC
         if self.transport == PUBLIC and not self._complained:
             self._complained = True

@@ -1,8 +1,8 @@
-"""The system card: what the machine is doing, over the page, opened and closed by its user.
+"""The system card: live readings of the machine, in a card over the page that its user opens and closes.
 
-The figures come from one sampler of the whole server, which reads in a thread of its own and only while a card is open
-somewhere. Here they are only written down, once a second: a block for each device, a line and a minute of history for
-each figure. Names that came from outside are escaped. A figure that is not known is "n/a", never 0.
+The readings come from one sampler for the whole server, which runs in a separate thread and only while a card is open.
+This module formats them once a second: a block for each device, a line and a minute of history for each figure. Names
+from outside are escaped. An unknown figure is shown as "n/a", never as 0.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from compute.system import CpuReading, GpuReading, GpuUser, Reading
 
 UNKNOWN = "n/a"
 WIDTH, HEIGHT = 120, 22  # px of a history
-GAP = 3 * PERIOD  # seconds without a reading that end a line
-STALE = 5 * PERIOD  # seconds without a reading after which that is said
+GAP = 3 * PERIOD  # seconds without a reading that interrupt a line
+STALE = 5 * PERIOD  # seconds without a reading after which a warning is shown
 HOTTEST = 100.0  # °C at the top of a history
 MOST_CORES = 256  # bars of cores that are drawn
-MOST_USERS = 3  # processes named a GPU
+MOST_USERS = 3  # processes listed per GPU
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """One line. text: of the newest reading; share: 0 to 1 of its scale for any reading, None where unknown."""
+    """One line. text: of the latest reading; share: 0 to 1 of its scale for any reading, None if unknown."""
 
     name: str
     text: Callable[[Any], str]
@@ -43,17 +43,17 @@ class Gauge:
 
 
 def part(value: float | None, whole: float | None) -> float | None:
-    """value / whole; None if either is unknown."""
+    """Return value / whole; None if either is unknown."""
     return value / whole if value is not None and whole else None
 
 
 def percent(value: float | None) -> str:
-    """Return `value` as a whole percentage, in words."""
+    """Return `value` as text, in whole percent."""
     return UNKNOWN if value is None else f"{value:.0f} %"
 
 
 def of(value: float | None, limit: float | None, unit: str, size: float, digits: int = 0) -> str:
-    """As in 3.1 of 140 GiB; without the limit where that is unknown."""
+    """Return text such as "3.1 of 140 GiB", without an unknown limit."""
     if value is None:
         return UNKNOWN
     most = f" of {limit / size:.0f}" if limit else ""
@@ -86,7 +86,7 @@ CPU = (Gauge("Use", lambda cpu: percent(cpu.mean_use), lambda cpu: part(cpu.mean
 
 
 def readings_html(history: Sequence[Reading], now: float) -> str:
-    """Everything, GPUs first; `now` by the readings' clock."""
+    """Return all readings as HTML, GPUs first; `now` by the readings' clock."""
     if not history:
         return "<p class='quiet'>Reading …</p>"
     newest = history[-1]
@@ -103,7 +103,7 @@ def readings_html(history: Sequence[Reading], now: float) -> str:
 
 
 def device_names(machine: Mapping[str, Any] | None, threads: int) -> str:
-    """The devices in a few words, for the header; machine: as compute.machine tells it, None while it is unknown."""
+    """Return the device names for the header; machine: facts from compute.machine, None while unknown."""
     gpus = [str(gpu["name"]).removeprefix("NVIDIA ") for gpu in (machine or {}).get("gpus", ())]
     words = f"CPU {threads} thread{'s' * (threads != 1)}"
     if not gpus:
@@ -113,7 +113,7 @@ def device_names(machine: Mapping[str, Any] | None, threads: int) -> str:
 
 
 def described(words: str) -> str:
-    """Return the tip of the button labelled `words`, which is also its accessible name: it begins with the label."""
+    """Return the tip of the button labelled `words`, which is also its accessible name and begins with the label."""
     return f"{words}: use, memory and temperature (U)"
 
 
@@ -133,7 +133,10 @@ def _row(figure: Gauge, device: Any, past: Sequence[tuple[float, Any]]) -> str:
 
 
 def sparkline(points: Iterable[tuple[float, float | None]]) -> str:
-    """The last SPAN seconds as lines, 0 to 1 from bottom to top; (seconds before now as a negative number, share)."""
+    """Return the last SPAN seconds as lines of an SVG, 0 to 1 from bottom to top.
+
+    points: (seconds relative to now, at most 0; share, None if unknown).
+    """
     lines: list[list[tuple[float, float]]] = []
     last = -2 * SPAN
     for moment, share in points:
@@ -154,18 +157,18 @@ def _line(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _cpu_notes(cpu: CpuReading) -> str:
-    """The cores as bars, and the load."""
+    """Return the cores as bars, and the load."""
     shown = cpu.use[:MOST_CORES]
     bars = "".join(f"<i style='height:{max(use, 2):.0f}%'></i>" for use in shown)
     each = f"Use of each thread in %, the first first: {', '.join(f'{use:.0f}' for use in shown)}."
     load = UNKNOWN if cpu.load is None else f"{cpu.load:.1f}"
     words = f"{len(cpu.use)} threads, load {load} in the last minute"
-    named = f"role='img' tabindex='0' aria-label='{each}' data-term='cores'"  # explains itself: app/explain.py
+    named = f"role='img' tabindex='0' aria-label='{each}' data-term='cores'"  # has a tip: app/explain.py
     return f"<div class='cores' {named}>{bars}</div><p class='quiet'>{words}</p>"
 
 
 def _gpu_notes(gpu: GpuReading) -> str:
-    """What holds the clock down, and who computes there."""
+    """Return the reasons for a reduced clock, and the processes on the GPU."""
     held = f"<p class='warn'>Clock held down by {escape(' and '.join(gpu.held_down))}.</p>" if gpu.held_down else ""
     if gpu.users is None:
         return f"{held}<p class='quiet'>Processes: {UNKNOWN}</p>"
@@ -183,13 +186,13 @@ def _late(seconds: float) -> str:
     return f"<p class='warn' role='status'>No reading for {seconds:.0f} s: a driver does not answer.</p>"
 
 
-SOON = 400  # ms until the second look: the first use is known then
+SOON = 400  # ms until the second update, which has the first values of use
 LABEL = {"color": "var(--ink)", "fontSize": "0.875rem", "textTransform": "none", "whiteSpace": "nowrap"}
 TITLE = "<h2 id='system'>This machine, now</h2>"
 
 
 class SystemCard:
-    """`button` belongs into the header, `card` into the page; both are there from the start."""
+    """The card of one page. `button` belongs in the header, `card` in the page's body, both from the beginning."""
 
     def __init__(self, document: Document, source: Sampler | None = None) -> None:
         self._document, self._sampler = document, source or sampler()
@@ -221,24 +224,24 @@ class SystemCard:
             self._document.remove_periodic_callback(self._ticking)
 
     def show(self, shown: bool) -> None:
-        """Whether this tab is there: one that is away does not look. The document is not touched."""
+        """Subscribe to the sampler while the browser tab is visible. The document is not changed."""
         if self.open and shown:
             self._sampler.look(self)
         else:
             self._sampler.leave(self)
 
     def name_devices(self) -> None:
-        """Write the devices' names on the button, if they have become known since."""
+        """Update the button after the devices' names have become available."""
         words = device_names(machine(), cpu_count())
         if words != self.button.label:
             self.button.param.update(label=words, description=described(words))
 
     def present(self, on: bool) -> None:
-        """In presenter mode the header has no room for names."""
+        """Hide the button in presenter mode, in which the header is too narrow."""
         self.button.visible = not on
 
     def close(self) -> None:
-        """The page is gone."""
+        """Unsubscribe from the sampler when the page closes."""
         self._sampler.leave(self)
 
     def _draw(self) -> None:
@@ -247,14 +250,14 @@ class SystemCard:
             self._text.object = text
 
 
-_facts: dict[str, Any] = {}  # of this machine, once they are known
+_facts: dict[str, Any] = {}  # of this machine; empty until `find_machine` has them
 
 
 def find_machine() -> None:
-    """Find out in the background what the machine has; asking the driver's programs can take seconds."""
+    """Collect the facts of the machine in the background; querying the driver's programs can take seconds."""
     threading.Thread(target=lambda: _facts.update(software()["machine"]), name="machine", daemon=True).start()
 
 
 def machine() -> dict[str, Any] | None:
-    """The machine as compute.machine tells it; None as long as that is being found out."""
+    """Return the facts of the machine from compute.machine; None until the driver's programs have answered."""
     return _facts or None

@@ -1,4 +1,4 @@
-"""A tab's recording: it follows the lab from engine to engine, and every end of it is told once, with words."""
+"""A tab's recording, which follows the lab from engine to engine; each end is reported once, with its reason."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ NO_LAB = "the lab could not be opened"
 
 
 class TabRecording:
-    """The recording of one tab. report tells what no engine tells; handles are those of its engine."""
+    """The recording of one tab. report: receives ends that no engine reports; handles belong to the tab's lab."""
 
     def __init__(self, report: Callable[[RecordingProgress], None]) -> None:
         self._report = report
         self._arguments: Arguments | None = None
         self._news = RecordingProgress(0, 0, 0)
         self._moving = False
-        self._stopping = False  # it was interrupted, and the engine has not said yet that it has stopped
-        self._reported = False  # its end was told, before its engine says so
-        self._next: LabHandle | None = None  # on which it goes on as soon as it has stopped
+        self._stopping = False  # interrupted, but the engine has not confirmed the stop
+        self._reported = False  # the end was reported before the engine's own report
+        self._next: LabHandle | None = None  # the lab on which the recording continues after the stop
 
     @property
     def on(self) -> bool:
-        """Whether there is a recording."""
+        """Whether a recording runs or is to continue after a move."""
         return self._arguments is not None
 
     def start(self, handle: LabHandle, arguments: Arguments) -> None:
-        """Record (LabHandle.record), unless that is being done."""
+        """Start recording (LabHandle.record), unless a recording runs."""
         if self._moving or self._stopping or handle.closed:
             self._report(RecordingProgress(0, 0, 0, NO_LAB if handle.closed else MOVING))
         elif not self.on:
@@ -42,7 +42,7 @@ class TabRecording:
             self._reported = False
 
     def stop(self, handle: LabHandle) -> None:
-        """End the recording on `handle`'s lab."""
+        """Stop the recording on `handle`'s lab."""
         if self.on and not (self._moving or self._stopping):
             handle.stop_recording()
         elif self.on:
@@ -51,7 +51,7 @@ class TabRecording:
                 self._report(self._news)
 
     def interrupt(self, handle: LabHandle) -> None:
-        """The lab is about to move: pause it, so that its checkpoint is of the step at which the recording stops."""
+        """Pause the lab before a move, so that its checkpoint is of the step at which the recording stops."""
         self._moving, self._next = True, None
         if self.on and not self._stopping:
             self._stopping = True
@@ -59,7 +59,7 @@ class TabRecording:
             handle.stop_recording()
 
     def resume(self, handle: LabHandle) -> None:
-        """The lab is on this engine now, or still, in the state at which the recording stopped."""
+        """Continue on this lab after a move, successful or not, from the state at which the recording stopped."""
         interrupted, self._moving = self._moving, False
         if interrupted and self.on and self._stopping:
             self._next = handle
@@ -67,17 +67,17 @@ class TabRecording:
             handle.record(*self._arguments, self._news.steps)
 
     def give_up(self, handle: LabHandle, reason: str) -> None:
-        """The engine has stopped, and with it the recording, also if the engine is tried again."""
+        """End the recording after the engine has stopped, even if the engine is retried."""
         if not self.on:
             return
-        if not self._stopping:  # else it has been asked to
+        if not self._stopping:  # otherwise the stop is already requested
             handle.stop_recording()
         self._reported = handle.recording
         self._arguments, self._next, self._stopping = None, None, False
         self._report(replace(self._news, ended=f"the engine gave up: {reason}"))
 
     def on_recorded(self, news: RecordingProgress) -> bool:
-        """Take an engine's report; False if it is not to be passed on: it was reported, or goes on elsewhere."""
+        """Handle an engine's report; return False if it must not be shown: already reported, or continued elsewhere."""
         if self._reported:
             self._reported = not news.ended
             return False

@@ -1,8 +1,8 @@
-"""Colours, type and spacing: one place, for light, dark and the projector.
+"""Colours, type and spacing for the light and the dark scheme and for projectors.
 
-Type has one family and four sizes (14, 16, 20 and 40 px; presenter mode scales all of them by 20/14). Spacing sits on
-an 8 px grid. Text colours reach contrast AA on their ground in both schemes. Material's theme sets Bokeh's type to
-parts of 13 px; a small callback in the browser puts it right.
+There is one font family in four sizes (14, 16, 20 and 40 px; presenter mode scales all of them by 20/14). Spacing
+follows an 8 px grid. Text colours reach contrast AA on their background in both schemes. Material's theme sets Bokeh's
+text to fractions of 13 px; a small callback in the browser corrects that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bokeh.models import ColorBar, CustomJS, Label, Legend
 from bokeh.plotting import figure
 
 _HERE = Path(__file__).resolve().parent
-# beside app/ in a checkout, within it in an installed wheel
+# next to app/ in a checkout, inside it in an installed wheel
 ASSETS = next(folder for folder in (_HERE.parent / "assets", _HERE / "_assets") if folder.is_dir())
 FAMILY = "Roboto, 'Liberation Sans', Arial, sans-serif"
 SMALL, BODY, TITLE, DISPLAY = 14, 16, 20, 40  # px
@@ -59,16 +59,16 @@ CARD = {  # over the page, in its upper right corner
     "max-width": "calc(100vw - 32px)", "background": "var(--paper)", "border": "1px solid var(--line)",
     "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",
 }  # fmt: skip
-NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot pass for a value
+NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot be mistaken for a value
 
 
-# above a field, in the gap of its outline; a list's own is smaller
+# above a field, in the gap of its outline; a list's default is smaller
 LABEL = {"transform": "translate(14px, -10px) scale(0.875)", "fontSize": "1rem !important"}
 
-# as wide as its words: the library lets it be as narrow as the room beside its button
+# as wide as its text: the library limits it to the room next to its button
 TIP = {"fontSize": "0.875rem", "backgroundColor": "#14202b", "width": "max-content", "maxWidth": "min(300px, 50vw)"}
 
-# whoever asks the system for less motion gets none; the library sets its own as styles of the elements
+# no motion if the system requests reduced motion; the library sets its own as element styles
 STILL = {
     "@media (prefers-reduced-motion: reduce)": {
         "&, & *": {"transition": "none !important", "animation": "none !important"}
@@ -103,14 +103,15 @@ def _scheme(colours: dict[str, str]) -> dict[str, Any]:
 def _components(colours: dict[str, str]) -> dict[str, Any]:
     bar = {"backgroundColor": colours["paper"], "color": colours["ink"], "boxShadow": "none", "backgroundImage": "none"}
     focus = {"&.Mui-focusVisible": {"outline": f"3px solid {colours['accent']}", "outlineOffset": "-3px"}}
-    closing = {"& .MuiIconButton-root": {"color": colours["ink"]}}  # its own grey is hardly seen in the dark
+    # The default grey has too little contrast in the dark scheme.
+    closing = {"& .MuiIconButton-root": {"color": colours["ink"]}}
     still = {name: {"styleOverrides": {part: STILL}} for name, part in MOVING.items()}
     flat = {"boxShadow": "none", "backgroundImage": "none", "border": "none"}
     return {
         "MuiAppBar": {"styleOverrides": {"root": {**bar, "borderBottom": f"1px solid {colours['line']}"}}},
         "MuiDrawer": {"styleOverrides": {"paper": {"paddingBottom": "48px", **STILL}}},
         **still,
-        # Material lays a white veil over what lies high in the dark, on which the colours of text are not chosen
+        # in the dark scheme, Material lightens raised surfaces, for which the text colours are not chosen
         "MuiDialog": {"styleOverrides": {"root": STILL, "paper": {"backgroundImage": "none", **closing}}},
         "MuiButtonBase": {"styleOverrides": {"root": {**focus, **STILL}}},
         "MuiDialogContent": {"defaultProps": {"tabIndex": 0}},  # it scrolls, also by the keyboard
@@ -120,7 +121,7 @@ def _components(colours: dict[str, str]) -> dict[str, Any]:
         "MuiInputLabel": {"styleOverrides": {"shrink": LABEL}},
         "MuiOutlinedInput": {"styleOverrides": {"notchedOutline": {"& legend": {"fontSize": "0.875em"}}}},
         "MuiTooltip": {
-            "defaultProps": {"disableInteractive": True},  # a tip may lie over the next button: a press goes through it
+            "defaultProps": {"disableInteractive": True},  # a tip may cover the next button: clicks pass through it
             "styleOverrides": {"tooltip": TIP},
         },
         "MuiFormHelperText": {"styleOverrides": {"root": {"fontSize": "0.875rem", "marginLeft": 0}}},
@@ -133,12 +134,12 @@ def _components(colours: dict[str, str]) -> dict[str, Any]:
 
 
 def colours(dark: bool) -> dict[str, str]:
-    """The colours of the dark or the light scheme by name."""
+    """Return the colours of the dark or the light scheme by name."""
     return DARK if dark else LIGHT
 
 
 def heading(words: str) -> pn.pane.HTML:
-    """A title above a plot, in the page's own type."""
+    """Return a title above a plot, in the page's font."""
     return html_pane(f"<h2>{escape(words)}</h2>")
 
 
@@ -146,14 +147,14 @@ THEME: dict[str, Any] = {"light": _scheme(LIGHT), "dark": _scheme(DARK)}
 
 
 def html_pane(html: str = "", *sheets: str, **options: Any) -> pn.pane.HTML:
-    """Return a pane for HTML of ours, in the page's type and colours; sheets: of CSS beside those."""
+    """Return a pane for trusted HTML in the page's font and colours; sheets: additional CSS."""
     given = {"margin": 0, "sizing_mode": "stretch_width", **options}
     return pn.pane.HTML(html, stylesheets=[stylesheet(), *sheets], **given)
 
 
 @cache
 def stylesheet() -> str:
-    """assets/style.css as text, headed by the colours of both schemes as CSS variables."""
+    """Return assets/style.css, preceded by the colours of both schemes as CSS variables."""
     scales = "".join(f"--{name}: {value};" for name, value in LIGHT.items())
     dark = "".join(f"--{name}: {value};" for name, value in DARK.items())
     head = f":root {{{scales}}}\n:root[data-scheme=dark] {{{dark}}}\n"
@@ -164,10 +165,10 @@ SIZES = (
     *("major_label_text_font_size", "axis_label_text_font_size", "label_text_font_size", "title_text_font_size"),
     "text_font_size",
 )
-WITH_TEXT = (ColorBar, Legend, Label)  # beside the axes
-DIGIT = 0.58  # of the type's size: the width of a digit
-# 0.0004, not 4.000e-4, but 4e-5 where all are so small, as zeros take room and are counted by nobody; as many digits as
-# tell a tick from its neighbour, three where it has none.
+WITH_TEXT = (ColorBar, Legend, Label)  # in addition to the axes
+DIGIT = 0.58  # width of a digit, relative to the font size
+# 0.0004 instead of 4.000e-4, but 4e-5 if all ticks are that small, because long rows of zeros are hard to count. As
+# many digits as distinguish neighbouring ticks, three for a single tick.
 SHORT_NUMBER = """
 const place = (x) => Math.floor(Math.log10(Math.abs(x)));
 const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
@@ -187,17 +188,17 @@ for (const name of {list(SIZES)})
 
 
 def type_size(presenter: bool) -> int:
-    """Of the smallest type, in px."""
+    """Return the smallest font size, in px."""
     return round(SMALL * PRESENTER_SCALE) if presenter else SMALL
 
 
 def letter(presenter: bool) -> float:
-    """Width of a digit in it, in px."""
+    """Return the width of a digit at the smallest size, in px."""
     return DIGIT * type_size(presenter)
 
 
 def set_type(plot: figure, presenter: bool = False) -> None:
-    """Give all text of `plot` the small size of the page, or of presenter mode."""
+    """Set all text of `plot` to the small size of the page, or of presenter mode."""
     size = f"{type_size(presenter)}px"
     for part in _with_text(plot):
         for name in SIZES:
@@ -206,7 +207,7 @@ def set_type(plot: figure, presenter: bool = False) -> None:
 
 
 def keep_type(plot: figure) -> None:
-    """Set the type of `plot`, and keep it when the page's theme changes it."""
+    """Set the font of `plot`, and restore it when the page's theme changes it."""
     set_type(plot)
     restore = CustomJS(code=RESTORE)
     for part in _with_text(plot):

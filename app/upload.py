@@ -1,10 +1,10 @@
 """A field for one file, which shows the state of the file and the reason for a refusal.
 
-The browser's own label ends with the transfer: "Uploaded x.png" appears for files that are refused afterwards, too. So
-the label is written here. A file arrives in pieces, whose total size is limited here, since the client may not be our
-own JavaScript.
+The browser's own label changes to "Uploaded x.png" after the transfer, even for files that are refused later, so the
+label is set here. A file arrives in pieces. Their total size is limited here, because the client may run foreign
+JavaScript.
 
-    chosen ──► Reading … (a job of the lane DECODE) ──► given to the lab ──► taken | refused
+    chosen ──► Reading … (a job of the lane DECODE) ──► sent to the lab ──► accepted | refused
                    └── refused, too late, or no memory        another file replaces one that is being read
 
 A child process decodes the file, and the lab receives the result: neither the page nor an engine parses its bytes.
@@ -29,14 +29,14 @@ from compute.images import Kept
 from compute.loaded import LoadedFile, loaded_bytes
 from compute.settings import MIB, current
 
-PIECE = 2**20  # bytes of a file in one message, which app.message_bounds bounds
+PIECE = 2**20  # bytes of a file in one message, which app.message_bounds limits
 MOST_NAME = 255  # characters
 
 
 class FileField(pmui.FileInput):
-    """The library's field for one file, whose browser may not be ours: pieces beyond `max_file_size` are dropped.
+    """The library's field for one file, with server-side limits: pieces beyond `max_file_size` are dropped.
 
-    That of its beginning: a page's own messages may set the parameter.
+    The limit is the constructor's argument, because the page's messages may set the parameter of that name.
     """
 
     def __init__(self, max_file_size: int, **options: Any) -> None:
@@ -45,7 +45,7 @@ class FileField(pmui.FileInput):
         self._name, self._pieces, self._came = "", 0, 0
 
     def _handle_msg(self, msg: Any) -> None:
-        """A piece, or the end: what is no message of the field's own is dropped, with what came before."""
+        """Handle a piece or the end of a file; a malformed message discards the pieces received so far."""
         if not isinstance(msg, dict) or msg.get("status") not in ("initializing", "upload_event", "finished"):
             return
         if msg["status"] == "upload_event" and not self._fits(msg):
@@ -56,7 +56,7 @@ class FileField(pmui.FileInput):
             self._begin("")
 
     def _fits(self, piece: dict[str, Any]) -> bool:
-        """Whether `piece` is the next one of one file that is not too large."""
+        """Return True if `piece` is the next one of a file within the size limit."""
         name, number, data = piece.get("name"), piece.get("chunk"), piece.get("data")
         if not isinstance(name, str) or len(name) > MOST_NAME or not isinstance(data, bytes | bytearray | memoryview):
             return False
@@ -74,7 +74,7 @@ class FileField(pmui.FileInput):
         )
 
     def _begin(self, name: str) -> None:
-        """Forget what came of another file."""
+        """Discard the pieces of a previous file."""
         self._name, self._pieces, self._came = name, 0, 0
         self._file_buffer.clear()
         self._buffer.clear()
@@ -82,7 +82,7 @@ class FileField(pmui.FileInput):
 
 IDLE, READING, TAKEN, WRONG = "cloud_upload", "hourglass_empty", "check_circle", "error"  # icons
 LONGEST = 32  # characters of a file's name on the page
-SKETCH = 44  # px: the longer side of the drawing of what was kept
+SKETCH = 44  # px: the longer side of the drawing of the kept part
 STYLE = """
 .wrong, .said { font-size: var(--small, 14px); line-height: 1.4; overflow-wrap: anywhere; }
 .wrong { color: var(--bad); }
@@ -97,17 +97,17 @@ Read = TypeVar("Read", bound=LoadedFile)
 
 
 class Upload(Generic[Read]):
-    """The field `panel`, at first with the label `label`.
+    """The upload field `panel`, with the initial label `label`.
 
-    The label names the kinds of files; the browser does not filter them, as it would say nothing of a file that it
-    leaves out. what: the label of a file that was taken, as in "A: shaw.npz"; task: decodes the bytes of a file, a
-    function of compute.export.decoding; take(file, name) gets the result. The owner calls `tick` a
-    few times a second and `close` with its page; it calls `taken` or `refuse` once the lab has answered.
+    The label names the permitted kinds of files; the browser does not filter them, because it would not report a file
+    that it excludes. what: the label of an accepted file, as in "A: shaw.npz"; task: decodes the bytes of a file, a
+    function of compute.export.decoding; take(file, name) receives the result. The owner calls `tick` a few times a
+    second and `close` with its page; it calls `taken` or `refuse` after the lab has answered.
     """
 
     def __init__(self, label: str, what: str, task: Callable[..., Read], take: Callable[[Read, str], object]) -> None:
         self._label, self._what, self._task, self._take = label, what, task, take
-        self.name = ""  # of the newest file
+        self.name = ""  # of the latest file
         self._job: Job | None = None
         self._most = current().upload * MIB  # bytes
         style = {"variant": "outlined", "size": "small", **FULL}
@@ -120,7 +120,7 @@ class Upload(Generic[Read]):
 
     @property
     def busy(self) -> bool:
-        """Whether a file is being read; until then `reset`, `ask` and `taken`, for an older file, do nothing."""
+        """Whether a file is being read, during which `reset`, `ask` and `taken`, for an older file, have no effect."""
         return self._job is not None
 
     def reset(self) -> None:
@@ -130,13 +130,13 @@ class Upload(Generic[Read]):
             self._say("")
 
     def ask(self, words: str) -> None:
-        """Ask for a further file; this one is fine."""
+        """Request a further file, without an error of this one."""
         if not self.busy:
             self._show(f"{self._what}: {self.name}" if self.name else self._label, IDLE)
             self._say(words, wrong=True)
 
     def taken(self, remark: str = "", picture: str = "") -> None:
-        """Show that the lab uses the file; remark: which part of it. picture: HTML of ours that shows the same."""
+        """Show that the lab uses the file; remark: the used part. picture: trusted HTML that illustrates it."""
         if not self.busy:
             self._show(f"{self._what}: {self.name}" if self.name else self._label, TAKEN)
             self._say(remark, more=picture)
@@ -147,7 +147,7 @@ class Upload(Generic[Read]):
         self._say(reason, wrong=True)
 
     def tick(self) -> None:
-        """Pass on a file once it is decoded, or show the error."""
+        """Pass on a decoded file, or show the error."""
         job = self._job
         if job is None or not job.over:
             return
@@ -190,7 +190,11 @@ class Upload(Generic[Read]):
         self._job.start()
 
     def _show(self, words: str, icon: str) -> None:
-        """icon: by name, as the browser's own is a tick after each transfer; once set it cannot be taken away again."""
+        """Set label and icon.
+
+        An icon is always set: the browser's default is a tick after each transfer, and an icon that was set cannot be
+        unset.
+        """
         colour = "error" if icon == WRONG else "primary"
         self.field.param.update(label=words, uploaded_label=words, icon=icon, color=colour)
 
@@ -215,13 +219,13 @@ def _no_room() -> str:
 
 
 def short_name(name: str) -> str:
-    """A file's name for the page: its end counts most, as that says which of a series it is, and its kind."""
+    """Return a file's name for the page, shortened to keep its end: a number in a series, and the extension."""
     name = plain(name.replace("\\", "/").rpartition("/")[2])
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 3]}…{name[-(LONGEST - LONGEST // 3 - 1) :]}"
 
 
 def sketch(kept: Kept) -> str:
-    """A small drawing as HTML: the outline of the picture, and the part of it that was kept."""
+    """Return a small drawing as HTML: the outline of the picture, and the part of it that was kept."""
     scale = SKETCH / max(kept.width, kept.height)
     width, height = (max(2, round(side * scale)) for side in (kept.width, kept.height))
     x, y, across, down = (round(value * scale, 1) for value in (kept.x0, kept.y0, kept.x1 - kept.x0, kept.y1 - kept.y0))

@@ -1,6 +1,6 @@
 """Widgets that set a session's values, fields for numbers, buttons.
 
-Bounds, label and choices of a widget come from the lab's parameters, never from here.
+Bounds, label and choices of a widget come from the lab's parameters.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ Widget: TypeAlias = Any  # a material widget; the library has no types
 
 
 class ValueWidgets:
-    """Widgets that set a session's values, and follow when the session sets them otherwise."""
+    """Widgets that set a session's values and follow them when the session changes them."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._widgets: dict[str, Widget] = {}
-        self._following = False  # whether widgets are set by the session, and by nobody's hand
+        self._following = False  # whether the session sets the widgets, not the user
         self.sliders: list[Widget] = []
 
     def parameter(self, name: str) -> param.Parameter[Any]:
-        """The lab's parameter `name`."""
+        """Return the lab's parameter `name`."""
         return self.session.lab.param[name]
 
     def add(self, name: str, widget: Widget) -> Widget:
-        """Let `widget` set the value `name`, while it is dragged."""
+        """Connect `widget` to the value `name`, also during dragging."""
         self._widgets[name] = widget
         widget.param.watch(lambda event: self.session.change(**{name: event.new}), "value")
         return widget
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show `values`, which the session took without these widgets."""
+        """Show `values` that were changed without these widgets."""
         for name, value in values.items():
             if name in self._widgets:
                 self._widgets[name].value = value
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
-        """Take what widgets show in the block as chosen by nobody."""
+        """Treat changes of widgets during the block as the session's, not the user's."""
         before, self._following = self._following, True
         try:
             yield
@@ -58,7 +58,7 @@ class ValueWidgets:
             self._following = before
 
     def slider(self, name: str, step: float, **options: Any) -> Widget:
-        """A slider over the parameter's bounds. Its value is shown with the digits that tell its steps apart."""
+        """Return a slider over the parameter's bounds, with enough digits to distinguish its steps."""
         parameter = self.parameter(name)
         low, high = parameter.bounds
         start, end = options.pop("start", low), options.pop("end", high)
@@ -71,7 +71,7 @@ class ValueWidgets:
         return self.add(name, widget)
 
     def choice(self, name: str, options: Mapping[str, Any] | list[Any] | None = None, **more: Any) -> Widget:
-        """A drop-down of the parameter's objects, or of `options` (words -> value)."""
+        """Return a drop-down of the parameter's objects, or of `options` (label -> value)."""
         parameter = self.parameter(name)
         objects = list(parameter.objects) if options is None else options
         return self.add(
@@ -82,7 +82,7 @@ class ValueWidgets:
         )
 
     def switch(self, name: str, **more: Any) -> Widget:
-        """An on-off switch."""
+        """Return a switch."""
         parameter = self.parameter(name)
         return self.add(name, pmui.Switch(label=parameter.label, value=self.session.values[name], **FULL, **more))
 
@@ -91,7 +91,7 @@ MOST_DECIMALS = 6  # of a number on a slider; smaller steps are shown with a pow
 
 
 def number_format(step: float, start: float) -> str | PrintfTickFormatter:
-    """Return the format of a slider's value, so that two neighbouring places between `start` and the end read apart."""
+    """Return the format of a slider's value in which neighbouring positions between `start` and the end differ."""
     shown = max(decimals(step), min(decimals(start), decimals(step / 10)))
     if shown > MOST_DECIMALS:
         return PrintfTickFormatter(format="%.3e")
@@ -99,7 +99,7 @@ def number_format(step: float, start: float) -> str | PrintfTickFormatter:
 
 
 def decimals(number: float) -> int:
-    """Return how many decimals write `number`, at most those of its first three digits that are not 0."""
+    """Return the number of decimals that represent `number`, limited to its first three significant digits."""
     if number == 0:
         return 0
     most = max(0, 2 - floor(log10(abs(number))))
@@ -107,7 +107,7 @@ def decimals(number: float) -> int:
 
 
 def icon(name: str, words: str, click: Callable[[], object], **options: Any) -> pmui.IconButton:
-    """A button with a symbol only; `words` are its tooltip and its name for a screen reader."""
+    """Return an icon button; `words` are its tooltip and its accessible name."""
     style = {"size": "small", "margin": 2, **options}
     button = pmui.IconButton(icon=name, description=words, description_delay=400, toggle_duration=0, **style)
     button.on_click(lambda event: click())
@@ -118,11 +118,12 @@ OnValue = Callable[[Any], object]
 
 
 class NumberField:
-    """A field for a number, `panel`; on_value(value) is called with what was typed and may raise ValueError.
+    """A field for a number, `panel`; on_value(value) is called with the entered number and may raise ValueError.
 
-    What is wrong with it stands below it then, and nothing is changed.
+    The error text appears below the field then, and no value changes.
 
-    whole: no fractions; optional: None if it is left empty; helper_text among the options: below it while all is well.
+    whole: no fractions; optional: None for an empty field; helper_text among the options: shown while the input is
+    valid.
     """
 
     def __init__(
@@ -148,13 +149,13 @@ class NumberField:
         return f"{mantissa}e{int(power)}" if exponent else mantissa
 
     def show(self, value: float | None) -> None:
-        """Put `value` there, without calling on_value, and without a complaint."""
+        """Set the field to `value`, without calling on_value and without an error."""
         text = self._text(value)
         self._shown = text
         self.panel.param.update(value=text, value_input=text, error_state=False, helper_text=self._hint)
 
     def complain(self, words: str) -> None:
-        """Say below the field what is wrong with it."""
+        """Show an error below the field."""
         self.panel.param.update(error_state=True, helper_text=plain(words))
 
     def _entered(self) -> None:
@@ -183,7 +184,7 @@ class NumberField:
 
 
 def show_refusal(refusal: str, fields: Mapping[str, NumberField]) -> bool:
-    """Say a refusal of the engine, whose first word is a parameter, below that parameter's field; whether one does."""
+    """Show an engine's refusal below the field of the parameter that is its first word; return True if one exists."""
     field = fields.get(refusal.split(" ", 1)[0])
     if field is not None:
         field.complain(refusal)
@@ -201,8 +202,9 @@ def card_script(*names: str) -> str:
 
 
 class Card(JSComponent):
-    """A card that a script draws. content: {} while there is nothing to show; told(message): hears the browser, which
-    may be anybody's.
+    """A card that a script draws.
+
+    content: {} for an empty card; told(message): receives the browser's messages, which are untrusted.
     """
 
     content = param.Dict(default={}, doc="What is shown.")
