@@ -140,7 +140,7 @@ class TakenTimings:
 
     @property
     def telling(self) -> tuple[Timing, ...]:
-        """Timings for an estimate: the samples, or before them the step that found the pace if it took ALONE seconds."""
+        """Timings for an estimate: the samples, or before them the step that found the pace if longer than ALONE."""
         if len(self.timings) > 2:
             return self.samples
         return tuple(timing for timing in self.timings[1:] if timing.compute >= ALONE)

@@ -29,7 +29,7 @@ INTERVALS = f"Behind a ratio: {INTERVAL}; none for fewer than {FEWEST} samples."
 
 
 def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchmark) -> dict[str, Any]:
-    """Return the run with its provenance, in the schema of compute.measure.records. Times in seconds, rates a second."""
+    """Return the run with its provenance, in the schema of compute.measure.records; times in seconds, rates 1/s."""
     rate = benchmark.rate
     samples = sum(row.measurement.step.n for row in results.rows if row.measurement is not None)
     return {

@@ -59,7 +59,7 @@ class Chart:
 
 
 class ComparisonRules(ABC):
-    """How a lab's variants are compared. Methods that return changes return parameters to set on a second lab.
+    """How a lab's variants are compared. Changes returned by methods are parameters to set on a second lab.
 
     timed: parameters that affect the time of a step; checked: those that affect its result; reference: the variant
     whose result is right, under the changes of `right`; included: the contents of a time, for the reader; revisions: of
@@ -157,7 +157,7 @@ def _keeps(values: LabValues) -> float:  # noqa: ARG001
 
 @dataclass(frozen=True)
 class FieldRules(ComparisonRules):
-    """Rules of a lab whose whole state is compared.
+    """Rules for comparing the whole state of a lab.
 
     tolerance: relative L2 by dtype; apart: start values of every second lab, start: their description; check_steps:
     steps after which results are compared, fewer if these amplify rounding too much; growth: by values, the largest
