@@ -216,8 +216,9 @@ class Results:
 
 
 def with_speed_ups(rows: list[Row]) -> list[Row]:
-    """Add to each right row of one case its speed-up over the fair opponent: the CPU way of the same work with the
-    smallest median, among the right ones.
+    """Add to each right row of one case its speed-up over the fair opponent.
+
+    The opponent is the right CPU way of the same work with the smallest median.
     """
     opponents: dict[Hashable, Row] = {}
     for row in sorted((row for row in rows if row.backend.startswith("cpu_")), key=_seconds):
