@@ -1,4 +1,4 @@
-"""Timings on disk: the records of `fieldlab bench --save`, which the readout draws as hollow bars.
+"""Timings on disk: the records of `fieldlab bench --save`, drawn hollow in the readout.
 
 A record is JSON of one schema; a file may come from anywhere, so it is checked before use. A recorded or cited figure
 never enters a measured median: it has a separate type.

@@ -81,8 +81,8 @@ class CaseRun:
 
     case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; deadline: of the whole
     run; listen: whether to record the parts of each sample; alone: seconds that each way may take independently of the
-    others, 0 if they share the time: a race drops no lane to save time for another. quick: True in the first
-    pass, with FIRST_SAMPLES of slow ways and none beyond the fewest.
+    others, 0 if they share the time: a race drops no lane to save time for another. quick: True in the first pass,
+    with FIRST_SAMPLES of slow ways and none beyond the fewest.
     """
 
     def __init__(

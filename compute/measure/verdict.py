@@ -18,8 +18,8 @@ from compute.measure.timing import Timing
 MOST_ENTRIES = 400  # results kept a process; the oldest are removed, since any client may request any setting
 MOST_RIGHT = 4  # results of the reference kept a process, each a whole field
 SERIAL = ("cpu_numpy",)  # backends that compute on one thread
-LAUNCHING = 0.5  # launch time over the device's time from which it is stated as the reason
-WAKING = 0.3  # fraction of a step for starting the threads from which it is stated as the reason
+LAUNCHING = 0.5  # least launch time over the device's time that is stated as the reason
+WAKING = 0.3  # least fraction of a step for starting the threads that is stated as the reason
 UNKNOWN = "what holds them back is not measured"
 VerdictState = Literal["measuring", "agree", "disagree", "unavailable"]
 ResultKey = tuple[Any, ...]
