@@ -1,10 +1,10 @@
-"""A lab: parameters, a state on a device, and how it advances. It knows no GUI, and no clock but its device's.
+"""A lab: parameters, a state on a device, and how it advances, without any GUI and with no clock but its device's.
 
 A subclass declares its parameters with bounds and implements `advance` and `frame`; everything else has a working
-default. The state is `arrays` on the device, which `begin` gives; `stepping` times what advances them, `raster` and
-`framed` make the frame. A lab with a state of another kind overrides `_allocate`, `snapshot`, `restore` and
-`predicted_bytes` together. Its kernels lie in its own folder, one file per backend. In a notebook a lab is used
-directly; in the app it lives in an engine.
+default. The state is `arrays` on the device, initialised from `begin`; `stepping` times the kernels that advance them,
+`raster` and `framed` make the frame. A lab with a state of another kind overrides `_allocate`, `snapshot`, `restore`
+and `predicted_bytes` together. Its kernels are in its own folder, one file per backend. A notebook uses a lab directly;
+the app runs it in an engine.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ from compute.panels import Panel, plain
 if TYPE_CHECKING:
     from compute.measure.benchmark import Benchmark
 
-RESERVE = 0.1  # part of the free memory left to others when a grid is checked against it
+RESERVE = 0.1  # fraction of the free memory that a grid must leave to other programs
 PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
 HOME = "that is, in lab.py of a folder with cpu_numpy.py (docs/architecture.md)"
 ON_THE_WAY = ("backend", "device_index", "variant", "dtype")  # structural parameters that keep the state
 
-_RUN_BEFORE: set[tuple[str, ...]] = set()  # by this process: lab, backend, and what else a build depends on
+_RUN_BEFORE: set[tuple[str, ...]] = set()  # by this process: lab, backend, and all other inputs of a build
 
 
 class OutOfMemory(ValueError):
-    """A grid was refused before anything was allocated; the text gives the predicted and the free bytes."""
+    """A grid was refused before any allocation; the text states the predicted and the free bytes."""
 
 
 @dataclass
 class Stepping:
-    """What a block of `Lab.stepping` took; there once the block is left."""
+    """The timing of a block of `Lab.stepping`; valid after the block."""
 
     timing: Timing
 
 
 class LabMeta(ParameterizedMetaclass, ABCMeta):
-    """param's metaclass and abc's in one. What a lab does not say of itself is taken from its folder and parameters."""
+    """param's and abc's metaclass in one. Sets missing class attributes from the lab's folder and parameters."""
 
     INITIAL: tuple[str, ...]
     STRUCTURAL: tuple[str, ...]
@@ -88,18 +88,18 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     """Base of all labs. Bad values raise ValueError naming the parameter, the value and the bound."""
 
     LAB: ClassVar[str]  # its name in links, files and commands: that of its folder
-    TITLE: ClassVar[str]  # of its tab: the same in words
-    PACKAGE: ClassVar[str]  # where its kernels lie: the package of its class
+    TITLE: ClassVar[str]  # of its tab: the name as words
+    PACKAGE: ClassVar[str]  # package of its kernels and its class
     STRUCTURAL: ClassVar[tuple[str, ...]] = ("backend", "device_index")  # parameters that rebuild the state
-    INITIAL: ClassVar[tuple[str, ...]] = ()  # parameters that begin anew
+    INITIAL: ClassVar[tuple[str, ...]] = ()  # parameters that reset the state to step 0
     LOCAL: ClassVar[tuple[str, ...]] = ()  # parameters about this machine that change no result: in no link or file
     ENDS: ClassVar[bool] = False  # whether advancing leads to `resting`
-    HISTORY_NAMES: ClassVar[tuple[str, ...]]  # parameters and actions that a history may have: what keeps the state
-    FIRST: ClassVar[str] = ""  # the one of those actions that makes the state anew: only a history's first entry
-    RESTORES: ClassVar[bool] = True  # whether a snapshot holds all that is shown, not just how far the lab was
+    HISTORY_NAMES: ClassVar[tuple[str, ...]]  # parameters and actions allowed in a history: those that keep the state
+    FIRST: ClassVar[str] = ""  # the one of those actions that makes a new state: only a history's first entry
+    RESTORES: ClassVar[bool] = True  # whether a snapshot includes the whole displayed state, not only the progress
     GRIDS: ClassVar[int] = 4  # arrays of ny x nx cells that `predicted_bytes` counts
-    APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour in exports of what is no number
-    APART_WORDS: ClassVar[str] = "not finite"  # what such a pixel is
+    APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour of pixels without a number, in exports
+    APART_WORDS: ClassVar[str] = "not finite"  # description of such pixels
 
     backend = param.Selector(
         default="cpu_numba", objects=[b.name for b in BACKENDS], label="Backend", doc="How the kernels are written."
@@ -107,7 +107,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     device_index = param.Integer(default=0, bounds=(0, 63), label="Device", doc="Number of the GPU; 0 on the host.")
 
     arrays: dict[str, Array]  # the state on the device, by name
-    history: StepHistory  # how it came about
+    history: StepHistory  # of the state
     steps: int  # since the beginning
     spent: Timing | None  # since the last frame
     camera: Camera
@@ -129,33 +129,33 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self._ready = True
         self.param.watch(self._rebuild, list(self.STRUCTURAL))
         if self.INITIAL:
-            self.param.watch(self._reseed, list(self.INITIAL), precedence=1)  # after a rebuild, if there is one, too
+            self.param.watch(self._reseed, list(self.INITIAL), precedence=1)  # also after a rebuild, if any
 
-    # -- what a subclass gives
+    # -- for subclasses to implement
 
     @abstractmethod
     def advance(self, steps: int = 1) -> Timing:
-        """Advance `steps` >= 1 steps; returns what launching and computing took."""
+        """Advance `steps` >= 1 steps; return the times of launching and computing."""
 
     @abstractmethod
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
-        """What the screen shows of the state: `view` (x0, y0, x1, y1) in cells, at most `pixels` (height, width)."""
+        """Return a frame of the state: `view` (x0, y0, x1, y1) in cells, at most `pixels` (height, width)."""
 
     def begin(self) -> dict[str, NDArray[Any]]:
-        """The state at step 0 for the present parameters: host arrays by name. The first is what `field` returns."""
+        """Return the state at step 0 for the current parameters: host arrays by name, the first for `field`."""
         return {}
 
-    # -- a state of arrays; a lab with another one overrides what is here
+    # -- a state of arrays; override this section for another kind of state
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
-        """Bytes of device memory that a lab with these values needs: GRIDS of them, and what a picture needs."""
+        """Return the bytes of device memory for a lab with these values: GRIDS grids and PICTURE_BYTES."""
         given = {name: values.get(name, cls.param[name].default) for name in ("ny", "nx", "dtype") if name in cls.param}
         cells = int(given.get("ny", 0)) * int(given.get("nx", 0))
         return cls.GRIDS * cells * np.dtype(given.get("dtype", "float64")).itemsize + PICTURE_BYTES
 
     def _allocate(self, old: dict[str, Any]) -> None:
-        """Make the state for the present parameters; `old` is the snapshot before the change, {} at the start."""
+        """Make the state for the current parameters; `old` is the snapshot before the change, {} at the start."""
         self._release()
         new = self.begin()
         self.camera = Camera(self.device, self.display)
@@ -166,16 +166,16 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             self._start(new)
 
     def _release(self) -> None:
-        """Drop every array on the device."""
+        """Release every array on the device."""
         self.arrays = {}
         self.__dict__.pop("camera", None)
 
     def reset(self) -> None:
-        """Back to step 0."""
+        """Return to step 0."""
         self._start(self.begin())
 
     def _reseed(self, *_events: param.parameterized.Event) -> None:
-        """Begin anew: a parameter of INITIAL is another."""
+        """Reset after a change of a parameter in INITIAL."""
         if self._ready:
             self.reset()
 
@@ -198,28 +198,28 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return {name: tuple(array.shape) for name, array in self.arrays.items()}
 
     def snapshot(self) -> dict[str, Any]:
-        """The whole state as host arrays and plain numbers; it can be pickled."""
+        """Return the whole state as host arrays and plain numbers; it can be pickled."""
         return {"arrays": Lab.data(self), "steps": self.steps, "history": self.history.copy()}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Continue from a snapshot of a lab with the same shape; ValueError for another."""
+        """Continue from a snapshot of a lab with the same shape; raise ValueError for another shape."""
         shapes = {name: array.shape for name, array in snapshot["arrays"].items()}
         if shapes != self._shapes():
             raise ValueError(f"snapshot must have the shapes {self._shapes()}, not {shapes}")
         self._resume(snapshot)
 
     def data(self) -> dict[str, NDArray[Any]]:
-        """The results as host arrays by name, for files."""
+        """Return the results as host arrays by name, for files."""
         return {name: self.device.download(array) for name, array in self.arrays.items()}
 
     def field(self) -> NDArray[Any]:
-        """Return a host copy of the first array; ValueError for a lab that has none."""
+        """Return a host copy of the first array; raise ValueError for a lab without arrays."""
         return self.device.download(self.arrays[self._first()])
 
     def load(self, array: ArrayLike) -> None:
-        """Begin at step 0 with `array` as the first array of the state, rounded to its type.
+        """Start at step 0 with `array` as the first array of the state, rounded to its type.
 
-        ValueError for an array that as_field refuses, and for a lab without such an array.
+        Raise ValueError for an array that as_field refuses, and for a lab without such an array.
         """
         first = self._first()
         held = self.arrays[first]
@@ -227,14 +227,14 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self.history.lose(GIVEN)
 
     def _first(self) -> str:
-        """The name of the first array of the state."""
+        """Return the name of the first array of the state."""
         if not self.arrays:
             raise ValueError(f"{self.LAB} has no field to read or load: its parameters make it; data() has its results")
         return next(iter(self.arrays))
 
     @contextmanager
     def stepping(self, steps: int) -> Iterator[Stepping]:
-        """Time the block, which launches the kernels of `steps` >= 1 steps; gives what will hold the Timing.
+        """Time the block, which launches the kernels of `steps` >= 1 steps; yield the future holder of the Timing.
 
         `with self.stepping(steps) as done: …` is followed by `return done.timing`.
         """
@@ -252,28 +252,28 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self.spent = timing if self.spent is None else self.spent.then(timing)
 
     def first_call(self, *what: str) -> bool:
-        """Whether this lab, backend and `what` else a build depends on run for the first time in this process."""
+        """Whether this lab and backend, with `what` as further inputs of a build, run for the first time here."""
         key = (self.LAB, self.present["backend"], *what)
         first = key not in _RUN_BEFORE
         _RUN_BEFORE.add(key)
         return first
 
     def _idle_timing(self) -> Timing:
-        """Of a frame before which nothing was computed."""
+        """Return the timing of a frame without computation."""
         cells = next((int(array.size) for array in self.arrays.values()), 0)
         return Timing(self.backend, str(self.present.get("variant", "")), 0, cells)
 
     def raster(
         self, name: str, view: View | None, pixels: tuple[int, int], limits: tuple[float, float] | None = None
     ) -> Raster:
-        """The picture of the array `name`, its colours between `limits`: what its values span if None."""
+        """Return the picture of the array `name`, its colours between `limits`, by default the range of its values."""
         with self.device.lock:
             survey = self.camera.survey(self.arrays[name])
             self._nonfinite += survey.nonfinite
             return self.camera.raster(self.arrays[name], view, pixels, limits or survey.limits(), name)
 
     def framed(self, parts: Mapping[str, Raster | Curve], facts: Mapping[str, float]) -> Frame:
-        """The frame of these pictures and curves, with the step and `facts`, and what was spent since the last one."""
+        """Return the frame of these pictures and curves, with the step, `facts` and the timing since the last one."""
         camera, spent = self.camera, self.spent or self._idle_timing()
         timing = replace(spent, levels=camera.levels_seconds, transfer=camera.transfer_seconds)
         camera.start()
@@ -282,79 +282,80 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @property
     def healthy(self) -> bool:
-        """False once the state was seen to hold NaN or inf."""
+        """False after NaN or inf was found in the state."""
         return self._nonfinite == 0
 
     @classmethod
     def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """What can be drawn of a frame, by name; the first is what is drawn by itself."""
+        """Return the drawable panels of a frame by name; the first is the default."""
         return plain(frame)
 
     @classmethod
     def extremes(cls, frame: Frame) -> Mapping[str, tuple[float, float]]:  # noqa: ARG003 a lab's own
-        """Return (minimum, maximum) of the values behind rasters by their names, where the frame's facts know them.
+        """Return (minimum, maximum) of the values behind rasters by their names, if the frame's facts include them.
 
-        A raster has the means of blocks of cells, within the limits of its colours, in which both may be lost.
+        The pixels of a raster are means of blocks of cells, clipped to the limits of its colours, so that both extremes
+        may be lost.
         """
         return {}
 
     @property
     def resting(self) -> bool:
-        """True while advancing would do nothing, until a value changes: a picture that is complete, for instance."""
+        """True while advancing would have no effect until a value changes, as for a complete picture."""
         return False
 
     @property
     def waits(self) -> bool:
-        """True while it cannot advance because of another lab of its process; its engine asks until it can."""
+        """True while another lab of its process prevents it from advancing; its engine polls this."""
         return False
 
     @property
     def cold(self) -> bool:
-        """True while what comes next may first have to be compiled, beyond the very first call, which always may."""
+        """True while the next slice may have to compile kernels; the very first call always may."""
         return False
 
     @property
     def longest_piece(self) -> float:
-        """Seconds that `advance` may take at most in one piece; 0 where `predicted_bytes` tells enough.
+        """Longest uninterruptible call of `advance` in seconds; 0 if `predicted_bytes` suffices to estimate it.
 
-        A lab that says none is taken to hang where it takes seconds longer than what it holds lets expect.
+        For 0, the engine assumes that a lab hangs if a call takes seconds longer than its memory suggests.
         """
         return 0.0
 
-    # -- values and actions, the same for every lab
+    # -- values and actions, common to every lab
 
     def validate(self, values: dict[str, Any]) -> None:
-        """Raise ValueError for values that are each within their bounds but do not go together."""
+        """Raise ValueError for values that are each within their bounds but incompatible."""
 
     @classmethod
     def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """What a server may bound (compute/settings.py) of a lab with these valid values, by the setting's name."""
+        """Return the sizes at these valid values that a server may limit (compute/settings.py), by setting."""
         return {"grid": values["ny"] * values["nx"]} if {"ny", "nx"} <= set(cls.param) else {}
 
     def _accept(self, values: dict[str, Any]) -> None:
-        """Raise ValueError for values that do not go together, or are more than this server allows."""
+        """Raise ValueError for values that are incompatible, or exceed this server's limits."""
         self.validate(values)
         for name, value in self.sizes(values).items():
             settings.require(name, value)
 
     def values(self) -> dict[str, Any]:
-        """Every parameter's present value."""
+        """Return the current values of all parameters."""
         return dict(self.present)
 
     @property
     def present(self) -> Mapping[str, Any]:
-        """What `values` returns, not to be changed: it is the same until a parameter is set, and quick to read.
+        """The read-only result of `values`, cached until a parameter is set.
 
-        param takes 1 to 3 us to read a parameter, of which a frame of the diffusion lab needs fifty.
+        param takes 1 to 3 us to read a parameter, and a frame of the diffusion lab reads fifty.
         """
         if self._present is None:
             self._present = {name: value for name, value in self.param.values().items() if name != "name"}
         return self._present
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; `present` is made anew for one that param holds, not the instance itself.
+        """Set an attribute; clear the cache of `present` if it is a parameter, not an instance attribute.
 
-        It is forgotten before, as what watches the parameter is called within, and after.
+        The cache is cleared both before and after, since watchers of the parameter run in between.
         """
         held_by_param = name not in self.__dict__
         if held_by_param:
@@ -364,7 +365,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             self.__dict__["_present"] = None
 
     def update(self, **values: Any) -> None:
-        """Set several parameters at once: all of them, or none and a ValueError."""
+        """Set several parameters in one call: all of them, or none and raise ValueError."""
         self._try(values)
         before = self.values()
         try:
@@ -375,13 +376,13 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             raise
 
     def require(self, **values: Any) -> None:
-        """Raise ValueError unless `update` would take these values; nothing changes."""
+        """Raise ValueError unless `update` would accept these values; no value changes."""
         self._try(values)
 
     def _try(self, values: dict[str, Any]) -> None:
         self._require_known(values)
         before = self.values()
-        with param.parameterized.discard_events(self):  # a trial: bounds are checked, nothing reacts
+        with param.parameterized.discard_events(self):  # a trial: bounds are checked, no watcher runs
             try:
                 for name, value in values.items():
                     setattr(self, name, value)
@@ -401,7 +402,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @classmethod
     def actions(cls) -> dict[str, Callable[..., Any]]:
-        """Return its methods that a button, a history or another process may ask for, by name."""
+        """Return the methods that a button, a history or another process may call, by name."""
         return {"reset": cls.reset}
 
     def act(self, name: str, **arguments: Any) -> Any:
@@ -409,7 +410,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return named("action", name, self.actions())(self, **arguments)
 
     def close(self) -> None:
-        """Give the state's memory back. The lab cannot be used afterwards; a second call does nothing."""
+        """Free the state's memory. The lab cannot be used afterwards; a second call is a no-op."""
         if self._closed:
             return
         if self.canvas is not None:
@@ -426,92 +427,94 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self.close()
 
     def __str__(self) -> str:
-        """The class with the values that are not at their default, and how far it is: Diffusion(ny=64), step 30."""
+        """Return the class with its non-default values, and the step: Diffusion(ny=64), step 30."""
         defaults = type(self).param.values()
         changed = (f"{name}={short(value)}" for name, value in self.present.items() if value is not defaults[name])
         ending = f", step {self.steps}" if self.steps else ""
         return f"{type(self).__name__}({', '.join(changed)}){', closed' if self._closed else ending}"
 
     def __repr__(self) -> str:
-        """The same: param's own lists every parameter."""
+        """Return the same as str(): param's own repr lists every parameter."""
         return str(self)
 
-    # -- in a notebook: compute/notebook.py, by way of in_notebook.py
+    # -- in a notebook: compute/notebook.py, through in_notebook.py
 
     def play(self, steps: int = 0) -> Self:
-        """Let it run in the canvas of a notebook, `steps` a frame, 0 for as many as take some 40 ms; returns the lab,
-        so that a cell that ends with it shows it. SceneError, with the line that installs it, without the extra.
+        """Run in the canvas of a notebook, `steps` a frame, 0 for as many as take some 40 ms; return the lab.
+
+        A cell that ends with this call shows the lab. Raise SceneError, with the install command, if the extra is
+        missing.
         """
         in_notebook.display().canvas_of(self).stream.play(steps)
         return self
 
     def pause(self) -> Self:
-        """Stop what `play` began. The canvas becomes a picture of the present state."""
+        """Stop `play`. The canvas becomes a picture of the current state."""
         if self.canvas is not None:
             self.canvas.stream.pause()
             in_notebook.display().settle(self)
         return self
 
     def _repr_png_(self) -> bytes:
-        """A still picture of it; asked for by notebooks that show no canvas."""
+        """Return a still picture; called by notebooks that show no canvas."""
         return in_notebook.display().still(self)
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, Any]:
-        """Return what a cell shows: a picture of the present state, and the canvas while the lab plays."""
+        """Return the output of a cell: a picture of the current state, and the canvas while the lab plays."""
         return in_notebook.display().mimebundle(self)
 
     def _ipython_display_(self) -> None:
-        """Show it in a cell of Jupyter or VS Code."""
+        """Show the lab in a cell of Jupyter or VS Code."""
         in_notebook.display().show_in_cell(self)
 
     def _display_(self) -> Any:
-        """Return what marimo shows."""
+        """Return the output for marimo."""
         return in_notebook.display().displayed(self)
 
-    # -- pictures and films that are made of parameters alone
+    # -- pictures and films made from parameters alone
 
     @classmethod
     def pictured(cls, values: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:  # noqa: ARG003 for subclasses
-        """The values of a lab whose picture has `size` (height, width); those it was given, where that is no value."""
+        """Return values for a picture of `size` (height, width); unchanged for labs without a value for the size."""
         return values
 
     @classmethod
     def sized(cls) -> frozenset[str]:
-        """Names of the parameters that the size of a picture decides."""
+        """Names of the parameters that depend on the size of a picture."""
         return frozenset(cls.pictured({}, (1, 1)))
 
     @classmethod
     def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
-        """Values on the way from `first` to `last`, which have the same names; `part` is 0 at the first, 1 at the last.
+        """Return values on the way from `first` to `last`, which have the same names; `part` runs from 0 to 1.
 
-        `mixed` says what is between two values.
+        `mixed` interpolates between two values.
         """
         return {name: mixed(value, last[name], part) for name, value in first.items()}
 
-    # -- what a file needs to make a state again
+    # -- how files recreate a state
 
     @property
     def headway(self) -> float:
-        """How far a lab that ends is, from 0 to 1."""
+        """Progress of a lab that ends, from 0 to 1."""
         return 1.0 if self.resting else 0.0
 
     def origin(self) -> dict[str, Any]:
-        """What `history_of` needs of a snapshot, of a lab that never ends: its steps and its history, and no array."""
+        """Return the snapshot entries that `history_of` needs of a lab that never ends: steps and history, no array."""
         return {"steps": self.steps, "history": self.history.copy()}
 
     @classmethod
     def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
-        """Return how a lab with these values came about, of which `snapshot` was taken; without it, of a new lab."""
+        """Return the history of a lab with these values, up to its `snapshot`; without one, that of a new lab."""
         if snapshot and "history" in snapshot:
             return snapshot["history"].as_plain(cls, values, snapshot["steps"])
         return plain_history(cls, values)
 
     @classmethod
     def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
-        """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments it may have."""
+        """Raise ValueError unless the arguments of a history entry, which may come from anywhere, are valid."""
 
     def replay(self, entry: Entry) -> None:
-        """Do what an entry of a history says; the lab has done its steps."""
+        """Apply an entry of a history; the lab has already done the steps before it."""
         if "set" in entry:
             self.update(**entry["set"])
         else:
@@ -526,7 +529,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @property
     def kernels(self) -> ModuleType:
-        """The lab's kernels in the chosen backend; ValueError for a lab in no package."""
+        """The lab's kernels in the chosen backend; raises ValueError for a lab in no package."""
         if not self.PACKAGE:
             raise ValueError(f"{self.LAB} has no kernels in files: its class must be in a package, {HOME}")
         return self.chosen.kernels(self.PACKAGE)
@@ -538,7 +541,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @classmethod
     def backends(cls) -> tuple[Backend, ...]:
-        """The backends this lab has a file for, present on this machine or not.
+        """Return the backends this lab has a file for, available on this machine or not.
 
         A lab in a script or in a cell of a notebook computes by its own methods, on the host.
         """
@@ -548,9 +551,9 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @classmethod
     def variants(cls, name: str) -> tuple[str, ...]:
-        """The kernels that the backend `name` has for this lab, its default first; none if it is missing here.
+        """Return the kernels that the backend `name` has for this lab, its default first; () for a missing backend.
 
-        A lab that lets them be chosen, by a parameter `variant`, lists them as VARIANTS in every backend's file.
+        A lab with a parameter `variant`, which chooses between them, lists them as VARIANTS in every backend's file.
         """
         chosen = backend(name)
         if chosen.missing:
@@ -559,14 +562,14 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @classmethod
     def about(cls) -> str:
-        """Equation, method and sources in Markdown: README.md of the lab's folder, or in a script the docstring."""
+        """Return equation, method and sources in Markdown: README.md of the lab's folder, in scripts the docstring."""
         if not cls.PACKAGE:
             return inspect.cleandoc(cls.__doc__ or "")
         return Path(import_module(cls.PACKAGE).__path__[0], "README.md").read_text(encoding="utf-8")
 
     @classmethod
     def benchmark(cls) -> Benchmark:
-        """Return how this lab is checked and timed: BENCHMARK of its folder's benchmark.py, else by its `advance`."""
+        """Return how this lab is checked and timed: BENCHMARK of its folder's benchmark.py, or the default."""
         from compute.measure.benchmark import benchmark_of  # it loads Numba and rich
 
         return benchmark_of(cls)
@@ -586,7 +589,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             )
 
     def _rebuild(self, *events: param.parameterized.Event) -> None:
-        """A structural parameter changed: check first, then move or rebuild the state. On failure nothing changes."""
+        """Check changed structural parameters, then move or rebuild the state. On failure nothing changes."""
         if not self._ready:
             return
         old_values = {**self.values(), **{event.name: event.old for event in events}}
@@ -604,7 +607,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self._allocate(self._snapshot_of(old_device))
 
     def _snapshot_of(self, device: Device) -> dict[str, Any]:
-        """Read the state from the device it still lies on."""
+        """Read the state from its previous device."""
         new, self.device = self.device, device
         try:
             return self.snapshot()
@@ -613,10 +616,10 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
 
 def mixed(first: Any, last: Any, part: float) -> Any:
-    """What lies between two values, at `part` of the way from 0 to 1.
+    """Return the value between two values at `part` of the way from 0 to 1.
 
-    A number changes in proportion to `part`, a whole number that grows tenfold or more by equal factors; anything else
-    jumps at the end.
+    A number changes in proportion to `part`, a whole number that grows tenfold or more by equal factors; any other
+    value jumps at the end.
     """
     if isinstance(first, bool) or not all(isinstance(value, int | float) for value in (first, last)):
         return last if part >= 1 else first

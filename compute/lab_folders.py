@@ -1,7 +1,7 @@
 """Import of labs from folders outside this repository, as packages `fieldlab_labs.<folder name>`.
 
-The finder is installed by `import compute`, so that every process can load a pickled object of such a lab: the first
-that a child process sees of a lab may be its class. compute/plugins.py says which folders there are.
+`import compute` installs the finder, so that every process can load a pickled object of such a lab: the first such
+object that a child process receives may be the lab's class. compute/plugins.py documents which folders are searched.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PACKAGE = "fieldlab_labs"
 
 
 def folders_named() -> tuple[Path, ...]:
-    """Return the folders that the environment variable FIELDLAB_LABS names."""
+    """Return the folders listed in the environment variable FIELDLAB_LABS."""
     return tuple(Path(path).resolve() for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path)
 
 
 class FolderFinder(MetaPathFinder):
-    """Finds the packages `fieldlab_labs.<name>` of the named folders, and no other module."""
+    """Finds only the packages `fieldlab_labs.<name>` of the named folders."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         """Return the package of that name; of two folders with the same name the first."""
@@ -43,6 +43,6 @@ class FolderFinder(MetaPathFinder):
 
 
 def install() -> None:
-    """Let this process import these packages. Harmless if called again."""
+    """Let this process import these packages. Further calls have no effect."""
     if not any(isinstance(finder, FolderFinder) for finder in sys.meta_path):
         sys.meta_path.append(FolderFinder())

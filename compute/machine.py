@@ -1,4 +1,4 @@
-"""Where a figure was taken: the machine, the software and the state of the source."""
+"""The provenance of a figure: the machine, the software and the state of the source."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ DISTRIBUTIONS = (
     *("cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
     *("torch", "triton", "jax", "jaxlib", "awkward"),
 )
-CHANGED = "+changes"  # behind a commit from which the source differs
+CHANGED = "+changes"  # appended to a commit if the source differs from it
 ASK_SECONDS = 10.0  # longest wait for git or nvidia-smi
 
 
 @cache
 def machine() -> dict[str, Any]:
-    """{cpu, cores, threads, memory, gpus, driver, system}.
+    """Return {cpu, cores, threads, memory, gpus, driver, system}.
 
     cores: physical cores of the machine; threads: hardware threads this process may use; memory: bytes of main
-    memory; gpus: a list of {name, memory in bytes}; driver: version of the NVIDIA driver or None; container: only
-    where a container limits it, {processors, memory}.
+    memory; gpus: a list of {name, memory in bytes}; driver: version of the NVIDIA driver or None; container: only in
+    containers with limits, {processors, memory}.
     """
     gpus, driver = nvidia()
     limited = container.limits()
@@ -52,7 +52,7 @@ def machine() -> dict[str, Any]:
 
 
 def nvidia() -> tuple[list[dict[str, Any]], str | None]:
-    """NVIDIA GPUs that CUDA_VISIBLE_DEVICES leaves, and the driver's version, as nvidia-smi tells them.
+    """Return the NVIDIA GPUs that CUDA_VISIBLE_DEVICES allows, and the driver's version, from nvidia-smi.
 
     A part of a GPU (MIG) has its profile's name and memory. ([], None) on a machine without nvidia-smi.
     """
@@ -74,7 +74,7 @@ def nvidia() -> tuple[list[dict[str, Any]], str | None]:
 
 
 def gpu_parts(listing: str) -> dict[str, dict[str, Any]]:
-    """Return {name, memory} of each MIG part in what `nvidia-smi -L` prints, by its UUID.
+    """Return {name, memory} of each MIG part in the output of `nvidia-smi -L`, by its UUID.
 
     Its lines are "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)" and below it "  MIG 1g.10gb  Device 0: (UUID: MIG-…)".
     """
@@ -90,7 +90,7 @@ def gpu_parts(listing: str) -> dict[str, dict[str, Any]]:
 
 
 def versions() -> dict[str, str]:
-    """Python and every installed distribution that can change a figure."""
+    """Return the versions of Python and of every installed distribution that can change a figure."""
     found = {"python": platform.python_version()}
     for name in DISTRIBUTIONS:
         try:
@@ -101,9 +101,9 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """Commit of the source, "+changes" added when the files of compute differ from it.
+    """Return the commit of the source, with "+changes" appended if the files of compute differ from it.
 
-    Where the source is no checkout with a commit, the variable FIELDLAB_COMMIT, or None.
+    Without a checkout with a commit, return the variable FIELDLAB_COMMIT, or None.
     """
     top = _ask("git", "-C", str(ROOT), "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != ROOT:
@@ -116,12 +116,12 @@ def commit() -> str | None:
 
 
 def now() -> str:
-    """This moment in UTC, ISO 8601 to the second."""
+    """Return the current time in UTC, ISO 8601 to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def slug(facts: dict[str, Any]) -> str:
-    """A file name for this machine: its GPUs if it has any, else its CPU and threads."""
+    """Return a file name for this machine: its GPUs, or without a GPU its CPU and threads."""
     gpus = facts["gpus"]
     text = f"{len(gpus)}x {gpus[0]['name']}" if len(gpus) > 1 else gpus[0]["name"] if gpus else ""
     text = text or f"{facts['cpu']} {facts['threads']} threads"
@@ -129,7 +129,7 @@ def slug(facts: dict[str, Any]) -> str:
 
 
 def _ask(program: str, *arguments: str) -> str | None:
-    """What a program prints; None if it is absent, fails or hangs."""
+    """Return the output of a program; None for a missing program, and if it fails or hangs."""
     path = shutil.which(program)
     if path is None:
         return None

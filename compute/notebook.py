@@ -1,17 +1,17 @@
-"""A lab in a notebook: a picture of its state; with the extra `notebook`, after `play`, a canvas in which it plays.
+"""A lab in a notebook: a picture of its state; with the extra `notebook`, after `play`, a canvas in which it runs.
 
-A cell keeps the picture of the state that it showed. `pause` and `close` replace the canvas by a picture, so that a
+The output of a cell keeps the picture of its state. `pause` and `close` replace the canvas by a picture, so that a
 saved notebook, opened without its kernel or converted, shows pictures everywhere.
 
-There is no engine process and no thread. A lab plays as its browser asks for more: frame n is sent, the browser says
-that it has painted it, and only then the lab goes on to frame n + 1. So there is one frame under way, a slow browser
-has fewer of them instead of a queue, a notebook that nobody looks at computes nothing, and between two frames the
-notebook's own cells run: they may change the lab's parameters, load a field, or read one.
+There is no engine process and no thread. The browser's acknowledgements drive a playing lab: frame n is sent, the
+browser reports that it has painted it, and only then the lab advances to frame n + 1. So one frame is in flight, a slow
+browser gets fewer frames instead of a queue, a hidden notebook computes nothing, and between two frames the notebook's
+own cells run: they may change the lab's parameters, load a field, or read one.
 
-`NotebookStream` is that protocol, and knows no notebook. Messages to the browser: {"frame": n, "kind", "width",
-"height", "words", "playing"} with the picture as bytes, either levels (one byte a pixel, row 0 the lowest, the colours
-once before) or a PNG of what is no picture. From it: {"ready": true} of a canvas that was just drawn, {"painted": n},
-{"do": "play" | "pause" | "step" | "reset"}. What a lab shows besides is drawn by `fieldlab serve`.
+`NotebookStream` is that protocol, independent of any notebook. Messages to the browser: {"frame": n, "kind", "width",
+"height", "words", "playing"} with the picture as bytes, either levels (one byte a pixel, row 0 the lowest, after one
+message with the colours) or a PNG of a panel without a picture. From it: {"ready": true} from a new canvas,
+{"painted": n}, {"do": "play" | "pause" | "step" | "reset"}. `fieldlab serve` draws the lab's other views.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ from compute.lab import Lab
 from compute.plot_text import sentences
 
 ANYWIDGET = Package("anywidget", "notebook", "a lab that plays in a notebook needs")
-FRAME = 0.04  # s of computing between two frames, where nobody names a number of steps
+FRAME = 0.04  # s of computing between two frames, if no number of steps is set
 MOST_STEPS = 100_000  # between two frames
-GROWTH = 4  # times as many steps as before the last frame at most
+GROWTH = 4  # largest growth of the steps from one frame to the next
 SIZE = (480, 640)  # of a drawing, (height, width) in pixels
-PICTURE = (512, 512)  # of a picture at most
+PICTURE = (512, 512)  # largest size of a picture
 
 Send = Callable[[dict[str, Any], list[bytes]], object]
 
 
 def still(lab: Lab) -> bytes:
-    """What the lab shows first, drawn with its axes, as a PNG."""
+    """Return the lab's first panel, drawn with its axes, as a PNG."""
     return png(pixels(lab, lab.frame(None, PICTURE), Scene(lab.LAB, {}, size=SIZE)))
 
 
 def png(colours: np.ndarray[Any, Any]) -> bytes:
-    """A picture (height, width, 3) as a PNG."""
+    """Encode a picture (height, width, 3) as a PNG."""
     file = io.BytesIO()
     Image.fromarray(colours).save(file, "PNG")
     return file.getvalue()
 
 
 def mimebundle(lab: Lab) -> dict[str, Any]:
-    """Return a cell's output for a lab: while it plays its canvas, else a picture of the state that it has now."""
+    """Return a cell's output for a lab: a picture of the current state, and the canvas while it plays."""
     bundle: dict[str, Any] = {"image/png": still(lab), "text/plain": repr(lab)}
     if plays(lab):
         given = lab.canvas._repr_mimebundle_()
@@ -66,13 +66,13 @@ def mimebundle(lab: Lab) -> dict[str, Any]:
 
 
 def plays(lab: Lab) -> bool:
-    """Whether it runs in a canvas."""
+    """Whether the lab runs in a canvas."""
     return lab.canvas is not None and lab.canvas.stream.playing
 
 
 def show_in_cell(lab: Lab) -> None:
-    """Show a lab as the output of the present cell of IPython. A canvas there becomes a picture with `settle`."""
-    from IPython.display import display  # a notebook has it
+    """Show a lab as the output of the current cell of IPython. `settle` replaces a canvas there by a picture."""
+    from IPython.display import display  # every notebook has it
 
     handle = display(mimebundle(lab), raw=True, display_id=True)
     if plays(lab):
@@ -80,9 +80,9 @@ def show_in_cell(lab: Lab) -> None:
 
 
 def settle(lab: Lab) -> None:
-    """Replace the canvases of a lab by pictures of its present state, so that a saved notebook shows these.
+    """Replace the canvases of a lab by pictures of its current state, so that a saved notebook shows these.
 
-    A canvas needs its kernel: a notebook that is opened again, or converted, has an error or nothing in its place.
+    A canvas needs its kernel: in a reopened or converted notebook an error or an empty output would replace it.
     """
     if lab.canvas is None:
         return
@@ -94,14 +94,14 @@ def settle(lab: Lab) -> None:
 
 
 def displayed(lab: Lab) -> Any:
-    """Return what marimo shows for a lab, an object that it can show by itself: its canvas, or a still picture."""
+    """Return an object for marimo to show: the lab's canvas, or a still picture."""
     return lab.canvas if plays(lab) else Image.open(io.BytesIO(still(lab)))
 
 
 class NotebookStream:
-    """Lets `lab` play for browsers that are reached by `send(message, buffers)`, which must not block.
+    """Runs `lab` for browsers that `send(message, buffers)` reaches, which must not block.
 
-    playing: whether it goes on as soon as a frame is painted; sent, painted: numbers of the last frames.
+    playing: whether the lab advances as soon as a frame is painted; sent, painted: numbers of the last frames.
     """
 
     def __init__(self, lab: Lab, send: Send, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -112,7 +112,7 @@ class NotebookStream:
         self._fitting = 1
 
     def play(self, steps: int = 0) -> None:
-        """Go on, with so many steps a frame; 0: as many as take some 40 ms. ValueError for a number out of bounds."""
+        """Run with `steps` steps a frame, 0 for as many as take some 40 ms; ValueError for a number out of bounds."""
         if not 0 <= steps <= MOST_STEPS:
             raise ValueError(f"steps must be from 0 to {MOST_STEPS}, not {steps}")
         self._asked, self.playing = steps, True
@@ -120,12 +120,12 @@ class NotebookStream:
             self._go_on()
 
     def pause(self) -> None:
-        """Stop; what is shown stays."""
+        """Stop; the current picture stays."""
         self.playing = False
         self.show()
 
     def hear(self, message: object) -> None:
-        """Take a message of a browser; one that is none of those above is left aside."""
+        """Process a message of a browser; unknown messages are ignored."""
         match message:
             case {"ready": True}:
                 more = bytes((*self.lab.APART, *NOT_COMPUTED))
@@ -148,7 +148,7 @@ class NotebookStream:
                 self.show()
 
     def show(self) -> None:
-        """Send the present state as the newest frame: those before it need not be painted any more."""
+        """Send the current state as the latest frame; acknowledgements of earlier frames are then ignored."""
         frame = self.lab.frame(None, PICTURE)
         self.sent += 1
         head, picture = drawing(self.lab, frame)
@@ -164,7 +164,7 @@ class NotebookStream:
         self.show()
 
     def _advance(self, steps: int) -> None:
-        """Do the steps, and find out how many fit between two frames."""
+        """Run the steps, and estimate how many fit between two frames."""
         begun = self._clock()
         self.lab.advance(steps)
         took = self._clock() - begun
@@ -173,7 +173,7 @@ class NotebookStream:
 
 
 def drawing(lab: Lab, frame: Frame) -> tuple[dict[str, Any], bytes]:
-    """The first panel of a frame, and what the browser must know to paint it: levels of a picture, a PNG of lines."""
+    """Return the first panel of a frame and its description for the browser: levels of a picture, or a PNG of lines."""
     panel = next(iter(lab.panels(frame).values()))
     if panel.image:
         raster = frame.rasters[panel.image]
@@ -184,7 +184,7 @@ def drawing(lab: Lab, frame: Frame) -> tuple[dict[str, Any], bytes]:
 
 
 def canvas_of(lab: Lab) -> Any:
-    """Return the canvas of a lab, the same in every cell; SceneError without the extra, with its install line."""
+    """Return the canvas of a lab, the same in every cell; SceneError with the install command without the extra."""
     if lab.canvas is None:
         lab.canvas = canvas_class()(lab)
     return lab.canvas
@@ -192,11 +192,11 @@ def canvas_of(lab: Lab) -> Any:
 
 @cache
 def canvas_class() -> Any:
-    """The widget; its class is made when it is first needed, as what it derives from is an extra."""
+    """Return the widget class, made on first use, since its base class belongs to an extra."""
     anywidget = ANYWIDGET.load()
 
     class LabCanvas(anywidget.AnyWidget):  # type: ignore[misc, name-defined]
-        """A canvas with a lab in it, and buttons to run, step and reset it. `stream` is what it shows."""
+        """A canvas with a lab in it, and buttons to run, step and reset it. `stream` controls the lab."""
 
         _esm = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 
@@ -207,7 +207,7 @@ def canvas_class() -> Any:
             self.on_msg(self._heard)
 
         def _heard(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
-            """A message of a browser."""
+            """Process a message of a browser."""
             self.stream.hear(content)
 
     return LabCanvas

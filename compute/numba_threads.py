@@ -1,11 +1,11 @@
 """Numba's threads: the threading layer, and the number of threads for a kernel.
 
-The layer `workqueue` aborts the process when two threads run parallel kernels at once; OpenMP and TBB do not. Where
-neither is there, workqueue is safe all the same as long as a device's lock is held, which every lab does.
+The layer `workqueue` aborts the process when two threads run parallel kernels simultaneously; OpenMP and TBB do not. If
+neither is installed, workqueue is still safe under the device's lock, which every lab acquires.
 
-OpenMP's idle threads spin while they wait. Beside a browser and a server on the same cores that starves the thread
-they wait for: a picture of 1.5 ms took 56 ms. Not spinning at all costs each step 40 us of waking up. A short spin has
-neither fault (two cores, 512 x 512: 57 us a step).
+OpenMP's idle threads spin while they wait. With a browser and a server on the same cores, that starves the thread they
+wait for: a picture of 1.5 ms took 56 ms. Without spinning each step costs 40 us of wake-up time. A short spin avoids
+both (two cores, 512 x 512: 57 us a step).
 
 `shared` runs small kernels on one thread. Waking the threads takes 5 to 150 us, depending on the load of the machine,
 for every parallel region: the L-curve of a 200 x 200 matrix took 88 ms on two threads and 9 ms on one. The wake-up time
@@ -33,7 +33,7 @@ from compute.parallel_regions import note
 THREADS = "NUMBA_NUM_THREADS"
 SPINS = "3000"  # iterations of libgomp's waiting loop before a thread sleeps, a few tens of microseconds
 LOOPS, FIRST = 20, 3  # empty parallel loops that are timed, and warm-up loops
-REST = 1e-4  # seconds between two loops, after which the threads no longer spin
+REST = 1e-4  # seconds between two loops, longer than the threads spin
 LASTS = 10.0  # seconds until the wake-up time is measured again, which takes 3 ms
 LONG = 10  # wake-up times; the overhead of threads is at most a tenth of longer calls
 TRIES = 5  # timings of a call; the shortest counts
@@ -42,7 +42,8 @@ TRIES = 5  # timings of a call; the shortest counts
 def choose_layer() -> None:
     """Prefer OpenMP, then TBB, then workqueue. Has no effect once a parallel kernel has run.
 
-    Every module with kernels calls it before they are compiled; so this is where processes begin to share their cache.
+    Every module with kernels calls it before they are compiled, so it also starts the sharing of the kernel cache
+    between processes.
     """
     take_turns()
     _limit_threads()
@@ -51,7 +52,7 @@ def choose_layer() -> None:
 
 
 def _limit_threads() -> None:
-    """Have no more threads than processors, which a container may limit; NUMBA_NUM_THREADS of the user counts first.
+    """Limit the threads to the number of processors, which a container may restrict; NUMBA_NUM_THREADS has precedence.
 
     Numba reads the environment again whenever it compiles, and refuses another number once its threads run.
     """
@@ -63,19 +64,19 @@ def _limit_threads() -> None:
 
 
 def launch() -> None:
-    """Start Numba's threads, if nothing has yet: before a kernel is loaded that itself is not parallel, but calls one.
+    """Start Numba's threads if they do not run, before loading a kernel that is not parallel, but calls a parallel one.
 
-    Numba starts them when it loads a parallel kernel. Where it compiles a caller and finds what that calls in its
-    cache, it does not note there that the caller needs them, too; loaded first in another process, it would call
-    address 0.
+    Numba starts them when it loads a parallel kernel. If it compiles a caller while the callee is in the cache, the
+    caller's cache entry does not record that it needs the threads, too; when another process loads the caller first, it
+    would call address 0.
     """
     choose_layer()
     numba.get_num_threads()
 
 
 def leave_a_core(leave: bool) -> None:
-    """Have the parallel kernels of this thread use all of Numba's threads but one, if there are two, or all again."""
-    choose_layer()  # the call starts the threads, if nothing has yet
+    """Let the parallel kernels of this thread use all of Numba's threads but one (at least one), or all again."""
+    choose_layer()  # the call below starts the threads if they do not run
     numba.set_num_threads(max(1, numba.config.NUMBA_NUM_THREADS - leave))
 
 

@@ -1,4 +1,4 @@
-"""What a drawing of a lab's frame shows: the picture or the lines of one plot, and what its axes are called."""
+"""Descriptions of the plots of a lab's frame: the picture or the lines of each plot, and the names of its axes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from compute.frames import Frame
 
 @dataclass(frozen=True)
 class Line:
-    """A curve of the frame by its name. look: "line", "dashed", "dotted", "points", "spot", larger ones, or "marked", a
-    line with its points.
+    """A curve of the frame by its name.
 
-    against: the curve whose values are its x instead of its own; only: the place on its own x of the only point that is
-    drawn; bars: the curves at whose values a bar through each of its points begins and ends; device: "cpu" or "gpu",
-    which has a hue of its own in which lines differ by their marks.
+    look: "line", "dashed", "dotted", "points", "spot" (larger points), or "marked" (a line with its points). against:
+    a curve with values that replace its x; only: draw only the point at this value of curve.x; bars: the curves with
+    the lower and upper ends of a bar through each point; device: "cpu" or "gpu", each with its own hue, in which lines
+    differ by their marks.
     """
 
     curve: str
@@ -30,7 +30,7 @@ class Line:
     device: str = ""
 
     def points(self, frame: Frame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """x and y of what is drawn of it, each (n,)."""
+        """Return x and y of the drawn points, each (n,)."""
         curve = frame.curves[self.curve]
         x = frame.curves[self.against].y if self.against else curve.x
         kept = slice(None) if self.only is None else curve.x == self.only
@@ -39,10 +39,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Foreign:
-    """What is no part of the frame: figures of another machine, or of others. Drawn so that nobody takes it for own.
+    """Figures from outside the frame: of another machine, or published. Drawn differently from measured ones.
 
-    x, y: its points; bars: where a bar through each begins and ends, () for none; device: as of a Line; cited: whether
-    others say so, which nobody here has measured.
+    x, y: its points; bars: lower and upper end of a bar through each, () for no bars; device: as in Line; cited:
+    whether the figures are published ones, not measured by this project.
     """
 
     label: str
@@ -55,7 +55,7 @@ class Foreign:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place on the x axis, and how far to each side it may be."""
+    """A place on the x axis with its uncertainty, the interval from `low` to `high`."""
 
     x: float
     label: str
@@ -65,9 +65,9 @@ class Mark:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot. image: name of the raster it shows, "" for lines; log: axes that are logarithmic, of "x", "y", "xy".
+    """One plot. image: name of its raster, "" for lines; log: the logarithmic axes, "x", "y" or "xy".
 
-    extent: (x0, y0, x1, y1) of the image in the units of the axes; None for the raster's own; note: said below it.
+    extent: (x0, y0, x1, y1) of the image in the units of the axes, None for the raster's own; note: text below it.
     """
 
     title: str
@@ -83,7 +83,7 @@ class Panel:
 
 
 def plain(frame: Frame) -> Mapping[str, Panel]:
-    """A panel for each raster and each curve, for a lab that says nothing of its own."""
+    """Return a panel for each raster and each curve, the default of labs without their own panels."""
     images = {name: Panel(raster.label or name, "x", "y", image=name) for name, raster in frame.rasters.items()}
     lines = {name: Panel(curve.label or name, lines=(Line(name),)) for name, curve in frame.curves.items()}
     return images | lines

@@ -1,7 +1,7 @@
-"""The plots of a frame without a picture: in sentences, and as tables of numbers, for those who cannot see them.
+"""Text versions of the plots of a frame, as sentences and as tables of numbers, for readers who cannot see them.
 
-A lab says by its panels (compute/panels.py) what its plots show; files are drawn from the same ones. A value of a
-picture is known to a level: a 254th of what its colours span.
+A lab describes its plots by panels (compute/panels.py); exported figures use the same ones. A value of a picture is
+known to one level: a 254th of its colours' range.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from compute.frames import NOT_FINITE, TOP_LEVEL, WAITING, Extent, Frame, Raster
 from compute.lab import Lab
 from compute.panels import Line, Panel
 
-SIDE = 7  # rows and columns of a picture's table at most
-ROWS = 33  # of a table of curves at most
-LINES = 3  # of a plot that are put into sentences; a table has all of them
+SIDE = 7  # most rows and columns of a picture's table
+ROWS = 33  # most rows of a table of curves
+LINES = 3  # lines of a plot that get a sentence; a table has all of them
 
 
 @dataclass(frozen=True)
 class NumberTable:
-    """A table: columns and rows as texts, the first entry of each row is its heading; note: what it leaves out."""
+    """A table: columns and rows as texts, the first entry of each row is its heading; note: on omissions."""
 
     title: str
     columns: tuple[str, ...]
@@ -32,7 +32,7 @@ class NumberTable:
 
 
 def number(value: float) -> str:
-    """Four digits of it, or that it is none."""
+    """Format a number with four digits, or "not finite"."""
     return f"{value:.4g}" if np.isfinite(value) else "not finite"
 
 
@@ -51,7 +51,7 @@ def sentences(lab: type[Lab], frame: Frame) -> tuple[str, ...]:
 
 
 def tables(lab: type[Lab], frame: Frame) -> tuple[NumberTable, ...]:
-    """Return the tables of each plot of a frame of `lab`: one of a picture, one for all lines over the same places."""
+    """Return the tables of each plot of a frame of `lab`: one a picture, one for all lines with the same x."""
     found = []
     for panel in lab.panels(frame).values():
         if panel.image:
@@ -66,10 +66,10 @@ def tables(lab: type[Lab], frame: Frame) -> tuple[NumberTable, ...]:
 
 
 def picture_sentence(panel: Panel, raster: Raster, apart: str, known: tuple[float, float] | None = None) -> str:
-    """Return the values of a picture in words, and the place of the largest.
+    """Return a sentence on the values of a picture and the place of the largest.
 
-    apart: what a pixel is that has none. known: the extremes of all cells. They are named where the pixels, which are
-    means and end at the limits of the colours, do not show them; so are pixels beyond these limits.
+    apart: name of pixels without a value. known: the extremes of all cells, mentioned if the pixels, which are means
+    clipped to the limits of the colours, do not show them; the sentence also mentions pixels beyond these limits.
     """
     rows, columns = raster.levels.shape
     count = np.bincount(raster.levels.ravel(), minlength=NOT_FINITE + 1)
@@ -88,7 +88,7 @@ def picture_sentence(panel: Panel, raster: Raster, apart: str, known: tuple[floa
     place = f", mean {middle}, largest at x = {x}, y = {y}"
     if known is not None and beyond(
         raster, known
-    ):  # what lies beyond has the colours of the ends, and no place or mean that could be told
+    ):  # values beyond the limits have the colours of the ends, so that mean and place of the largest are unknown
         least += " or less" if known[0] < raster.low and not levels[0] else ""
         most += " or more" if known[1] > raster.high and levels[-1] == TOP_LEVEL else ""
         place = ""
@@ -102,19 +102,19 @@ def picture_sentence(panel: Panel, raster: Raster, apart: str, known: tuple[floa
 
 
 def beyond(raster: Raster, known: tuple[float, float] | None) -> bool:
-    """Whether cells with these extremes lie beyond the limits of a picture's colours, by more than rounding."""
+    """Whether the extremes of the cells exceed the limits of a picture's colours, by more than rounding."""
     slack = (raster.high - raster.low) / TOP_LEVEL
     return known is not None and (known[0] < raster.low - slack or known[1] > raster.high + slack)
 
 
 def hides(raster: Raster, known: tuple[float, float], ends: tuple[float, float]) -> bool:
-    """Whether a picture whose pixels span `ends` hides the extremes `known` of its cells, by more than two levels."""
+    """Whether pixels from `ends[0]` to `ends[1]` hide the extremes `known` of the cells, by more than two levels."""
     slack = 2 * (raster.high - raster.low) / TOP_LEVEL
     return known[0] < ends[0] - slack or known[1] > ends[1] + slack
 
 
 def picture_table(panel: Panel, raster: Raster, apart: str, known: tuple[float, float] | None = None) -> NumberTable:
-    """Return some pixels of a picture, evenly apart; the uppermost row first, as it is seen. known: as above."""
+    """Return evenly spaced pixels of a picture; the uppermost row first, as displayed. known: as above."""
     rows, columns = raster.levels.shape
     ups = np.unique(np.linspace(0, rows - 1, min(rows, SIDE)).round().astype(int))[::-1]
     rights = np.unique(np.linspace(0, columns - 1, min(columns, SIDE)).round().astype(int))
@@ -132,19 +132,19 @@ def picture_table(panel: Panel, raster: Raster, apart: str, known: tuple[float, 
 
 
 def pixel_words(raster: Raster, level: int, apart: str) -> str:
-    """Return the value of a level, or that it has none."""
+    """Return the value of a level as text, or the name of a level without a value."""
     if level == NOT_FINITE:
         return apart
     return "not computed yet" if raster.waiting and level == WAITING else number(value_of(raster, float(level)))
 
 
 def value_of(raster: Raster, level: float) -> float:
-    """The value that a level stands for."""
+    """Return the value of a level."""
     return raster.low + level / TOP_LEVEL * (raster.high - raster.low)
 
 
 def pixel_centre(extent: Extent, shape: tuple[int, int], row: int, column: int) -> tuple[float, float]:
-    """(x, y) of a pixel of a picture of that shape; row 0 is the lowest."""
+    """Return (x, y) of a pixel of a picture of that shape; row 0 is the lowest."""
     x0, y0, x1, y1 = extent
     return x0 + (column + 0.5) / shape[1] * (x1 - x0), y0 + (row + 0.5) / shape[0] * (y1 - y0)
 
@@ -153,12 +153,12 @@ def pixel_centre(extent: Extent, shape: tuple[int, int], row: int, column: int) 
 
 
 def drawn_lines(panel: Panel, frame: Frame) -> list[Line]:
-    """Those of a panel that the frame has points of."""
+    """Return the lines of a panel with points in the frame."""
     return [line for line in panel.lines if line.curve in frame.curves and line.points(frame)[0].size]
 
 
 def line_sentence(panel: Panel, line: Line, frame: Frame) -> str:
-    """Where a line begins and ends, and between what it lies; of a single point where that is."""
+    """Return a sentence on the ends and the range of a line, or on the place of its single point."""
     x, y = line.points(frame)
     name = f"{panel.title}, {line.label}" if line.label else panel.title
     across, up = panel.x or "x", panel.y or "y"
@@ -174,7 +174,7 @@ def line_sentence(panel: Panel, line: Line, frame: Frame) -> str:
 
 
 def line_tables(panel: Panel, frame: Frame) -> list[NumberTable]:
-    """The lines of a panel, those over the same places side by side."""
+    """Return the tables of a panel's lines; adjacent lines with the same x share one."""
     found = []
     points = [(line, *line.points(frame)) for line in drawn_lines(panel, frame)]
     for _, same in groupby(points, key=lambda each: each[1].tobytes()):
@@ -189,5 +189,5 @@ def line_tables(panel: Panel, frame: Frame) -> list[NumberTable]:
 
 
 def evenly(size: int, most: int) -> NDArray[np.intp]:
-    """Return at most `most` of the places 0 … size - 1, evenly apart, with both ends."""
+    """Return at most `most` of the indices 0 … size - 1, evenly spaced, including both ends."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(np.intp))

@@ -1,13 +1,13 @@
-"""Labs from outside this repository: installed ones, and folders that the user's own command line names.
+"""Labs from outside this repository: installed ones, and folders named on the user's command line.
 
 An installed package names its lab in the entry-point group `fieldlab.labs`: `wave = "my_package.wave.lab:Wave"`. A
 folder is named by `--lab FOLDER` of a command, or by the environment variable FIELDLAB_LABS (paths, separated as in
-PATH), by which a command also tells its engines and jobs, which are processes of their own. Nothing else names one: a
-link or a file can only say which of the labs that are there it means.
+PATH), which also passes it to the command's engines and jobs, since these are separate processes. There is no third
+source: a link or a file can only refer to known labs.
 
-A folder is the package `fieldlab_labs.<its name>`: its files import each other by that name, or relatively. It holds
-lab.py (one subclass of Lab), cpu_numpy.py (the reference) and README.md (what "About" shows); more backends, a
-benchmark.py and a view of its own (parts.py) are optional. One that cannot be used becomes a problem in words.
+A folder is the package `fieldlab_labs.<its name>`: its files import each other by that name, or relatively. It contains
+lab.py (one subclass of Lab), cpu_numpy.py (the reference) and README.md (the text of "About"); more backends, a
+benchmark.py and a custom view (parts.py) are optional. An unusable lab is reported as a PluginProblem.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ NEEDED = {"lab.py": "a subclass of Lab", "cpu_numpy.py": "the reference", "READM
 
 
 class PluginError(ValueError):
-    """A lab from outside that cannot be used; the text names it, and what is wrong or missing."""
+    """An unusable lab from outside; the text names it and the error."""
 
 
 @dataclass(frozen=True)
 class PluginProblem:
-    """A lab that cannot be used. name: of its folder or entry point; where: the path, or what the entry point means."""
+    """An unusable lab. name: of its folder or entry point; where: the path, or the value of the entry point."""
 
     name: str
     where: str
@@ -48,14 +48,14 @@ class PluginProblem:
 
 @dataclass(frozen=True)
 class FoundLabs:
-    """The labs from outside, and why others are not among them."""
+    """The labs from outside, and the reasons for missing ones."""
 
     labs: tuple[type[Lab], ...]
     problems: tuple[PluginProblem, ...]
 
 
 def name_folders(folders: Iterable[Path]) -> None:
-    """Let this process and those that it starts know the labs in `folders`, after those that are named already."""
+    """Make the labs in `folders` known to this process and its child processes, after folders named earlier."""
     named = [str(folder.resolve()) for folder in folders]
     for path in named:
         if os.pathsep in path:
@@ -64,7 +64,7 @@ def name_folders(folders: Iterable[Path]) -> None:
 
 
 def found(taken: Sequence[str]) -> FoundLabs:
-    """The labs from outside; `taken` are names that theirs must not be."""
+    """Return the labs from outside; `taken` are names that they must not have."""
     return _found(tuple(taken), folders_named())
 
 
@@ -89,7 +89,7 @@ def _found(taken: tuple[str, ...], folders: tuple[Path, ...]) -> FoundLabs:
 
 
 def _from_folder(folder: Path) -> type[Lab]:
-    """The lab in `folder`; PluginError says what is missing."""
+    """Return the lab in `folder`; PluginError lists the missing parts."""
     if not folder.is_dir():
         raise PluginError("it is not there" if not folder.exists() else "it is no folder")
     if not folder.name.isidentifier() or iskeyword(folder.name):
@@ -106,7 +106,7 @@ def _from_folder(folder: Path) -> type[Lab]:
 
 
 def _installed(entry: EntryPoint) -> type[Lab]:
-    """The lab of an installed package; PluginError says what is missing."""
+    """Return the lab of an installed package; PluginError lists the missing parts."""
     lab = entry.load()
     if not _is_lab(lab):
         raise PluginError("it is no subclass of Lab")
@@ -125,7 +125,7 @@ def _is_lab(value: Any) -> bool:
 
 
 def _complete(lab: type[Lab]) -> type[Lab]:
-    """`lab`, if it has all that it must have. Its default backend is one that it has."""
+    """Return `lab` after a check for completeness; replace a missing default backend by its first one."""
     if inspect.isabstract(lab):
         raise PluginError(f"{lab.__name__} has no {', no '.join(sorted(lab.__abstractmethods__))}")
     if not lab.LAB.isidentifier():

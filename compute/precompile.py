@@ -1,8 +1,8 @@
-"""Compile in advance what the first screens need, by doing what they do: `precompile` runs each part and says so.
+"""Compile the kernels of the first screens in advance by running them: `precompile` runs each part and reports it.
 
-Which kernels those are nobody lists: each lab is opened with the values that its tab begins with, advanced and shown,
-and what it compiles on the way is kept in Numba's cache, where the engine's process finds it. So the parts are run in a
-process of their own, whose death or error is no concern of the server's (app/serve.py starts it).
+There is no list of these kernels: each lab is opened with the start values of its tab, advanced and shown, and Numba's
+cache stores the compiled kernels for the engine's process. The parts run in a separate process, so that its crash or
+error does not affect the server (app/serve.py starts it).
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from compute.lab import Lab
 from compute.measure import machine_roofs
 from compute.measure.verdict import pairing
 
-PIXELS = (512, 512), (200, 200)  # of a picture as large as the plot or larger, and of one that must be reduced
+PIXELS = (512, 512), (200, 200)  # pictures at least as large as the plot, and smaller ones, which need reduction
 INTERPRETED = "cpu_numpy"  # compiles nothing
-QUIET = 6  # slices in a row that compile nothing, after which nothing more is expected
+QUIET = 6  # consecutive slices without compilation after which compilation is assumed complete
 MOST_SLICES = 200
-SAMPLED, SEED = 2, 20  # steps that the comparison's way is tried with, and the number its start is drawn from
+SAMPLED, SEED = 2, 20  # steps of the second trial of a compared way; seed of its start state
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the things that are compiled in advance. words: what its kernels are for."""
+    """One part of the advance compilation. words: the purpose of its kernels."""
 
     words: str
     run: Callable[[], object]
 
 
 class CompileListener(Protocol):
-    """Hears how it goes; parts count from 1."""
+    """Receives progress; parts count from 1."""
 
     def began(self, number: int, count: int, words: str) -> None:
         """Part `number` of `count` has begun."""
 
     def ended(self, number: int, builds: int, seconds: float) -> None:
-        """It is done; `builds` kernels had to be compiled for it."""
+        """The part has finished; it compiled `builds` kernels."""
 
     def failed(self, number: int, why: str) -> None:
-        """It could not be done, which ends that part alone."""
+        """The part has failed; the other parts still run."""
 
 
 def parts(first_values: Mapping[type[Lab], Mapping[str, Any]]) -> tuple[Part, ...]:
-    """What the first screens need: what measures the machine, and each lab with the values that its tab begins with."""
+    """Return the parts for the first screens: each lab with the start values of its tab, and the machine's roofs."""
     screens = first_values.items()
     labs = [Part(f"the {lab.TITLE} kernels", partial(first_screen, lab, values)) for lab, values in screens]
     return (*labs, Part("what measures this machine", machine_roofs.measure_and_keep))
 
 
 def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
-    """Do what a tab of `lab` does at first: advance until nothing more is compiled, show, be compared.
+    """Run the first actions of a tab of `lab`: advance until all kernels are compiled, draw, compare.
 
-    Before that what the host's engine does at its start, which is there for the comparison whatever the tab uses. The
-    comparison's first number is of two ways: where the tab computes on a GPU, the other one is a kernel of the host.
+    Prepare the host's engine first, since the comparison uses that engine even for a tab on a GPU. The first headline
+    of the comparison is of two ways: for a tab on a GPU, the other way is a kernel of the host.
     """
     prepare(HOST)
     with closing(lab(**values)) as live:
@@ -84,18 +84,18 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
 
 
 def _be_compared(lab: type[Lab], values: Mapping[str, Any]) -> None:
-    """Do what an engine does to compare and to time a way."""
+    """Run an engine's operations for comparing and timing a way."""
     apart = lab(**values)
     with closing(apart.benchmark().target(apart)) as target:  # it closes its lab
         target.begin(SEED)
         target.warm()
-        for steps in (1, SAMPLED):  # an engine begins with one, which may be another kernel
+        for steps in (1, SAMPLED):  # an engine starts with one step, which may use another kernel
             target.advance(steps)
         target.result()
 
 
 def precompile(wanted: Sequence[Part], listener: CompileListener) -> bool:
-    """Run the parts one after the other; True if all of them could be, so that their kernels are in the cache."""
+    """Run the parts in order; return True if all succeeded, so that their kernels are in the cache."""
     kernel_cache.forget_stale()
     fine = True
     for number, part in enumerate(wanted, 1):

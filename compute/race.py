@@ -1,18 +1,18 @@
-"""A race: the same work of one lab on two to four lanes, each as fast as it goes, to a finish line.
+"""A race: the same work of one lab on two to four lanes, each at its own speed, to a finish line.
 
-Of a lab whose work ends the finish line is its whole result, a picture or a curve: each lane computes it again and
-again, checked and timed as `fieldlab bench` times a case (measure/course.py), and its clock is the median of its runs,
-even between start and finish. Of others it is a number of steps, as follows.
+In a lab with an end, the finish line is its whole result, a picture or a curve: each lane computes it repeatedly,
+checked and timed as `fieldlab bench` times a case (measure/course.py); its clock is the median of its runs, and runs
+evenly between start and finish. In other labs it is a number of steps, as follows.
 
-Lanes of one host share its cores. So they take turns, leg by leg, in an order that moves on, and each races against its
-own clock: the sum of its legs' compute times, as the lab's stopwatch has them and as `fieldlab bench` counts them. A
-lane may be a record instead (assets/timings): its clock is the recorded time of a step, and its pictures are those that
-were computed here at the same steps.
+Lanes of one host share its cores. So they take turns, leg by leg, in a rotating order, and each races against its own
+clock: the sum of its legs' compute times, measured by the lab's stopwatch and counted as by `fieldlab bench`. A lane
+may be a record instead (assets/timings): its clock is the recorded time of a step, and its pictures are those computed
+here at the same steps.
 
-Before the start every lane does one leg, which may compile, and begins again. Fields are compared at the finish line;
+Before the start every lane runs one leg, which may compile, and is reset. Fields are compared at the finish line, but
 those of an unstable scheme, which amplifies rounding until they overflow, after a few steps before the start. A leg
-that is too short for a clock, as those of a GPU are beside NumPy's, is timed as a part of a longer stretch: on a second
-grid, with as many steps in one call as a sample of `fieldlab bench` has, whole launches of its kernel.
+that is too short for a clock, as on a GPU that races NumPy, is timed as a part of a longer stretch: on a second grid,
+with as many steps in one call as a sample of `fieldlab bench` has, whole launches of its kernel.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ from compute.measure.sampling import steps_for
 from compute.measure.statistics import SpeedUp, Spread
 
 FEWEST_LANES, MOST_LANES = 2, 4
-LEGS = 20  # of a race: moments at which a lane's clock and picture are noted
+LEGS = 20  # of a race: moments at which a lane's clock and picture are recorded
 MOST_STEPS = 10**6
-ROUNDED = 1e-12  # part by which a simulated time over that of a step may be off, before another step is needed
-SECONDS = 4.0  # that the slowest lane shall take where no number of steps is asked for
-SHORTEST = 0.005  # s of a leg that is timed by itself
-TRIALS = 3  # of one step, of which the quickest says how many steps the race has
-PICTURE = (256, 256)  # pixels of a lane's pictures at most (height, width)
+ROUNDED = 1e-12  # relative error of simulated time over step time that is ignored before rounding up to whole steps
+SECONDS = 4.0  # longest time of the slowest lane if the number of steps is not given
+SHORTEST = 0.005  # s; shorter legs are timed as part of a longer stretch
+TRIALS = 3  # timings of one step, of which the fastest determines the number of steps of the race
+PICTURE = (256, 256)  # most pixels of a lane's pictures (height, width)
 REFERENCE = "cpu_numpy"
 RECORDED = "recorded"  # the key of a lane that is a record
-NUMPY_CELLS = 2**22  # of a grid up to which NumPy races by itself: some 20 ms a step
-MOST_WORK = 10**12  # steps times cells of a lane that may be asked for
+NUMPY_CELLS = 2**22  # largest grid on which NumPy races by default: some 20 ms a step
+MOST_WORK = 10**12  # largest number of steps times cells of a lane
 
-OnRaceProgress = Callable[[float, str], object]  # called with the part that is done, from 0 to 1, and in words
+OnRaceProgress = Callable[[float, str], object]  # called with the fraction done, from 0 to 1, and a text
 
 
 class RaceError(ValueError):
-    """A race that cannot be run; the text names what is asked for and the bound."""
+    """A race that cannot be run; the text states the request and the bound."""
 
 
 @dataclass(frozen=True)
 class Racer:
-    """Who races in a lane: a backend's kernel on this computer, or an earlier run on another one."""
+    """The entry of a lane: a backend's kernel on this computer, or an earlier run on another one."""
 
     backend: str
     variant: str = ""
@@ -74,20 +74,22 @@ class Racer:
 
     @property
     def name(self) -> str:
-        """In words; of a record with its kernel, which need not be the one that the lab runs."""
+        """Display name; for a record with its kernel, which may differ from the lab's."""
         label = backend(self.backend).label
         return f"{label}, {self.variant}" if self.variant else label
 
     @property
     def key(self) -> str:
-        """What it is called by a browser or a command: "cpu_numba", "cpu_numba:one-step", "recorded"."""
+        """Name in requests of browsers and commands: "cpu_numba", "cpu_numba:one-step", "recorded"."""
         return RECORDED if self.record else ":".join(filter(None, (self.backend, self.variant)))
 
 
 @dataclass
 class Lane:
-    """What is known of a racer. clock: its own seconds at the start and after each leg; step: seconds of a step, over
-    the legs, or as recorded; agreement: with the first lane of this computer, None for that and for records.
+    """The outcome of a racer.
+
+    clock: its own seconds at the start and after each leg; step: seconds of a step, over the legs, or as recorded;
+    agreement: with the first lane of this computer, None for that lane and for records.
     """
 
     racer: Racer
@@ -97,24 +99,26 @@ class Lane:
 
     @property
     def seconds(self) -> float:
-        """To the finish line."""
+        """Seconds to the finish line."""
         return self.clock[-1]
 
     @property
     def right(self) -> bool:
-        """Whether it counts: nothing is known against its result."""
+        """Whether the lane counts: True unless a comparison of its result failed."""
         return self.agreement is None or self.agreement.agrees
 
 
 @dataclass(frozen=True)
 class RaceResult:
-    """lanes: in the order of the start; steps: to the finish line; marks: steps at each moment of the lanes' clocks.
+    """The outcome of a race.
+
+    lanes: in the order of the start; steps: to the finish line; marks: steps at each moment of the lanes' clocks.
 
     pictures: at these moments, computed by one lane of this computer, as levels (one byte a pixel, row 0 the lowest),
-    or curves (measure/course.py); words: the work; unit: what a step is; made_by: the backend of that lane, with which
-    the others are compared; left_out: who was to race and did not, with the reason; timed: what is in a time, where
-    lanes race for a whole result; ended: what ended that, in words, where it may be something else than the goal;
-    others: cores that other processes kept busy meanwhile, None where that is not known.
+    or curves (measure/course.py); words: the work; unit: name of a step; made_by: the backend of that lane, with which
+    the others are compared; left_out: racers that could not race, with the reason; timed: contents of a time, for races
+    to a whole result; ended: why that ended, if other reasons than the goal are possible; others: cores that other
+    processes kept busy during the race, None if unknown.
     """
 
     lanes: tuple[Lane, ...]
@@ -132,7 +136,7 @@ class RaceResult:
 
     @property
     def ranks(self) -> tuple[Lane, ...]:
-        """Those that are right, the first at the finish line first."""
+        """The right lanes, in the order of arrival at the finish line."""
         return tuple(sorted((lane for lane in self.lanes if lane.right), key=lambda lane: lane.seconds))
 
     @property
@@ -142,7 +146,7 @@ class RaceResult:
         return next((lane for lane in own if lane.racer.backend == self.made_by), own[0])
 
     def behind(self, lane: Lane) -> float:
-        """How many times as long as the winner `lane` took to the finish line."""
+        """Return the time of `lane` to the finish line over the winner's."""
         return lane.seconds / self.ranks[0].seconds
 
     def speed_up(self, lane: Lane) -> SpeedUp:
@@ -152,30 +156,32 @@ class RaceResult:
 
 @dataclass
 class RunningLane:
-    """A lane of this computer while it races. twin: on which a longer stretch is timed, where legs are too short;
-    agreement: with the first lane, where that was found before the start.
+    """A lane of this computer while it races.
+
+    twin: a second lab on which a longer stretch is timed if legs are too short; agreement: with the first lane, if
+    compared before the start.
     """
 
     racer: Racer
     lab: Lab
     twin: Lab | None = None
-    stretch: int = 0  # steps of it
+    stretch: int = 0  # steps of the longer stretch
     clock: list[float] = field(default_factory=lambda: [0.0])
     steps: list[float] = field(default_factory=list)  # seconds a step of each leg
     agreement: Agreement | None = None
 
     def warm_up(self, count: int, twin: Callable[[], Lab]) -> None:
-        """Do a leg that is on no clock, and begin again; open the twin if the leg was too short for one."""
+        """Run an untimed leg and reset; open the twin if the leg was too short for a clock."""
         self.lab.advance(count)  # compiles
         step = self.lab.advance(count).step_seconds
         self.lab.reset()
         if step * count < SHORTEST:
             self.stretch = sample_steps(self.lab, step)
             self.twin = twin()
-            self.twin.advance(self.stretch)  # the first at length: it may tune itself
+            self.twin.advance(self.stretch)  # the first one at full length: it may tune itself
 
     def go(self, count: int) -> None:
-        """Do a leg."""
+        """Run a leg."""
         timing = self.lab.advance(count)
         if self.twin is not None:
             self.twin.reset()
@@ -186,8 +192,10 @@ class RunningLane:
 
 @dataclass(frozen=True)
 class Race:
-    """A race of `lab` with the same `values` for all. steps: to the finish line; 0: as many as take SECONDS; time: the
-    simulated time that these steps are for (`steps_to`), 0 where they were asked for as such.
+    """A race of `lab` with the same `values` for all.
+
+    steps: to the finish line, 0 for as many as take SECONDS; time: the simulated time from which `steps_to` calculated
+    the steps, 0 if the steps were given directly.
     """
 
     lab: type[Lab]
@@ -210,7 +218,7 @@ class Race:
             raise RaceError(f"{work:.1e} steps times cells are more than the {MOST_WORK:.0e} of a race")
         if self.lab.ENDS and self.steps:
             raise RaceError(f"steps must be 0 in {self.lab.LAB}, whose race is for a whole result, not {self.steps}")
-        _ = self.words  # ValueError where there is no whole result to race for
+        _ = self.words  # raises ValueError without a whole result to race for
         own = [racer.backend for racer in self.racers if racer.record is None]
         if self.lab.ENDS and len(set(own)) < len(own):
             raise RaceError(f"lanes of {self.lab.LAB} must be of different backends, not {', '.join(own)}")
@@ -222,7 +230,7 @@ class Race:
                 raise RaceError(f"{name} cannot race: {why}")
 
     def run(self, progress: OnRaceProgress) -> RaceResult:
-        """Run it; `progress` hears how far it is. ValueError for values that the lab refuses."""
+        """Run the race; `progress` receives its state. ValueError for values that the lab refuses."""
         if self.lab.ENDS:
             return self._run_course(progress)
         with ExitStack() as stack:
@@ -245,7 +253,7 @@ class Race:
             return RaceResult(tuple(all_lanes), steps, marks, tuple(pictures), self.words)
 
     def _run_course(self, progress: OnRaceProgress) -> RaceResult:
-        """Run it to a whole result; RaceError if fewer than two lanes can be timed."""
+        """Run to a whole result; RaceError if fewer than two lanes can be timed."""
         progress(0.0, "warming up")
         backends = [backend(racer.backend) for racer in self.racers if racer.record is None]
         benchmark, made_by = self.lab.benchmark(), preferred(backends)
@@ -267,13 +275,13 @@ class Race:
 
     @property
     def given(self) -> dict[str, Any]:
-        """All values of the lab but where it computes."""
+        """All values of the lab except those for its backend and device."""
         placed = ("name", "backend", "device_index")
         return {name: self.lab.param[name].default for name in self.lab.param if name not in placed} | dict(self.values)
 
     @property
     def words(self) -> str:
-        """The work, in words."""
+        """The work, as text."""
         lab, given = self.lab, self.given
         if lab.ENDS:
             return lab.benchmark().course_words(given)
@@ -282,13 +290,13 @@ class Race:
         return ", ".join([*sides, *(str(given[name]) for name in ("dtype", "edges") if name in given), *until])
 
     def _open(self, racer: Racer, stack: ExitStack) -> Lab:
-        """Open the lab for a lane; it is closed with `stack`."""
+        """Open the lab for a lane; `stack` closes it."""
         variant = {"variant": racer.variant} if "variant" in self.lab.param else {}
         return stack.enter_context(closing(self.lab(**{**self.values, **variant, "backend": racer.backend})))
 
 
 def cells(lab: type[Lab], values: Mapping[str, Any]) -> int:
-    """Return the cells of the grid that these values name; 1 of a lab without one.
+    """Return the cells of the grid at these values; 1 for a lab without a grid.
 
     RaceError for a side out of its bounds.
     """
@@ -298,7 +306,7 @@ def cells(lab: type[Lab], values: Mapping[str, Any]) -> int:
 
 
 def require_whole_numbers(lab: type[Lab], values: Mapping[str, Any]) -> None:
-    """Raise RaceError for a whole number out of its parameter's bounds: lengths of a race are divided by them."""
+    """Raise RaceError for a whole number out of its parameter's bounds, since the limits of a race divide by them."""
     for name, value in values.items():
         parameter = lab.param[name]
         if isinstance(parameter, param.Integer) and not (value is None and parameter.allow_None):
@@ -309,12 +317,12 @@ def require_whole_numbers(lab: type[Lab], values: Mapping[str, Any]) -> None:
 
 
 def most_steps(lab: type[Lab], values: Mapping[str, Any]) -> int:
-    """Return the steps of a race at most, on the grid that these values name."""
+    """Return the largest number of steps of a race on the grid at these values."""
     return min(MOST_STEPS, MOST_WORK // cells(lab, values))
 
 
 def sample_steps(lab: Lab, step: float) -> int:
-    """Return how many steps a sample of the lab's bench has of its kernel, of which one takes `step` seconds."""
+    """Return the steps of a sample of the lab's bench with its kernel, of which one step takes `step` seconds."""
     benchmark = lab.benchmark()
     most = benchmark.most_steps if isinstance(benchmark, CaseBenchmark) else MOST_SAMPLED
     rules = benchmark.rules
@@ -322,14 +330,14 @@ def sample_steps(lab: Lab, step: float) -> int:
 
 
 def kernel_name(lab: Lab) -> str:
-    """Return what the bench calls the kernel that a lab runs; "" where there are no names."""
+    """Return the bench's name of the kernel that a lab runs; "" if its kernels have no names."""
     named = vars(lab.kernels)
     chosen = str(lab.values().get("variant", ""))
     return chosen or next((name for name, one in named.get("VARIANTS", {}).items() if one is named.get("step")), "")
 
 
 def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
-    """Return the steps to a simulated time, in the lab's unit; RaceError if there are none, or too many."""
+    """Return the steps to a simulated time, in the lab's unit; RaceError for no or too many steps."""
     given = {name: lab.param[name].default for name in lab.param} | dict(values)
     step = lab.benchmark().step_time(given)
     if not step > 0:
@@ -346,7 +354,7 @@ def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
 
 
 def time_words(lab: type[Lab], time: float) -> str:
-    """Return a simulated time in words, with its unit."""
+    """Format a simulated time with its unit."""
     return f"{time:g} {lab.benchmark().time_unit}".rstrip()
 
 
@@ -363,20 +371,20 @@ def suggested(lanes: Sequence[RunningLane]) -> int:
 
 
 def cut(steps: int) -> Iterator[int]:
-    """Yield the steps of each leg, LEGS of them at most, alike but for one."""
+    """Yield the steps of each leg, at most LEGS legs of nearly equal length."""
     legs = min(LEGS, steps)
     for number in range(legs):
         yield steps * (number + 1) // legs - steps * number // legs
 
 
 def picture(lab: Lab) -> NDArray[np.uint8]:
-    """The levels of the first raster that the lab shows, in PICTURE at most."""
+    """Return the levels of the first raster of the lab's frame, at most PICTURE in size."""
     raster: Raster = next(iter(lab.frame(None, PICTURE).rasters.values()))
     return np.array(raster.levels)
 
 
 def compare_early(lanes: Sequence[RunningLane]) -> None:
-    """Where a step amplifies rounding, compare the lanes after as few steps as their bench does, and begin again.
+    """If steps amplify rounding, compare the lanes after the few steps that their bench uses, and reset them.
 
     At the finish line such fields may have overflowed, and right ones then differ as much as wrong ones.
     """
@@ -393,14 +401,16 @@ def compare_early(lanes: Sequence[RunningLane]) -> None:
 
 
 def finished(lane: RunningLane, first: RunningLane, steps: int) -> Lane:
-    """What is known of a lane at the finish line."""
+    """Return the outcome of a lane at the finish line."""
     agreement = None if lane is first else lane.agreement or compared(lane.lab, first.lab, steps)
     return Lane(lane.racer, Spread.of(lane.steps), tuple(lane.clock), agreement)
 
 
 def compared(lab: Lab, first: Lab, steps: int) -> Agreement:
-    """Compare the fields of two lanes. A step rounds anew, so the tolerance of the lab's bench grows with the steps;
-    where they amplify rounding, by as much.
+    """Compare the fields of two lanes.
+
+    Each step rounds again, so the tolerance of the lab's bench grows with the steps; for schemes that amplify rounding,
+    by the amplification.
     """
     rules, values = lab.benchmark().rules, lab.values()
     allowed, early = nan, ""
@@ -417,14 +427,14 @@ def compared(lab: Lab, first: Lab, steps: int) -> Agreement:
 
 
 def recorded(racer: Racer, marks: Sequence[int], part: float = 1.0) -> Lane:
-    """What a record makes of a lane: a step takes as long as it took there. part: of such a step, that a mark is."""
+    """Return the lane of a record, with the recorded seconds of a step. part: fraction of such a step of one mark."""
     assert racer.record is not None  # noqa: S101 - as `run` asks
     figure = racer.record
     return Lane(racer, Spread(figure.step, figure.q1, figure.q3, 0), tuple(figure.step * mark * part for mark in marks))
 
 
 def timed(racer: Racer, row: Row, course: Course, made_by: str) -> Lane:
-    """What the bench's row makes of a lane that raced for a whole result, one of whose runs is a step of the row."""
+    """Return the lane of a bench's row, for a race to a whole result: one run of it is a step of the row."""
     assert row.measurement is not None  # noqa: S101 - as `_run_course` asks
     step = row.measurement.step
     clock = tuple(step.median * mark / course.marks[-1] for mark in course.marks)
@@ -436,16 +446,16 @@ def timed(racer: Racer, row: Row, course: Course, made_by: str) -> Lane:
 
 
 def run_race(race: Race, tell: OnRaceProgress) -> RaceResult:
-    """Run a race in this process, as a job or a command does, and see what others do meanwhile."""
+    """Run a race in this process, as a job or a command does, and measure the CPU use of other processes."""
     work = OtherWork()
     return replace(race.run(tell), others=work.cores())
 
 
 def default_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:
-    """Return NumPy, Numba, the GPU of this computer if it has one, and a recorded one if it did the same work.
+    """Return NumPy, Numba, the GPU of this computer if any, and a recorded one if it did the same work.
 
-    figures: all that are recorded. NumPy stays away from grids on which it would take minutes; who is alone there
-    races its own other kernels.
+    figures: all recorded ones. NumPy is omitted on grids on which it would take minutes; a backend that is then alone
+    races its other kernels.
     """
     known = backends_for(lab, values)
     gpus = [one for one in known if one.device != "host"]
@@ -458,8 +468,10 @@ def default_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[
 
 
 def possible_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:
-    """Return all who can race: every backend that is ready here, its other kernels but those that are wrong by design,
-    where the lab has a choice of kernels, and a recorded GPU if it did the same work. See `default_racers`.
+    """Return all possible racers on this computer. See `default_racers`.
+
+    These are every backend that is ready; its other kernels, except kernels wrong by design, if the lab has a
+    choice of kernels; and a recorded GPU if it did the same work.
     """
     racers = []
     for one in backends_for(lab, values):
@@ -474,7 +486,7 @@ def possible_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence
 
 
 def racers_named(names: Sequence[str], possible: Sequence[Racer]) -> tuple[Racer, ...]:
-    """Return those of these keys, in the order of `possible`; RaceError for one that is not there, or named twice."""
+    """Return the racers with these keys, in the order of `possible`; RaceError for unknown or repeated names."""
     known = [racer.key for racer in possible]
     for name in names:
         if name not in known or names.count(name) > 1:
@@ -489,12 +501,12 @@ def backends_for(lab: type[Lab], values: Mapping[str, Any]) -> list[Backend]:
 
 
 def too_large_for_numpy(lab: type[Lab], values: Mapping[str, Any]) -> bool:
-    """Whether NumPy would take minutes; of a whole result the first call tells how long it takes."""
+    """Whether NumPy would take minutes; False for a whole result, since its first call measures the time."""
     return not lab.ENDS and cells(lab, values) > NUMPY_CELLS
 
 
 def recorded_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> list[Racer]:
-    """Return the recorded GPU that did the work of these values, if one did."""
+    """Return the recorded GPU that did the work of these values, if any."""
     given = {name: lab.param[name].default for name in lab.param} | dict(values)
     rules = lab.benchmark().rules
     pair = rules.recorded_pair(given, figures) if rules else None

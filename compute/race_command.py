@@ -35,11 +35,11 @@ from compute.race import (
 
 OK, DISAGREED = 0, 1  # exit codes
 SCHEMA = "fieldlab-race/1"
-WIDTH = 150  # columns of the table where the output is no terminal
+WIDTH = 150  # columns of the table if the output is not a terminal
 
 
 def add_race(commands: Any) -> None:
-    """Add the command to the command line's."""
+    """Add the command to the command line."""
     parser = commands.add_parser("race", help="the same work on several backends, checked, each by its own clock")
     parser.add_argument("lab", metavar="LAB", help=f"one of {', '.join(lab.LAB for lab in labs())}")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
@@ -66,7 +66,7 @@ def add_race(commands: Any) -> None:
 
 
 def run_command(chosen: argparse.Namespace, command: str) -> int:
-    """Run the race that was asked for; ValueError says what is wrong with the request."""
+    """Run the requested race; raise ValueError for an invalid request."""
     race = race_of(chosen)
     terminal = Console(stderr=True, soft_wrap=True)
     with terminal.status("warming up") as status:
@@ -81,7 +81,7 @@ def run_command(chosen: argparse.Namespace, command: str) -> int:
 
 
 def race_of(chosen: argparse.Namespace) -> Race:
-    """Return the race of these arguments."""
+    """Return the race for these arguments."""
     lab = lab_class(chosen.lab)
     raced: Mapping[str, Mapping[str, Any]] = lab.benchmark().raced
     if chosen.work and chosen.work not in raced:
@@ -119,14 +119,12 @@ def lanes_of(text: str, lab: type[Lab], values: Mapping[str, Any], figures: Sequ
 
 
 def samples_of(result: RaceResult) -> int:
-    """Return how many timings are in it."""
+    """Return the number of timings in the result."""
     return sum(lane.step.n for lane in result.lanes)
 
 
 def as_document(race: Race, result: RaceResult) -> dict[str, Any]:
-    """Return a result as plain values. Seconds throughout; `step` has the median and the quartiles of a step, or of a
-    whole run.
-    """
+    """Return a result as plain values, times in seconds; `step` has median and quartiles of a step or a whole run."""
     return {
         "lab": race.lab.LAB,
         "words": result.words,

@@ -1,6 +1,6 @@
-"""Folders for what is under way. They go with the process that made them, at the latest when the next server starts.
+"""Temporary folders of a process. They are deleted with it, at the latest when the next server starts.
 
-Their names tell whose they are: fieldlab-KIND-HOST-PID-… in the system's folder for temporary files.
+Their names identify the process: fieldlab-KIND-HOST-PID-… in the system's folder for temporary files.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 
 import psutil
 
-HOST = re.sub(r"\W", "", platform.node())[:32] or "here"  # containers that share the folder have pids of their own
+HOST = re.sub(r"\W", "", platform.node())[:32] or "here"  # containers that share the folder number processes separately
 NAME = re.compile(rf"fieldlab-[a-z]+-{HOST}-(\d+)-\w+")
 
 
 def folder(kind: str) -> Path:
-    """A new empty folder of this process. kind: lower-case letters that tell what is in it."""
+    """Return a new empty folder of this process. kind: lower-case letters that describe its contents."""
     if not re.fullmatch("[a-z]+", kind):
         raise ValueError(f"kind must be lower-case letters, not {kind!r}")
     return Path(tempfile.mkdtemp(prefix=f"fieldlab-{kind}-{HOST}-{os.getpid()}-"))
@@ -30,7 +30,7 @@ def folder(kind: str) -> Path:
 
 @contextmanager
 def lent(kind: str) -> Iterator[Path]:
-    """The same for the length of a block."""
+    """Yield a new empty folder; delete it after the block."""
     path = folder(kind)
     try:
         yield path
@@ -39,14 +39,14 @@ def lent(kind: str) -> Iterator[Path]:
 
 
 def clear(pid: int) -> None:
-    """Delete all folders of the process `pid` of this machine, which is gone or about to go."""
+    """Delete all folders of the process `pid` of this machine, which has ended or is about to end."""
     for path, owner in _found():
         if owner == pid:
             shutil.rmtree(path, ignore_errors=True)
 
 
 def settle() -> None:
-    """Delete the folders of processes that are gone: they were killed. Those of other users stay."""
+    """Delete the folders of killed processes. Folders of other users stay."""
     for path, owner in _found():
         if not psutil.pid_exists(owner):
             shutil.rmtree(path, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""The options of `fieldlab serve` and of `python -m app.serve`, which it becomes: where to serve, to whom, how much.
+"""The options of `fieldlab serve`, which becomes `python -m app.serve`: address, allowed origins, and limits.
 
-How much is a preset, `--laptop`, `--classroom` or `--public`, and what differs from it: one option for each setting of
-settings.py. All of it, where to serve included, may stand in a file, `--settings FILE`, as TOML: each entry is the
-option of that name. An option of the command line counts before the file's entry, and that before the preset.
+The limits are a preset, `--laptop`, `--classroom` or `--public`, and changes to it: one option for each setting of
+settings.py. A file, `--settings FILE`, may contain all options, including where to serve, as TOML: each entry is the
+option of that name. A command-line option has precedence over the file's entry, and the entry over the preset.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from compute.documents import short, typed
 from compute.settings import PRESETS, Settings, SettingsError
 
 MOST_PORT = 65535
-LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that nobody else can bind to this machine: always allowed
+LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that always refer to this machine: always allowed
 ORIGIN = re.compile(r"(?P<host>[A-Za-z0-9.*_-]{1,200}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 LARGEST_FILE = 2**16  # bytes
@@ -32,7 +32,7 @@ FLAGS = ("behind_proxy", "metrics")  # options without a value
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Let `parser` take them."""
+    """Add the options to `parser`."""
     parser.add_argument("--port", type=port, default=5006, help="default 5006")
     parser.add_argument("--address", default="localhost", help="to listen on (default localhost)")
     parser.add_argument(
@@ -73,9 +73,9 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Return what `parser`, which has taken the options, makes of `argv` and of the settings file that it names.
+    """Parse `argv` and the settings file that it names with `parser`, to which `add` has added the options.
 
-    SettingsError for a file that cannot be used; what is wrong with `argv` the parser says itself.
+    Raise SettingsError for an unusable file; the parser itself reports errors in `argv`.
     """
     chosen = parser.parse_args(argv)
     if chosen.settings is None:
@@ -83,12 +83,12 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Name
     path = chosen.settings
     given = vars(parser.parse_args(argv, argparse.Namespace(**dict.fromkeys(vars(chosen)))))  # None: it is a default
     words = [word for name, value in _entries(path) if given[name] is None for word in _as_options(path, name, value)]
-    _FileParser(path).parse_args(words)  # what is wrong is the file's
+    _FileParser(path).parse_args(words)  # errors are the file's
     return parser.parse_args([*words, *argv])
 
 
 def settings_of(chosen: argparse.Namespace) -> Settings:
-    """Return the limits of what was parsed; SettingsError for one that cannot be."""
+    """Return the limits of the parsed options; SettingsError for an invalid one."""
     given = {field: getattr(chosen, field) for field in Settings.__struct_fields__}
     found = {name: value for name, value in given.items() if value is not None}
     preset = structs.asdict(PRESETS[chosen.preset or "laptop"])
@@ -96,7 +96,7 @@ def settings_of(chosen: argparse.Namespace) -> Settings:
 
 
 class _FileParser(argparse.ArgumentParser):
-    """Takes the entries of a settings file, and names it in what it says."""
+    """Parses the entries of a settings file, and names the file in its errors."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(add_help=False, allow_abbrev=False)
@@ -109,7 +109,7 @@ class _FileParser(argparse.ArgumentParser):
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the entries of a settings file; SettingsError if it is none."""
+    """Yield the entries of a settings file; SettingsError for an invalid one."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
@@ -128,7 +128,7 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _as_options(path: Path, name: str, value: object) -> list[str]:
-    """Return the words that mean the same on the command line."""
+    """Return the command-line words for an entry."""
     if name == "preset":
         if value not in PRESETS:
             raise SettingsError(f"{path}: preset must be one of {', '.join(PRESETS)}, not {short(value)}")
@@ -150,7 +150,7 @@ def _option(name: str) -> str:
 
 
 def _one_process(text: str) -> int:
-    """Several are refused: they would share neither the engines' turns nor the cap on tabs."""
+    """Return 1; refuse several processes, since they would not share the engines' turns and the cap on tabs."""
     if text != "1":
         why = "each process would start engines of its own, and count tabs and turns by itself"
         raise argparse.ArgumentTypeError(f"must be 1, not {text[:40]!r}: {why}")
@@ -158,7 +158,7 @@ def _one_process(text: str) -> int:
 
 
 def _passwords(text: str) -> Path:
-    """A file of names with their passwords, which nobody else may read."""
+    """Return the path of a JSON file of names and passwords that only its owner can read."""
     path = Path(text)
     try:
         mode = path.stat().st_mode
@@ -176,10 +176,10 @@ def _passwords(text: str) -> Path:
 
 
 def _whole(limit: settings.Limit) -> Callable[[str], int]:
-    """Return what reads one whole number."""
+    """Return a parser for one whole number."""
 
     def read(text: str) -> int:
-        """The number, if it is within its bounds."""
+        """Return the number, which must be within its bounds."""
         if not NUMBER.fullmatch(text) or not limit.least <= int(text) <= limit.most:
             bounds = f"from {limit.least} to {limit.most}"
             raise argparse.ArgumentTypeError(f"must be a whole number {bounds}, not {text[:40]!r}")
@@ -196,7 +196,7 @@ def port(text: str) -> int:
 
 
 def origin(text: str) -> str:
-    """Return a host and port by which browsers come; without a port, a name with a dot, an address or localhost."""
+    """Return a host and port in browsers' addresses; without a port, a name with a dot, an address or localhost."""
     found = ORIGIN.fullmatch(text)
     host, number = (found["host"], found["port"]) if found else ("", None)
     alone = number is None and not ("." in host or "*" in host or host.startswith("[") or host == "localhost")
@@ -207,7 +207,7 @@ def origin(text: str) -> str:
 
 
 def _prefix(text: str) -> str:
-    """Return a path without a slash behind it."""
+    """Return a path without a trailing slash."""
     path = text.rstrip("/")
     if not re.fullmatch(r"(/[\w.~-]{1,40}){1,5}", path, re.ASCII) or ".." in path:
         raise argparse.ArgumentTypeError(f"must be like /lectures/fieldlab (letters, digits, -._~), not {text[:40]!r}")
@@ -215,7 +215,7 @@ def _prefix(text: str) -> str:
 
 
 def require_address(address: str) -> None:
-    """Raise ValueError unless this machine can listen on `address`, a name or an IP address: before it compiles."""
+    """Raise ValueError unless this machine can listen on `address`, a name or IP address; called before compiling."""
     try:
         found = socket.getaddrinfo(address, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:

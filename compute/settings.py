@@ -1,13 +1,13 @@
-"""How much one visitor of a server may have: the table of limits, and what each preset sets them to.
+"""Limits for each visitor of a server: the table of limits, and their values in each preset.
 
-`Settings` is the table. Its fields say what is limited, in which unit, and between which bounds; the command line's
-options, its help and docs/deploy.md are made from it. `fieldlab serve` takes a preset, puts the lines of a settings
-file over it and its own options over those (serve_options.py), and hands the result to all processes of the server in
-the environment. Without that, in a notebook, on the command line and under `panel serve app`, the laptop's hold, which
-leave everything that the labs' own bounds allow.
+`Settings` is the table. Its fields define each limit, its unit and its bounds; the command line's options, its help and
+docs/deploy.md are generated from it. `fieldlab serve` starts from a preset, applies a settings file and then its own
+options (serve_options.py), and passes the result to all processes of the server in the environment. Without that, in a
+notebook, on the command line and under `panel serve app`, the laptop's limits apply, which allow everything within the
+labs' own bounds.
 
-What is beyond a limit is refused in words that name the setting, the value and the limit; nothing is made smaller. Of
-a lab's size the largest value of the table is no limit: memory and the lab's own bounds say what can be.
+Values beyond a limit are refused with the setting, the value and the limit; none is reduced. For the size of a lab the
+largest value of the table means no limit: memory and the lab's own bounds apply.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_ORIGINS = 20
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be; the text names it, its value and its bounds."""
+    """An invalid setting; the text names it, its value and its bounds."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,7 +109,7 @@ class Limit(NamedTuple):
 
 @cache
 def limits() -> Mapping[str, Limit]:
-    """Every whole number of the table by its name."""
+    """Return every whole number of the table by its name."""
     return {limit.name: limit for limit in _limits()}
 
 
@@ -124,19 +124,19 @@ def _limits() -> Iterator[Limit]:
 
 
 def embed_words() -> str:
-    """What the setting `embed` is."""
+    """Return the description of the setting `embed`."""
     (field,) = (one for one in msgspec.inspect.type_info(Settings).fields if one.name == "embed")  # type: ignore[attr-defined]
     return str(field.type.extra_json_schema["description"])
 
 
 def bound(name: str) -> int | None:
-    """Return this server's limit `name`; None if it is the table's largest, which is none."""
+    """Return this server's limit `name`; None for the table's largest value, which means no limit."""
     most: int = msgspec.structs.asdict(current())[name]
     return most if most < limits()[name].most else None
 
 
 def bound_words(name: str, own: float = inf) -> str:
-    """Say it, for a control that offers no more; "" if there is none below the control's own bound."""
+    """Return the limit as a sentence for a control; "" if the control's own bound is not larger."""
     most = bound(name)
     if most is None or most >= own:
         return ""
@@ -144,14 +144,14 @@ def bound_words(name: str, own: float = inf) -> str:
 
 
 def require(name: str, value: int) -> None:
-    """Raise ValueError if `value` is beyond this server's limit `name`."""
+    """Raise ValueError if `value` exceeds this server's limit `name`."""
     most = bound(name)
     if most is not None and value > most:
         raise ValueError(f"{name} must be at most {most:,} on this server, not {value:,} ({limits()[name].words})")
 
 
 def current() -> Settings:
-    """The settings of this process; SettingsError if what its environment holds is none."""
+    """Return the settings of this process; SettingsError for an invalid environment variable."""
     return _read(os.environ.get(VARIABLE, ""))
 
 
@@ -167,12 +167,12 @@ def _read(text: str) -> Settings:
 
 
 def hand_on(settings: Settings) -> None:
-    """Let this process and those that it starts have these."""
+    """Set the settings of this process and its child processes."""
     os.environ[VARIABLE] = msgspec.json.encode(settings).decode()
 
 
 def table() -> str:
-    """The table as Markdown, for the guide."""
+    """Return the table as Markdown, for the guide."""
     rows = [f"| setting | what | from | to | {' | '.join(PRESETS)} |", "|---" * (4 + len(PRESETS)) + "|"]
     for limit in limits().values():
         values = " | ".join(f"{getattr(preset, limit.name):,}" for preset in PRESETS.values())

@@ -1,7 +1,7 @@
-"""The start of every program of Fieldlab: Ctrl-C ends it in one line while its modules are imported, for seconds.
+"""The start of every program of Fieldlab: Ctrl-C during the imports, which take seconds, ends it with one line.
 
 `fieldlab` and `python -m compute` call `main`. `python -m compute.start MODULE ARGUMENT…` does the same for another
-module with a function `main`: app/serve.py becomes Panel's server that way. Nothing large is imported here.
+module with a function `main`: app/serve.py becomes Panel's server that way. This module imports nothing large.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def start(module: str) -> int:
 
 
 def accept_every_character(stream: TextIO) -> None:
-    """Have a stream in an encoding such as ASCII escape other characters instead of raising an error."""
+    """Let a stream in an encoding such as ASCII escape other characters instead of raising an error."""
     reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:  # else a test has replaced it
+    if reconfigure is not None:  # missing if a test has replaced the stream
         reconfigure(errors="backslashreplace")
 
 
 def _start_other(arguments: Sequence[str]) -> int:
-    """Run the module that the first argument names, with the others as its own."""
+    """Run the module that the first argument names, with the other arguments as its own."""
     sys.argv = [arguments[0].partition(".")[0], *arguments[1:]]
     return start(arguments[0])
 

@@ -1,6 +1,6 @@
-"""Stories: a lecture's steps as a Markdown file, each with the state of a lab that it is about.
+"""Stories: a lecture's steps as a Markdown file, each with the state of a lab that it describes.
 
-A file begins with its front matter, then come its steps, each closed off by a line `---`:
+A file begins with its front matter, followed by its steps, each closed off by a line `---`:
 
     ---
     title: The chequerboard at r = 1/4
@@ -13,11 +13,11 @@ A file begins with its front matter, then come its steps, each closed off by a l
     ---
     …
 
-A step has one link to a state, as the page's address and the card "Export" have it; host and path before the
-question mark are not looked at. Its title may name what to point at: a part of the page (AREAS) or a parameter of the
-lab; "r; go on" as well says that the field goes on instead of beginning anew: of such a link only the values count. A
-figure that is tested is a link to `claim:` and a name. What follows a line `???` are notes, for the lecturer alone.
-Everything else is Markdown; HTML in it is text.
+A step has one link to a state, copied from the page's address or the card "Export"; host and path before the question
+mark are ignored. Its title may name a target to point at: a part of the page (AREAS) or a parameter of the lab. After
+"r; go on" the field also continues from its current state instead of restarting: only the link's values apply. A tested
+figure is a link to `claim:` and a name. Text after a line `???` is notes, for the lecturer alone. Everything else is
+Markdown; HTML in it is text.
 
 The stories are those in assets/stories and in the folders that `fieldlab serve --stories FOLDER`, or the environment
 variable FIELDLAB_STORIES (paths, separated as in PATH), names.
@@ -48,27 +48,27 @@ from compute.measure.records import timings_folder
 VARIABLE = "FIELDLAB_STORIES"
 AREAS = ("picture", "controls", "readout", "status", "labs")  # of the page, to point at
 GO_ON = "go on"
-CLAIM = "claim:"  # begins the address of a figure that is tested
+CLAIM = "claim:"  # prefix of the address of a tested figure
 TESTED = "This figure is tested: against theory, a headless run or a kept record."
 RULE = "---"
-NOTES = "???"  # begins a step's notes, as in other makers of slides from Markdown
+NOTES = "???"  # begins a step's notes, as in other Markdown presentation tools
 MOST_STORIES = 100  # files of a folder
 LARGEST_FILE = 200_000  # bytes
 MOST_STEPS = 60
-LONGEST_STEP = 3000  # characters of a step, its link apart: what a room reads; of its notes as many
+LONGEST_STEP = 3000  # characters of a step without its link, the text for the audience; also of its notes
 MOST_HEADER = 20  # lines of the front matter
 
-# The spaces of a formula, at which no line is to end: around a sign, between a number and its letter or its "%".
+# The spaces of a formula at which lines must not break: around a sign, between a number and its letter or its "%".
 FORMULA = re.compile(r"(?<=\S) (?=[=−+×·/≤≥] )|(?<=[=−+×·/≤≥]) (?=\S)|(?<=\d) (?=%|[b-zλ]\b)")
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
 
 class StoryError(ValueError):
-    """A story that cannot be told; the text names the file, the step and the bound."""
+    """An invalid story; the text names the file, the step and the bound."""
 
 
 class Header(Struct, frozen=True):
-    """The front matter. minutes: that the story takes; lab: with which it begins."""
+    """The front matter. minutes: length of the story; lab: of its first step."""
 
     title: Annotated[str, Meta(min_length=1, max_length=80)]
     minutes: Annotated[int, Meta(ge=1, le=180)]
@@ -85,8 +85,10 @@ class StoryClaim:
 
 @dataclass(frozen=True)
 class StoryStep:
-    """html: its text; notes: what only the lecturer reads, as HTML too; plays: whether its lab runs; goes_on: from the
-    field that there is, instead of from the link's.
+    """One step of a story.
+
+    html: its text; notes: text for the lecturer alone, also as HTML; plays: whether its lab runs; goes_on: whether it
+    continues from the current field instead of the link's.
 
     points: one of AREAS, or a parameter of the lab, "" for nothing.
     """
@@ -102,7 +104,7 @@ class StoryStep:
 
 @dataclass(frozen=True)
 class Story:
-    """name: of its file, without its ending."""
+    """A story. name: of its file, without its ending."""
 
     name: str
     title: str
@@ -113,21 +115,21 @@ class Story:
 
 @dataclass(frozen=True)
 class FoundStories:
-    """The stories there are, and in words why others are not among them."""
+    """The stories, and the reasons for missing ones as text."""
 
     stories: tuple[Story, ...]
     problems: tuple[str, ...]
 
 
 def own_folder() -> Path:
-    """assets/stories of the checkout, or of the installed app."""
+    """Return the path of assets/stories in the checkout or in the installed app."""
     return timings_folder().parent / "stories"
 
 
 def name_folders(folders: Iterable[Path]) -> None:
-    """Let this process and those that it starts know the stories in `folders`, after those that are named already.
+    """Make the stories in `folders` known to this process and its child processes, after folders named earlier.
 
-    StoryError for a folder that is none, or has a story that cannot be told.
+    Raise StoryError for a missing folder, or one with an invalid story.
     """
     named = [folder.resolve() for folder in folders]
     for folder in named:
@@ -141,7 +143,7 @@ def name_folders(folders: Iterable[Path]) -> None:
 
 
 def stories() -> FoundStories:
-    """Return those of this repository, then those of the folders that are named; read once."""
+    """Return the stories of this repository, then those of the named folders; they are read once."""
     return _found((own_folder(), *_named()))
 
 
@@ -155,7 +157,7 @@ def _named() -> tuple[Path, ...]:
 
 
 def stories_in(folders: Iterable[Path]) -> FoundStories:
-    """Return the stories of the .md files in `folders`, by their names in each."""
+    """Return the stories of the .md files in `folders`, sorted by name within each folder."""
     told: dict[str, Story] = {}
     problems: list[str] = []
     for folder in folders:
@@ -230,7 +232,7 @@ def _parts(name: str, lines: list[str]) -> tuple[Header, list[str]]:
     ends = [*rules[2:], len(lines)]
     starts = [rule + 1 for rule in rules[1:]]
     parts = ["\n".join(lines[start:end]).strip() for start, end in zip(starts, ends, strict=True)]
-    if len(parts) > 1 and not parts[-1]:  # a rule closes the last one, too
+    if len(parts) > 1 and not parts[-1]:  # the last step may also end with a rule
         parts.pop()
     if len(parts) > MOST_STEPS:
         raise StoryError(f"{name}: a story has at most {MOST_STEPS} steps, not {len(parts)}")
@@ -238,7 +240,7 @@ def _parts(name: str, lines: list[str]) -> tuple[Header, list[str]]:
 
 
 def _step(text: str) -> StoryStep:
-    """Return a step; ValueError says what is wrong with it."""
+    """Return a step; raise ValueError for an invalid one."""
     text, notes = _without_notes(text)
     blocks = _MARKDOWN.parse(text)
     states: list[tuple[str, str]] = []
@@ -262,7 +264,7 @@ def _step(text: str) -> StoryStep:
 
 
 def _without_notes(text: str) -> tuple[str, str]:
-    """Return a step's text, and its notes as HTML; ValueError for notes that are too long, or cannot be seen."""
+    """Return a step's text, and its notes as HTML; ValueError for notes that are too long or have hidden characters."""
     lines = text.splitlines()
     begin = next((number for number, line in enumerate(lines) if line.rstrip() == NOTES), len(lines))
     notes = "\n".join(lines[begin + 1 :])
@@ -282,15 +284,15 @@ def _require_text(block: Token) -> None:
 
 
 def _join_formulas(tokens: list[Token]) -> None:
-    """Make each formula of a paragraph one word, which lines do not break."""
+    """Replace the spaces in each formula of a paragraph by no-break spaces."""
     for token in tokens:
         if token.type == "text":
             token.content = FORMULA.sub("\N{NO-BREAK SPACE}", token.content)
 
 
 def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[StoryClaim]) -> Iterator[Token]:
-    """Yield the tokens of a paragraph without its link to a state, which goes to `states`, and claims as marks."""
-    inside = ""  # what the link that is open is about
+    """Yield the tokens of a paragraph without its link to a state, which is added to `states`; mark claims as spans."""
+    inside = ""  # address of the open link
     for token in tokens:
         if token.type == "link_open":
             inside = str(token.attrs["href"])
@@ -314,7 +316,7 @@ def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[Sto
 
 
 def _kept(blocks: list[Token]) -> Iterator[Token]:
-    """Yield the blocks without a paragraph of which nothing is left."""
+    """Yield the blocks without paragraphs that have become empty."""
     for number, block in enumerate(blocks):
         empty = [
             near for near in blocks[max(0, number - 1) : number + 2] if near.type == "inline" and not near.children
@@ -324,7 +326,7 @@ def _kept(blocks: list[Token]) -> Iterator[Token]:
 
 
 def values_alone(scene: Scene) -> Scene:
-    """Return `scene` without steps, with the values that it ends with: a field that goes on has its own steps."""
+    """Return `scene` without steps and with its final values: a field that continues has its own steps."""
     if not scene.steps and not scene.history:
         return scene
     *_, values = (dict(scene.values), *values_along(scene.values, scene.history))
@@ -332,7 +334,7 @@ def values_alone(scene: Scene) -> Scene:
 
 
 def _title(title: str, scene: Scene) -> tuple[str, bool]:
-    """Return what a link's title points at, and whether its field goes on."""
+    """Return the target that a link's title points at, and whether its field continues."""
     words = [word.strip() for word in title.split(";") if word.strip()]
     points = [word for word in words if word != GO_ON]
     known = [name for name in scene.kind.param if name != "name"]

@@ -1,7 +1,7 @@
-"""What the machine is doing just now: use, memory, clocks, temperature and power of its processor and its GPUs.
+"""The current state of the machine: use, memory, clocks, temperature and power of its processor and its GPUs.
 
-A figure that the machine does not tell is None, never 0. The GPUs are asked through NVML (gpu_nvml.py); what goes wrong
-there is said in words and leaves the rest as it is.
+A figure that the machine does not report is None, never 0. NVML (gpu_nvml.py) reports the GPUs; its failure is stored
+as text and does not affect the other figures.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from compute import gpu_nvml
 from compute.container import available_memory, total_memory
 from compute.devices import cpu_name
 
-AGAIN = 10.0  # seconds after which NVML is tried again when it has failed
+AGAIN = 10.0  # seconds between two attempts to open NVML after a failure
 
 
 @dataclass(frozen=True)
 class GpuUser:
-    """A process that computes on a GPU. memory: bytes there; mine: it is this process or a child of it."""
+    """A process that computes on a GPU. memory: bytes on the GPU; mine: True for this process and descendants."""
 
     pid: int
     name: str
@@ -33,11 +33,11 @@ class GpuUser:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One GPU as CUDA numbers it here.
+    """One GPU, numbered as by CUDA here.
 
     use: percent of the time in which a kernel ran; memory_used, memory_total: bytes; clock, clock_limit: of the
-    multiprocessors, Hz; temperature: °C; power, power_limit: W; held_down: what keeps the clock below its limit, in
-    words, () for nothing; held_seconds: for how long that was so since the driver was loaded; users: processes.
+    multiprocessors, Hz; temperature: °C; power, power_limit: W; held_down: reasons for a clock below its limit as text,
+    () for none; held_seconds: total duration of such throttling since the driver was loaded; users: processes.
     """
 
     index: int
@@ -59,9 +59,9 @@ class GpuReading:
 class CpuReading:
     """The processor and main memory.
 
-    use: percent of each core that this process may use, since the reading before (() at first); memory_used: bytes that
-    could not be had without swapping; load: processes that wanted to run, mean of the last minute; clock, clock_limit,
-    temperature as of a GPU.
+    use: percent of each core that this process may use, since the previous reading (() at first); memory_used: bytes
+    unavailable without swapping; load: processes ready to run, mean of the last minute; clock, clock_limit,
+    temperature: as in GpuReading.
     """
 
     name: str
@@ -81,7 +81,7 @@ class CpuReading:
 
 @dataclass(frozen=True)
 class Reading:
-    """Everything at one `moment` (time.monotonic). problem: in words, why GPUs are missing from it."""
+    """All figures at one `moment` (time.monotonic). problem: why GPUs are missing from it, as text."""
 
     moment: float
     cpu: CpuReading
@@ -91,20 +91,20 @@ class Reading:
 
 @dataclass
 class System:
-    """Reads. One thread at a time may use it; a call may take some milliseconds, or hang where a driver hangs."""
+    """Takes readings. Not thread-safe; a call may take some milliseconds, or hang if a driver hangs."""
 
-    _cores: dict[int, tuple[float, float]] = field(default_factory=dict)  # seconds (busy, in all) at the last reading
+    _cores: dict[int, tuple[float, float]] = field(default_factory=dict)  # seconds (busy, total) at the last reading
     _nvml: gpu_nvml.Nvml | None = None
     _problem: str = ""
     _tried_at: float | None = None
 
     def read(self) -> Reading:
-        """What is known now."""
+        """Return a reading of the current state."""
         gpus = self._gpus()
         return Reading(time.monotonic(), self._cpu(), gpus, self._problem)
 
     def _gpus(self) -> tuple[GpuReading, ...]:
-        """() without a GPU, and when NVML has failed: then it is opened anew after AGAIN seconds."""
+        """Return the GPUs' readings; () without a GPU, and after a failure of NVML until it reopens after AGAIN s."""
         now = time.monotonic()
         if self._nvml is None:
             if self._tried_at is not None and now - self._tried_at < AGAIN:
@@ -130,34 +130,34 @@ class System:
         )  # fmt: skip
 
     def _use(self) -> tuple[float, ...]:
-        """Percent of each core since the last call; () at first."""
+        """Return the percent of each core since the last call; () at first."""
         before, self._cores = self._cores, core_seconds()
         pairs = [(before[core], now) for core, now in self._cores.items() if core in before]
         return tuple(_percent(now[0] - then[0], now[1] - then[1]) for then, now in pairs)
 
 
 def core_seconds() -> dict[int, tuple[float, float]]:
-    """Seconds (busy, in all) since the start of the machine, of each core that this process may use."""
+    """Return seconds (busy, total) since the start of the machine, of each core that this process may use."""
     times = psutil.cpu_times(percpu=True)
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(len(times)))
     return {core: busy_and_all(times[core]) for core in sorted(mine) if core < len(times)}
 
 
 def busy_and_all(times: Any) -> tuple[float, float]:
-    """(busy, in all) of psutil's CPU times; a guest's time is in its host's already, waiting for a disk is idle."""
+    """Return (busy, total) of psutil's CPU times; host time includes guests, and waiting for a disk is idle time."""
     seconds = times._asdict()
     in_all = sum(value for name, value in seconds.items() if not name.startswith("guest"))
     return in_all - seconds["idle"] - seconds.get("iowait", 0.0), in_all
 
 
 def load() -> float | None:
-    """Processes that wanted to run, mean of the last minute."""
+    """Return the processes ready to run, mean of the last minute; None if the system does not report it."""
     found = _quietly(psutil.getloadavg)
     return float(found[0]) if found else None
 
 
 def family() -> set[int]:
-    """This process and its descendants."""
+    """Return the ids of this process and its descendants."""
     me = psutil.Process()
     return {me.pid, *(child.pid for child in me.children(recursive=True))}
 
@@ -174,7 +174,7 @@ def _named(users: Iterable[tuple[int, int | None]]) -> tuple[GpuUser, ...]:
 
 
 def _process_name(pid: int) -> str:
-    """Its name; "a process" where it is another namespace's, or gone."""
+    """Return a process's name; "a process" if it belongs to another namespace or has ended."""
     try:
         return str(psutil.Process(pid).name())
     except psutil.Error:
@@ -182,19 +182,19 @@ def _process_name(pid: int) -> str:
 
 
 def _percent(busy: float, in_all: float) -> float:
-    """Between 0 and 100: the kernel's counters may step back by a tick."""
+    """Return a percentage, clipped to 0 … 100, since the kernel's counters may step back by a tick."""
     return 100.0 * min(max(busy / in_all, 0.0), 1.0) if in_all > 0 else 0.0
 
 
 def _temperature() -> float | None:
-    """Of the hottest core, where a sensor tells."""
+    """Return the temperature of the hottest core; None without a sensor."""
     sensors = _quietly(getattr(psutil, "sensors_temperatures", dict)) or {}
     found = [entry.current for name in ("coretemp", "k10temp", "zenpower") for entry in sensors.get(name, ())]
     return float(max(found)) if found else None
 
 
 def _quietly(ask: Any) -> Any:
-    """What psutil answers; None where this system does not tell."""
+    """Return the result of a psutil function; None if this system does not support it."""
     try:
         return ask()
     except (OSError, RuntimeError, NotImplementedError, AttributeError):

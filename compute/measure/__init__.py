@@ -1,27 +1,27 @@
-"""Measuring: one harness behind `fieldlab bench`, the live readout (CPU against GPU) and the crossover lab.
+"""Measurement: one harness for `fieldlab bench`, the live readout (CPU against GPU) and the crossover lab.
 
-One call       timing.py             Timing, Span, Sample: what a call took, and when its parts ran
-Many calls     sampling.py           how long a sample is, shuffled rounds, the quiet core; Deadline
+One call       timing.py             Timing, Span, Sample: the duration of a call and when its parts ran
+Many calls     sampling.py           length of a sample, shuffled rounds, the quiet core; Deadline
                statistics.py         Spread, SpeedUp, Measurement, Window; when quartiles have settled
-The machine    rates.py              Rate: what a lab counts; caches: why a rate lies above its roof
-               roofs.py              copy bandwidth and multiply-adds, measured in turn with the rest (RoofMeter)
+Machine        rates.py              Rate: the unit of a lab's work; caches: why a rate exceeds its roof
+               roofs.py              copy bandwidth and multiply-adds, sampled in turn with the ways (RoofMeter)
                machine_roofs.py      the same in a child process, for a server
-               kept_roofs.py         what it found, kept for a week
-               conditions.py         what every record says of where, with what and under which conditions;
-                                     Watch: who else used the machine during a bench; Sampler: for the page
-Right or not   agreement.py          relative L2 and its like; Agreement
-A lab          benchmark.py          Benchmark: what is timed of a lab; LabBenchmark: of one that says nothing
-               target.py             BenchmarkTarget: a second lab that the engine measures beside the live one
-               rules.py              ComparisonRules: what the live comparison must know of a lab
+               kept_roofs.py         its results, kept for a week
+               conditions.py         provenance of every record: machine, versions, conditions; Watch: other users
+                                     of the machine during a bench; Sampler: the same for a page
+Correctness    agreement.py          relative L2 and other differences; Agreement
+A lab          benchmark.py          Benchmark: how a lab is timed; LabBenchmark: the default
+               target.py             BenchmarkTarget: a second lab that the engine measures next to the live one
+               rules.py              ComparisonRules: the rules of the live comparison for a lab
 A bench        case.py               BenchPlan, TimedCase, Implementation, BenchmarkFixture, Row, Results
-               run.py                BenchRun: checked, then sampled side by side
+               run.py                BenchRun: checks all ways, then samples them side by side
                commands.py           `fieldlab bench`: options, progress, files
-What is kept   records.py            records on disk (assets/timings), checked when they are read
+Records        records.py            records on disk (assets/timings), checked when they are read
                report.py             a bench as a record and as tables
                reasons.py            when a sentence may say "because"
-               record_comparison.py  a bench beside an older record (--compare)
+               record_comparison.py  a bench compared with an older record (--compare)
                exports.py            samples as CSV, for pyperf, for Perfetto
-Live           verdict.py            Variant, Standing, Verdict: what may be said; ResultCache
-               comparison.py         Comparison: which variant to ask for what next
-               live_record.py        what the readout showed, as files
+Live           verdict.py            Variant, Standing, Verdict: the conclusion; ResultCache
+               comparison.py         Comparison: which variant to measure next
+               live_record.py        the readout as files
 """

@@ -1,4 +1,4 @@
-"""How far a result is from the truth, and what of that may be said."""
+"""Differences between a result and its reference, and the Agreement that states them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Arrays = Sequence[NDArray[Any]]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a result lies from the right one, by the measure of its lab.
+    """The difference between a result and its reference, by the measure of its lab.
 
-    difference, tolerance: numbers of that measure; said: both in words; about: how they were found.
+    difference, tolerance: numbers of that measure; said: both as text; about: how they were computed.
     """
 
     difference: float
@@ -27,7 +27,7 @@ class Agreement:
 
     @property
     def agrees(self) -> bool:
-        """Whether the result counts as right; a difference that is not a number does not."""
+        """Whether the difference is within the tolerance; False for nan."""
         return self.difference <= self.tolerance
 
 
@@ -41,7 +41,7 @@ def relative_l2(result: Arrays, truth: Arrays) -> float:
 
 
 def share_in_other_bins(result: Arrays, truth: Arrays) -> float:
-    """Return the share of counted things that lie in another bin of a histogram; inf for other shapes."""
+    """Return the share of counted items in another bin of a histogram; inf for other shapes."""
     if [r.shape for r in result] != [t.shape for t in truth]:
         return inf
     off = sum(int(np.abs(r.astype(np.int64) - t).sum()) for r, t in zip(result, truth, strict=True))
@@ -57,10 +57,10 @@ def largest_difference(result: Arrays, truth: Arrays) -> float:
 
 
 def amplification(growth: float, steps: int) -> float:
-    """Return by how much steps that multiply errors by `growth` amplify rounding; 1 if they do not.
+    """Return the factor by which steps that multiply errors by `growth` amplify rounding; 1 if `growth` is 1.
 
-    A step's rounding is about as large as the field's own times the dtype's precision, and every later step multiplies
-    it by up to `growth`: over n steps 1 + growth + … + growth^(n - 1) of them in place of n. The field itself does not
-    become smaller meanwhile, since its mean stays.
+    Each step rounds by about the field's size times the dtype's precision, and every later step multiplies that error
+    by up to `growth`: the sum over n steps is 1 + growth + … + growth^(n - 1) roundings instead of n. The field itself
+    does not shrink during these steps, since its mean is constant.
     """
     return sum(growth**k for k in range(steps)) / steps

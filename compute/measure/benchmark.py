@@ -1,8 +1,8 @@
 """How a lab is checked and timed: one `Benchmark` a lab, for `fieldlab bench`, the live readout and the engine.
 
-A lab says it by BENCHMARK in its folder's benchmark.py, an object of a subclass; or, in a module of its own, by
-overriding `Lab.benchmark`. One that says nothing gets `LabBenchmark`: its `advance` is timed at its default values on
-every backend that it has, and its state is compared with that of cpu_numpy in float64.
+A lab defines BENCHMARK, an instance of a subclass, in benchmark.py of its folder; a single-module lab overrides
+`Lab.benchmark`. All others use `LabBenchmark`: it times `advance` at the default values on every backend of the lab and
+compares the state with that of cpu_numpy in float64.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
     from compute.lab import Lab
 
 SEED = 20  # of the state that results are compared from
-TOLERANCE = {"float32": 1e-4, "float64": 1e-10}  # relative L2 after CHECK_STEPS steps of a lab that does not say it
+TOLERANCE = {"float32": 1e-4, "float64": 1e-10}  # relative L2 after CHECK_STEPS steps, for labs without a Benchmark
 CHECK_STEPS = 10
 
 
 class Benchmark(ABC):
-    """What is timed of a lab, and how that is said.
+    """How a lab is checked and timed.
 
-    package: where the kernels lie; rate: what the work is counted in; included: what is in a time; parameters: further
-    values for the record; options: the lab's own, of the command line; rules: of the live comparison, None where there
-    is none. raced: further work that a race may be about, by what it is called: values of the lab. reached: the
-    parameter that says when a whole result is reached, and values of it that a race offers; time_unit: of the simulated
-    time that passes in a step (`step_time`).
+    package: the package of the kernels; rate: the unit of the work; included: the contents of a time, as text;
+    parameters: further values for the record; options: command-line options of the lab; rules: of the live comparison,
+    None if the lab has no live comparison. raced: further work for races, by title: values of the lab. reached: the
+    parameter that defines when a whole result is reached, and its values that a race offers; time_unit: of the
+    simulated time of a step (`step_time`).
     """
 
     package: str
@@ -64,9 +64,9 @@ class Benchmark(ABC):
 
     @abstractmethod
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> Sequence[Any]:
-        """Return what to time, each a TimedCase.
+        """Return the TimedCases to time.
 
-        chosen: values by option, () where none were given; gpu: whether there is one.
+        chosen: values by option, () for options that were not given; gpu: whether a GPU is used.
         """
 
     def fitted(
@@ -76,14 +76,14 @@ class Benchmark(ABC):
         gpu: bool,  # noqa: ARG002
         budget: float,  # noqa: ARG002
     ) -> tuple[Sequence[Any], tuple[str, ...]]:
-        """Return the cases in sizes that are predicted to fit the budget, and in words what was changed, and why.
+        """Return the cases in sizes that are predicted to fit the budget, and notes on each change and its reason.
 
-        What was chosen is never changed.
+        Chosen values are never changed.
         """
         return cases, ()
 
     def counted_share(self, row: Row) -> float:
-        """Return the part of what `rate.need` counts that this way really takes: moves, or executes."""
+        """Return the part of the `rate.need` count that this way actually moves or executes."""
         return self.rate.share(row.backend, row.variant, row.case.dtype, row.steps)
 
     def revision(self, row: Row) -> int:
@@ -92,31 +92,31 @@ class Benchmark(ABC):
 
     @abstractmethod
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
-        """Check and time what is planned."""
+        """Check and time all cases of the plan."""
 
     def show(self, results: Results, console: Console) -> None:
         """Print the results as tables."""
         report.show(results, self, console)
 
     def course_words(self, values: Mapping[str, Any]) -> str:  # noqa: ARG002
-        """Return in words the whole result that is raced for at these values; ValueError where there can be none."""
+        """Return a text for the whole result raced for at these values; raise ValueError if there is no such race."""
         raise ValueError(f"{self.package.rpartition('.')[2]} has no whole result to race for")
 
     def step_time(self, values: Mapping[str, Any]) -> float:  # noqa: ARG002
-        """Return the simulated time of a step, in time_unit; 0 where none passes."""
+        """Return the simulated time of a step, in time_unit; 0 if a step simulates no time."""
         return 0.0
 
     def target(self, lab: Any) -> BenchmarkTarget:
-        """Return a lab of this kind as the engine measures it; it is closed with the target."""
+        """Return `lab` as a target that the engine measures; closing the target closes the lab."""
         return StateTarget(lab)
 
 
 class CaseBenchmark(Benchmark):
     """A lab that is timed case by case, all kernels of all backends side by side.
 
-    wrong: why a variant is wrong by design, by its name; lesser: what a variant leaves out that all others compute, in
-    the plural, by its name: it has no speed-up over them; check_steps: after which results are compared; most_steps: of
-    one sample.
+    wrong: why a variant is wrong by design, by its name; lesser: the work that a variant omits and all others do, in
+    the plural, by its name: such a variant has no speed-up over them; check_steps: after which results are compared;
+    most_steps: of one sample.
     """
 
     wrong: ClassVar[Mapping[str, str]] = {}
@@ -130,18 +130,18 @@ class CaseBenchmark(Benchmark):
 
     @abstractmethod
     def reference(self, case: Any) -> Any:
-        """Return the right result, which has a `name`; cases of the same `shared` get the same one."""
+        """Return the reference result, which has a `name`; cases of equal `shared` get the same reference."""
 
     @abstractmethod
     def fixture(self, device: Device, case: Any, right: Any) -> BenchmarkFixture:
-        """Return what holds the arrays of a backend and runs its kernels. right: what `reference` returned."""
+        """Return the arrays of a backend and the runner of its kernels. right: the result of `reference`."""
 
     def headline(self, cases: Sequence[Any]) -> Sequence[Any]:
-        """Return the cases that a small budget is spent on first, in that order; the others follow as planned."""
+        """Return the cases that get a small budget first, in that order; the others follow in the order of the plan."""
         return cases
 
     def differs(self, difference: float, tolerance: float) -> str:
-        """Say a disagreement in words."""
+        """Return a sentence on a disagreement."""
         return f"differs by {difference:.1e} (relative L2); the tolerance is {tolerance:.0e}"
 
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
@@ -149,10 +149,10 @@ class CaseBenchmark(Benchmark):
         return BenchRun(self, plan, progress).run()
 
     def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:  # noqa: ARG002
-        """Return the whole result that lanes race for at these values, all of the lab's; of a lab that ends.
+        """Return the whole result that all lanes of the lab race for at these values; only labs that end have one.
 
-        made_by: the backend that makes what the lanes are compared with; picture: (height, width) of its pictures at
-        most. ValueError where there can be no such race.
+        made_by: the backend that computes the reference of the lanes; picture: maximum (height, width) of the pictures.
+        Raise ValueError if these values allow no such race.
         """
         raise ValueError(f"{self.package.rpartition('.')[2]} has no whole result to race for")
 
@@ -177,8 +177,8 @@ class LabCase:
 
     lab: type[Lab]
     dtype: str
-    plain = False  # how much a step must move is known of no lab that does not say it
-    cells = 1  # what it updates in a step is known when it has made one
+    plain = False  # the least number of bytes a step must move is unknown without a Benchmark
+    cells = 1  # the number of cells that a step updates is unknown before the first step
 
     @property
     def tolerance(self) -> float:
@@ -187,31 +187,31 @@ class LabCase:
 
     @property
     def needed_bytes(self) -> int:
-        """What the lab says of itself."""
+        """Device memory in bytes, as the lab predicts it."""
         defaults = {name: self.lab.param[name].default for name in self.lab.param if name != "name"}
         return self.lab.predicted_bytes(**(defaults | self.values("cpu_numpy", self.dtype)))
 
     @property
     def title(self) -> str:
-        """The lab in words."""
+        """Title of the lab and the dtype."""
         return f"{self.lab.TITLE}  {self.dtype}"
 
     @property
     def shared(self) -> str:
-        """One reference serves both dtypes."""
+        """The lab's name: both dtypes share one reference."""
         return self.lab.LAB
 
     @property
     def pace(self) -> str:
-        """A time of one dtype tells nothing of another."""
+        """The dtype: a time of one dtype does not predict that of another."""
         return self.dtype
 
     def values(self, backend: str, dtype: str) -> dict[str, Any]:
-        """Return parameters of the lab."""
+        """Return parameters of the lab for a backend."""
         return {"backend": backend} | ({"dtype": dtype} if "dtype" in self.lab.param else {})
 
     def facts(self) -> dict[str, Any]:
-        """Return what a record says of the case."""
+        """Return the values that a record stores of the case."""
         sides = {name: int(self.lab.param[name].default) if name in self.lab.param else 1 for name in ("ny", "nx")}
         return {**sides, "dtype": self.dtype}
 
@@ -225,33 +225,33 @@ class StateReference:
 
 
 class LabFixture(BenchmarkFixture):
-    """A lab on a device, as the engine measures it."""
+    """A lab on a device, measured through its BenchmarkTarget."""
 
     def __init__(self, device: Device, case: LabCase, right: StateReference) -> None:
         self.device, self._case, self._right = device, case, right
         self._target: BenchmarkTarget | None = None
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """Do a step from the start; it may compile, so it tells nothing about the next."""
+        """Run a step from the start state; 0 seconds predicted, since the step may include compilation."""
         benchmark, values = self._case.lab.benchmark(), self._case.values(way.backend.name, self._case.dtype)
         self._target = benchmark.target(self._case.lab(**values))
         self._target.begin(SEED)
         return self._target.advance(1), 0.0
 
     def check(self, way: Implementation) -> Checked:  # noqa: ARG002 a backend has one kernel here
-        """Do CHECK_STEPS steps from the start and compare."""
+        """Run CHECK_STEPS steps from the start state and compare the result with the reference."""
         assert self._target is not None  # noqa: S101 made by `first`
         got, timing = stepped(self._target, CHECK_STEPS)
         return Checked(relative_l2([got], [self._right.array]), largest_difference([got], [self._right.array]), timing)
 
     def run(self, way: Implementation, steps: int) -> Timing:  # noqa: ARG002
-        """Do `steps` steps."""
+        """Time `steps` steps."""
         assert self._target is not None  # noqa: S101 made by `first`
         return self._target.advance(steps)
 
 
 class LabBenchmark(CaseBenchmark):
-    """Any lab: `advance` at the default values, the state compared with cpu_numpy's."""
+    """The default of any lab: `advance` at the default values, the state compared with that of cpu_numpy."""
 
     rate = Rate("Gcell/s", "cells", "step", "copy", "bytes", lambda _dtype: nan)
     included = "A time is that of the kernels of the lab's steps, as its own stopwatch has it."
@@ -264,11 +264,11 @@ class LabBenchmark(CaseBenchmark):
         self.rules = FieldRules(self.rate, names, names, TOLERANCE, CHECK_STEPS, lab.LAB, start="the same state")
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> Sequence[LabCase]:  # noqa: ARG002
-        """Return the lab in each dtype."""
+        """Return the lab once for each dtype."""
         return [LabCase(self.lab, dtype) for dtype in dtypes]
 
     def variants(self, backend: Backend, case: LabCase) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return the backend's default."""
+        """Return the backend's default kernel."""
         return {"": None}
 
     def reference(self, case: LabCase) -> StateReference:

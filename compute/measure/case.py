@@ -1,7 +1,7 @@
-"""What a bench is asked, what it runs, and what it answers: plan, cases, implementations, rows, results.
+"""Input and output of a bench: plan, cases, implementations, rows, results.
 
-A `BenchPlan` names a lab's cases. At each case every `Implementation` (a kernel of a backend) is run by the lab's
-`BenchmarkFixture` for that backend, which holds the arrays; one `Row` says what came out. `Results` are all of them.
+A `BenchPlan` names a lab's cases. At each case the lab's `BenchmarkFixture` of a backend, which owns the arrays, runs
+every `Implementation` (a kernel of a backend); one `Row` stores the outcome. `Results` collects all rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RowStatus = Literal["measured", "disagrees", "wrong", "failed", "skipped", "miss
 class Option:
     """An option `--name` of `fieldlab bench` that belongs to a lab; its value is a list.
 
-    parse: of the text of one entry, ValueError says what is wrong with it; help: for the command line.
+    parse: parses the text of one entry, raises ValueError with the reason; help: for the command line.
     """
 
     name: str
@@ -36,19 +36,19 @@ class Option:
 
 
 class TimedCase(Protocol):
-    """One thing to time in several ways."""
+    """One problem to time in several ways."""
 
     title: str  # heading of its table
     dtype: str
-    tolerance: float  # up to this difference a result counts as right
+    tolerance: float  # largest difference of a right result
     shared: Hashable  # cases of equal `shared` have the same right result
     pace: Hashable  # a time of one case predicts the time of another of equal `pace`, by their `cells`
     cells: int
     needed_bytes: int  # device memory
-    plain: bool  # whether its work is what the roof is about, so that it has a share of it
+    plain: bool  # whether the roof counts its work, so that it has a percentage of the roof
 
     def facts(self) -> dict[str, Any]:
-        """For the record: ny, nx, dtype, and what else tells it from the others."""
+        """Return ny, nx, dtype and all other values that identify the case in a record."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Implementation:
 
 
 class Checked(NamedTuple):
-    """How far a result is from the right one, at most and by the lab's measure, and what computing it took."""
+    """Difference of a result from the reference by the lab's measure, largest absolute one, and the timing."""
 
     difference: float
     largest: float
@@ -79,14 +79,14 @@ class BenchmarkFixture(Protocol):
     device: Device
 
     def prepare(self, way: Implementation) -> None:  # noqa: ARG002 - nothing to do for most
-        """Make what all calls of this way need, as far as it is not there; outside of the budget."""
+        """Allocate or compile everything missing that calls of this way need; not counted in the budget."""
         return
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """The first call of this way, and the seconds a step will take as far as it tells that; 0 if not."""
+        """Time the first call of this way; also return the predicted seconds a step, 0 if unknown."""
 
     def check(self, way: Implementation) -> Checked:
-        """Compute the result and compare it with the right one."""
+        """Compute the result and compare it with the reference."""
 
     def run(self, way: Implementation, steps: int) -> Timing:
         """Time `steps` steps."""
@@ -94,10 +94,10 @@ class BenchmarkFixture(Protocol):
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What to time. cases: the lab's own; budget: seconds for the whole run (sampling.py).
+    """The cases to time. cases: the lab's own; budget: seconds for the whole run (sampling.py).
 
-    listen: whether to note when the parts of each sample ran, for a trace; notes: what was left out or made smaller so
-    that it fits, and why.
+    listen: whether to record when the parts of each sample ran, for a trace; notes: cases that were omitted or reduced
+    to fit the budget, and why.
     """
 
     lab: str
@@ -112,11 +112,11 @@ class BenchPlan:
 class Row:
     """One way at one case.
 
-    status: "measured"; "disagrees" (no time given); "wrong" (timed, but wrong by design); "failed" (raised), "skipped"
-    or "missing" (its backend), with the reason. difference, largest: from `reference`, by the measure
-    of the lab (relative L2, share of pixels …), and the largest absolute one. samples: what `measurement` is made of,
-    the cold call first. work: what it computes where that is not what the case asks for, alike for rows that compute
-    alike. extra: what the lab adds to the row's record.
+    status: "measured"; "disagrees" (has no time); "wrong" (timed, but wrong by design); "failed" (raised), "skipped"
+    or "missing" (its backend), with the reason. difference, largest: from `reference`, by the measure of the lab
+    (relative L2, share of pixels …), and the largest absolute one. samples: the samples of `measurement`, the cold call
+    first. work: a name for the work of rows that do less than the case specifies, equal for rows with equal work.
+    extra: entries that the lab adds to the row's record.
     """
 
     backend: str
@@ -141,7 +141,7 @@ class Row:
 class OutsideTimes:
     """One case on `threads` threads: rates a second of a kernel of the project and of the outside program.
 
-    differ: entries of the two results that are not equal; with any there are no times. ratio: ours over theirs, pair by
+    differ: number of unequal entries of the two results; if above 0, times are nan. ratio: ours over theirs, pair by
     pair.
     """
 
@@ -156,9 +156,9 @@ class OutsideTimes:
 
 @dataclass(frozen=True)
 class OutsideCheck:
-    """A kernel of the project timed in turn with a program that is no backend, so that a sceptic need not write it.
+    """A kernel of the project timed in turn with an outside program, so that a sceptic need not write one.
 
-    program: how it was compiled; absent: why there is no check, or of some cases only, in words.
+    program: how it was compiled; absent: why the check, or some of its cases, are missing.
     """
 
     title: str
@@ -167,7 +167,7 @@ class OutsideCheck:
     absent: str = ""
 
     def as_record(self) -> dict[str, Any]:
-        """Return plain values, rates a second; None for what was not measured."""
+        """Return plain values, rates a second; None for unmeasured numbers."""
         rows = [
             {
                 "case": row.case, "dtype": row.dtype, "threads": row.threads, "differ": row.differ,
@@ -184,9 +184,9 @@ def _rates(row: OutsideTimes) -> dict[str, float]:
 
 @dataclass
 class Results:
-    """All rows of a run, of each device they ran on the roof that rates are compared with, and what else went on.
+    """All rows of a run, the roofs of each device used, and the conditions of the run.
 
-    outside: a check against a program outside the project, where the lab has one.
+    outside: a check against a program outside the project, for labs that have one.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -195,11 +195,11 @@ class Results:
     l2: dict[str, float] = field(default_factory=dict)  # bytes of a GPU's cache, by device
     conditions: Watch = field(default_factory=Watch)
     notes: tuple[str, ...] = ()  # of the plan
-    interrupted: KeyboardInterrupt | None = None  # what ended the run before its time
+    interrupted: KeyboardInterrupt | None = None  # the interrupt that ended the run early
     outside: OutsideCheck | None = None
 
     def roof(self, kind: RoofKind, device: str, dtype: str) -> float:
-        """Bytes/s or fused multiply-adds/s; nan if that was not measured."""
+        """Return bytes/s or fused multiply-adds/s; nan if not measured."""
         measured: MeasuredRoof | None = self.fma.get((device, dtype))
         if kind == "copy":
             measured = self.bandwidths.get(device)
@@ -207,17 +207,18 @@ class Results:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Names of the devices on which something was computed."""
+        """Names of the devices that computed a row."""
         return tuple(dict.fromkeys(row.device for row in self.rows if row.device))
 
     def caches(self, device: str) -> tuple[Cache, ...]:
-        """Of a device, smallest first, as far as they are known."""
+        """Return the caches of a device, smallest first; () if unknown."""
         return host_caches() if device == "host" else gpu_caches(self.l2.get(device, nan))
 
 
 def with_speed_ups(rows: list[Row]) -> list[Row]:
-    """Add to each right row of one case its speed-up over the fair opponent: the fastest right way of the processor
-    that does the same work, by its median.
+    """Add to each right row of one case its speed-up over the fair opponent.
+
+    The opponent is the right CPU way of the same work with the smallest median.
     """
     opponents: dict[Hashable, Row] = {}
     for row in sorted((row for row in rows if row.backend.startswith("cpu_")), key=_seconds):
@@ -227,12 +228,12 @@ def with_speed_ups(rows: list[Row]) -> list[Row]:
 
 
 def _seconds(row: Row) -> float:
-    """Of a step, by the median; inf where there is none."""
+    """Return the median seconds of a step; inf without a measurement."""
     return row.measurement.step.median if row.measurement else inf
 
 
 def _compared(row: Row, opponent: Row | None) -> Row:
-    """The row with its speed-up, if it has one."""
+    """Return the row with its speed-up over `opponent`; unchanged if either has no measurement."""
     if opponent is None or opponent is row or row.status != "measured":
         return row
     if row.measurement is None or opponent.measurement is None:

@@ -1,7 +1,7 @@
-"""`fieldlab bench`: its options, its progress, its tables and the files that it writes.
+"""`fieldlab bench`: its options, progress, tables and output files.
 
-On a terminal a bar shows how it gets on, elsewhere a line for each thing begun. The bar is drawn when the bench says
-something, which it does between samples: no thread of it runs while one is taken.
+A terminal shows a progress bar, other outputs one line a task. The bar is drawn only when the bench reports progress,
+which happens between samples: it has no thread that could run during a sample.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from compute.measure.run import BenchProgress
 
 OK, DISAGREED = 0, 1  # exit codes
 LONGEST_BUDGET = 3600.0  # seconds
-WIDTH = 150  # columns of the tables where the output is no terminal
+WIDTH = 150  # columns of the tables if the output is not a terminal
 REDRAW = 0.25  # seconds between two drawings of the bar
-SURE = 0.02  # part that must be done before the time left is guessed
-FILES = ("csv", "pyperf", "trace")  # options that name a file beside the record
+SURE = 0.02  # fraction of the run after which the time left is estimated
+FILES = ("csv", "pyperf", "trace")  # options that name a file in addition to the record
 
 
 def add_bench(commands: Any, arguments: Sequence[str]) -> None:
-    """Add the subcommand `bench`; the options of the lab that is to be benched are known once its name is."""
+    """Add the subcommand `bench`, with the options of the lab that `arguments` names."""
     bench = commands.add_parser("bench", help="check and time every way to compute a lab", allow_abbrev=False)
     bench.add_argument("lab", help="for example diffusion; export: encoders and workers; load: many tabs")
     for option in _own_options(arguments):
@@ -57,7 +57,7 @@ def add_bench(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _add_files(bench: argparse.ArgumentParser) -> None:
-    """The options of `bench` that name a file."""
+    """Add the options of `bench` that name a file."""
     bench.add_argument("--csv", type=Path, metavar="FILE", help="write a table, units in the column names")
     bench.add_argument("--pyperf", type=Path, metavar="FILE", help="write every sample for `python -m pyperf stats`")
     bench.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
@@ -69,7 +69,7 @@ def _add_files(bench: argparse.ArgumentParser) -> None:
 
 def _bench(chosen: argparse.Namespace, command: str) -> int:
     benchmark = benchmark_named(chosen.lab)
-    if why := backend("cpu_numba").simulated:  # which also copies, for the copy bandwidth
+    if why := backend("cpu_numba").simulated:  # Numba also measures the copy bandwidth
         raise ValueError(f"nothing can be measured: {why}")
     plan = _plan(chosen, benchmark)
     target = _target(chosen.save, chosen.lab)
@@ -108,7 +108,7 @@ def _bench(chosen: argparse.Namespace, command: str) -> int:
 
 
 def _write(option: str, path: Path, record: Mapping[str, Any], series: Sequence[exports.Series]) -> None:
-    """Write one of FILES."""
+    """Write the file of one of the options in FILES."""
     match option:
         case "csv":
             exports.write_csv(record, path)
@@ -123,7 +123,7 @@ def _write(option: str, path: Path, record: Mapping[str, Any], series: Sequence[
 
 
 def benchmark_named(lab: str) -> Benchmark:
-    """Return how the lab of that name is measured; ValueError names the labs there are."""
+    """Return the benchmark of the lab of that name; ValueError lists the known labs."""
     for known in labs():
         if lab == known.LAB:
             return known.benchmark()
@@ -132,7 +132,7 @@ def benchmark_named(lab: str) -> Benchmark:
 
 
 def _plan(chosen: argparse.Namespace, benchmark: Benchmark) -> BenchPlan:
-    """Return the plan that the arguments ask for."""
+    """Return the plan for the arguments."""
     dtypes = _some_of("--dtypes", chosen.dtypes, benchmark.dtypes) or benchmark.dtypes
     own = {option.name: _parsed(option, vars(chosen)[option.name]) for option in benchmark.options}
     names = _some_of("--backends", chosen.backends, tuple(b.name for b in BACKENDS))
@@ -146,13 +146,13 @@ def _plan(chosen: argparse.Namespace, benchmark: Benchmark) -> BenchPlan:
 
 
 def _own_options(arguments: Sequence[str]) -> tuple[Option, ...]:
-    """Return the options of the lab that is to be benched; none if it is not there."""
+    """Return the options of the lab that `arguments` names; () if it does not exist."""
     named = [lab for lab in labs() if arguments[:2] == ["bench", lab.LAB]]
     return named[0].benchmark().options if named else ()
 
 
 def _parsed(option: Option, texts: tuple[str, ...] | None) -> tuple[Any, ...]:
-    """The entries of a lab's own option; () where it was not given."""
+    """Return the parsed entries of a lab's own option; () if it was not given."""
     if texts == ():
         raise ValueError(f"--{option.name}: no {option.name.rstrip('s')} is given")
     try:
@@ -162,7 +162,7 @@ def _parsed(option: Option, texts: tuple[str, ...] | None) -> tuple[Any, ...]:
 
 
 def _target(save: str | None, lab: str) -> Path | None:
-    """Where --save writes; None without it."""
+    """Return the path that --save writes to; None without --save."""
     if save is None:
         return None
     if save:
@@ -173,7 +173,7 @@ def _target(save: str | None, lab: str) -> Path | None:
 
 
 def _require_apart(paths: Sequence[Path | None]) -> None:
-    """Every file can be written, and no two are the same."""
+    """Raise unless every file is writable and all paths differ."""
     named = [path.resolve() for path in paths if path is not None]
     for path in named:
         if named.count(path) > 1:
@@ -191,7 +191,7 @@ def _some_of(option: str, values: tuple[str, ...] | None, known: Sequence[str]) 
 
 
 def _list(text: str) -> tuple[str, ...]:
-    """Return the entries of a list once each; ";" separates entries with commas in them, as names of scenes have."""
+    """Return the distinct entries of a list; ";" separates entries that contain commas, such as names of scenes."""
     separator = ";" if ";" in text else ","
     return tuple(dict.fromkeys(part.strip() for part in text.split(separator) if part.strip()))
 
@@ -206,7 +206,7 @@ def _seconds(text: str) -> float:
     return value
 
 
-# -- how it gets on
+# -- progress
 
 
 @contextmanager
@@ -220,7 +220,7 @@ def shown(console: Console, clock: Callable[[], float] = monotonic) -> Iterator[
 
 
 def time_left(elapsed: float, done: float) -> str:
-    """The time left in words, from the pace so far; empty as long as that tells too little."""
+    """Format the time left, extrapolated from the progress so far; "" while too little is done."""
     if done < SURE or done >= 1:
         return ""
     seconds = round(elapsed * (1 - done) / done)
@@ -234,7 +234,7 @@ def _bar(console: Console) -> Progress:
 
 
 class ProgressBar:
-    """A bar of rich, drawn anew at most every REDRAW seconds unless the words change."""
+    """A progress bar of rich, redrawn at most every REDRAW seconds unless the text changes."""
 
     def __init__(self, bar: Progress, clock: Callable[[], float]) -> None:
         self._bar, self._clock, self._start = bar, clock, clock()
@@ -242,7 +242,7 @@ class ProgressBar:
         self._words, self._drawn = "", -REDRAW
 
     def __call__(self, text: str, done: float | None = None, /) -> None:
-        """Show it."""
+        """Show the text and, if given, the fraction done."""
         now = self._clock()
         if text == self._words and now - self._drawn < REDRAW:
             return
@@ -254,13 +254,13 @@ class ProgressBar:
 
 
 class ProgressLines:
-    """What is done, a line each."""
+    """Progress as one line a task."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._words = console, ""
 
     def __call__(self, text: str, done: float | None = None, /) -> None:  # noqa: ARG002 a log needs no percentages
-        """Say it once."""
+        """Print the text if it differs from the previous one."""
         if text != self._words:
             self._words = text
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)

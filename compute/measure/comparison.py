@@ -1,11 +1,11 @@
-"""The live comparison: which way to ask for what next, one small job at a time, on engines that others use too.
+"""The live comparison: schedules small measurement jobs on engines that live labs and other sessions use, too.
 
-A job opens a lab apart from the live one, asks it for a result (`solve`) or for timings (`sample`), and closes it. For
-every setting the results are compared first, then times are taken until their quartiles settle; what is known stays
-in a ResultCache and is not asked for again. The two ways of the headline come first, one job right after the other:
-what each has timed then makes a first estimate. Of all sessions with the same parameters one at a time has a job,
-whoever comes first; the others read. `tick`, `follow` and `verdict` belong to one thread; engine events may come from
-any.
+A job opens a second lab, requests a result (`solve`) or timings (`sample`) from it, and closes it. For every setting,
+results are compared first, then times are sampled until their quartiles settle. A ResultCache stores all answers, so
+that no request is repeated. The two ways of the headline come first, one job right after the other; their first timings
+yield a first estimate. Of all sessions with the same parameters only one has a job at a time, the first to claim it;
+the others read its results. `tick`, `follow` and `verdict` must be called from one thread; engine events may arrive on
+any thread.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ from compute.measure.statistics import FEW, Measurement, Spread, settled
 from compute.measure.timing import Timing
 from compute.measure.verdict import ResultCache, ResultKey, Standing, Variant, Verdict, judge, pairing
 
-CALM = 0.7  # seconds without a change of the parameters before anything is asked for them
+CALM = 0.7  # seconds without a change of the parameters before the first request for them
 REST = 0.25  # seconds between two jobs, of one session or of all with the same parameters
-HOLD = 15.0  # seconds for which a session that does not tick keeps others from its job: a hidden page may never tick
-LOOK = 1.0  # seconds between two looks for what to ask, where nothing is new
-LONGEST_JOB = 90.0  # seconds after which a job that has begun is given up; a first kernel may compile that long
-# Seconds without news of its engine's queue after which a job that waits there is given up: the one before it, which
-# may hang, is given up after LONGEST_JOB, and then there is news.
+HOLD = 15.0  # seconds after which a session that does not tick loses its job's claim: a hidden page may never tick
+LOOK = 1.0  # seconds between two searches for a job while no result changes
+LONGEST_JOB = 90.0  # timeout of a running job in seconds; compiling the first kernel may take that long
+# Timeout in seconds, without news from the engine's queue, of a job that waits there: the job before it may hang, but
+# is cancelled after LONGEST_JOB, and the queue then reports.
 LONGEST_SILENCE = 2 * LONGEST_JOB
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
-PACED = 2  # times as many steps requested for a sample as before, from which the samples before are dropped
+PACED = 2  # growth factor of the requested steps a sample from which earlier samples are dropped
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
 LONG = 0.3  # seconds of a step from which a job has one sample
-TELLING = 0.002  # seconds that samples must last in the median to count: of shorter ones too much is launch
-ALONE = LONG  # the same of the step that finds the pace: after a rest caches hold other data, and threads sleep
-SOON = 0.5  # seconds that the samples of a job for the first estimate take together, or one sample if that takes longer
+TELLING = 0.002  # least median seconds of samples that count: in shorter ones too much is launch time
+ALONE = LONG  # the same for the step that finds the pace: after a rest caches hold other data, and threads sleep
+SOON = 0.5  # seconds for all samples of a first-estimate job, or one sample if that takes longer
 AGAIN = 8.0  # seconds between two jobs for a way that has MOST_TIMINGS samples and is still noisy
-RETRY = 60.0  # seconds after which something that failed is tried again
+RETRY = 60.0  # seconds after which a failed request is retried
 SEED = 20
 MOST_TIMINGS = 45  # timings of one variant at one setting; while they are noisy, newer ones replace them
 
 
 class MeasuredLab(Protocol):
-    """What is used of an engine's lab handle."""
+    """The methods of an engine's lab handle that a comparison uses."""
 
     def sample(self, steps: int, repeat: int, roof: RoofKind | Literal[""] = "", dtype: str = "") -> None:
-        """Ask for timings, and right after them for samples of the device's roof."""
+        """Request timings, followed by samples of the device's roof."""
 
     def solve(self, steps: int, seed: int) -> None:
-        """Ask for a result."""
+        """Request a result."""
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the lab."""
 
 
 KeyKind = Literal["right", "checked", "timed", "failed", "job"]
@@ -79,7 +79,7 @@ Opener = Callable[[str, dict[str, Any], Callable[[Any], None]], MeasuredLab]  # 
 
 @dataclass(frozen=True)
 class EngineTask(ABC):
-    """One question to an engine. key, failed: where in the ResultCache an answer or a failure belongs."""
+    """One request to an engine. key, failed: the ResultCache keys of its answer and of a failure."""
 
     key: ResultKey
     failed: ResultKey
@@ -89,38 +89,38 @@ class EngineTask(ABC):
 
     @abstractmethod
     def ask(self, lab: MeasuredLab) -> None:
-        """Ask it of a lab that was opened with `values`."""
+        """Send the request to a lab that was opened with `values`."""
 
 
 @dataclass(frozen=True)
 class SolveTask(EngineTask):
-    """What is the result after `steps` steps?"""
+    """Request the result after `steps` steps."""
 
     def ask(self, lab: MeasuredLab) -> None:
-        """Ask for the result."""
+        """Request the result."""
         lab.solve(self.steps, SEED)
 
 
 @dataclass(frozen=True)
 class SampleTask(EngineTask):
-    """What do `repeat` samples of `steps` steps take? roof: what is sampled beside, "" for nothing, of `dtype`."""
+    """Request `repeat` samples of `steps` steps each. roof: the roof to sample as well, of `dtype`; "" for no roof."""
 
     repeat: int = 1
     roof: RoofKind | Literal[""] = ""
     dtype: str = ""
 
     def ask(self, lab: MeasuredLab) -> None:
-        """Ask for timings."""
+        """Request timings."""
         lab.sample(self.steps, self.repeat, self.roof, self.dtype)
 
 
 @dataclass(frozen=True)
 class TakenTimings:
-    """Timings of one way at one setting: the first call, the one that found the pace, then the newest MOST_TIMINGS.
+    """Timings of one way at one setting: the first call, the call that found the pace, then the latest MOST_TIMINGS.
 
-    at: when the newest came, by the comparison's clock; planned: the largest number of steps that was requested for a
-    sample. Samples are kept or dropped by what was requested, never by how long they took: once at least twice as many
-    steps are requested, all samples before are dropped, since the pace that they were planned by was too slow.
+    at: time of the latest answer, by the comparison's clock; planned: the largest number of steps that was requested
+    for a sample. Samples are kept or dropped by their requested steps, never by their duration: when at least twice as
+    many steps are requested, all earlier samples are dropped, since they were planned with a pace that was too slow.
     """
 
     timings: tuple[Timing, ...] = ()
@@ -129,9 +129,9 @@ class TakenTimings:
 
     @property
     def samples(self) -> tuple[Timing, ...]:
-        """Return all samples, or none while a first job of short ones is all there is.
+        """Return all samples, or none while only a first job with short samples is complete.
 
-        On an H100 a step of 1.3 us takes 47 us by itself, and 2.1 among 96.
+        On an H100 a single step of 1.3 us takes 47 us, and 2.1 us among 96 steps.
         """
         taken = self.timings[2:]
         if len(taken) > REPEAT or Spread.of(timing.compute for timing in taken).median >= TELLING:
@@ -140,16 +140,16 @@ class TakenTimings:
 
     @property
     def telling(self) -> tuple[Timing, ...]:
-        """What an estimate may be made of: the samples, and before any the step that found the pace, if it was long."""
+        """Timings for an estimate: the samples, or before them the step that found the pace if longer than ALONE."""
         if len(self.timings) > 2:
             return self.samples
         return tuple(timing for timing in self.timings[1:] if timing.compute >= ALONE)
 
     @cached_property
     def told(self) -> tuple[Timing, ...]:
-        """The first call and what is telling, all with the cells of the newest; () before anything is.
+        """The first call and the telling timings, all with the `cells` of the latest; () without telling timings.
 
-        What a picture takes may differ a little from run to run.
+        The cells of a picture may differ slightly from run to run.
         """
         if not (telling := self.telling):
             return ()
@@ -158,18 +158,18 @@ class TakenTimings:
 
     @cached_property
     def measurement(self) -> Measurement | None:
-        """What is told of them, found once for all sessions that show it; None before anything is."""
+        """The measurement of `told`, computed once for all sessions that show it; None without timings."""
         return Measurement.of(list(self.told)) if self.told else None
 
     @property
     def warm(self) -> list[float]:
-        """Seconds a step of the samples."""
+        """Seconds a step of each sample."""
         return [timing.step_seconds for timing in self.samples]
 
     def with_more(self, timings: Sequence[Timing], now: float, planned: int = 0) -> TakenTimings:
-        """Return these timings and more. planned: steps requested for each, 0 for live frames.
+        """Return these timings plus new ones. planned: steps requested for each, 0 for live frames.
 
-        The first timing of an answer is a warm-up, which counts as the first call once only.
+        The first timing of an answer is a warm-up, which counts as the first call only for the first answer.
         """
         most = max(self.planned, planned)
         if not self.timings:
@@ -180,9 +180,9 @@ class TakenTimings:
 
 
 class Comparison:
-    """Follows one lab's values; `verdict()` says what is known about them.
+    """Follows one lab's values and measures them; `verdict()` returns the current result.
 
-    backends: names of those the lab has a file for; None for all.
+    backends: names of the backends that the lab has a file for; None for all.
     """
 
     def __init__(
@@ -196,41 +196,42 @@ class Comparison:
     ) -> None:
         self._lab, self.rules, self._open, self._results, self._clock = lab, rules, open_lab, results, clock
         self._backends = backends
-        self._followed: Mapping[str, Any] | None = None  # what `follow` was given last
+        self._followed: Mapping[str, Any] | None = None  # the last argument of `follow`
         self._values: dict[str, Any] = {}
-        self._crowded_live: Variant | None = None  # what computes the live picture, where it cannot be sampled apart
+        self._crowded_live: Variant | None = None  # the variant of the live picture, if it cannot be sampled apart
         self._keys: dict[tuple[KeyKind, Variant], ResultKey] = {}  # of those values
         self._calm_at = 0.0
         self._job: EngineTask | None = None
         self._handle: MeasuredLab | None = None
-        self._doing = ""  # what is long about that job, in words
-        self._queued = False  # whether it waits for jobs of others, so that nothing is measured for this session
+        self._doing = ""  # text on that job's current long operation
+        self._queued = False  # whether it waits for other jobs, so that no measurement runs for this session
         self._deadline = 0.0
         self._answers: deque[tuple[EngineTask, Any]] = deque()
         self._right: tuple[ResultKey, Any] = ((), None)  # the reference field, of one setting
-        self._claims: tuple[ResultKey, ...] = ()  # of the job under way
+        self._claims: tuple[ResultKey, ...] = ()  # of the running job
         self._for_first_estimate = False  # whether that job is for the first estimate
-        self._looked: tuple[int, float] = (-1, 0.0)  # version of the results at the last look, and when the next is due
-        self._judged: tuple[int, float, Verdict | None] = (-1, 0.0, None)  # version, until when it holds, verdict
+        self._looked: tuple[int, float] = (-1, 0.0)  # version of the results at the last search; time of the next one
+        self._judged: tuple[int, float, Verdict | None] = (-1, 0.0, None)  # version, expiry time, verdict
 
-    # -- what the view calls
+    # -- methods for the view
 
     def follow(self, values: Mapping[str, Any]) -> None:
-        """The lab's newest values, another object if they have changed. A change waits until they are calm."""
-        if values is self._followed:  # each painted frame asks
+        """Follow the lab's current values, a new object if they changed; new values are measured after CALM seconds."""
+        if values is self._followed:  # called for each painted frame
             return
         self._followed = values
         names = ("backend", "variant", "device_index", *self.rules.checked)
         kept = {name: values[name] for name in names if name in values}
         if kept != self._values:
-            self._calm_at = self._clock() + (CALM if self._values else 0.0)  # the first were not moved by anybody
+            self._calm_at = self._clock() + (CALM if self._values else 0.0)  # the first values follow no user action
             self._values = kept
             self._crowded_live = self._live if self._live is not None and self._crowded(self._live) else None
             self._forget()
 
     def record_live(self, timing: Timing) -> None:
-        """A live frame's timing. It counts where its way cannot be sampled apart, because the grid is too large; while
-        the parameters are not calm it may be of the former ones.
+        """Record a live frame's timing if its way cannot be sampled apart, because the grid is too large.
+
+        Frames before the parameters are calm are ignored, since they may belong to the previous values.
         """
         live = self._crowded_live
         if live is None or self._clock() < self._calm_at or timing.steps < 1 or timing.devices > 1:
@@ -239,7 +240,7 @@ class Comparison:
             self._results.put(self._timed_key(live), self._taken(live).with_more([timing], self._clock()))
 
     def tick(self) -> None:
-        """Take an answer, give up a late job, or start the next one."""
+        """Process an answer, cancel a late job, or start the next one."""
         while self._answers:
             job, event = self._answers.popleft()
             if job is self._job:
@@ -258,7 +259,7 @@ class Comparison:
             self._look(now)
 
     def measure_again(self) -> None:
-        """Discard the timings and the failures of the newest values; the results of all backends stay compared."""
+        """Discard the timings and failures of the current values; the agreement of all backends stays known."""
         if not self._values:
             return
         if self._job is not None:
@@ -270,7 +271,7 @@ class Comparison:
         self._forget()
 
     def _look(self, now: float) -> None:
-        """Start the next job, if there is one that nobody else is at."""
+        """Start the next job, unless other sessions have claimed all remaining ones."""
         if not self._results.claim([self._shared], self, now, now + HOLD):
             return
         job = self._next(now)
@@ -282,7 +283,7 @@ class Comparison:
             self._looked = self._results.version, now + LOOK
 
     def verdict(self) -> Verdict | None:
-        """What may be said about the newest values; None before there are any. The same object until it changes."""
+        """Return the verdict on the current values, the same object until it changes; None before `follow`."""
         if not self._values:
             return None
         version, until, verdict = self._judged
@@ -296,52 +297,53 @@ class Comparison:
 
     @property
     def for_first_estimate(self) -> bool:
-        """Whether the job under way is for the first estimate, so that its answer is waited for. Any thread."""
+        """Whether the running job is for the first estimate, so that its answer is urgent. Callable from any thread."""
         return self._for_first_estimate and self._job is not None
 
     @property
     def _shared(self) -> ResultKey:
-        """What is claimed beside a job's own key: sessions with the same parameters have one job at a time."""
+        """Key claimed in addition to a job's own: sessions with the same parameters have one job at a time."""
         return self._key("job", self.rules.reference)
 
     def _next_retry(self, variants: Sequence[Variant]) -> float:
-        """When the first of the failures that are told now is forgotten; inf without one."""
+        """Return when the first of the current failures expires; inf without a failure."""
         failures = [self._results.get(self._failed_key(variant)) for variant in (*variants, self.rules.reference)]
         now = self._clock()
         return min((until for _, until in filter(None, failures) if now < until), default=inf)
 
     def _forget(self) -> None:
-        """Look and judge again: the values are others."""
+        """Reset the search and the verdict after a change of the values."""
         self._looked, self._judged = (-1, 0.0), (-1, 0.0, None)
         self._keys.clear()
 
     def roof(self, engine: str, dtype: str) -> float:
-        """What rates on `engine` are compared with, bytes or multiply-adds on `dtype` a second: the upper quartile of
-        what was sampled in turn with the ways; nan before there are FEW samples.
+        """Return the roof of `engine`, in bytes or multiply-adds on `dtype` a second; nan below FEW samples.
+
+        It is the upper quartile of the samples taken in turn with the ways.
         """
         rates = self._results.get(self._roof_key(engine, dtype)) or ()
         return Spread.of(rates).q3 if len(rates) >= FEW else nan
 
     def let_go(self) -> None:
-        """End the job under way, since `tick` will not be called for a while; another session may go on with it."""
+        """End the running job, for pauses between calls of `tick`; another session may start it again."""
         if self._job is not None:
             self._end()
 
     def close(self) -> None:
-        """End the job under way; another session may go on with it."""
+        """End the running job; another session may start it again."""
         self._values, self._followed, self._crowded_live = {}, None, None
         self._forget()
         self._end()
 
-    # -- what to ask next
+    # -- the next job
 
     def _next(self, now: float) -> EngineTask | None:
-        """What the first estimate needs; then results, then whoever has the fewest samples. Its key is claimed."""
+        """Return the next job, its key claimed: for the first estimate, then results, then the least sampled way."""
         challenger, opponent, everybody = self._ways
         pair = [variant for variant in (challenger, opponent) if variant is not None]
 
         def count(variant: Variant) -> int:
-            """How many timings there are of it."""
+            """Return the number of timings of that variant."""
             return len(self._taken(variant).timings)
 
         untimed = sorted((variant for variant in pair if not self._taken(variant).telling), key=count)
@@ -360,7 +362,7 @@ class Comparison:
         return None
 
     def _check(self, variant: Variant) -> EngineTask | None:
-        """Its result, or before that the reference's, unless known."""
+        """Return a task for the variant's result, or first for the reference's; None if they have been compared."""
         key = self._checked_key(variant)
         if self._results.get(key) is not None:
             return None
@@ -375,7 +377,7 @@ class Comparison:
         return SolveTask(key, *self._where(variant, small), steps)
 
     def _sample(self, variant: Variant) -> EngineTask | None:
-        """More samples, unless there are enough or its result is wrong."""
+        """Return a task for more samples; None if they suffice or the result is wrong."""
         agreement = self._results.get(self._checked_key(variant))
         if agreement is None or not agreement.agrees:
             return None
@@ -391,7 +393,7 @@ class Comparison:
             return None
         newest = samples.timings[-1]
         at_once, step_seconds = self.rules.steps_at_once(newest.backend, newest.variant), newest.step_seconds
-        if at_once * step_seconds > SAMPLE_SLICE:  # the picture is shown in between, which cuts it anyway
+        if at_once * step_seconds > SAMPLE_SLICE:  # the engine shows the picture in between, which splits a pass anyway
             at_once = 1
         steps, repeat = steps_for(step_seconds, SAMPLE_SECONDS, at_once=at_once), REPEAT if step_seconds < LONG else 1
         job = SampleTask(key, *self._where(variant, changes), steps, repeat)
@@ -400,13 +402,13 @@ class Comparison:
         return replace(job, roof=self.rules.rate.roof, dtype=dtype)
 
     def _soon(self, job: SampleTask, variant: Variant) -> SampleTask:
-        """The same without what can wait: the roof, and samples beyond SOON."""
+        """Return the task without its deferrable parts: the roof, and samples beyond SOON."""
         known = self._taken(variant).timings
         seconds = job.steps * known[-1].step_seconds if known else 0.0
         return replace(job, roof="", repeat=max(1, min(job.repeat, int(SOON / max(seconds, 1e-9)))))
 
     def _note(self, variant: Variant) -> str:
-        """Why nothing is asked of it at this setting; empty if something may be."""
+        """Return why the variant is not measured at this setting; "" if it may be."""
         for who in (variant, self.rules.reference):
             text, until = self._results.get(self._failed_key(who)) or ("", 0.0)
             if self._clock() < until:
@@ -420,28 +422,28 @@ class Comparison:
 
     @property
     def _live(self) -> Variant | None:
-        """What computes the live picture."""
+        """The variant that computes the live picture."""
         if not self._values:
             return None
         return Variant(self._values["backend"], self._values.get("variant", ""))
 
     def _crowded(self, variant: Variant) -> bool:
-        """Whether its engine should not get a second grid of this size."""
+        """Whether the variant's engine should not get a second grid of this size."""
         beside = self._live is not None and self._engine(variant) == self._engine(self._live)
         return self.rules.crowded(self._values, beside)
 
     @property
     def _ways(self) -> tuple[Variant, Variant | None, list[Variant]]:
-        """Challenger, opponent, and everybody: each variant once."""
+        """Challenger, opponent, and all variants without duplicates."""
         challenger, opponent, everybody = pairing(self._values, self._backends)
         return challenger, opponent, list(dict.fromkeys([*everybody, *self.rules.others(self._values)]))
 
     def _where(self, variant: Variant, changes: Mapping[str, Any]) -> tuple[ResultKey, str, dict[str, Any]]:
-        """(where a failure belongs, engine, values) of a task for that variant."""
+        """Return (key of a failure, engine, values) of a task for that variant."""
         return self._failed_key(variant), self._engine(variant), self._values_of(variant, changes)
 
     def _values_of(self, variant: Variant, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of that variant's second lab."""
+        """Return the values of that variant's second lab."""
         own = {"backend": variant.backend}
         if "variant" in self._values:  # a lab with one kernel a backend has no such parameter
             own["variant"] = variant.name
@@ -453,7 +455,7 @@ class Comparison:
         self._job, self._deadline = job, now + LONGEST_JOB
         try:
             handle = self._open(job.engine, dict(job.values), lambda event: self._answers.append((job, event)))
-        except (RuntimeError, ValueError, OSError) as error:  # the engine is closed, or refuses at once
+        except (RuntimeError, ValueError, OSError) as error:  # the engine is closed, or refuses immediately
             self._fail(job, str(error))
             return
         self._handle = handle
@@ -466,9 +468,9 @@ class Comparison:
             case MeasurementQueued(before=others):
                 self._queue(others)
             case Solved(field=field) if job.key[0] == "right":
-                field = deepcopy(field)  # the engine's lies in a file of its own, which would stay open as long
+                field = deepcopy(field)  # the engine's array maps a file, which would stay open as long as the array
                 self._results.put_right(job.key, field)
-                self._right = (job.key, field)  # one only: it may be large, and another setting's may follow
+                self._right = (job.key, field)  # only one: it may be large, and the next setting may have another
                 self._end()
             case Solved(field=field):
                 self._results.put(job.key, self.rules.agreement(self._right[1], field, job.values, job.steps))
@@ -486,13 +488,13 @@ class Comparison:
                 self._fail(job, "the engine closed it")
 
     def _queue(self, before: int) -> None:
-        """The job under way has `before` others before it; its time counts from when it begins."""
+        """Note that `before` other jobs precede the running one; its timeout starts when it begins."""
         self._queued = before > 0
         self._deadline = self._clock() + (LONGEST_SILENCE if self._queued else LONGEST_JOB)
         self._say(f"waiting: {before} measurement{'s' * (before != 1)} before it" if self._queued else "")
 
     def _say(self, doing: str) -> None:
-        """What the job under way is long about; the verdict tells it."""
+        """Set the text on the running job's long operation, which the verdict shows."""
         if doing != self._doing:
             self._doing, self._judged = doing, (-1, 0.0, None)
 
@@ -537,19 +539,20 @@ class Comparison:
         return self._key("failed", variant)
 
     def _roof_key(self, engine: str, dtype: str) -> ResultKey:
-        """Of all labs whose rates are compared with the same."""
+        """Return the key of a roof; labs with the same kind of roof share it."""
         return ("roof", engine, self.rules.rate.roof, dtype)
 
     def _key(self, kind: KeyKind, variant: Variant) -> ResultKey:
-        """Where something of `variant` is kept at the present values: a job's key goes with it."""
+        """Return the key of a kind of entry for `variant` at the current values; a job keeps its key."""
         if (kind, variant) not in self._keys:
             self._keys[kind, variant] = (kind, self._lab, variant, *self._measured(kind, variant))
         return self._keys[kind, variant]
 
     def _measured(self, kind: KeyKind, variant: Variant) -> tuple[Any, ...]:
-        """What a key of this kind tells settings apart by: the values of the labs that are measured.
+        """Return the values that identify a setting in keys of this kind, taken from the measured labs.
 
-        Not those of the live lab: its grid may follow the browser's window, while one small grid is measured for all.
+        The live lab's values are not used: its grid may follow the browser's window, while all sizes share one
+        measurement of a small grid.
         """
         rules, values = self.rules, self._values
         match kind:
@@ -565,11 +568,11 @@ class Comparison:
                 return self._key("checked", variant), self._key("timed", variant)
 
     def _frozen(self, names: tuple[str, ...], variant: Variant, changes: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The values of those names in the variant's second lab, as parts of a key."""
+        """Return those values of the variant's second lab, hashable, as parts of a key."""
         values = self._values_of(variant, changes)
         return tuple(_frozen(values.get(name)) for name in (*names, "device_index"))
 
 
 def _frozen(value: Any) -> Any:
-    """A parameter's value as a part of a key."""
+    """Return a parameter's value in hashable form, as a part of a key."""
     return tuple(sorted(value.items())) if isinstance(value, Mapping) else value

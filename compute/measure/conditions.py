@@ -1,7 +1,7 @@
-"""Where a figure was taken, and what else the machine did: others on the GPU or the processor, clocks held down.
+"""Conditions of a measurement: machine, versions, other users of the GPU or the processor, throttled clocks.
 
-Of a bench (`Watch`): readings are taken before the first case and after each, never while something is timed. Of a page
-(`Sampler`): one reader for everybody who looks, at work only meanwhile.
+`Watch`, for a bench, takes readings before the first case and after each case, never during a timing. `Sampler`, for a
+page, has one reading thread for all viewers, which ends with the last of them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from compute import machine
 from compute.container import processors, throttled_seconds
 from compute.system import CpuReading, GpuReading, GpuUser, Reading, System, busy_and_all
 
-OTHERS_SHARE = 0.10  # of the machine's threads kept busy by others, from which it is said
-HELD_LONG = 0.05  # seconds of a held-down clock from which it is said
+OTHERS_SHARE = 0.10  # fraction of the machine's threads that others must keep busy for a warning
+HELD_LONG = 0.05  # seconds of a throttled clock from which there is a warning
 PERIOD = 1.0  # seconds between two readings for a page
 SPAN = 60.0  # seconds of their history
 log = logging.getLogger(__name__)
@@ -30,8 +30,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Note:
-    """The time from the note before to the end of one case. others: cores that other processes kept busy, None if
-    the system does not tell; warnings: what disturbed the GPU, and a CPU quota.
+    """A reading at the end of one case. others: cores that other processes kept busy since the previous reading.
+
+    others is None if the system does not report it; warnings: disturbances of the GPU, and by a CPU quota.
     """
 
     title: str
@@ -41,7 +42,7 @@ class Note:
 
 
 class Watch:
-    """Reads now, and again whenever `note` is called."""
+    """Reads the system when it is created, and at each call of `note`."""
 
     def __init__(self, system: System | None = None) -> None:
         self._system = system or System()
@@ -51,7 +52,7 @@ class Watch:
         self._after: Reading | None = None
 
     def note(self, title: str) -> None:
-        """The case of that title, or a part of it, is over."""
+        """Read the system at the end of the case of that title, or of a part of it."""
         last, reading = self.notes[-1].reading if self.notes else self.before, self._system.read()
         then, self._processor = self._processor, _processor_seconds()
         seconds = reading.moment - last.moment
@@ -61,16 +62,16 @@ class Watch:
         self.notes.append(Note(title, reading, others, warnings))
 
     def end(self) -> None:
-        """Read once more, where processes of the bench's own are at work and others cannot be told from them."""
+        """Read the system a last time while child processes of the bench run, which would count as other processes."""
         self._after = self._system.read()
 
     def warnings(self, title: str) -> tuple[str, ...]:
-        """What disturbed that case."""
+        """Return warnings about disturbances of the case of that title."""
         gpu = dict.fromkeys(text for note in self.notes if note.title == title for text in note.warnings)
         return (*cpu_warnings(self._cores_of_others(title)), *gpu)
 
     def as_record(self) -> dict[str, Any]:
-        """Plain values for the record: the machine before and after, and what was noticed of each case."""
+        """Return plain values for the record: the machine before and after, and the warnings of each case."""
         after = self._after or (self.notes[-1].reading if self.notes else self.before)
         titles = dict.fromkeys(note.title for note in self.notes)
         cases = [
@@ -80,7 +81,7 @@ class Watch:
         return {"before": plain_reading(self.before), "after": plain_reading(after), "cases": cases}
 
     def _cores_of_others(self, title: str) -> float | None:
-        """Cores that other processes kept busy, on average over all notes of that title."""
+        """Return the cores that other processes kept busy, averaged over all notes of that title."""
         moments = (self.before.moment, *(note.reading.moment for note in self.notes))
         known = [
             (now - then, note.others)
@@ -105,21 +106,21 @@ class Watch:
 
 
 class OtherWork:
-    """Tells what other processes have done since it was made."""
+    """Measures the CPU use of other processes since its creation."""
 
     def __init__(self) -> None:
         self._start, self._processor = time.monotonic(), _processor_seconds()
 
     def cores(self) -> float | None:
-        """Return how many cores they have kept busy, on average; None if the system does not tell."""
+        """Return the average number of cores they kept busy; None if the system does not report it."""
         return _others(self._processor, _processor_seconds(), time.monotonic() - self._start)
 
 
 def strangers(before: GpuReading | None, now: GpuReading) -> tuple[GpuUser, ...]:
-    """Processes on the GPU that are not ours.
+    """Return the processes on the GPU that do not belong to this program.
 
-    In a container the driver may number processes as the host does, so that our own looks like another's: where none
-    is ours, the one process that was not there before is taken for ours.
+    In a container the driver may report the host's process ids, so that no process matches ours. If none matches, a
+    single process that was absent from `before` counts as ours.
     """
     users = now.users or ()
     others = tuple(user for user in users if not user.mine)
@@ -131,7 +132,7 @@ def strangers(before: GpuReading | None, now: GpuReading) -> tuple[GpuUser, ...]
 
 
 def held_down(before: GpuReading | None, now: GpuReading) -> str:
-    """What held the clock down since then, in words; empty for nothing, and where the GPU does not tell."""
+    """Return what reduced the clock since `before`, as text; "" for nothing, or if the GPU does not report it."""
     reasons = " and ".join(now.held_down or ())
     if before and now.held_seconds is not None and before.held_seconds is not None:
         seconds = now.held_seconds - before.held_seconds
@@ -144,7 +145,7 @@ def held_down(before: GpuReading | None, now: GpuReading) -> str:
 
 
 def cpu_warnings(others: float | None) -> Iterator[str]:
-    """Yield what is said of so many cores that other processes kept busy, if they are worth a word."""
+    """Yield a warning if other processes kept more than OTHERS_SHARE of the CPU threads busy."""
     threads = psutil.cpu_count() or 1
     if others is not None and others > OTHERS_SHARE * threads:
         yield f"other processes kept {others:.1f} of {threads} CPU threads busy"
@@ -157,20 +158,20 @@ def quota_warnings(before: float | None, now: float | None) -> Iterator[str]:
 
 
 def _processor_seconds() -> tuple[float, float, float]:
-    """Seconds of all cores (busy, in all), and of this process with its children that have ended."""
+    """Return seconds of all cores (busy, total), and of this process including its ended children."""
     own = psutil.Process().cpu_times()
     busy, in_all = busy_and_all(psutil.cpu_times())
     return busy, in_all, own.user + own.system + own.children_user + own.children_system
 
 
 def _others(then: tuple[float, float, float], now: tuple[float, float, float], seconds: float) -> float | None:
-    """Cores that others kept busy, by the kernel's counters of 10 ms; None where these stand still."""
+    """Return the cores that others kept busy, from the kernel's 10 ms counters; None if they did not advance."""
     busy, in_all, own = (after - before for after, before in zip(now, then, strict=True))
     return max(0.0, busy - own) / seconds if in_all > 0 and seconds > 0 else None
 
 
 def plain_reading(reading: Reading) -> dict[str, Any]:
-    """A reading as a record has it: load, clock and temperature of the processor, and all that the GPUs tell."""
+    """Return a reading as stored in records: load, clock and temperature of the processor, and all GPU values."""
     cpu: CpuReading = reading.cpu
     return {
         "load": cpu.load,
@@ -185,9 +186,9 @@ def plain_reading(reading: Reading) -> dict[str, Any]:
 
 
 class Sampler:
-    """Reads every `period` seconds in a thread of its own as long as there are lookers.
+    """Reads the system every `period` seconds in its own thread, as long as viewers are registered.
 
-    `look`, `leave` and `history` return at once, whatever a driver does, and may be called from any thread.
+    `look`, `leave` and `history` never block on a driver, and may be called from any thread.
     """
 
     def __init__(self, read: Callable[[], Reading] | None = None, period: float = PERIOD) -> None:
@@ -198,7 +199,7 @@ class Sampler:
         self._readings: deque[Reading] = deque(maxlen=int(SPAN / period) + 2)
 
     def look(self, who: Hashable) -> None:
-        """Start reading for `who`; harmless if it looks already."""
+        """Register a viewer and start the thread if needed; no-op for a registered viewer."""
         with self._changed:
             self._lookers.add(who)
             if self._thread is None:
@@ -206,7 +207,7 @@ class Sampler:
                 self._thread.start()
 
     def leave(self, who: Hashable) -> None:
-        """It looks no longer; harmless if it never did."""
+        """Remove a viewer; no-op for an unknown one."""
         with self._changed:
             self._lookers.discard(who)
             self._changed.notify_all()
@@ -217,17 +218,17 @@ class Sampler:
         return self._thread is not None
 
     def history(self) -> tuple[Reading, ...]:
-        """The readings of the last SPAN seconds, oldest first."""
+        """Return the readings of the last SPAN seconds, oldest first."""
         oldest = time.monotonic() - SPAN
         with self._changed:
             return tuple(reading for reading in self._readings if reading.moment >= oldest)
 
     def _run(self) -> None:
-        wait = min(self._period, 0.25)  # the second reading is the first that knows a use
+        wait = min(self._period, 0.25)  # utilisation needs two readings, so the second one follows soon
         while True:
             try:
                 reading = self._read()
-            except Exception:  # one reading that fails must not end those that follow
+            except Exception:  # one failed reading must not end the thread
                 log.exception("a reading of the system failed")
             else:
                 with self._changed:
@@ -243,25 +244,25 @@ class Sampler:
 
 @cache
 def sampler() -> Sampler:
-    """This process's sampler."""
+    """Return this process's sampler."""
     return Sampler()
 
 
-# -- what the records of all timings have in common: each is made with `provenance`, which
-# tests/measure/test_provenance.py sees to
+# -- the common part of the records of all timings: each must call `provenance`, which
+# tests/measure/test_provenance.py checks
 
 
 @cache
 def software() -> dict[str, Any]:
-    """Commit, machine and versions, as they were when first asked: that asks other programs, which may take seconds."""
+    """Return commit, machine and versions, cached: finding them runs other programs, which may take seconds."""
     return {"commit": machine.commit(), "machine": machine.machine(), "versions": machine.versions()}
 
 
 def provenance(command: str, samples: int, watch: Watch | None = None) -> dict[str, Any]:
     """Return {date, command, commit, machine, versions, conditions} of a record that is made now.
 
-    samples: how many timings are in it; watch: what was read before and meanwhile. Without one the newest reading of
-    the page's sampler is taken, or one is made now.
+    samples: the number of timings in it; watch: the readings before and during the run. Without a watch the history of
+    the page's sampler is used, or one new reading without a history.
 
     conditions: changed (whether the source differs from the commit; None if there is no commit), samples, and the
     machine before and after: load, clocks, temperatures, power and its cap.

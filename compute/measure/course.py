@@ -1,4 +1,4 @@
-"""What is raced for in a lab whose work ends: one whole result, timed as `fieldlab bench` times a case.
+"""The course of a race in a lab whose work ends: one whole result, timed as `fieldlab bench` times a case.
 
 A lab's benchmark makes the `Course` for values of the lab. `run_course` checks and times every backend on it with
 the bench's own `CaseRun`: the same fixture, the same samples in shuffled rounds, the same statistics.
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from compute.measure.benchmark import CaseBenchmark
 
 SHARE = 6.0  # s of sampling for all lanes together
-LONGEST_LANE = 90.0  # s that a lane's check and fewest samples may take, as others work on this computer, too
-TURNS = 20  # moments of the way to the finish line at which a picture is shown
+LONGEST_LANE = 90.0  # s for the check and fewest samples of a lane, since other processes use this machine, too
+TURNS = 20  # moments on the way to the finish line at which a picture is shown
 
 
 @dataclass(frozen=True)
 class Course:
     """One whole result of a lab that ends, which lanes race for.
 
-    case: a TimedCase; right: the reference in the form of the lab's own bench; kernel: of a backend, what its
-    BenchmarkFixture runs; timed: what is in a time, in words; said: a difference that a fixture has found, in words.
+    case: a TimedCase; right: the reference in the form of the lab's own bench; kernel: returns the kernel of a backend
+    for its BenchmarkFixture; timed: contents of a time, as text; said: formats a difference that a fixture found.
 
-    unit: what the way to the finish line is counted in; marks: from 0 to the finish line, ascending. pictures: at each
-    of them, levels (one byte a pixel, row 0 the lowest); or curves: at each, ((lower, upper), (|Ax - b|, |x|), λ), nan
-    where nothing is known yet. ended: what ended it, in words, where that may be something else than the goal; else "".
+    unit: of the way to the finish line; marks: from 0 to the finish line, ascending. pictures: levels at each mark (one
+    byte a pixel, row 0 the lowest); or curves: at each mark ((lower, upper), (|Ax - b|, |x|), λ), nan while unknown.
+    ended: why the work ended, if other reasons than the goal are possible; else "".
     """
 
     case: Any
@@ -53,7 +53,7 @@ class Course:
 def run_course(
     benchmark: CaseBenchmark, course: Course, backends: Sequence[Backend], heard: Callable[[float, str], object]
 ) -> list[Row]:
-    """Check and time a whole result on each backend; a row for each, in their order. heard(part, words): how far."""
+    """Check and time a whole result on each backend; return their rows in order. heard(part done, text): progress."""
     deadline = Deadline(LONGEST_LANE * len(backends))
     run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), deadline, alone=LONGEST_LANE)
     try:
@@ -68,6 +68,6 @@ def run_course(
 
 
 def turns(whole: int) -> tuple[int, ...]:
-    """Return TURNS + 1 whole numbers from 0 to `whole`, evenly spread; fewer where `whole` is smaller than TURNS."""
+    """Return TURNS + 1 evenly spaced whole numbers from 0 to `whole`; fewer if `whole` is smaller than TURNS."""
     count = min(TURNS, whole)
     return tuple(whole * number // count for number in range(count + 1))

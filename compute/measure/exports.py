@@ -2,8 +2,8 @@
 
 pyperf: `python -m pyperf stats`, `hist` and `compare_to` read the files; the format is that of pyperf 1.0 and later:
 https://pyperf.readthedocs.io. A way at a case is a benchmark of one run; a value is the seconds of a step; first calls
-are warm-ups. Of two benchmarks with different numbers of values pyperf 2.10 gives the ratio, but says that it cannot
-tell whether it is significant; `fieldlab bench --compare` looks at quartiles.
+are warm-ups. For two benchmarks with different numbers of values pyperf 2.10 prints the ratio, but reports that it
+cannot decide its significance; `fieldlab bench --compare` compares quartiles.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ LONGEST = 300  # characters of a text for pyperf
 
 @dataclass(frozen=True)
 class Series:
-    """Samples of the same work, in the order they were taken; cold ones are in no median.
+    """Samples of the same work, in the order they were taken; the median excludes cold ones.
 
-    name: case and way; device: as an engine is called; what: what one time is the time of; facts: for an export's
-    metadata.
+    name: case and way; device: name as used by the engines; what: the unit of work of one time ("step"); facts: for the
+    metadata of an export.
     """
 
     name: str
@@ -56,22 +56,22 @@ class Series:
 
     @property
     def warm(self) -> tuple[Sample, ...]:
-        """Those that count."""
+        """The samples after the first calls."""
         return tuple(sample for sample in self.samples if not sample.timing.first_call)
 
     @property
     def cold(self) -> tuple[Sample, ...]:
-        """First calls."""
+        """The first calls."""
         return tuple(sample for sample in self.samples if sample.timing.first_call)
 
     @property
     def seconds(self) -> list[float]:
-        """Seconds a step of those that count: what the median and the quartiles are taken of."""
+        """Finite seconds a step of the warm samples, from which median and quartiles are computed."""
         return [sample.timing.step_seconds for sample in self.warm if isfinite(sample.timing.step_seconds)]
 
 
 def series_of_bench(lab: str, results: Results, step: str) -> Iterator[Series]:
-    """A series for each way of a bench that was timed."""
+    """Yield a series for each way of a bench that was timed."""
     for row in results.rows:
         if row.measurement is None or not row.samples:
             continue
@@ -82,7 +82,7 @@ def series_of_bench(lab: str, results: Results, step: str) -> Iterator[Series]:
 
 
 def write_csv(record: Mapping[str, Any], path: Path) -> None:
-    """One line a row, the unit in the column's name."""
+    """Write one line a row to `path`, units in the column names."""
     lines = [_flat(result) for result in record["results"]]
     columns = list(dict.fromkeys(key for line in lines for key in line))
     with whole(path) as out:
@@ -99,7 +99,7 @@ def _flat(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pyperf_document(series: Iterable[Series], record: Mapping[str, Any]) -> dict[str, Any]:
-    """The series with what `record` says of machine, versions, date and command. ValueError if there is nothing."""
+    """Return the series in pyperf's format, with the metadata of `record`; ValueError if all series are empty."""
     benchmarks = [_benchmark(entry) for entry in series if _values(entry)]
     if not benchmarks:
         raise ValueError("nothing was timed, so there is nothing to save for pyperf")
@@ -119,12 +119,12 @@ def _benchmark(series: Series) -> dict[str, Any]:
 
 
 def _values(series: Series) -> list[float]:
-    """Seconds a step; a live frame in which nothing was left to compute took 0, which pyperf does not take."""
+    """Return the positive seconds a step; a live frame that had no step left took 0, which pyperf rejects."""
     return [seconds for seconds in series.seconds if seconds > 0]
 
 
 def _run(series: Series) -> dict[str, Any]:
-    """Date and duration of the samples, and the steps in one if they are the same in all."""
+    """Return date and duration of the samples, and the steps of a sample if all have the same number."""
     began, ended = min(s.began for s in series.samples), max(s.ended for s in series.samples)
     out: dict[str, Any] = {}
     if isfinite(began) and isfinite(ended):
@@ -135,7 +135,7 @@ def _run(series: Series) -> dict[str, Any]:
 
 
 def _metadata(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What is common to all: the names that pyperf itself uses where it has one."""
+    """Return the metadata common to all benchmarks, under pyperf's own names where it defines them."""
     machine, versions = record["machine"], dict(record["versions"])
     gpus = ", ".join(gpu["name"] for gpu in machine.get("gpus", ()))
     python = versions.pop("python", "")
@@ -150,7 +150,7 @@ def _metadata(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `about` as texts that metadata may have: of one line, none empty."""
+    """Return `about` as valid metadata texts: single lines, without empty ones."""
     lines = {name: " ".join(str(value).split())[:LONGEST] for name, value in about.items() if value is not None}
     return {name: line for name, line in lines.items() if line}
 
@@ -166,7 +166,7 @@ def _texts(about: Mapping[str, Any]) -> dict[str, Any]:
 ROWS = {"launch": "launch", "compute": "compute", "transfer": "copy", "levels": "colour", "delivery": "delivery"}
 SAMPLES = "samples"
 ORDER = (SAMPLES, *ROWS.values())
-SIDE_BY_SIDE = (SAMPLES, "delivery")  # several frames may be under way: a row for each
+SIDE_BY_SIDE = (SAMPLES, "delivery")  # several frames may be in flight: a row for each
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Slice:
 
 
 def trace_document(series: Iterable[Series], record: Mapping[str, Any]) -> dict[str, Any]:
-    """The timeline. `record` gives machine, versions and command. ValueError if there is nothing to show."""
+    """Return the timeline, with machine, versions and command of `record`; ValueError if all series are empty."""
     slices = [piece for entry in series for piece in _slices(entry)]
     if not slices:
         raise ValueError("nothing was timed, so there is no timeline to save")
@@ -212,7 +212,7 @@ def write_trace(timeline: Mapping[str, Any], out: TextIO) -> None:
 
 
 def _slices(series: Series) -> Iterator[Slice]:
-    """The samples of a way, and their parts where these were noted."""
+    """Yield the samples of a way, and their parts if these were recorded."""
     for number, sample in enumerate(series.samples):
         if isfinite(sample.began) and sample.ended > sample.began:
             yield Slice(series.device, SAMPLES, series.name, sample.began, sample.ended, _facts(sample, number))
@@ -230,7 +230,7 @@ def _facts(sample: Sample, number: int) -> dict[str, Any]:
 
 
 def _lanes(device: str, row: str, pieces: Sequence[Slice]) -> Iterator[tuple[str, str, list[Slice]]]:
-    """The row as one or several, in each of which nothing overlaps, in the order of time."""
+    """Yield the row as one or more lanes without overlaps, each sorted by time."""
     if row not in SIDE_BY_SIDE:
         yield device, row, _in_turn(pieces)
         return
@@ -245,7 +245,7 @@ def _lanes(device: str, row: str, pieces: Sequence[Slice]) -> Iterator[tuple[str
 
 
 def _in_turn(pieces: Sequence[Slice]) -> list[Slice]:
-    """Of each its length is kept; one that seems to end after the next began ended then."""
+    """Return the slices in order of time with unchanged lengths; each one that overlaps the next is moved before it."""
     out: list[Slice] = []
     next_began = float("inf")
     for piece in sorted(pieces, key=lambda piece: (piece.ended, piece.began), reverse=True):
@@ -265,7 +265,7 @@ def _names(devices: Mapping[str, int], lanes: Sequence[tuple[str, str, list[Slic
 
 
 def _event(piece: Slice, pid: int, tid: int, origin: float) -> dict[str, Any]:
-    """A complete event; microseconds, to the nanosecond, both ends rounded so that neighbours do not overlap."""
+    """Return a complete event; microseconds to the nanosecond, both ends rounded so that neighbours do not overlap."""
     began, ended = (round(1e9 * (moment - origin)) for moment in (piece.began, piece.ended))
     where = {"ph": "X", "pid": pid, "tid": tid, "ts": began / 1000, "dur": (ended - began) / 1000}
     return {"name": piece.name, "cat": piece.row, **where, "args": dict(piece.facts)}

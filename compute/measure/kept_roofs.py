@@ -1,8 +1,8 @@
-"""The roofs of this machine, kept beside Numba's cache: measuring them takes some three seconds of all its cores.
+"""Cache of this machine's roofs next to Numba's cache: measuring them takes some three seconds of all its cores.
 
-They are measured anew when the machine, the libraries or how they are measured is another one, when they are older than
-a WEEK, or than an HOUR if others had part of the processors meanwhile, and when `fieldlab info --roofs` asks for it.
-Those that were measured while others had more than HALF of them are too low by far, and are not kept.
+They are measured again if the machine, the libraries or the measuring code have changed, and for `fieldlab info
+--roofs`. They expire after a WEEK, or after an HOUR if other processes used part of the processors during the
+measurement. Roofs measured while other processes used more than HALF of the processors are far too low, and not stored.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from compute.files import whole
 
 log = logging.getLogger(__name__)
 
-Rates: TypeAlias = dict[str, dict[str, float]]  # by device, then by what is measured (compute/measure/machine_roofs.py)
+Rates: TypeAlias = dict[str, dict[str, float]]  # by device, then by quantity (compute/measure/machine_roofs.py)
 
 FILE = "fieldlab-roofs.json"
-WEEK, HOUR = timedelta(days=7), timedelta(hours=1)  # how long they hold
-CALM, HALF = 0.1, 0.5  # of all processors, that others may have had for roofs that hold for a week, and for an hour
-SOURCES = ("roofs.py", "machine_roofs.py", "fma.cu")  # how they are measured
+WEEK, HOUR = timedelta(days=7), timedelta(hours=1)  # lifetimes
+CALM, HALF = 0.1, 0.5  # most use by others, as a fraction of all processors, for a lifetime of a week, and of an hour
+SOURCES = ("roofs.py", "machine_roofs.py", "fma.cu")  # the measuring code
 LIBRARIES = ("numpy", "numba", "llvmlite", "cupy-cuda12x", "cupy-cuda13x", "numba-cuda")
 
 
 @dataclass(frozen=True)
 class KeptRoofs:
-    """Roofs, when they were measured, and what part of all processors others had meanwhile; nan if nobody looked."""
+    """Roofs, the time of their measurement, and the fraction of all processors used by others; nan if unknown."""
 
     rates: Rates
     date: datetime
     others: float
 
     def holds(self, now: datetime) -> bool:
-        """Whether they are still to be used; not those of a moment that is to come."""
+        """Whether the roofs are still valid; False for a date in the future."""
         return self.worth_keeping and timedelta(0) <= now - self.date <= (WEEK if self.others <= CALM else HOUR)
 
     @property
     def worth_keeping(self) -> bool:
-        """Whether others left enough of the processors; not if nobody looked."""
+        """Whether others used at most HALF of the processors; False if unknown."""
         return self.others <= HALF
 
 
 def read(now: datetime | None = None) -> KeptRoofs | None:
-    """Return what is kept; None if there is nothing, or nothing that holds here and now."""
+    """Return the stored roofs; None without any, or if they have expired or belong to another machine."""
     try:
         found = json.loads(path().read_text(encoding="utf-8"))
         rates = {device: {kind: float(rate) for kind, rate in of.items()} for device, of in found["rates"].items()}
@@ -63,7 +63,7 @@ def read(now: datetime | None = None) -> KeptRoofs | None:
 
 
 def measured(measure: Callable[[], Rates]) -> KeptRoofs:
-    """Measure and keep them; where they cannot be written that is logged, and they are measured again next time."""
+    """Measure and store the roofs; a failure to write is logged, and the next process measures again."""
     before, own = psutil.cpu_times(), _own()
     rates = measure()
     after, own = psutil.cpu_times(), _own() - own
@@ -83,12 +83,12 @@ def measured(measure: Callable[[], Rates]) -> KeptRoofs:
 
 
 def path() -> Path:
-    """Where they are kept."""
+    """Return the path of the file."""
     return kernel_cache.folder() / FILE
 
 
 def identity() -> Mapping[str, Any]:
-    """Of what they are the roofs: the machine, the libraries, and how they are measured."""
+    """Return the origin of the roofs: the machine, the libraries, and a digest of the measuring code."""
     versions = machine.versions()
     digest = sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in SOURCES)).hexdigest()[:16]
     return {

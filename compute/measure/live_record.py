@@ -1,4 +1,4 @@
-"""What the readout of a live lab showed, as files: the same numbers, and every sample they are made of."""
+"""The readout of a live lab as files: the displayed numbers and all of their samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from compute.measure.statistics import Measurement
 from compute.measure.timing import PARTS, Sample, Timing
 from compute.measure.verdict import Standing, Verdict
 
-SCHEMA = "fieldlab-live/1"  # no record of `fieldlab bench`: never drawn as a recorded figure, nor compared with
+SCHEMA = "fieldlab-live/1"  # not a record of `fieldlab bench`: never drawn as a recorded figure, nor compared with
 COMMAND = "fieldlab, live in the page"
 INCLUDED = (
     "A time is that between two CUDA events around the kernels on a GPU, wall time on the host; where it is "
@@ -31,10 +31,10 @@ LONGEST_TEXT = 200  # characters of a parameter
 
 @dataclass(frozen=True)
 class Shown:
-    """What was on the screen.
+    """The content of the readout.
 
-    lab, values: whose parameters; engine: of the live picture; rate: what its work is counted in, None where a lab
-    does not say; verdict: the comparison, None where there is none; live: the timings of the newest frames.
+    lab, values: the lab and its parameters; engine: of the live picture; rate: the unit of its work, None if the lab
+    defines none; verdict: the comparison, None without one; live: the timings of the latest frames.
     """
 
     lab: str
@@ -48,22 +48,22 @@ class Shown:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was measured yet."""
+        """Whether there are no measurements."""
         return not self.live and not self._measured
 
     @property
     def timed(self) -> bool:
-        """Whether there is a time that is no first call's."""
+        """Whether there is a time other than that of a first call."""
         return any(seconds > 0 for series in self.series() for seconds in series.seconds)
 
     @property
     def placed(self) -> bool:
-        """Whether it is known of anything when it ran."""
+        """Whether any sample has spans, which record when it ran."""
         return any(sample.spans for series in self.series() for sample in series.samples)
 
     @property
     def _samples(self) -> int:
-        """How many count, of the ways and of the live picture."""
+        """Number of warm samples, of the ways and of the live picture."""
         return sum(len(series.warm) for series in self.series())
 
     @property
@@ -72,7 +72,7 @@ class Shown:
         return [standing for standing in standings if standing.measurement is not None]
 
     def record(self) -> dict[str, Any]:
-        """Everything as plain values: times in seconds, rates a second, None for what was not measured."""
+        """Return everything as plain values: times in seconds, rates a second, None for unmeasured numbers."""
         parameters = {name: _plain(value) for name, value in self.values.items()} | {"included": INCLUDED}
         rate = self.rate and {name: getattr(self.rate, name) for name in ("unit", "work", "step", "roof", "counted")}
         return {
@@ -82,7 +82,7 @@ class Shown:
         }  # fmt: skip
 
     def series(self) -> Iterator[Series]:
-        """The ways that were sampled, then the frames of the live picture."""
+        """Yield the sampled ways, then the frames of the live picture."""
         step = self.rate.step if self.rate else "step"
         for standing in self._measured:
             way = standing.variant
@@ -133,7 +133,7 @@ def as_json(shown: Shown) -> str:
 
 
 def as_csv(shown: Shown) -> str:
-    """A line for each way and one for the live frames, the unit in the column's name."""
+    """Return CSV with a line for each way and one for the live frames, units in the column names."""
     record = shown.record()
     lines = [*record["results"], *([record["live"]] if record["live"] else [])]
     columns = [key for key in dict.fromkeys(key for line in lines for key in line) if key != "samples"]
@@ -146,19 +146,19 @@ def as_csv(shown: Shown) -> str:
 
 
 def as_pyperf(shown: Shown) -> str:
-    """Every sample, for `python -m pyperf`."""
+    """Return every sample in the format of `python -m pyperf`."""
     return json.dumps(pyperf_document(shown.series(), shown.record()), ensure_ascii=False, allow_nan=False)
 
 
 def as_trace(shown: Shown) -> str:
-    """Every sample and frame with its parts, for Perfetto."""
+    """Return every sample and frame with its parts as a trace for Perfetto."""
     out = io.StringIO()
     write_trace(trace_document(shown.series(), shown.record()), out)
     return out.getvalue()
 
 
 def _sample(timing: Timing) -> Sample:
-    """As a bench has it; when it began and ended is that of its parts, nan where nobody listened."""
+    """Return the timing as a bench's Sample; it begins and ends with its spans, nan if none were recorded."""
     began = min((span.began for span in timing.spans), default=nan)
     ended = max((span.ended for span in timing.spans), default=nan)
     return Sample(began, ended, timing, timing.spans)
@@ -191,7 +191,7 @@ def _column(name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON has it; what is long or no plain value only in kind."""
+    """Return a parameter as a JSON value; long texts and other objects are replaced by the name of their type."""
     if value is None or isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return value
     if isinstance(value, str) and len(value) <= LONGEST_TEXT:

@@ -1,8 +1,8 @@
-"""The roofs of this machine for a server that itself never touches a device: a child measures them.
+"""The roofs of this machine for a server that never uses a device: a child process measures them.
 
 `python -m compute.measure.machine_roofs` is that child; it prints JSON {device: {copy: bytes/s, "fma float32": 1/s, …}}
-and ends; beside the roofs what explains the figures: "waking" in seconds on the host, "l2" in bytes of a GPU. What it
-found is kept (compute/measure/kept_roofs.py), so that the next server need not measure.
+and exits. In addition to the roofs it prints values that explain figures: "waking" in seconds on the host, "l2" in
+bytes of a GPU. kept_roofs.py stores the result, so that the next server need not measure.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import DTYPES, copy_bandwidth, fma_rate
 from compute.measure.statistics import Spread
 
-ANSWER_SECONDS = 120.0  # a first CUDA context on a busy machine takes its time
-RUNS, FIRST = 200, 5  # empty loops timed, and those before them that are not: compilation, threads that sleep
+ANSWER_SECONDS = 120.0  # creating a first CUDA context on a busy machine is slow
+RUNS, FIRST = 200, 5  # empty loops that are timed, and untimed ones before them: compilation, sleeping threads
 log = logging.getLogger(__name__)
 
 numba_threads.choose_layer()
 
 
 class MachineRoofs:
-    """Copy bandwidths and rates of fused multiply-adds by device name, nan as long as they are not known."""
+    """Copy bandwidths and rates of fused multiply-adds by device name, nan until measured."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._started = False
         self._rates: kept_roofs.Rates = {}
-        self.kept = ""  # the date on which they were measured, where that was for another process
+        self.kept = ""  # date of the measurement, if it was another process's
 
     def start(self) -> None:
-        """Start measuring, unless what is kept holds, once a process; returns at once. Best before anything else loads
-        the machine.
+        """Start measuring in a thread, once a process, unless the stored roofs are valid; does not block.
+
+        Best called before anything else loads the machine.
         """
         with self._lock:
             started, self._started = self._started, True
@@ -55,18 +56,18 @@ class MachineRoofs:
             threading.Thread(target=self._measure, name="roofs", daemon=True).start()
 
     def rate(self, device: str, kind: RoofKind = "copy", dtype: str = "") -> float:
-        """Of `device` ("host", "cuda:0" …): bytes read and written a second, or fused multiply-adds on `dtype`."""
+        """Return a device's ("host", "cuda:0" …) bytes read and written a second, or multiply-adds on `dtype`."""
         return self._rates.get(device, {}).get(kind if kind == "copy" else f"{kind} {dtype}", nan)
 
     def caches(self, device: str) -> tuple[Cache, ...]:
-        """Of `device`, smallest first; () as long as they are not known, and where the system does not tell."""
+        """Return the caches of `device`, smallest first; () while unknown, or if the system does not report them."""
         if device == "host":
             return host_caches()
         return gpu_caches(self._rates.get(device, {}).get("l2", nan))
 
     @property
     def waking(self) -> float:
-        """Seconds that it takes to start all threads of the host once; nan as long as that is not known."""
+        """Seconds to start all threads of the host once; nan while unknown."""
         return self._rates.get("host", {}).get("waking", nan)
 
     def _measure(self) -> None:
@@ -84,14 +85,14 @@ class MachineRoofs:
 
 @cache
 def machine_roofs() -> MachineRoofs:
-    """This process's roofs."""
+    """Return this process's roofs."""
     return MachineRoofs()
 
 
 def measure_and_keep() -> kept_roofs.KeptRoofs:
-    """Measure every device that a backend of this machine can use, in this process; keep it if it is worth that.
+    """Measure every device that a backend of this machine can use, in this process, and store the result if valid.
 
-    ValueError where Numba compiles nothing: the roofs of the host are measured with its loops.
+    Raise ValueError if Numba runs without a compiler: the roofs of the host are measured with its loops.
     """
     if why := backend("cpu_numba").simulated:
         raise ValueError(f"the roofs cannot be measured: {why}")
@@ -99,7 +100,7 @@ def measure_and_keep() -> kept_roofs.KeptRoofs:
 
 
 def measure() -> kept_roofs.Rates:
-    """Measure them, and keep nothing."""
+    """Measure the roofs without storing them."""
     found: kept_roofs.Rates = {}
     for one in BACKENDS:
         count = 0 if one.missing else 1 if one.device == "host" else cuda_count()
@@ -116,14 +117,14 @@ def measure() -> kept_roofs.Rates:
 
 
 def _l2_bytes(device: Device) -> float:
-    """nan where the driver does not say."""
+    """Return the size of the L2 cache in bytes; nan if the driver does not report it."""
     return float(device.describe().get("l2_bytes", nan))
 
 
 def waking_seconds() -> float:
-    """What it costs to start all threads once: seconds of an empty parallel loop over them.
+    """Return the seconds to start all threads once, measured with an empty parallel loop.
 
-    The lower quartile, so that it is no overstatement.
+    It is the lower quartile, to avoid overstatement.
     """
     seen, seconds = np.zeros(cpu_count()), []
     for number in range(FIRST + RUNS):

@@ -4,8 +4,8 @@ A reason is stated only where the roofs support it:
 
 * memory, where the data exceed the last-level caches of both devices and the GPU reaches MEMORY_SHARE of its own copy
   bandwidth or more;
-* arithmetic, where both devices reach ARITHMETIC_SHARE of their own fused multiply-add rates or more: else the ratio of
-  the times is not that of the units, but of how well two programs use them.
+* arithmetic, where both devices reach ARITHMETIC_SHARE of their own fused multiply-add rates or more: otherwise the
+  ratio of the times reflects how well two programs use the units, not the units themselves.
 
 All other cases state the known shares without a conclusion. A share above FULL percent supports no reason: the data
 fit a cache, or the measurement of the roof was disturbed.

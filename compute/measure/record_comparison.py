@@ -1,4 +1,4 @@
-"""A bench beside an older record of it: which way got slower, and what else differs between the two runs."""
+"""A bench compared with an older record of it: which ways got slower, and other differences between the two runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from compute.measure.case import Row
 from compute.measure.records import BEFORE, FIRST_REVISION, machine_name, spread_of
 from compute.measure.statistics import SpeedUp
 
-MOST_NAMED = 6  # ways that are named of those in one run only
-UNLIKE = {  # what changes no figure of a bench
+MOST_NAMED = 6  # number of ways listed by name that only one of the runs has
+UNLIKE = {  # values that change no figure of a bench
     "parameters": ("budget_s", "included"),
     "versions": ("panel", "bokeh", "holoviews", "panel-material-ui", "tornado", "pillow", "fieldlab"),
 }
@@ -27,8 +27,8 @@ MACHINE = {"cpu": "CPU", "threads": "CPU threads", "gpus": "GPUs", "driver": "dr
 class ComparedTime:
     """One way at one case, now and then. Medians and quartiles in seconds a step.
 
-    ratio: time now over time then, above 1 is slower; low, high: its confidence interval, nan where one of the records
-    keeps none; overlap: whether the quartiles overlap.
+    ratio: time now over time then, above 1 is slower; low, high: its confidence interval, nan if one of the records
+    has none; overlap: whether the quartiles overlap.
     """
 
     case: str
@@ -40,19 +40,21 @@ class ComparedTime:
 
     @property
     def ratio(self) -> float:
-        """Of the medians."""
+        """Ratio of the medians."""
         return self.now[1] / self.then[1]
 
     @property
     def overlap(self) -> bool:
-        """Whether the two middle halves have a time in common."""
+        """Whether the interquartile ranges overlap."""
         return self.now[0] <= self.then[2] and self.then[0] <= self.now[2]
 
 
 @dataclass(frozen=True)
 class RecordComparison:
-    """against: machine and date of the older record; differences: between the runs, in words; only_now, only_then: ways
-    without a time in the other.
+    """The outcome of `compare`.
+
+    against: machine and date of the older record; differences: between the runs, as text; only_now, only_then: ways
+    without a time in the other run.
     """
 
     against: str
@@ -62,7 +64,7 @@ class RecordComparison:
     only_then: tuple[str, ...]
 
     def as_record(self) -> dict[str, Any]:
-        """Plain values, times in seconds a step."""
+        """Return plain values, times in seconds a step."""
         out = asdict(self)
         names = ("q1", "median", "q3")
         for row, entry in zip(self.rows, out["rows"], strict=True):
@@ -73,7 +75,7 @@ class RecordComparison:
 
 
 def compare(old: Mapping[str, Any], record: Mapping[str, Any], rows: Sequence[Row]) -> RecordComparison:
-    """The run of `record` and `rows` beside the checked record `old`; ValueError if that is of another lab."""
+    """Compare the run of `record` and `rows` with the checked record `old`; ValueError if that is of another lab."""
     require_lab(old, record["lab"])
     left = [result for result in old["results"] if _timed(result)]
     found: list[ComparedTime] = []
@@ -101,13 +103,13 @@ def compare(old: Mapping[str, Any], record: Mapping[str, Any], rows: Sequence[Ro
 
 
 def require_lab(old: Mapping[str, Any], lab: str) -> None:
-    """ValueError if the record is of another lab."""
+    """Raise ValueError if the record is of another lab."""
     if old["lab"] != lab:
         raise ValueError(f"the record to compare with is of the lab {old['lab']}, not of {lab}")
 
 
 def show(comparison: RecordComparison, step: str, console: Console) -> None:
-    """Print the comparison as a table, and below it what differs."""
+    """Print the comparison as a table, followed by the differences between the runs."""
     table = Table(title=f"Compared with {comparison.against}", title_justify="left", title_style="bold")
     table.add_column("case")
     table.add_column("way", no_wrap=True)
@@ -139,7 +141,7 @@ def _has(result: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `facts` as JSON gives them back."""
+    """Return `facts` with the types that JSON loads."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
 
 

@@ -1,11 +1,11 @@
-"""Timings on disk: what `fieldlab bench --save` writes, and what the readout draws hollow.
+"""Timings on disk: the records of `fieldlab bench --save`, drawn hollow in the readout.
 
-A record is JSON of one schema; a file may come from anywhere, so it is checked before anything of it is used. A
-recorded or cited figure never enters a measured median: it has a type of its own here.
+A record is JSON of one schema; a file may come from anywhere, so it is checked before use. A recorded or cited figure
+never enters a measured median: it has a separate type.
 
-Each result names the revision of its kernel, "kernel": a whole number that is raised when a change makes the kernel
-faster or slower by more than the noise of a measurement. A result without one is of revision 1. A figure of an older
-revision stands for a kernel that no longer exists, so it is compared with nothing.
+Each result stores the revision of its kernel, "kernel": a whole number that is raised when a change makes the kernel
+faster or slower by more than the noise of a measurement. A result without it is of revision 1. A figure of an older
+revision belongs to a kernel that no longer exists, so it is never compared.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from compute.machine import ROOT
 from compute.measure.reasons import RoofShare
 from compute.measure.statistics import Spread
 
-FIRST_REVISION = 1  # of a kernel; that of results without "kernel"
+FIRST_REVISION = 1  # of a kernel, and of results without "kernel"
 BEFORE = "recorded before this kernel"
 SCHEMA = "fieldlab-timings/2"
-OLDER = "fieldlab-timings/1"  # still read: diffusion alone, every result with "edges"
-SEVERAL_STEPS = "T-step"  # the kernels of OLDER that make several steps in one pass through memory
+OLDER = "fieldlab-timings/1"  # still read: diffusion only, every result with "edges"
+SEVERAL_STEPS = "T-step"  # the kernels of OLDER that compute several steps in one pass through memory
 LARGEST_FILE = 4 * 2**20  # bytes; a run of every case is some 100 kB
 LONGEST_TEXT = 500
 MOST_RESULTS = 5000
@@ -38,25 +38,25 @@ _TOP: dict[str, type | tuple[type, ...]] = {
 _RESULT: dict[str, type | tuple[type, ...]] = {
     "backend": str, "variant": str, "status": str, "device": str, "dtype": str,
 }  # fmt: skip
-_ON_GRID: dict[str, type | tuple[type, ...]] = {"ny": int, "nx": int}  # of a result, unless it has a workload
+_ON_GRID: dict[str, type | tuple[type, ...]] = {"ny": int, "nx": int}  # of a result without a workload
 _OF_CURVE: dict[str, type | tuple[type, ...]] = {"workload": str, "way": str, "size": int, "settings": str}
-_REVISED: dict[str, type | tuple[type, ...]] = {"kernel": int}  # of a result, if it has it
-_MOST = {"size": 10**12}  # of whole numbers; 2**20 for the others
+_REVISED: dict[str, type | tuple[type, ...]] = {"kernel": int}  # optional entries of a result
+_MOST = {"size": 10**12}  # largest whole numbers; 2**20 for the others
 _RATE: dict[str, type | tuple[type, ...]] = {"unit": str, "work": str, "step": str, "roof": str, "counted": str}
 _GRID = {"unit": "Gcell/s", "work": "cells", "step": "step", "roof": "copy", "counted": "bytes"}  # of OLDER
 
 
 class RecordError(ValueError):
-    """A record that cannot be used; the text names the file, the entry and what is wrong with it."""
+    """An invalid record; the text names the file, the entry and the error."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One figure of an earlier run, or of a publication (`cited` says which), never mixed with what is measured now.
+    """One figure of an earlier run, or of a publication (`cited` names it), never mixed with new measurements.
 
-    case: what tells it from other cases of its lab on such a grid (edges, scene); step: median seconds a step; rate:
-    cells or iterations a second; q1, q3: quartiles of step (nan for a cited figure); percent: of that device's own roof
-    (nan if unknown); n: samples; low, high: confidence interval of step (nan if unknown); cache: bytes of that device's
+    case: further settings that identify the case in its lab (edges, scene); step: median seconds a step; rate: cells or
+    iterations a second; q1, q3: quartiles of step (nan for a cited figure); percent: of that device's own roof (nan if
+    unknown); n: samples; low, high: confidence interval of step (nan if unknown); cache: bytes of that device's
     last-level cache (nan if unknown); kernel: revision of its kernel.
     """
 
@@ -83,29 +83,29 @@ class Recorded:
 
     @property
     def times(self) -> Spread:
-        """The seconds a step; without a confidence interval where the record has none."""
+        """The seconds a step; without a confidence interval if the record has none."""
         return Spread(self.step, self.q1, self.q3, self.n, self.low, self.high)
 
     @property
     def share(self) -> RoofShare:
-        """What it reaches of its device's roof."""
+        """The share of its device's roof."""
         return RoofShare(self.percent, self.cache)
 
 
 def spread_of(result: Mapping[str, Any]) -> Spread:
-    """Return the times of a checked result; without a confidence interval where an older version recorded it."""
+    """Return the times of a checked result; without a confidence interval in records of older versions."""
     ends = (math.nan if result.get(name) is None else float(result[name]) for name in ("median_low", "median_high"))
     return Spread(result["median"], result["q1"], result["q3"], result["n"], *ends)
 
 
 def timings_folder() -> Path:
-    """assets/timings of the checkout, or of the installed app."""
+    """Return the path of assets/timings in the checkout or in the installed app."""
     checkout = ROOT / "assets"
     return (checkout if checkout.is_dir() else ROOT / "app" / "_assets") / "timings"
 
 
 def save(record: Mapping[str, Any], path: Path) -> Path:
-    """Check `record` and write it to `path` in one go: a reader sees the old file or the new one, whole."""
+    """Check `record` and write it to `path` atomically; return the path."""
     check(record, str(path))
     with whole(path) as out:
         json.dump(record, out, indent=1, allow_nan=False, ensure_ascii=False)
@@ -114,11 +114,11 @@ def save(record: Mapping[str, Any], path: Path) -> Path:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read and check one record; RecordError says what is wrong with it."""
+    """Read and check one record; RecordError names the error."""
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise RecordError(f"{path}: larger than {LARGEST_FILE} bytes")
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")  # what is no UTF-8 is no JSON
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")  # text that is not UTF-8 is not JSON either
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
     record = read(text, LARGEST_FILE, str(path), RecordError)
@@ -127,7 +127,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def check(record: Any, where: str) -> None:
-    """Raise RecordError unless `record` is a whole record of SCHEMA with sane values."""
+    """Raise RecordError unless `record` is a complete record of SCHEMA with valid values."""
     _entries(record, _TOP, where)
     if record["schema"] not in (SCHEMA, OLDER):
         raise RecordError(f"{where}: schema is {record['schema'][:40]!r}, this version reads {SCHEMA!r} and {OLDER!r}")
@@ -147,10 +147,9 @@ def check(record: Any, where: str) -> None:
 
 
 def recorded(record: Mapping[str, Any]) -> list[Recorded]:
-    """The figures of a checked record that may be shown beside measured ones: right results only, on grids,
-    of one GPU each.
+    """Return the figures of a checked record that may be shown with measured ones: right results on grids, on one GPU.
 
-    Those of curves over n are the crossover lab's own (labs.crossover.recorded).
+    Results of curves over n belong to the crossover lab (labs.crossover.recorded).
     """
     machine, date = machine_name(record["machine"]), str(record["date"])[:10]
     rate, caches = record.get("rate", _GRID), record.get("caches") or {}
@@ -169,9 +168,9 @@ def recorded(record: Mapping[str, Any]) -> list[Recorded]:
 
 
 def _percent(record: Mapping[str, Any], result: Mapping[str, Any], roof: str) -> float:
-    """Return the share of the roof; nan where it is unknown.
+    """Return the share of the roof in percent; nan if unknown.
 
-    OLDER counts every step of a pass that makes several as a pass of its own: such a share is several times too large.
+    OLDER counts each step of a pass with several steps as a separate pass: such shares are several times too large.
     """
     value = result[f"percent_of_{roof}"]
     miscounted = record["schema"] == OLDER and result["variant"] == SEVERAL_STEPS
@@ -179,7 +178,7 @@ def _percent(record: Mapping[str, Any], result: Mapping[str, Any], roof: str) ->
 
 
 def library(folder: Path | None = None) -> tuple[list[Recorded], list[str]]:
-    """Every recorded figure in a folder (assets/timings), and in words what was wrong with files left out."""
+    """Return every recorded figure in a folder (default assets/timings), and the errors of invalid files."""
     figures: list[Recorded] = []
     problems: list[str] = []
     for path in sorted((folder or timings_folder()).glob("*.json")):
@@ -193,7 +192,7 @@ def library(folder: Path | None = None) -> tuple[list[Recorded], list[str]]:
 def nearest(
     figures: Iterable[Recorded], lab: str, ny: int, nx: int, dtype: str, device: str = "gpu"
 ) -> Recorded | None:
-    """The fastest figure of that lab, dtype and kind of device, on the grid nearest in cells; None if none."""
+    """Return the fastest figure of that lab, dtype and kind of device, on the grid nearest in cells; None if none."""
     fitting = [
         f for f in figures
         if (f.lab, f.dtype) == (lab, dtype) and f.backend.startswith(f"{device}_") and not f.cited
@@ -206,11 +205,11 @@ def nearest(
 
 @dataclass(frozen=True)
 class RecordedPair:
-    """The fastest recorded way of a GPU and, of the same work, method and machine, that of its CPU, if there is one.
+    """The fastest recorded way of a GPU and of the CPU of its machine, for the same work and method.
 
-    words: the work, "512 × 512 cells, float32, zero-flux"; same: it is what runs now; held: bytes that it reads over
-    and over, nan where unknown; method: of the GPU's way, "" where the lab has one only; unpaired: why there is no
-    `cpu`, "" where nothing of that CPU is recorded.
+    words: the work, "512 × 512 cells, float32, zero-flux"; same: whether the live lab does the same work; held: bytes
+    that it reads repeatedly, nan if unknown; method: of the GPU's way, "" if the lab has only one; unpaired: why `cpu`
+    is None, "" if that CPU has no record.
     """
 
     gpu: Recorded
@@ -222,7 +221,7 @@ class RecordedPair:
     unpaired: str = ""
 
 
-Revisions = Mapping[tuple[str, str], int]  # of the kernels as they are now, by backend and variant; absent: the first
+Revisions = Mapping[tuple[str, str], int]  # current revisions of kernels, by backend and variant; absent: the first
 
 
 def _one_method(_figure: Recorded) -> str:
@@ -233,11 +232,11 @@ def paired(
     figures: Iterable[Recorded], words: str, same: bool, held: float = math.nan,
     method: Callable[[Recorded], str] = _one_method, revisions: Revisions | None = None,
 ) -> RecordedPair | None:  # fmt: skip
-    """Return the pair of the fastest GPU among `figures`, all of one piece of work; None without a GPU's.
+    """Return the pair of the fastest GPU among `figures`, which are all of the same work; None without a GPU's.
 
-    Where the work is not the same as now, a GPU with a CPU to compare it with comes first.
-    method: what tells times of different methods apart, which are not compared: one step a pass, or several.
-    revisions: of the kernels as they are now; figures of older ones are not compared.
+    If `same` is False, a GPU with a CPU to compare it with comes first.
+    method: returns the method of a figure, such as one step a pass, or several; only equal methods are compared.
+    revisions: current revisions of the kernels; figures of older ones are not compared.
     """
     known = [figure for figure in figures if not figure.cited]
     gpus = (f for f in known if f.backend.startswith("gpu_") and not outdated(f, revisions))
@@ -254,8 +253,8 @@ def _with_cpu(
 ) -> RecordedPair:
     """Return the pair with the CPU of the GPU's machine, or with the reason for its absence.
 
-    Where one of the CPU's kernels has a newer revision than its figure, none of them stands for the CPU: the new kernel
-    may be the fastest.
+    If one of the CPU's kernels has a newer revision than its figure, no figure is used for the CPU, since the new
+    kernel may be the fastest.
     """
     gpu = pair.gpu
     beside = [f for f in known if f.backend.startswith("cpu_") and (f.machine, f.date) == (gpu.machine, gpu.date)]
@@ -273,7 +272,7 @@ def outdated(figure: Recorded, revisions: Revisions | None) -> bool:
 
 
 def machine_name(facts: Mapping[str, Any]) -> str:
-    """What to call a machine: its GPU if it has one, else its CPU."""
+    """Return a machine's display name: its GPU, or its CPU without a GPU."""
     gpus = facts.get("gpus")
     if isinstance(gpus, list) and gpus and isinstance(gpus[0], dict) and gpus[0].get("name"):
         return str(gpus[0]["name"])
@@ -297,7 +296,7 @@ def _timed(result: Mapping[str, Any], rate: Mapping[str, str], where: str) -> No
     may_lack = f"{rate['counted']}_per_second", f"percent_of_{rate['roof']}"
     for key in ("median", "q1", "q3", f"{rate['work']}_per_second", *may_lack):
         value = result.get(key)
-        if key in may_lack and key in result and value is None:  # the roof was not measured, or is about other work
+        if key in may_lack and key in result and value is None:  # the roof was not measured, or counts other work
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise RecordError(f"{where}: {key} must be a positive number, not {str(value)[:40]!r}")
@@ -314,7 +313,7 @@ def _timed(result: Mapping[str, Any], rate: Mapping[str, str], where: str) -> No
 
 
 def _texts(value: Any, where: str) -> None:
-    """No text longer than LONGEST_TEXT anywhere: records are shown."""
+    """Raise RecordError for a text longer than LONGEST_TEXT, at any depth: the texts of records are displayed."""
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         raise RecordError(f"{where}: a text is longer than {LONGEST_TEXT} characters")
     if isinstance(value, dict):

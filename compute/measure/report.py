@@ -1,4 +1,4 @@
-"""A bench run as a record, and as tables on the terminal; what the tables leave out is said below each."""
+"""A bench run as a record, and as tables on the terminal, with notes below each table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INTERVALS = f"Behind a ratio: {INTERVAL}; none for fewer than {FEWEST} samples."
 
 
 def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchmark) -> dict[str, Any]:
-    """The run with its provenance, in the schema of compute.measure.records. Times in seconds, rates a second."""
+    """Return the run with its provenance, in the schema of compute.measure.records; times in seconds, rates 1/s."""
     rate = benchmark.rate
     samples = sum(row.measurement.step.n for row in results.rows if row.measurement is not None)
     return {
@@ -65,7 +65,7 @@ def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchm
 
 
 def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
-    """One row as plain values; numbers that were not measured are None."""
+    """Return one row as plain values; None for unmeasured numbers."""
     out: dict[str, Any] = {
         "backend": row.backend, "variant": row.variant, "status": row.status, "reason": row.reason,
         "kernel": benchmark.revision(row), "device": row.device, **row.case.facts(), "reference": row.reference,
@@ -95,7 +95,7 @@ def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
 
 
 def counted(row: Row, benchmark: Benchmark) -> float:
-    """What the roof counts, a second; nan where a case's work is not what the roof is about."""
+    """Return the items that the roof counts, a second; nan if the case does other work than the roof counts."""
     if row.measurement is None or not row.case.plain:
         return math.nan
     counted = benchmark.rate.counted_per_second(row.measurement.cells_per_second, row.case.dtype)
@@ -103,16 +103,16 @@ def counted(row: Row, benchmark: Benchmark) -> float:
 
 
 def percent(row: Row, results: Results, benchmark: Benchmark) -> float:
-    """The row's rate in percent of its device's roof; nan where it has none."""
+    """Return the row's rate in percent of its device's roof; nan without a roof."""
     return 100.0 * counted(row, benchmark) / results.roof(benchmark.rate.roof, row.device, row.case.dtype)
 
 
 def above_roof(row: Row, results: Results, benchmark: Benchmark) -> str:
-    """Why the row's rate is more than 100 % of its roof, in words; "" where it is not."""
+    """Return why the row's rate exceeds 100 % of its roof; "" if it does not."""
     if row.measurement is None:
         return ""
     moved = math.nan
-    if benchmark.rate.roof == "copy":  # by one pass through memory, which may be one of several steps
+    if benchmark.rate.roof == "copy":  # moved by one pass through memory, which may compute several steps
         moved = counted(row, benchmark) * row.measurement.step.median / benchmark.counted_share(row)
     return why_above_roof(percent(row, results, benchmark), moved, results.caches(row.device), benchmark.rate.saves)
 
@@ -125,7 +125,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def show(results: Results, benchmark: Benchmark, console: Console) -> None:
-    """Tables, one a case."""
+    """Print a table for each case."""
     for name, copy in results.bandwidths.items():
         gigabytes = _figure(copy.roof / 1e9)
         console.print(f"Copy bandwidth of {name}: {gigabytes} GB/s (upper quartile of {copy.rate.n}, read + written)")
@@ -150,7 +150,7 @@ def show(results: Results, benchmark: Benchmark, console: Console) -> None:
 
 
 def _outside(found: OutsideCheck, benchmark: Benchmark) -> Iterator[RenderableType]:
-    """The check against a program outside the project: a table, and in words what it lacks."""
+    """Yield a table of the check against an outside program, and notes on its gaps."""
     unit = benchmark.rate.unit
     if found.rows:
         table = Table(title=found.title, title_justify="left", title_style="bold")
@@ -170,7 +170,7 @@ def _outside(found: OutsideCheck, benchmark: Benchmark) -> Iterator[RenderableTy
 
 
 def disturbed(results: Results, title: str) -> Iterator[Text]:
-    """What else went on while the case of that title was timed, a line each; nothing if nothing did."""
+    """Yield a line for each disturbance of the case of that title."""
     for text in results.conditions.warnings(title):
         yield Text(f"disturbed  {text}", style="yellow")
 
@@ -179,7 +179,7 @@ def _table(case: Any, rows: list[Row], results: Results, benchmark: Benchmark) -
     over = next((row.over for row in rows if row.over), "")
     reference = next((row.reference for row in rows if row.reference), "")
     if not any(row.status == "measured" for row in rows):
-        return Text(case.title, "bold")  # the notes say why there is no table
+        return Text(case.title, "bold")  # the notes state why
     title = f"{case.title}   right within {case.tolerance:.0e} of {reference}"
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("way", no_wrap=True)
@@ -195,7 +195,7 @@ def _table(case: Any, rows: list[Row], results: Results, benchmark: Benchmark) -
 
 
 def _cells(row: Row, results: Results, benchmark: Benchmark, known: bool) -> Iterator[str]:
-    """The cells of a measured row; known: whether there are columns for what the roof counts."""
+    """Yield the cells of a measured row; known: whether the table has columns for the roof."""
     measurement = row.measurement
     if measurement is None:
         return
@@ -216,7 +216,7 @@ def _cells(row: Row, results: Results, benchmark: Benchmark, known: bool) -> Ite
 
 
 def _ratio(speed: SpeedUp) -> str:
-    """Return how many times as fast, or, below one, how many times slower; with the confidence interval."""
+    """Format the speed-up, or for ratios below 1 the slowdown, with its confidence interval."""
     if speed.ratio >= 1:
         ends = f" ({_figure(speed.low)} - {_figure(speed.high)})" if speed.bounded else ""
         return f"{_figure(speed.ratio)}{ends}"
@@ -246,5 +246,5 @@ def _notes(rows: list[Row], results: Results, benchmark: Benchmark) -> Iterator[
 
 
 def _figure(value: float) -> str:
-    """Four figures without an exponent."""
+    """Format a number with four digits and without an exponent."""
     return f"{float(f'{value:.4g}'):.0f}" if value >= 1000 else f"{value:.4g}"

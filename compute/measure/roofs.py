@@ -1,14 +1,13 @@
-"""The roofs that rates are compared with: how fast a device copies memory, and how many multiply-adds it does a second.
+"""The roofs that rates are compared with: a device's copy bandwidth and its multiply-adds a second.
 
-Both are measured, never taken from a datasheet. A roof that was measured while something else had the device lies too
-low, and a way beside it then shows 170 %. So a roof is measured as carefully as what is compared with it: in the same
-process, on the same threads, in turn with the ways (`RoofMeter`, a sample at a time), and the upper quartile of all
-samples counts.
+Both are measured, never copied from a datasheet. A roof measured while another process used the device is too low, and
+rates may then reach 170 % of it. So a roof is measured as carefully as the rates: in the same process, on the same
+threads, in turn with the ways (`RoofMeter`, one sample at a time); the roof is the upper quartile of all samples.
 
-Arithmetic: on a GPU the kernel of fma.cu beside this file, 8 independent chains a thread; it needs CuPy. On the host
-`_chains` below, x b + c eight times on each number of a row that stays in the first cache; Numba may contract it to FMA
-and vectorises it. A processor without FMA is measured in multiply-and-add pairs. One instruction on one number counts
-as 1, not as 2 flops.
+Arithmetic: on a GPU the kernel of fma.cu in this folder, 8 independent chains a thread; it needs CuPy. On the host
+`_chains` below, x b + c eight times on each number of a row that stays in the first-level cache; Numba may contract it
+to FMA and vectorise it. A processor without FMA is measured in multiply-and-add pairs. One instruction on one number
+counts as 1, not as 2 flops.
 """
 
 from __future__ import annotations
@@ -32,30 +31,31 @@ from compute.devices import Array, Device, cpu_count
 from compute.measure.rates import RoofKind, host_caches
 from compute.measure.statistics import Spread
 
-RUNS, LEAST, FIRST = 15, 3, 2  # samples of a roof, at least on a slow device, uncounted ones: compilation, first touch
+RUNS, LEAST, FIRST = 15, 3, 2  # samples of a roof, minimum on a slow device, warm-ups: compilation, first touch
 LONGEST = 2.0  # seconds after which a slow device stops
 ARRAY_BYTES = {"cpu": 256 * 2**20, "gpu": 1024 * 2**20}  # much larger than the caches of their kind (H200: 50 MB)
-LIVE_BYTES = {"cpu": 64 * 2**20, "gpu": 512 * 2**20}  # beside a live picture
-LIVE_PIECES = {"cpu": 8, "gpu": 1}  # of a host's arrays: a sample beside a live picture then takes some 5 ms
-CACHES = 4  # an array is at least so many times all last-level caches of the CPUs together, as in the STREAM benchmark
-SHARE = 0.2  # of the free memory that the two arrays may take together
+LIVE_BYTES = {"cpu": 64 * 2**20, "gpu": 512 * 2**20}  # while a live picture runs
+LIVE_PIECES = {"cpu": 8, "gpu": 1}  # of a host's arrays: a sample next to a live picture then takes some 5 ms
+CACHES = 4  # least size of an array over that of all last-level caches of the CPUs together, as in STREAM
+SHARE = 0.2  # largest fraction of the free memory for the two arrays
 DTYPES = ("float32", "float64")
 FMA_SOURCE = Path(__file__).with_name("fma.cu")
 REAL = {"float32": "float", "float64": "double"}
 CHAINS, UNROLLED = 8, 16  # of fma.cu: its FMAs a round
-THREADS, BLOCKS = 256, 8  # threads a block, blocks a multiprocessor: 64 warps, all that one holds
+THREADS, BLOCKS = 256, 8  # threads a block, blocks a multiprocessor: 64 warps, the capacity of a multiprocessor
 GPU_ROUNDS = 2048  # a few milliseconds on a large GPU
 ROW = 512  # numbers of a host thread: 4 KiB in float64
-CHAIN = 8  # multiply-adds between load and store, as many as cover the latency
-HOST_ROUNDS = 40_000  # some 10 ms: long against waking the threads
+CHAIN = 8  # multiply-adds between load and store, enough to hide the latency
+HOST_ROUNDS = 40_000  # some 10 ms: long compared with waking the threads
 
 numba_threads.choose_layer()
 
 
 @dataclass(frozen=True)
 class MeasuredRoof:
-    """What `device` does a second: bytes read and written while copying arrays of `array_bytes`, or fused multiply-adds
-    on numbers of `dtype` by all its cores together.
+    """A measured rate: bytes read and written a second while copying, or fused multiply-adds a second.
+
+    Copies are of arrays of `array_bytes`; multiply-adds of numbers of `dtype`, by all cores of `device` together.
     """
 
     device: str
@@ -66,7 +66,7 @@ class MeasuredRoof:
 
     @property
     def roof(self) -> float:
-        """What counts: the upper quartile, since whatever else went on can only have made it slower."""
+        """The upper quartile, since any disturbance can only have made samples slower."""
         return self.rate.q3
 
 
@@ -75,7 +75,7 @@ _rates: dict[tuple[str, RoofKind, str], list[float]] = {}  # every sample of thi
 
 
 def record_rate(device: str, kind: RoofKind, dtype: str, rate: float, array_bytes: int = 0) -> None:
-    """Take a sample into the device's roof."""
+    """Add a sample to the device's roof."""
     key = device, kind, dtype
     rates = _rates.setdefault(key, [])
     rates.append(rate)
@@ -83,19 +83,19 @@ def record_rate(device: str, kind: RoofKind, dtype: str, rate: float, array_byte
 
 
 def copy_bandwidth(device: Device) -> MeasuredRoof:
-    """The device's copy bandwidth as far as this process has measured it; more of it now if that is little."""
+    """Return the device's copy bandwidth from all samples of this process; with fewer than LEAST, measure now."""
     return _enough(device, "copy", "", lambda: Copies(device))
 
 
 def fma_rate(device: Device, dtype: str) -> MeasuredRoof | None:
-    """The device's rate of multiply-adds, likewise; None on a GPU without CuPy."""
+    """Return the device's rate of multiply-adds, likewise; None on a GPU without CuPy."""
     if (device.name, "fma", dtype) not in _known and not fma_measurable(device):
         return None
     return _enough(device, "fma", dtype, lambda: MultiplyAdds(device, dtype))
 
 
 def fma_measurable(device: Device) -> bool:
-    """Whether there is a way to measure multiply-adds: on a GPU CuPy is needed."""
+    """Whether multiply-adds can be measured: on a GPU this needs CuPy."""
     return device.kind != "gpu" or not backend("gpu_cupy").missing
 
 
@@ -112,9 +112,9 @@ def _enough(device: Device, kind: RoofKind, dtype: str, make: Callable[[], RoofP
 
 
 class RoofProbe(ABC):
-    """Measures a roof of a device a sample at a time, in turn with what is compared with it.
+    """Measures a roof of a device one sample at a time, in turn with the ways.
 
-    Its arrays are made by `prepare`, or by the first sample.
+    `prepare`, or the first sample, allocates its arrays.
     """
 
     kind: ClassVar[RoofKind]
@@ -125,25 +125,26 @@ class RoofProbe(ABC):
 
     @abstractmethod
     def prepare(self) -> Iterator[None]:
-        """Make the arrays and run a few times uncounted: compilation, first touch, clocks. Yields often."""
+        """Allocate the arrays and run a few warm-ups: compilation, first touch, clocks. Yields often."""
 
     @abstractmethod
     def sample(self) -> float:
-        """What the device did a second."""
+        """Return one sample of the rate, a second."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give the arrays back; a later sample makes them again."""
+        """Free the arrays; a later sample allocates them again."""
 
     def record(self) -> None:
-        """Take a sample into the device's roof."""
+        """Add a sample to the device's roof."""
         record_rate(self._name, self.kind, self._dtype, self.sample(), self.array_bytes)
 
 
 class Copies(RoofProbe):
     """Copies of one array to another on a device.
 
-    pieces: of the arrays, of which a sample copies one, the next each time; live: arrays as small as the caches allow.
+    pieces: parts of the arrays, of which each sample copies one, in rotation; live: use arrays as small as the caches
+    allow.
     """
 
     kind = "copy"
@@ -156,7 +157,7 @@ class Copies(RoofProbe):
         self._arrays: tuple[Array, Array] | None = None
 
     def prepare(self) -> Iterator[None]:
-        """Make the arrays and copy every piece FIRST times uncounted."""
+        """Allocate the arrays and copy every piece FIRST times as a warm-up."""
         size = self.array_bytes // 4
         arrays = [self._device.allocate((size,), np.float32) for _ in range(2)]
         self._arrays = arrays[0], arrays[1]
@@ -165,7 +166,7 @@ class Copies(RoofProbe):
             yield
 
     def sample(self) -> float:
-        """Bytes read and written a second while a piece is copied in the fastest way the device has."""
+        """Return the bytes read and written a second while copying one piece by the device's fastest method."""
         if self._arrays is None:
             deque(self.prepare(), maxlen=0)
         source, target = self._piece()
@@ -178,7 +179,7 @@ class Copies(RoofProbe):
         return 2 * self.array_bytes / self._pieces / min(seconds)
 
     def close(self) -> None:
-        """Give the arrays back."""
+        """Free the arrays."""
         self._arrays = None
 
     def _piece(self) -> tuple[Array, Array]:
@@ -191,16 +192,16 @@ class Copies(RoofProbe):
 
 
 def _best_view(device: Device) -> Device:
-    """A GPU as CuPy sees it, where CuPy is there: its copying kernel is faster than the driver's copy."""
+    """Return a GPU opened with CuPy, if installed: its copy kernel is faster than the driver's copy."""
     cupy = backend("gpu_cupy")
     return cupy.open_device(device.index) if device.kind == "gpu" and not cupy.missing else device
 
 
 def _ways(target: Array) -> tuple[Callable[[Array, Array], None], ...]:
-    """How to copy to an array like `target`.
+    """Return the methods to copy to an array like `target`.
 
     On the host by all cores; for a Numba array by the driver; for a CuPy array by the driver and by CuPy's kernel: on
-    an H200 these two gave 3530 and 4250 GB/s.
+    an H200 these two reached 3530 and 4250 GB/s.
     """
     if isinstance(target, np.ndarray):
         return (_host_copy,)
@@ -235,15 +236,16 @@ def _array_bytes(device: Device, live: bool) -> int:
 
 
 def _last_cache_bytes() -> int:
-    """Bytes of the largest level of cache, of all CPUs together; 0 where the system does not tell.
+    """Return the bytes of the largest cache level, summed over all CPUs; 0 if the system does not report it.
 
-    A processor may have many: of two EPYC 9654 each of 24 groups of cores has 32 MiB, and copies are cut among them.
+    A processor may have many such caches: each of the 24 groups of cores of two EPYC 9654 has 32 MiB, and copies are
+    split among them.
     """
     return max((level.size for level in host_caches()), default=0)
 
 
 class MultiplyAdds(RoofProbe):
-    """Chains of fused multiply-adds on a device, in numbers of `dtype`."""
+    """Chains of fused multiply-adds on a device, on numbers of `dtype`."""
 
     kind = "fma"
 
@@ -253,7 +255,7 @@ class MultiplyAdds(RoofProbe):
         self._run: tuple[int, Callable[[], None]] | None = None
 
     def prepare(self) -> Iterator[None]:
-        """Make the arrays and run FIRST times uncounted."""
+        """Allocate the arrays and run FIRST warm-ups."""
         self._run = _gpu_run(self._device, self._dtype) if self._device.kind == "gpu" else _host_run(self._dtype)
         for _ in range(FIRST):
             self._run[1]()
@@ -261,7 +263,7 @@ class MultiplyAdds(RoofProbe):
             yield
 
     def sample(self) -> float:
-        """Fused multiply-adds a second."""
+        """Return fused multiply-adds a second."""
         if self._run is None:
             deque(self.prepare(), maxlen=0)
         assert self._run is not None  # noqa: S101 made by `prepare`
@@ -272,12 +274,12 @@ class MultiplyAdds(RoofProbe):
         return count / stopwatch.seconds()
 
     def close(self) -> None:
-        """Give the arrays back."""
+        """Free the arrays."""
         self._run = None
 
 
 def _gpu_run(device: Device, dtype: str) -> tuple[int, Callable[[], None]]:
-    """(FMAs of a launch, the launch)."""
+    """Return (FMAs of a launch, the launch)."""
     blocks = BLOCKS * int(device.describe()["multiprocessors"])
     out = device.allocate((blocks * THREADS,), dtype)
     b, c = np.dtype(dtype).type(0.5), np.dtype(dtype).type(0.25)
@@ -293,7 +295,7 @@ def _gpu_run(device: Device, dtype: str) -> tuple[int, Callable[[], None]]:
 
 
 def _host_run(dtype: str) -> tuple[int, Callable[[], None]]:
-    """(FMAs of a run, the run): four rows a core, so that the cores share them evenly."""
+    """Return (FMAs of a run, the run): four rows a core, so that the cores share them evenly."""
     values = np.ones((4 * cpu_count(), ROW), dtype)
     b, c = np.dtype(dtype).type(0.5), np.dtype(dtype).type(0.25)
     return values.size * HOST_ROUNDS * CHAIN, lambda: _chains(values, b, c, HOST_ROUNDS)
@@ -311,14 +313,14 @@ def _chains(values: Any, b: Any, c: Any, rounds: int) -> None:
                 numbers[i] = x
 
 
-# -- roofs in turn with what is compared with them
+# -- roofs in turn with the ways
 
 
 class RoofMeter:
-    """`sample` takes one sample of each of `kinds` on each device; they count in copy_bandwidth and fma_rate.
+    """Samples each of `kinds` on each device, one at a time; the samples count in copy_bandwidth and fma_rate.
 
-    The arrays are made by the first sample; `close` gives them back, and a later sample makes them again. live: beside
-    a picture, so they are as small as the caches allow.
+    The first sample allocates the arrays; `close` frees them, and a later sample allocates them again. live: a picture
+    runs on the device, so the arrays are as small as the caches allow.
     """
 
     def __init__(self, devices: Iterable[Device], kinds: Collection[RoofKind], dtype: str, live: bool = False) -> None:
@@ -328,20 +330,20 @@ class RoofMeter:
         self._probes: list[RoofProbe] = [*copies, *chains]
 
     def sample(self) -> None:
-        """One of each; takes some 50 ms a device."""
+        """Take one sample of each kind; some 50 ms a device."""
         for probe in self._probes:
             probe.record()
 
     def close(self) -> None:
-        """Give all memory back."""
+        """Free all memory."""
         for probe in self._probes:
             probe.close()
 
 
 def sampled_beside(device: Device, kind: RoofKind, dtype: str, count: int) -> Generator[None, None, tuple[float, ...]]:
-    """`count` samples of a roof beside a live picture, in short slices; () where it cannot be measured.
+    """Take `count` samples of a roof while a live picture runs, in short slices; () if it cannot be measured.
 
-    Before each sample one that does not count: after a rest the threads sleep.
+    Each sample follows an uncounted one, since the threads sleep after a pause.
     """
     if kind == "fma" and not fma_measurable(device):
         return ()

@@ -1,7 +1,7 @@
-"""What the live comparison must know of a lab: which values matter, when a result is right, what may be timed.
+"""Rules of the live comparison for a lab: the relevant values, the tolerance of results, and the limits of timing.
 
-`ComparisonRules` are a lab's. `FieldRules` are those of labs on grids: compared by relative L2, a step timed at the
-grid's own size.
+Each lab defines its `ComparisonRules`. `FieldRules` are those of labs on grids: results are compared by relative L2,
+steps are timed at the grid's own size.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from compute.measure.records import Recorded, RecordedPair, Revisions, nearest, 
 from compute.measure.verdict import Variant
 
 CHECK_SIDE = 512  # cells: results are compared on at most this many rows and columns
-SERIAL_CELLS = 2048**2  # cells above which a way on one thread is not sampled: one step would hold up the picture
-LARGEST = 4096**2  # cells above which the engine of the live picture is not given a second grid
-LARGEST_APART = 8192**2  # and above which no other engine is given one
-AMPLIFIED = 10.0  # times at most that rounding may be amplified until results are compared: errors are still seen
+SERIAL_CELLS = 2048**2  # cells above which single-threaded ways are not sampled: one step would block the picture
+LARGEST = 4096**2  # cells above which the engine of the live picture gets no second grid
+LARGEST_APART = 8192**2  # cells above which other engines get none either
+AMPLIFIED = 10.0  # largest amplification of rounding before results are compared: errors are still visible
 
 REFERENCE = Variant("cpu_numpy")
 SIDES = ("ny", "nx")
@@ -35,7 +35,7 @@ LabValues = Mapping[str, Any]  # of the live lab's parameters
 
 @dataclass(frozen=True)
 class Fact:
-    """A line about the live frame. kind says how `value` is written; about: for the reader who wants to know more."""
+    """A line about the live frame. kind: format of `value`; about: explanation for interested readers."""
 
     name: str
     value: float | str
@@ -45,10 +45,10 @@ class Fact:
 
 @dataclass(frozen=True)
 class Chart:
-    """Bars of the time of one step in many ways, where a lab has a problem that everybody solves.
+    """Bars of the time of one step in many ways, for a lab with a standard problem.
 
-    ways: the variants that belong to it; reasons: why one of them is slow; figures: recorded and cited ones;
-    beside: whether it stands beside the bars of all ways, and not in their place.
+    ways: the variants in the chart; reasons: why one of them is slow; figures: recorded and cited ones; beside: whether
+    it is shown next to the bars of all ways instead of in their place.
     """
 
     title: str
@@ -59,11 +59,11 @@ class Chart:
 
 
 class ComparisonRules(ABC):
-    """How a lab's variants are compared. The methods that return changes give parameters to set on a second lab.
+    """How a lab's variants are compared. Changes returned by methods are parameters to set on a second lab.
 
-    timed: parameters that the time of a step depends on; checked: those that its result depends on; reference: whose
-    result is the right one, under the changes of `right`; included: what a time holds, for the reader; revisions: of
-    the kernels, by backend and variant, where they are not the first (see records.py).
+    timed: parameters that affect the time of a step; checked: those that affect its result; reference: the variant
+    whose result is right, under the changes of `right`; included: the contents of a time, for the reader; revisions: of
+    the kernels, by backend and variant, if not the first (see records.py).
     """
 
     rate: Rate
@@ -74,20 +74,20 @@ class ComparisonRules(ABC):
     revisions: Revisions = MappingProxyType({})
 
     def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
-        """Return changes for a variant's lab, beside backend and variant."""
+        """Return changes for a variant's lab, in addition to backend and variant."""
         return {}
 
     def steps_at_once(self, backend: str, variant: str) -> int:  # noqa: ARG002
-        """Return the steps that a kernel takes in one launch, or pass; a sample is made of whole ones."""
+        """Return the steps that a kernel computes in one launch, or pass; a sample has a whole number of launches."""
         return 1
 
     def method(self, backend: str, variant: str) -> str:
-        """Return in words what keeps a time from being compared with a recorded one of another method."""
+        """Return the method of a kernel as text; times are compared only with recorded ones of the same method."""
         several = self.steps_at_once(backend, variant) > 1
         return "several steps a pass" if several else "one step a pass"
 
     def compared_after(self, values: LabValues) -> int:  # noqa: ARG002
-        """Return the steps after which results are compared."""
+        """Return the number of steps after which results are compared."""
         return 1
 
     @abstractmethod
@@ -95,7 +95,7 @@ class ComparisonRules(ABC):
         """Return changes for the reference's lab."""
 
     def small(self, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
-        """Return changes for comparing results: the same problem, cheap enough for the reference."""
+        """Return changes for comparing results: the same problem at a size that the reference can afford."""
         return {}
 
     def sampled(self, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
@@ -104,65 +104,66 @@ class ComparisonRules(ABC):
 
     @abstractmethod
     def agreement(self, right: NDArray[Any], got: NDArray[Any], values: LabValues, steps: int) -> Agreement:
-        """Say how far `got` lies from the right result. values: of the lab that gave it."""
+        """Return the agreement of `got` with the right result. values: of the lab that computed it."""
 
     def refusal(self, variant: Variant, values: LabValues) -> str:  # noqa: ARG002
-        """Say why a variant is not timed at these values; empty if it may be."""
+        """Return why a variant is not timed at these values; "" if it may be."""
         return ""
 
     def crowded(self, values: LabValues, beside: bool) -> bool:  # noqa: ARG002
-        """Whether an engine should get no second lab for timing. beside: the live lab runs on it."""
+        """Whether an engine should get no second lab for timing. beside: whether the live lab runs on it."""
         return False
 
     def held(self, values: LabValues) -> float:  # noqa: ARG002
-        """Return the bytes that are read over and over: a cache that holds them makes a variant faster than memory.
+        """Return the bytes that are read repeatedly: a variant is faster than memory if they fit a cache.
 
-        nan if no roof of memory is meant.
+        nan if the roof is not a memory roof.
         """
         return nan
 
     @abstractmethod
     def cells(self, values: LabValues) -> int:
-        """Return what Timing.cells is for a live frame at these values."""
+        """Return the value of Timing.cells for a live frame at these values."""
 
     def others(self, values: LabValues) -> Sequence[Variant]:  # noqa: ARG002
-        """Return the variants that are compared at these values beside the default of each backend."""
+        """Return the variants that are compared at these values in addition to the default of each backend."""
         return ()
 
     def dtype(self, values: LabValues) -> str:
-        """Return the dtype that a rate's roof is for."""
+        """Return the dtype of the roof."""
         return str(values["dtype"])
 
     def facts(self, values: LabValues, frame: Frame, roof: float) -> Sequence[Fact]:  # noqa: ARG002
-        """Return what to say of the newest frame. roof: of the live device, nan if not known."""
+        """Return facts about the latest frame. roof: of the live device, nan if unknown."""
         return ()
 
     def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:  # noqa: ARG002
-        """Return the recorded and the published figures to show where there is no GPU. figures: all recorded ones."""
+        """Return the recorded and published figures to show on machines without a GPU. figures: all recorded ones."""
         return ()
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:  # noqa: ARG002
-        """Return what a recorded GPU did with the work of these values, or with the nearest there is."""
+        """Return the recorded pair for the work of these values, or for the nearest recorded work."""
         return None
 
     def chart(self, values: LabValues, figures: Sequence[Recorded]) -> Chart | None:  # noqa: ARG002
-        """Return the bar chart that belongs to these values, if one does."""
+        """Return the bar chart for these values, or None."""
         return None
 
 
 def _keeps(values: LabValues) -> float:  # noqa: ARG001
-    """A step amplifies nothing."""
+    """Return growth 1: a step amplifies no errors."""
     return 1.0
 
 
 @dataclass(frozen=True)
 class FieldRules(ComparisonRules):
-    """Rules of a lab whose state is compared whole.
+    """Rules for comparing the whole state of a lab.
 
-    tolerance: relative L2 by dtype; apart: what every second lab starts from, start: that in words; check_steps: after
-    which results are compared, unless that amplifies rounding too much; growth: by values, the largest factor by which
-    a step multiplies an error, at least 1; timed_with: values that no time depends on, at which the field stays finite;
-    cited: published figures; at_once: steps in one launch, or pass, of kernels that take several, by backend and name.
+    tolerance: relative L2 by dtype; apart: start values of every second lab, start: their description; check_steps:
+    steps after which results are compared, fewer if these amplify rounding too much; growth: by values, the largest
+    factor by which a step multiplies an error, at least 1; timed_with: values without effect on times, at which the
+    field stays finite; cited: published figures; at_once: steps in one launch, or pass, of kernels with several, by
+    backend and name.
     """
 
     rate: Rate
@@ -181,67 +182,67 @@ class FieldRules(ComparisonRules):
     revisions: Revisions = field(default_factory=dict)
 
     def steps_at_once(self, backend: str, variant: str) -> int:
-        """Return what `at_once` says, 1 for all others."""
+        """Return the entry of `at_once`, 1 by default."""
         return self.at_once.get((backend, variant), 1)
 
     def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002 the same for all
-        """Return what comparisons start from."""
+        """Return the start values of comparisons."""
         return dict(self.apart)
 
     def compared_after(self, values: LabValues) -> int:
-        """Return check_steps, or as many as amplify rounding by AMPLIFIED at most."""
+        """Return check_steps, or the largest number that amplifies rounding by AMPLIFIED at most."""
         growth, steps = self.growth(values), self.check_steps
         while steps > 1 and amplification(growth, steps) > AMPLIFIED:
             steps -= 1
         return steps
 
     def right(self, values: LabValues) -> dict[str, Any]:
-        """Float64, where the lab has a choice."""
+        """Return float64, for labs with a dtype parameter."""
         return {"dtype": "float64"} if "dtype" in values else {}
 
     def small(self, values: LabValues) -> dict[str, Any]:
-        """At most CHECK_SIDE cells a side."""
+        """Return at most CHECK_SIDE cells a side."""
         return {side: min(values[side], CHECK_SIDE) for side in SIDES if side in values}
 
     def sampled(self, values: LabValues) -> dict[str, Any]:  # noqa: ARG002 whatever they are
-        """The live grid."""
+        """Return `timed_with`; the grid is the live one."""
         return dict(self.timed_with)
 
     def agreement(self, right: NDArray[Any], got: NDArray[Any], values: LabValues, steps: int) -> Agreement:
-        """By relative L2."""
+        """Compare by relative L2."""
         amplified = amplification(self.growth(values), steps)
         return field_agreement(right, got, self.tolerance[self.dtype(values)], steps, amplified, self.start)
 
     def refusal(self, variant: Variant, values: LabValues) -> str:
-        """One thread takes too long for a large grid."""
+        """Refuse single-threaded ways on large grids."""
         if variant.threads == 1 and self.cells(values) > SERIAL_CELLS:
             return "one step would hold up the picture at this size; `fieldlab bench` times it"
         return ""
 
     def crowded(self, values: LabValues, beside: bool) -> bool:
-        """A second grid must not be too large."""
+        """Whether a second grid would be too large."""
         return self.cells(values) > (LARGEST if beside else LARGEST_APART)
 
     def held(self, values: LabValues) -> float:
-        """Two grids."""
+        """Return the bytes of two grids."""
         return 2.0 * self.cells(values) * np.dtype(self.dtype(values)).itemsize
 
     def cells(self, values: LabValues) -> int:
-        """Of the grid."""
+        """Return the cells of the grid."""
         return prod(int(values[side]) for side in SIDES if side in values)
 
     def dtype(self, values: LabValues) -> str:
-        """Of the field; float64 where the lab has no choice."""
+        """Return the dtype of the field; float64 for labs without the parameter."""
         return str(values.get("dtype", "float64"))
 
     def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
-        """The recorded one nearest to this grid, and the published ones."""
+        """Return the recorded figure nearest to this grid, and the published ones."""
         ny, nx = (values.get(side, 1) for side in SIDES)
         figure = nearest(self._current(figures), self.lab, ny, nx, self.dtype(values))
         return [*([figure] if figure else []), *self.cited]
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
-        """On this grid, with these edges, if that was recorded; else on the nearest grid."""
+        """Return the pair on this grid with these edges, if recorded; otherwise on the nearest grid."""
         ny, nx, dtype = *(values.get(side, 1) for side in SIDES), self.dtype(values)
         mine = [figure for figure in figures if (figure.lab, figure.dtype) == (self.lab, dtype)]
         now = (ny, nx, str(values.get("edges", "")))
@@ -254,16 +255,16 @@ class FieldRules(ComparisonRules):
         return paired(chosen, words, same, held, lambda f: self.method(f.backend, f.variant), self.revisions)
 
     def _current(self, figures: Sequence[Recorded]) -> list[Recorded]:
-        """The figures of kernels as they are now."""
+        """Return the figures with current kernel revisions."""
         return [figure for figure in figures if not outdated(figure, self.revisions)]
 
 
 def field_agreement(
     right: NDArray[Any], got: NDArray[Any], tolerance: float, steps: int, amplified: float = 1.0, start: str = "noise"
 ) -> Agreement:
-    """Compare two fields by relative L2; a result that is not finite does not agree.
+    """Compare two fields by relative L2; a non-finite result does not agree.
 
-    tolerance: of a step that amplifies nothing; amplified: by how much rounding is (see `amplification`).
+    tolerance: of a step without amplification; amplified: amplification of rounding (see `amplification`).
     """
     allowed = tolerance * amplified
     difference, most = relative_l2([got], [right]), largest_difference([got], [right])

@@ -1,12 +1,12 @@
 """`fieldlab bench`: every way to compute a lab's step, checked, then timed side by side in one run.
 
 For each case of the lab's CaseBenchmark: all implementations start from the same state and are compared with the
-reference; those that agree are sampled in shuffled rounds. One that disagrees gets no time. A kernel that is wrong by
-design is timed too, and reported apart.
+reference; those that agree are sampled in shuffled rounds. Disagreeing implementations get no time. Kernels that are
+wrong by design are timed too, and reported separately.
 
-The budget is spent breadth first. A first pass over all cases, the lab's headline cases at its front, checks every way
-and takes the fewest samples, FIRST_SAMPLES of a slow way. A second pass spends what is left on more samples of what was
-timed. References and compiling are not in the budget.
+The budget is spent breadth first. A first pass over all cases, the lab's headline cases first, checks every way and
+takes the fewest samples, FIRST_SAMPLES of a slow way. A second pass spends the rest on more samples of the timed ways.
+References and compilation do not count towards the budget.
 """
 
 from __future__ import annotations
@@ -37,51 +37,51 @@ from compute.measure.timing import Sample, Timing, take_sample
 if TYPE_CHECKING:
     from compute.measure.benchmark import CaseBenchmark
 
-CHECKING = 0.3  # of a case's time, as far as the progress goes, before it is timed
-SAMPLING = 2 / 3  # of a case's time is its share: seconds of sampling; checks take the rest
-PATIENCE = 2.0  # a case may take so many times its share, if slow ways need it for their check and fewest samples
+CHECKING = 0.3  # fraction of a case's progress before it is timed
+SAMPLING = 2 / 3  # fraction of a case's time that is its share, the seconds of sampling; the rest is for checks
+PATIENCE = 2.0  # largest time of a case over its share, if slow ways need it for their check and fewest samples
 WARM_UPS = 2  # before the samples of a way
 FIRST_SAMPLES = 2  # in the first pass, of a way that takes SLOW seconds or more for a sample
 SLOW = 0.25
-FIRST_PASS = 0.75  # of what is left, for the cases of the first pass together: no share of it is larger
-HEADLINE = 0.5  # of what is left, for the first way of a case alone: it is timed even beyond the case's share
-LOOKS = 4  # at how long a way takes, before it is called too slow; fewer if each takes long itself
-LOOKING = 1 / 20  # of what a lane of a race may take, for one of them
-NOTHING = 1.0  # seconds that a way may take in any case: no fast one is lost to a slow one
+FIRST_PASS = 0.75  # of the time left, for the cases of the first pass together: no share of it is larger
+HEADLINE = 0.5  # of the time left, for the first way of a case alone: it is timed even beyond the case's share
+LOOKS = 4  # estimates of a way's time before it is rejected as too slow; fewer if each estimate is slow
+LOOKING = 1 / 20  # fraction of the time of a race's lane for one estimate
+NOTHING = 1.0  # seconds that every way may take: no fast way is lost because of a slow one
 
 
 class BenchProgress(Protocol):
-    """Hears how a bench gets on. It is called between two samples, so it may take its time, and write."""
+    """Callback for the progress of a bench. It is called between two samples, so it may block and write."""
 
     def __call__(self, text: str, done: float | None = None, /) -> None:
-        """`text`: what is being done; `done`: how much of the whole is (0 to 1), None where that is not known."""
+        """Report the current task, `text`, and the fraction of the whole that is done (0 to 1), None if unknown."""
 
 
 def silent(_text: str, _done: float | None = None, /) -> None:
-    """Ignore how a bench gets on."""
+    """Ignore all progress."""
 
 
 @dataclass
 class Pace:
-    """Seconds a cell that each way took last, by way and what the case says its pace depends on."""
+    """The latest seconds a cell of each way, by way and the case's `pace`."""
 
     seconds: dict[Any, float] = field(default_factory=dict)
 
     def note(self, way: Implementation, case: Any, step_seconds: float) -> None:
-        """Remember what a step took, or would take: a way that was too slow once is not begun again."""
+        """Store the measured or predicted seconds of a step: a way that was too slow once is not started again."""
         self.seconds[way.name, case.pace] = step_seconds / case.cells
 
     def step_seconds(self, way: Implementation, case: Any) -> float:
-        """Seconds a step of `case` should take; 0 if this way was never seen at such a case."""
+        """Return the predicted seconds of a step of `case`; 0 for a way without a measurement at such a case."""
         return self.seconds.get((way.name, case.pace), 0.0) * case.cells
 
 
 class CaseRun:
-    """Everything that is held while one case is timed.
+    """The arrays and state of one case during its timing.
 
     case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; deadline: of the whole
-    run; listen: whether the parts of each sample are noted; alone: seconds that each way may take, whatever the others
-    take, 0 where they share: in a race nobody is left out for another's sake. quick: whether this is the first pass,
+    run; listen: whether to record the parts of each sample; alone: seconds that each way may take independently of the
+    others, 0 if they share the time: a race drops no lane to save time for another. quick: True in the first pass,
     with FIRST_SAMPLES of slow ways and none beyond the fewest.
     """
 
@@ -105,11 +105,11 @@ class CaseRun:
         self._checked: list[tuple[Implementation, Row, tuple[Sample, ...]]] = []
         self._taken: dict[str, Row] = {}  # of the first pass, by way
         self._left_before = deadline.left
-        self._planned = 0.0  # seconds that the fewest samples of the ways that were checked will take
+        self._planned = 0.0  # predicted seconds of the fewest samples of the checked ways
         self.rows: list[Row] = []
 
     def check(self, way: Implementation) -> None:
-        """Compare the way's result with the reference; a row now unless it is to be sampled."""
+        """Compare the way's result with the reference; add its row now unless it will be sampled."""
         work = self._benchmark.lesser.get(way.variant, "")
         row = Row(way.backend.name, way.variant, self._case, "skipped", reference=self._right.name, work=work)
         reason = OVER if self._deadline.over else self._too_slow(way, self._pace.step_seconds(way, self._case))
@@ -123,7 +123,7 @@ class CaseRun:
             self.rows.append(replace(row, status="failed", reason=text))
 
     def resume(self, way: Implementation, row: Row) -> None:
-        """Prepare a way that was timed in the first pass for more samples; its row stays as it is if that fails."""
+        """Prepare a way timed in the first pass for more samples; on failure its row stays unchanged."""
         step = self._pace.step_seconds(way, self._case)
         if self._deadline.over or self._too_slow(way, step):
             self.rows.append(row)
@@ -141,13 +141,13 @@ class CaseRun:
         self._planned += (WARM_UPS + self._fewest(way, step)) * self._at_once(way) * step
 
     def sample(self, heard: Callable[[float], object] = lambda _: None) -> None:
-        """Time the ways that were checked, in shuffled rounds, and add their rows; heard: as of `interleave`."""
+        """Time the checked ways in shuffled rounds and add their rows; heard: see `interleave`."""
         calls: dict[str, Callable[[], Sample]] = {}
         least: dict[str, int] = {}
         for way, _, _ in self._checked:
             if self._deadline.over:
                 break
-            for _ in range(self._warm_ups(way)):  # the first at length: it may tune itself
+            for _ in range(self._warm_ups(way)):  # the first one at full length: it may tune itself
                 self._pace.note(way, self._case, self._run(way).step_seconds)
             calls[way.name] = self._call(way, self._steps(way))
             least[way.name] = self._fewest(way, self._pace.step_seconds(way, self._case))
@@ -163,11 +163,11 @@ class CaseRun:
         self._add(found, OVER)
 
     def not_timed(self, reason: str) -> None:
-        """Add rows for the ways that were checked, and are not timed."""
+        """Add rows without times for the checked ways."""
         self._add({}, reason)
 
     def _add(self, found: Mapping[str, Sequence[Sample]], reason: str) -> None:
-        """Add the rows of the ways that were checked; reason: why one has no samples."""
+        """Add the rows of the checked ways; reason: for ways without samples."""
         rows = []
         checked, self._checked = self._checked, []
         for way, row, (first, *before) in checked:
@@ -184,7 +184,7 @@ class CaseRun:
         self.rows += with_speed_ups(rows)
 
     def close(self) -> None:
-        """Give the devices' memory back."""
+        """Free the devices' memory."""
         devices = [fixture.device for fixture in self._fixtures.values()]
         self._fixtures.clear()
         for device in devices:
@@ -196,11 +196,11 @@ class CaseRun:
             self.rows.append(replace(row, reason=reason))
             return
         fixture = self._fixtures[way.backend.name]
-        told: list[float] = []  # seconds a step, beside the timing
+        told: list[float] = []  # estimates of the seconds a step, in addition to the timing
         before = self._spent
 
         def call() -> Timing:
-            """Time the first call, and note what a step takes after it."""
+            """Time the first call, and store its estimate of later steps."""
             timing, seconds = fixture.first(way)
             told.append(seconds)
             return timing
@@ -209,7 +209,7 @@ class CaseRun:
         row = replace(row, device=fixture.device.name)
         longest = max(NOTHING, LOOKING * self._alone)
         while self._too_slow(way, min(told)) and len(told) < LOOKS and self._spent - before < longest * len(told):
-            told.append(fixture.first(way)[1])  # a part of a step is short: one disturbance, and it tells too much
+            told.append(fixture.first(way)[1])  # a part of a step is short: one disturbance would raise the estimate
         step = min(told)
         self._pace.note(way, self._case, step)
         reason = self._too_slow(way, step)
@@ -232,7 +232,7 @@ class CaseRun:
         self._planned += (self._warm_ups(way) + self._fewest(way, seconds)) * self._at_once(way) * seconds
 
     def _open(self, way: Implementation) -> str:
-        """Open the backend's arrays if they are not there yet, outside of the budget; why not, or empty."""
+        """Allocate the backend's arrays if needed, outside of the budget; return the reason for a refusal, or ""."""
         with self._deadline.stopped():
             return self._opened(way)
 
@@ -247,7 +247,7 @@ class CaseRun:
         return ""
 
     def _too_slow(self, way: Implementation, step: float) -> str:
-        """Why steps of so many seconds would take too long; empty if they would not, or take next to nothing."""
+        """Return why steps of `step` seconds take too long; "" if they do not, or take at most NOTHING seconds."""
         seconds = step * (self._benchmark.check_steps + self._fewest(way, step) * self._at_once(way))
         left = min(self._alone or PATIENCE * self._share - self._spent - self._planned, self._deadline.left)
         if self.quick and not any(one.backend.device == way.backend.device for one, _, _ in self._checked):
@@ -258,30 +258,30 @@ class CaseRun:
         return f"would take about {seconds:.3g} s ({step:.2g} s a {what}); {left:.3g} s are allowed for this case"
 
     def _fewest(self, way: Implementation, step: float) -> int:
-        """Samples that this way has at least."""
+        """Return the least number of samples of this way."""
         if self.quick and step * self._at_once(way) >= SLOW:
             return FIRST_SAMPLES
         row = self._taken.get(way.name)
         return LEAST_SAMPLES if row is None or row.measurement is None else LEAST_SAMPLES - row.measurement.step.n
 
     def _warm_ups(self, way: Implementation) -> int:
-        """Calls before the samples: one of a slow way in the first pass."""
+        """Return the number of calls before the samples: 1 for a slow way in the first pass."""
         slow = self.quick and self._pace.step_seconds(way, self._case) * self._at_once(way) >= SLOW
         return 1 if slow else WARM_UPS
 
     @property
     def _spent(self) -> float:
-        """Seconds that this case has taken, building kernels apart."""
+        """Seconds that this case has taken, without building kernels."""
         return self._left_before - self._deadline.left
 
     @property
     def _for_samples(self) -> float:
-        """Seconds of sampling: the share, less what slow checks took beyond theirs, half of it at least."""
+        """Seconds of sampling: the share, minus the excess time of slow checks, but at least half of it."""
         others = 0.0 if self._alone else self._spent
         return max(self._share / 2, min(self._share, self._share / SAMPLING - others))
 
     def _steps(self, way: Implementation) -> int:
-        if way.name in self._taken:  # samples of one length
+        if way.name in self._taken:  # all samples must have the same length
             return self._taken[way.name].steps
         seconds = self._pace.step_seconds(way, self._case)
         return steps_for(seconds, most=self._benchmark.most_steps, at_once=self._at_once(way))
@@ -299,16 +299,16 @@ class CaseRun:
 
 
 class BenchRun:
-    """One run of `plan`; remembers the rates it saw, to skip what could not finish."""
+    """One run of `plan`; keeps the pace of each way, to skip ways that could not finish."""
 
     def __init__(self, benchmark: CaseBenchmark, plan: BenchPlan, progress: BenchProgress = silent) -> None:
         self._benchmark, self._plan, self._progress = benchmark, plan, progress
-        self._shared: tuple[Any, Any] = (None, None)  # the newest reference, and what it is shared by
+        self._shared: tuple[Any, Any] = (None, None)  # the `shared` of the latest reference, and that reference
         self._deadline = Deadline(plan.budget)
         self.results = Results(notes=plan.notes)
 
     def run(self) -> Results:
-        """Time every case, in the plan's order, as long as there is time; an interrupted run keeps what it has."""
+        """Time every case in the plan's order while time is left; an interrupted run returns its partial results."""
         backends, cases = list(self._backends()), self._plan.cases
         self._progress(self._estimate(backends))
         try:
@@ -320,7 +320,7 @@ class BenchRun:
         return self.results
 
     def _estimate(self, backends: Sequence[Backend]) -> str:
-        """How long it will take, in words."""
+        """Return the expected duration as text."""
         ways = sum(1 for case in self._plan.cases for _ in self._ways(backends, case))
         least, most = LEAST_SAMPLES * SAMPLE_SECONDS * ways, self._deadline.left
         seconds = f"{min(least, most):.0f} to {most:.0f} s, compiling apart"
@@ -333,13 +333,13 @@ class BenchRun:
         found: dict[Any, list[Row]] = {}
         try:
             self._passes(backends, order, len(headline), found)
-        finally:  # also if it is interrupted
+        finally:  # also after an interrupt
             self.results.rows += [row for case in cases for row in found.get(case, ())]
 
     def _passes(
         self, backends: Sequence[Backend], order: Sequence[Any], headline: int, found: dict[Any, list[Row]]
     ) -> None:
-        """Do both passes. order: the cases, so many headline cases first; found: gets the rows of each case."""
+        """Run both passes. order: the cases, of which the first `headline` are headline cases; found: receives rows."""
         pace = Pace()
         for second in (False, True):
             if second and not self._for_more:
@@ -360,8 +360,9 @@ class BenchRun:
     ) -> None:  # fmt: skip
         """Time one case in one pass.
 
-        before: its rows of the first pass, by backend and variant; place: cases that are done, all of them, and how
-        many share what is left: headline cases share it with one more, whatever follows them; found: gets the new rows.
+        before: its rows of the first pass, by backend and variant; place: the number of finished cases, of all cases,
+        and of cases that share the time left: headline cases share it with one more case, however many follow; found:
+        receives the new rows.
         """
         done, count, among = place
         self._progress(f"{case.title}: reference", self._part(before, done, count))
@@ -383,12 +384,12 @@ class BenchRun:
 
     @property
     def _for_more(self) -> float:
-        """Seconds of the budget that are left; a small one may be exceeded up to LEAST_RUN for the fewest samples."""
+        """Seconds left of the budget; a small budget may be exceeded up to LEAST_RUN for the fewest samples."""
         return max(0.0, self._deadline.left - max(0.0, LEAST_RUN - self._plan.budget))
 
     @staticmethod
     def _part(before: Mapping[Any, Row], done: float, count: int) -> float:
-        """How much of the run is done: each pass is half of it."""
+        """Return the fraction of the run that is done: each pass is half of it."""
         return (0.5 if before else 0.0) + 0.5 * done / count
 
     def _time(
@@ -398,12 +399,12 @@ class BenchRun:
         before: Mapping[tuple[str, str], Row],
         place: tuple[int, int],
     ) -> None:
-        """Check the ways, or resume those that were timed, then time them. place: cases that are done, and all."""
+        """Check the ways, or resume the timed ones, then time them. place: numbers of finished and of all cases."""
         done, cases = place
         title = run.case.title
 
         def tell(text: str, part: float) -> None:
-            """Say how far this case is: part 0 … 1."""
+            """Report the progress of this case: part 0 … 1."""
             self._progress(f"{title}: {text}", self._part(before, done + part, cases))
 
         for number, way in enumerate(_in_checking_order(ways)):
@@ -418,7 +419,7 @@ class BenchRun:
         with closing(RoofMeter(self._devices(ways), (self._benchmark.rate.roof,), run.case.dtype)) as meter:
 
             def between(part: float) -> None:
-                """Two rounds: the roof has its turn, as one more way."""
+                """Between two rounds, sample the roof in turn with the ways."""
                 tell("timing", CHECKING + (1 - CHECKING) * part)
                 meter.sample()
 
@@ -427,11 +428,11 @@ class BenchRun:
             self._roof_of(device)
 
     def _devices(self, ways: Sequence[Implementation]) -> list[Device]:
-        """Where these ways compute, each once."""
+        """Return the devices of these ways, each once."""
         return list({(device := way.backend.open_device()).name: device for way in ways}.values())
 
     def _backends(self) -> Iterator[Backend]:
-        """Those asked for that are here; an absent one leaves a row that says why."""
+        """Yield the available backends of the plan; add a row with the reason for each missing one."""
         for backend in BACKENDS:
             if backend.name not in self._plan.backends or not backend.has_kernels(self._benchmark.package):
                 continue
@@ -445,12 +446,12 @@ class BenchRun:
         for backend in backends:
             kernels: list[Any] = []
             for variant, kernel in self._benchmark.variants(backend, case).items():
-                if kernel is None or not any(kernel is other for other in kernels):  # the same twice is shown once
+                if kernel is None or not any(kernel is other for other in kernels):  # skip duplicates of a kernel
                     kernels.append(kernel)
                     yield Implementation(backend, variant, kernel)
 
     def _roofs(self, backends: Sequence[Backend]) -> None:
-        """What the lab's rates are compared with, for each device."""
+        """Measure the roof of each device."""
         for backend in backends:
             device = backend.open_device()
             self._roof_of(device)
@@ -458,7 +459,7 @@ class BenchRun:
             device.close()
 
     def _roof_of(self, device: Device) -> None:
-        """Of that kind which the lab's rates are compared with, as far as it is measured."""
+        """Add the current measurement of the roof that the lab's rates are compared with."""
         (self._copy if self._benchmark.rate.roof == "copy" else self._fma)(device)
 
     def _copy(self, device: Device) -> None:
@@ -475,7 +476,7 @@ class BenchRun:
                 self.results.fma[device.name, dtype] = found
 
     def _reference(self, case: Any) -> Any:
-        """One reference serves all cases of its kind; the last one is dropped for its memory."""
+        """Return the reference of the case; cases with equal `shared` use the same, and only the latest is kept."""
         if self._shared[0] != case.shared:
             self._shared = (None, None)
             self._shared = (case.shared, self._benchmark.reference(case))
@@ -483,9 +484,9 @@ class BenchRun:
 
 
 def _in_checking_order(ways: Sequence[Implementation]) -> list[Implementation]:
-    """The order in which they are checked: the first variant of each backend, then the second; GPUs before the host.
+    """Return the ways in the order of their checks: the first variant of each backend, then the second; GPUs first.
 
-    A case's time is given to those that come first: what it is about, and what is fast.
+    The earliest ways get a case's time: the important and the fast ones.
     """
     place = {id(way): number for number, way in enumerate(ways)}
     rank = {id(way): [w.variant for w in ways if w.backend is way.backend].index(way.variant) for way in ways}

@@ -1,15 +1,15 @@
-"""How a way of computing is sampled: repeated until its quartiles settle, in shuffled order beside the others.
+"""How a way is sampled: repeated until its quartiles settle, in shuffled order with the other ways.
 
-Rounds over all ways, shuffled, spread a disturbance (another process, a clock that drops) over all of them. The
-rounds end for all ways together, once each has settled or the budget is over.
+Shuffled rounds over all ways spread a disturbance (another process, a clock that drops) over all of them. The rounds
+end for all ways together, when each has settled or the budget is over.
 
-Virtual machines share physical cores. A neighbour on a core's second hardware thread makes everything here up to twice
-as slow, for seconds, on one core and not on the next; the guest's system does not see it and leaves a thread there.
-Seen on a guest of 16 cores beside an H200: at any time half of the cores, for 1 to 5 s each, and 2.0 times between the
-slowest and the quickest of six. Two runs of the crossover's bench then overlapped in their quartiles at 40 % of the
-points; on quiet cores (`move_to_a_quiet_core`) at 83 %.
+Virtual machines share physical cores. A neighbour on a core's second hardware thread makes all programs here up to
+twice as slow, for seconds, on one core and not on the next; the guest's system cannot detect it and leaves a thread
+there. Measured on a guest of 16 cores next to an H200: at any time half of the cores, for 1 to 5 s each, and a factor
+of 2.0 between the slowest and the fastest of six. Two runs of the crossover's bench then overlapped in their quartiles
+at 40 % of the points; on quiet cores (`move_to_a_quiet_core`) at 83 %.
 
-A bench's budget holds for the whole run, checks and roofs included (`Deadline`).
+A bench's budget covers the whole run, including checks and roofs (`Deadline`).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from compute.measure.statistics import FEWEST, settled
 from compute.measure.timing import Sample
 
 LEAST_SAMPLES = FEWEST  # samples of every way even if the budget is over: fewer give no confidence interval
-MOST_SAMPLES = 200  # samples of one way: beyond it the quartiles of a noisy machine do not settle any more
-SAMPLE_SECONDS = 0.05  # length one sample aims at: long against the clock (1 us) and against an odd launch or copy
+MOST_SAMPLES = 200  # samples of one way: if quartiles have not settled by then, the machine is too noisy
+SAMPLE_SECONDS = 0.05  # target length of a sample: long compared with the clock (1 us) and a stray launch or copy
 MOST_STEPS = 4800  # steps of one sample, so that a field hardly changes its character within it
-TRIES = 6  # cores that are compared: if half of them are slow, all six are so once in 64 times; 1 ms in all
+TRIES = 6  # cores that are compared: if half of all cores are slow, all six are with probability 1/64; 1 ms in all
 LOOP, LOOPS = 3000, 3  # additions in a row, about 30 us: many instructions a cycle, which a neighbour halves
 
 
 def steps_for(
     step_seconds: float, sample_seconds: float = SAMPLE_SECONDS, most: int = MOST_STEPS, at_once: int = 1
 ) -> int:
-    """Steps to put into one sample so that it lasts about `sample_seconds`; at most `most`, or `at_once` if more.
+    """Return the steps of one sample for about `sample_seconds`; at most the larger of `most` and `at_once`.
 
-    at_once: steps of one launch, or pass. They are a whole number of launches, and an odd one: launches alternate
-    between two arrays, so that an even number costs a copy, or a launch more. Samples of 23 steps, in launches of 8, 8,
-    4, 2 and 1, took 1.5 times as long a step as 24 on an H200.
+    at_once: steps of one launch, or pass. The result is an odd number of launches: launches alternate between two
+    arrays, so that an even number costs a copy, or one more launch. Samples of 23 steps, in launches of 8, 8, 4, 2 and
+    1, took 1.5 times as long a step as 24 on an H200.
     """
     wanted = min(sample_seconds / max(step_seconds, 1e-9), float(most))
     launches = 2 * int(wanted / at_once / 2) + 1
@@ -58,12 +58,12 @@ def interleave(
     samples: dict[str, list[Sample]] | None = None,
     least: Mapping[str, int] | None = None,
 ) -> dict[str, list[Sample]]:
-    """Call every way in shuffled rounds; samples by way.
+    """Call every way in shuffled rounds; return the samples by way.
 
     budget: seconds for all ways together; `least` samples of each, by default LEAST_SAMPLES, are taken even beyond it,
-    MOST_SAMPLES at most. stop(): whether to end at once, even with fewer. samples: a dictionary to fill, for a caller
-    that keeps them if this is interrupted.
-    heard(part of the budget that is over, 1 at most) is called between two rounds, when nothing is being timed.
+    MOST_SAMPLES at most. stop(): whether to end immediately, even with fewer. samples: a dictionary to fill, which
+    keeps the samples if this call is interrupted.
+    heard(fraction of the budget used, 1 at most) is called between two rounds, when no timing runs.
     """
     order, random = list(ways), Random(seed)
     samples = {} if samples is None else samples
@@ -77,7 +77,7 @@ def interleave(
         for name in order:
             if stop():
                 return samples
-            if not late or len(samples[name]) < fewest[name]:  # a slow way does not wait for a fast one's fewest
+            if not late or len(samples[name]) < fewest[name]:  # late: only ways that lack samples continue
                 samples[name].append(ways[name]())
     return samples
 
@@ -89,10 +89,10 @@ def _finished(samples: list[Sample], late: bool, least: int) -> bool:
 
 
 def move_to_a_quiet_core(random: Random) -> None:
-    """Move this thread to the quickest of TRIES cores, taken at random from those that it may use.
+    """Move this thread to the fastest of TRIES random cores among those that it may use.
 
-    It stays there as long as the system has no reason to move it. Nothing is done where threads cannot be moved (macOS,
-    Windows) or there is one core.
+    It stays there until the system has a reason to move it. No effect on systems that cannot move threads (macOS,
+    Windows) or with one core.
     """
     allowed = _allowed()
     if len(allowed) < 2:
@@ -105,7 +105,7 @@ def move_to_a_quiet_core(random: Random) -> None:
 
 
 def quickest(cores: Iterable[int]) -> int:
-    """The core on which the loop takes least; this thread is on the last one afterwards."""
+    """Return the core with the shortest loop time; this thread ends on the last core tried."""
     seconds = {}
     for core in cores:
         _move({core})
@@ -114,12 +114,12 @@ def quickest(cores: Iterable[int]) -> int:
 
 
 def _allowed() -> set[int]:
-    """Cores that this thread may use; empty if the system does not tell."""
+    """Return the cores that this thread may use; empty if the system does not report them."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
 def _move(cores: set[int]) -> None:
-    """Let this thread, and no other, use these cores only; it is on one of them when this returns."""
+    """Restrict this thread, and only this one, to these cores; it runs on one of them when this returns."""
     os.sched_setaffinity(0, cores)
 
 
@@ -129,15 +129,15 @@ def _loop() -> float:
     return perf_counter() - start
 
 
-# -- how long a whole run may take
+# -- duration of a whole run
 
-LEAST_RUN = 30.0  # seconds that a run may take however small its budget: what checks and five samples of each need
+LEAST_RUN = 30.0  # seconds that a run may take even with a smaller budget: for checks and five samples of each
 OVER = "the budget of the whole run was over"
 KEPT = "what is measured is kept if you interrupt it"
 
 
 class Deadline:
-    """The end of a run that has begun now. budget: seconds for all of it, without compiling, references and data."""
+    """The end of a run that begins now. budget: seconds for the run, without compilation, references and data."""
 
     def __init__(self, budget: float, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -145,17 +145,17 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds that are left; 0 when it is over."""
+        """Seconds that are left; 0 after the end."""
         return max(0.0, self._end - self._clock())
 
     @property
     def over(self) -> bool:
-        """Whether nothing may be begun any more."""
+        """Whether the end has passed, so that no further work may start."""
         return self.left <= 0.0
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Do not count the time of the block: a reference is computed once, whatever the budget."""
+        """Exclude the time of the block: a reference is computed once, whatever the budget."""
         start = self._clock()
         try:
             yield
@@ -164,10 +164,10 @@ class Deadline:
 
     @contextmanager
     def watching_builds(self) -> Iterator[None]:
-        """Move the end by the time that this thread takes in the block to build kernels."""
+        """Extend the run by the time that this thread spends on building kernels in the block."""
 
         def ended() -> None:
-            """A kernel has been built."""
+            """Extend the run by the seconds of a finished build."""
             self._end += builds.seconds
 
         with watching(ended=ended) as builds:

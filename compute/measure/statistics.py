@@ -1,13 +1,13 @@
 """Many timings as one measurement: median, quartiles, confidence interval, sample count, and when to stop sampling.
 
 A measurement is a median with its quartiles, the sample count and a confidence interval of the median; the first call,
-which may hold compilation, is kept apart. A speed-up is a ratio of two medians with a confidence interval.
+which may include compilation, is stored separately. A speed-up is a ratio of two medians with a confidence interval.
 
 The interval of a median lies between two order statistics and assumes no distribution. The depth k, counted from either
 end of the sorted samples, is interpolated to cover exactly COVERAGE (T. P. Hettmansperger and S. J. Sheather,
 "Confidence intervals based on interpolated order statistics", Stat. Probab. Lett. 4, 1986). The interval of the ratio
 combines both in logarithms (MOVER: G. Y. Zou and A. Donner, Stat. Med. 27, 2008): its coverage is 95 % for many samples
-and up to 98 % for six of each. Samples must be independent: a machine that is slow for a whole run is not covered.
+and up to 98 % for six of each. Samples must be independent: slowness of the machine during a whole run is not covered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOISY = 0.10  # interquartile range over median from which a spread is labelled 
 COVERAGE = 0.95  # of confidence intervals
 FEWEST = 6  # samples for such an interval: the extremes of five enclose the median with probability 0.9375 only
 FEW = FEWEST  # fewer samples than this are labelled noisy too: their quartiles mean little
-LAUNCH_BOUND = 0.9  # part of the kernels' time from which launching them takes as long
+LAUNCH_BOUND = 0.9  # launch time over the kernels' time from which a measurement is launch-bound
 SETTLED = 0.02  # quartiles have settled when the last third of the samples moves them by less than this x median
 
 
@@ -45,7 +45,7 @@ class Spread:
 
     @classmethod
     def of(cls, samples: Iterable[float]) -> Spread:
-        """The spread of the finite `samples` (quartiles by linear interpolation between order statistics)."""
+        """Return the spread of the finite `samples` (quartiles by linear interpolation between order statistics)."""
         kept = [sample for sample in samples if isfinite(sample)]
         if not kept:
             return cls(nan, nan, nan, 0)
@@ -116,21 +116,21 @@ class SpeedUp:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is an interval."""
+        """Whether the interval is known."""
         return not (isnan(self.low) or isnan(self.high))
 
     @property
     def undecided(self) -> bool:
-        """Whether the interval holds 1: which of the two is faster is then not known."""
+        """Whether the interval contains 1, so that either of the two may be the faster one."""
         return self.low <= 1 <= self.high
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Many timings of one way to compute the same thing.
+    """Many timings of one way to compute the same result.
 
     step: spread of compute seconds a step; cells: updated by one step; first_call: seconds of the very first call,
-    compilation included (nan if not seen); parts: median seconds a frame of each of PARTS, nan if not measured.
+    including compilation (nan if not seen); parts: median seconds a frame of each of PARTS, nan if not measured.
     """
 
     backend: str
@@ -142,7 +142,7 @@ class Measurement:
 
     @classmethod
     def of(cls, timings: Sequence[Timing]) -> Measurement:
-        """Summarise `timings`, all of one backend, variant and grid; ValueError if they are none or mixed."""
+        """Summarise `timings`, all of one backend, variant and grid; ValueError if they are empty or mixed."""
         kinds = {(timing.backend, timing.variant, timing.cells) for timing in timings}
         if len(kinds) != 1:
             raise ValueError(f"a measurement takes timings of one backend, variant and grid, not of {sorted(kinds)}")
@@ -155,12 +155,12 @@ class Measurement:
 
     @property
     def noisy(self) -> bool:
-        """Whether the seconds a step scatter too much, or are too few, to be quoted without saying so."""
+        """Whether the seconds a step scatter too much, or are too few, to be quoted without a warning."""
         return self.step.noisy
 
     @property
     def launch_bound(self) -> bool:
-        """Whether launching the kernels takes as long as they do: the time is then the launches', not the kernels'."""
+        """Whether launching the kernels takes as long as running them, so that the time is that of the launches."""
         return self.parts.get("launch", nan) >= LAUNCH_BOUND * self.parts.get("compute", nan)
 
     @property
@@ -175,14 +175,14 @@ class Measurement:
 
 
 class Window:
-    """The newest timings of one way, and its first call for as long as it is the same way."""
+    """The latest timings of one way, and its first call until the way changes."""
 
     def __init__(self, length: int = 120) -> None:
         self._warm: deque[Timing] = deque(maxlen=length)
         self._first: Timing | None = None
 
     def add(self, timing: Timing) -> None:
-        """Take one timing; another backend, variant or grid starts afresh."""
+        """Add one timing; another backend, variant or grid clears the window first."""
         newest = self._warm[-1] if self._warm else self._first
         if newest is not None and _kind(newest) != _kind(timing):
             self.clear()
@@ -193,16 +193,16 @@ class Window:
 
     @property
     def timings(self) -> tuple[Timing, ...]:
-        """What is in it, the first call first."""
+        """The timings in the window, the first call first."""
         return (*([self._first] if self._first else []), *self._warm)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all timings."""
         self._warm.clear()
         self._first = None
 
     def measurement(self) -> Measurement | None:
-        """The window as a measurement; None before the first timing."""
+        """Return the window as a measurement; None before the first timing."""
         return Measurement.of(self.timings) if self.timings else None
 
 
@@ -211,9 +211,9 @@ def _kind(timing: Timing) -> tuple[str, str, int]:
 
 
 def settled(samples: Sequence[float], least: int = 9) -> bool:
-    """Whether enough is known: the last third of the samples moved no quartile by SETTLED x median.
+    """Whether sampling may stop: the last third of the samples moved no quartile by more than SETTLED x median.
 
-    `least` samples are needed for that, three times as many as long as they are noisy.
+    This requires `least` samples, or three times as many noisy ones.
     """
     if len(samples) < least:
         return False

@@ -1,5 +1,6 @@
-"""What the engine measures beside the live labs: a second lab of the live one's kind, as something that advances in
-steps and has a result.
+"""Benchmark targets: a second lab of the live one's kind that the engine measures next to the live labs.
+
+A target advances in steps and has a result.
 """
 
 from __future__ import annotations
@@ -16,58 +17,58 @@ from compute.parallel_regions import counted
 if TYPE_CHECKING:
     from compute.lab import Lab
 
-WARM = 2  # steps before each timed slice that are not counted; two touch both grids
+WARM = 2  # uncounted steps before each timed slice; two touch both grids
 
 
 class BenchmarkTarget(Protocol):
-    """A lab under measurement: what it is timed for, and what it is compared by."""
+    """A lab under measurement, with a way to time it and a result to compare."""
 
     def warm(self) -> None:
-        """Do a little work that does not count, before a slice that does."""
+        """Do a little uncounted work before a timed slice."""
 
     def advance(self, steps: int) -> Timing:
-        """Do up to `steps` steps, as many as a slice has time for; timing.steps says how many, perhaps none."""
+        """Run up to `steps` steps, limited by the time of a slice; timing.steps is their number, possibly 0."""
 
     def begin(self, seed: int) -> None:
-        """Go to the state that results are compared from; it depends on `seed` alone."""
+        """Set the state that results are compared from; it depends on `seed` alone."""
 
     def result(self) -> NDArray[Any]:
-        """Return the array that is compared."""
+        """Return the array to compare."""
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
 
 
 def advanced(lab: Lab, steps: int) -> Timing:
-    """Advance a lab; its timing with the parallel regions of a step."""
+    """Advance a lab; return its timing with the parallel regions of a step."""
     with counted() as found:
         timing = lab.advance(steps)
     return replace(timing, regions=found.regions / max(1, timing.steps))
 
 
 class StateTarget:
-    """Any lab: a step is the lab's, the result are all numbers of its `data`, the start is that of a new lab."""
+    """Any lab: a step is the lab's, the result all numbers of its `data`, the start state that of a new lab."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self._start = lab.snapshot()
 
     def warm(self) -> None:
-        """Do two steps."""
+        """Run two steps."""
         self.advance(WARM)
 
     def advance(self, steps: int) -> Timing:
-        """Do exactly `steps` steps; a lab that has come to its end begins again first."""
+        """Run exactly `steps` steps; a lab at its end is first reset to the start state."""
         if self.lab.resting:
             self.lab.restore(self._start)
         return advanced(self.lab, steps)
 
     def begin(self, seed: int) -> None:  # noqa: ARG002 the start is the same for every seed
-        """Go back to the start."""
+        """Restore the start state."""
         self.lab.restore(self._start)
 
     def result(self) -> NDArray[Any]:
-        """Return the (n,) float64 numbers of all arrays, by their names."""
+        """Return the (n,) float64 numbers of all arrays, sorted by name."""
         arrays = [array.ravel() for _, array in sorted(self.lab.data().items())]
         return np.concatenate(arrays, dtype=np.float64, casting="same_kind")
 
@@ -77,17 +78,17 @@ class StateTarget:
 
 
 class FieldTarget:
-    """A lab that is one field and has no end: its start is noise, its result the field."""
+    """A lab with one field and no end: the start state is noise, the result the field."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
 
     def warm(self) -> None:
-        """Do two steps."""
+        """Run two steps."""
         self._lab.advance(WARM)
 
     def advance(self, steps: int) -> Timing:
-        """Do exactly `steps` steps."""
+        """Run exactly `steps` steps."""
         return advanced(self._lab, steps)
 
     def begin(self, seed: int) -> None:

@@ -1,10 +1,10 @@
-"""What one timed call took, part by part, and when its parts ran.
+"""The duration of one timed call, part by part, and when its parts ran.
 
-A `Timing` is what a frame, a slice or a sample took. Stopwatches note when its parts ran (`Span`) while somebody
-listens (`listening`), and cost nothing else otherwise. A `Sample` is a call timed on purpose, with its moments.
+A `Timing` is the time of a frame, a slice or a sample. Inside `listening`, stopwatches also record when its parts ran
+(`Span`); outside they record no spans. A `Sample` is a call timed for a measurement, with its start and end.
 
-All moments are readings of `time.perf_counter`, which every process of one machine shares. On a GPU only the length of
-a part is known from its events; it is placed where the host saw it end.
+All moments are readings of `time.perf_counter`, which every process of one machine shares. CUDA events give only the
+length of a part on a GPU; the part ends when the host observed its end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_SPANS = 50  # spans kept of one sample or frame; further ones are counted
 
 
 class Span(NamedTuple):
-    """A part (one of PARTS) that was seen to end at `ended` after `seconds`."""
+    """A part (one of PARTS) that the host observed to end at `ended` after `seconds`."""
 
     part: str
     ended: float
@@ -30,12 +30,12 @@ class Span(NamedTuple):
 
     @property
     def began(self) -> float:
-        """When it began, as far as the host knows."""
+        """The start, calculated from the end that the host observed."""
         return self.ended - self.seconds
 
 
 class SpanJournal:
-    """What is heard. part: of what stopwatches time now; left_out: spans beyond MOST_SPANS."""
+    """The spans recorded by `listening`. part: current part of the stopwatches; left_out: spans beyond MOST_SPANS."""
 
     def __init__(self, part: str) -> None:
         self.part, self.left_out = part, 0
@@ -43,11 +43,11 @@ class SpanJournal:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Those kept, as they were noted."""
+        """The stored spans, in the order of their ends."""
         return tuple(self._spans)
 
     def add(self, span: Span) -> None:
-        """Keep a span, or count it."""
+        """Store a span, or count it beyond MOST_SPANS."""
         if len(self._spans) < MOST_SPANS:
             self._spans.append(span)
         else:
@@ -56,15 +56,14 @@ class SpanJournal:
 
 @dataclass(frozen=True)
 class Timing:
-    """Where the time of one frame went, in seconds; nan where a part was not measured.
+    """The time of one frame by parts, in seconds; nan for unmeasured parts.
 
     launch: host time to enqueue the kernels; compute: device time of the kernels alone; levels: reducing to screen
     size and one byte a pixel; transfer: device to host; delivery: from the server's write to the browser's paint.
-    steps: sub-steps the frame advanced; cells: grid cells updated by one of them; first_call: holds compilation;
-    devices: how many computed it together; share: the part of what a step of its lab needs at least, by the lab's Rate,
-    that this way took, below 1 where one reading serves twice; regions: parallel regions of a step that woke the
-    host's threads, 0 if it ran on one thread, nan where they were not counted; spans: when the parts ran, as far as
-    somebody listened.
+    steps: sub-steps the frame advanced; cells: grid cells updated by one of them; first_call: includes compilation;
+    devices: number of devices that computed it together; share: fraction of the `need` of the lab's Rate that this way
+    used, below 1 if one reading serves twice; regions: parallel regions of a step that woke the host's threads, 0 if it
+    ran on one thread, nan if not counted; spans: when the parts ran, if recorded.
     """
 
     backend: str
@@ -83,7 +82,7 @@ class Timing:
     spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Be pickled with plain spans, which takes a tenth of the time: each frame has six."""
+        """Pickle with plain tuples as spans, ten times as fast: each frame has six."""
         return _timing, ({**vars(self), "spans": tuple(map(tuple, self.spans))},)
 
     @property
@@ -92,7 +91,7 @@ class Timing:
         return self.compute / self.steps if self.steps else nan
 
     def then(self, later: Timing) -> Timing:
-        """The timing of two advances, this one and a later one, together."""
+        """Return the combined timing of this advance and a later one."""
         return replace(
             self,
             steps=self.steps + later.steps,
@@ -113,7 +112,7 @@ _listening: ContextVar[SpanJournal | None] = ContextVar("journal", default=None)
 
 @contextmanager
 def listening(part: str = "compute") -> Iterator[SpanJournal]:
-    """Hear every stopwatch of this thread until the end of the block; what they time is `part`."""
+    """Record every stopwatch of this thread until the end of the block, as the part `part`."""
     journal = SpanJournal(part)
     token = _listening.set(journal)
     try:
@@ -123,7 +122,7 @@ def listening(part: str = "compute") -> Iterator[SpanJournal]:
 
 
 def note_span(ended: float, seconds: float, part: str = "") -> None:
-    """A part has ended; without a name it is what stopwatches time now."""
+    """Record the end of a part, by default the current part of the stopwatches."""
     journal = _listening.get()
     if journal is not None:
         journal.add(Span(part or journal.part, ended, seconds))
@@ -131,9 +130,9 @@ def note_span(ended: float, seconds: float, part: str = "") -> None:
 
 @dataclass(frozen=True)
 class Sample:
-    """A call that was timed. began, ended: perf_counter seconds around it; spans: its parts, where stopwatches ran.
+    """A timed call. began, ended: perf_counter seconds around it; spans: its parts, if stopwatches recorded any.
 
-    A timing marked first_call is the cold one, which is in no median; left_out: parts beyond those kept.
+    A timing marked first_call is cold and excluded from medians; left_out: number of parts that were not stored.
     """
 
     began: float
@@ -144,7 +143,7 @@ class Sample:
 
 
 def take_sample(call: Callable[[], Timing], listen: bool = False) -> Sample:
-    """Call it, and note when; the parts as well if `listen`, which costs about a microsecond a stopwatch."""
+    """Call `call` and record when; with `listen` also its parts, which costs about a microsecond a stopwatch."""
     with listening() if listen else nullcontext(SpanJournal("")) as heard:
         began = perf_counter()
         timing = call()

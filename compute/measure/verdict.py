@@ -1,4 +1,4 @@
-"""What the live readout compares, and what it may say about it: plain values, no engine and no screen."""
+"""The conclusions of the live readout from measurements and agreements: plain values, without engine or screen."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from compute.measure.agreement import Agreement
 from compute.measure.statistics import Measurement, SpeedUp
 from compute.measure.timing import Timing
 
-MOST_ENTRIES = 400  # results kept a process; the oldest are forgotten, since any client may ask for any setting
+MOST_ENTRIES = 400  # results kept a process; the oldest are removed, since any client may request any setting
 MOST_RIGHT = 4  # results of the reference kept a process, each a whole field
 SERIAL = ("cpu_numpy",)  # backends that compute on one thread
-LAUNCHING = 0.5  # part of the device's time that launching takes, from which that is the reason
-WAKING = 0.3  # part of a step that starting the threads takes, from which that is the reason
+LAUNCHING = 0.5  # least launch time over the device's time that is stated as the reason
+WAKING = 0.3  # least fraction of a step for starting the threads that is stated as the reason
 UNKNOWN = "what holds them back is not measured"
 VerdictState = Literal["measuring", "agree", "disagree", "unavailable"]
 ResultKey = tuple[Any, ...]
@@ -34,7 +34,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """What to call it on the screen."""
+        """The display name."""
         label = backend(self.backend).label
         return f"{label}, {self.name}" if self.name else label
 
@@ -45,7 +45,7 @@ class Variant:
 
     @property
     def threads(self) -> int:
-        """CPU threads it computes on; 0 on a GPU."""
+        """Number of CPU threads it computes on; 0 on a GPU."""
         if self.kind == "gpu":
             return 0
         return 1 if self.backend in SERIAL else cpu_count()
@@ -53,10 +53,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Standing:
-    """One variant's line: its measurement and agreement as far as they are known, and a note in words.
+    """One variant's line: its measurement and agreement, None until known, and a note.
 
-    timings: what the measurement is made of. doing: what it is waited for, "compiling …" or others'
-    measurements, where its engine says so.
+    timings: the timings of the measurement. doing: the engine's operation that delays the measurement, "compiling …" or
+    other measurements, if the engine reports one.
     """
 
     variant: Variant
@@ -68,21 +68,21 @@ class Standing:
 
     @property
     def waiting(self) -> str:
-        """Why there is no measurement yet, in words."""
+        """The reason for a missing measurement, as text."""
         disagrees = self.agreement is not None and not self.right
         return self.note or ("results disagree" if disagrees else self.doing or "measuring")
 
     @property
     def right(self) -> bool:
-        """Whether its result was compared and agreed."""
+        """Whether its result has been compared and agrees."""
         return self.agreement is not None and self.agreement.agrees
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What may be said now: a speed-up only in the state "agree", when both results were compared and are right.
+    """The current conclusion: a speed-up only in the state "agree", when both results were compared and are right.
 
-    opponent: of a GPU the fastest way of the processor, as far as they are measured.
+    opponent: for a GPU the fastest measured way of the processor.
     """
 
     challenger: Variant
@@ -94,8 +94,9 @@ class Verdict:
 
     @property
     def early(self) -> bool:
-        """Whether the speed-up is a first estimate: from a single timing of one of both, or of a GPU while a backend of
-        the processor, which may be faster than the opponent, is still to be timed.
+        """Whether the speed-up is a first estimate, from a single timing of one of both.
+
+        The same applies to a GPU while a backend of the processor, which may be faster than the opponent, is untimed.
         """
         if self.speed_up is None:
             return False
@@ -108,8 +109,9 @@ class Verdict:
 
     @property
     def title(self) -> str:
-        """What the speed-up compares: GPU over CPU, or one way over another. The challenger is named where another
-        way of the GPU was measured faster, since "the GPU" is then that one.
+        """The title of the speed-up: GPU over CPU, or one way over another.
+
+        The challenger is named if another way of the GPU was measured faster, since "the GPU" then means that way.
         """
         if self.opponent is None:
             return self.challenger.label
@@ -124,12 +126,13 @@ class Verdict:
 def pairing(
     values: Mapping[str, Any], backends: Collection[str] | None = None
 ) -> tuple[Variant, Variant | None, list[Variant]]:
-    """(challenger, opponent, everybody) for a lab's values, on this machine. backends: those the lab has a file for;
-    None for all.
+    """Return (challenger, opponent, all variants) for a lab's values, on this machine.
 
-    The challenger is the GPU backend that is selected, or the best there is, at first against Numba on all cores, later
-    against whatever of the processor turns out the fastest (`judge`); without a GPU Numba against NumPy. Everybody:
-    these two first, then the other backends that are here.
+    backends: names of the backends that the lab has a file for; None for all.
+
+    The challenger is the selected GPU backend, or the best available one, at first against Numba on all cores, later
+    against the fastest way of the processor (`judge`); without a GPU Numba against NumPy. All variants: these two
+    first, then the other available backends.
     """
     here = [b.name for b in BACKENDS if b.missing is None and (backends is None or b.name in backends)]
     selected = Variant(values["backend"], values.get("variant", ""))
@@ -147,7 +150,7 @@ def pairing(
 
 
 def judge(challenger: Variant, opponent: Variant | None, standings: tuple[Standing, ...]) -> Verdict:
-    """The verdict that these standings allow."""
+    """Return the verdict that these standings allow."""
     by_name = {standing.variant: standing for standing in standings}
     pair = [by_name[variant] for variant in (challenger, opponent) if variant is not None]
     compared = [standing.agreement for standing in pair if standing.agreement is not None]
@@ -167,9 +170,9 @@ def judge(challenger: Variant, opponent: Variant | None, standings: tuple[Standi
 
 
 def why_slower(verdict: Verdict, waking: float) -> str:
-    """Why the challenger is slower, in words; empty if it is not.
+    """Return why the challenger is slower, as text; "" if it is not.
 
-    waking: seconds that it takes to start all threads once, nan if not known.
+    waking: seconds to start all threads once, nan if unknown.
     """
     speed, opponent = verdict.speed_up, verdict.opponent
     if speed is None or speed.ratio >= 1 or opponent is None:
@@ -181,10 +184,10 @@ def why_slower(verdict: Verdict, waking: float) -> str:
 
 
 def reason_slower(slow: Standing, fast: Standing, waking: float = nan) -> str:
-    """Why `slow` takes longer than `fast`, both measured: as far as it was measured, and that it was not, else.
+    """Return why `slow` takes longer than `fast`, both measured; without evidence the text says that.
 
-    waking: seconds that it takes to start all threads once, nan if not known. A step may start them often: its parallel
-    regions count, where they are known.
+    waking: seconds to start all threads once, nan if unknown. A step may start them often: the number of its parallel
+    regions counts, if known.
     """
     if slow.measurement is None or fast.measurement is None:
         return ""
@@ -196,23 +199,23 @@ def reason_slower(slow: Standing, fast: Standing, waking: float = nan) -> str:
 
 
 def regions(standing: Standing) -> float:
-    """Parallel regions of a step that started threads, by the newest timing; nan if nobody counted them."""
+    """Return the parallel regions of a step that started threads, from the latest timing; nan if not counted."""
     return standing.timings[-1].regions if standing.timings else nan
 
 
 def starts(standing: Standing) -> float:
-    """How often a step starts the threads: once, where that is not known."""
+    """Return how often a step starts the threads: once if unknown."""
     known = regions(standing)
     return known if isfinite(known) else 1.0
 
 
 def threads(standing: Standing) -> int:
-    """The CPU threads that a step ran on: one where it started none, whatever its way may use."""
+    """Return the CPU threads that a step ran on: 1 if it started none, even if its way may use more."""
     return standing.variant.threads if starts(standing) > 0 else min(1, standing.variant.threads)
 
 
 def _reason_of_gpu(measurement: Measurement, ratio: float) -> str:
-    """ratio: its time over that of the faster one."""
+    """Return the reason for a slow GPU. ratio: its time over that of the faster way."""
     share = measurement.parts.get("launch", nan) / (measurement.parts.get("compute", nan) or nan)
     if not isfinite(share):
         return "why was not measured, as its launches were not timed"
@@ -222,7 +225,10 @@ def _reason_of_gpu(measurement: Measurement, ratio: float) -> str:
 
 
 def _reason_of_cpu(slow: Standing, fast: Standing, share: float, ratio: float) -> str:
-    """share: part of a step that starting the threads takes, nan if not known; ratio: of its time to the other's."""
+    """Return the reason for a slow CPU way.
+
+    share: fraction of a step for starting the threads, nan if unknown; ratio: its time over that of the faster way.
+    """
     count = threads(slow)
     if count <= max(1, threads(fast)):
         return f"on {_threads(count)} its loops are slower; {UNKNOWN}"
@@ -235,7 +241,7 @@ def _reason_of_cpu(slow: Standing, fast: Standing, share: float, ratio: float) -
 
 
 def _what_takes_the_rest(words: str, share: float, ratio: float, what: str) -> str:
-    """Conclude from a small share of the time only what follows: without it the rest alone may be slower, or not."""
+    """Conclude only as much as a small share of the time allows: without it the rest may be slower, or not."""
     if (1 - share) * ratio > 1:
         return f"{words}, so its {what} are slower; {UNKNOWN}"
     return f"{words}; what takes the rest is not measured"
@@ -254,25 +260,25 @@ def _percent(share: float) -> str:
 
 
 class ResultCache:
-    """What was measured, compared or refused in this process, by setting; all sessions share one.
+    """Measurements, agreements and failures of this process, by setting, shared by all sessions.
 
-    A session that is about to ask for something claims it, so that it is asked for once: the others wait for the
-    result. A claim ends with its job, and a session that no longer renews it (its page is hidden, its engine hangs)
-    loses it. version: grows with every entry; as long as it is the same, so is what may be said.
+    A session claims a key before it starts the job, so that each job runs once: the other sessions wait for the result.
+    A claim ends with its job, and expires if the session does not renew it (its page is hidden, its engine hangs).
+    version: increases with every entry; an unchanged version means unchanged verdicts.
     """
 
     def __init__(self) -> None:
         self._entries: OrderedDict[ResultKey, Any] = OrderedDict()
         self._right: OrderedDict[ResultKey, Any] = OrderedDict()
-        self._claims: dict[ResultKey, tuple[object, float]] = {}  # who has it, None for nobody; until when
+        self._claims: dict[ResultKey, tuple[object, float]] = {}  # owner, None if free; expiry time
         self.version = 0
 
     def get(self, key: ResultKey) -> Any:
-        """The entry, or None."""
+        """Return the entry, or None."""
         return self._entries.get(key)
 
     def put(self, key: ResultKey, value: Any) -> None:
-        """Keep an entry; the oldest goes when there are too many."""
+        """Store an entry; the oldest are removed beyond MOST_ENTRIES."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         while len(self._entries) > MOST_ENTRIES:
@@ -280,23 +286,23 @@ class ResultCache:
         self.version += 1
 
     def discard(self, key: ResultKey) -> None:
-        """Remove an entry, if there is one."""
+        """Remove an entry, if it exists."""
         if self._entries.pop(key, None) is not None:
             self.version += 1
 
     def right(self, key: ResultKey) -> Any:
-        """A reference's result; None if it is not known, or was given up for newer ones."""
+        """Return a reference's result; None if it is unknown, or was removed for newer ones."""
         return self._right.get(key)
 
     def put_right(self, key: ResultKey, field: Any) -> None:
-        """Keep a reference's result, which may be large: the newest MOST_RIGHT only."""
+        """Store a reference's result, which may be large: only the latest MOST_RIGHT are kept."""
         self._right[key] = field
         while len(self._right) > MOST_RIGHT:
             self._right.popitem(last=False)
         self.version += 1
 
     def claim(self, keys: Iterable[ResultKey], who: object, now: float, until: float) -> bool:
-        """Claim all of `keys`, or claim them again, until the moment `until`; False if another has one of them."""
+        """Claim all of `keys`, or renew the claims, until `until`; False if another owner has one of them."""
         if any(self._taken(key, who, now) for key in keys):
             return False
         self._claims.update((key, (who, until)) for key in keys)
@@ -305,18 +311,18 @@ class ResultCache:
         return True
 
     def release(self, keys: Iterable[ResultKey], who: object, free_at: float) -> None:
-        """Give back what `who` still has of `keys`: others may claim it from the moment `free_at` on."""
+        """Release the claims of `who` among `keys`: others may claim them from the moment `free_at`."""
         for key in keys:
             if self._claims.get(key, (None, 0.0))[0] is who:
                 self._claims[key] = (None, free_at)
 
     def _taken(self, key: ResultKey, who: object, now: float) -> bool:
-        """Whether somebody else has it."""
+        """Whether another owner has the key."""
         holder, until = self._claims.get(key, (who, 0.0))
         return holder is not who and now < until
 
 
 @cache
 def shared_results() -> ResultCache:
-    """This process's results."""
+    """Return this process's results."""
     return ResultCache()
