@@ -157,7 +157,7 @@ def cookie_options(handler: RequestHandler) -> dict[str, Any]:
 
 
 def delete_unused(handler: RequestHandler, keys: Mapping[str, str], used: Collection[str]) -> None:
-    """Delete the cookies of a request with a key that no page uses. keys: of the request, by the names of their cookies."""
+    """Delete the cookies of a request with keys that no page uses. keys: of the request, by names of their cookies."""
     for name, key in keys.items():
         if key not in used:
             handler.clear_cookie(name, **cookie_options(handler))
