@@ -366,8 +366,8 @@ class RecordSection(ExportSection):
     def tick(self) -> None:
         """Enable recording after the first frame; finish a recording without a final message from the engine.
 
-        The recording was refused, waits for other exports, or ended silently. The session knows about its end before the
-        message arrives.
+        The engine refused it, it waits for other exports, or it ended silently. The session knows about its end before
+        the message arrives.
         """
         self.button.disabled = not self.what.tick() or self._kept > 0
         if not self.recording or self._source.session.recording:
