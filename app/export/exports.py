@@ -154,7 +154,7 @@ class Export:
     def show(self) -> None:
         """Show the progress; when the export is done, send the file to the browser.
 
-        The job's thread changes the state at any time, so the method reads it once.
+        The job's thread may change the state at any time, so everything shown is based on a single reading.
         """
         if self.state == "asking" and self._source is not None:
             self._source.tick()

@@ -37,7 +37,7 @@ class SizeChoice:
         return int(self.panel.value or 0)
 
     def offer(self, sizes: Sequence[int], recorded: Sequence[int] = ()) -> None:
-        """Set the options to the measured and recorded n; the default is the largest n in both, else in either."""
+        """Set the options to the measured and recorded n; the default is the largest in both, else measured."""
         largest = max({*sizes} & {*recorded} or sizes or recorded, default=0)
         sizes = sorted({*sizes, *recorded})
         options = {spaced(n): n for n in sizes} or {"–": 0}
