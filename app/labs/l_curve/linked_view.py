@@ -40,8 +40,8 @@ class PickedLambda(Stream):
 class PlotPointer:
     """Reports taps and drags on one plot as data coordinates (x, y).
 
-    Only the latest position in each turn of the document's event loop is reported. HoloViews triggers its streams without
-    the document's lock, and stops after an exception in a subscriber.
+    Only the latest position in each turn of the document's event loop is reported. HoloViews triggers its streams
+    without the document's lock, and stops after an exception in a subscriber.
     """
 
     def __init__(self, element: hv.Element, document: Document, pointed: Callable[[float, float], None]) -> None:
