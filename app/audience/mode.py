@@ -212,8 +212,9 @@ class AudienceMode:
 
     def _try(self, query: str) -> str:
         """Return the link "Try it yourself" for the address `query`; "" without an address or if switched off.
-        The link does not make the server compute an expensive state for each follower: such a lab starts from its
-        values.
+
+        A state that is expensive to compute is replaced by the initial state with the current values: the server
+        would compute it for each follower.
         """
         if not query or not self.tries:
             return ""
