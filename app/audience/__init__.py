@@ -1,1 +1,1 @@
-"""Audience mode: what a lecturer's page shows, on the phones of a room; and the lecturer's second window."""
+"""Audience mode: mirrors a lecturer's page to followers' phones and to the lecturer's second window."""

@@ -1,11 +1,11 @@
-"""Sends the same pictures and words to many viewers: the newest wins, and one message is under way to each.
+"""Broadcast of pictures and text to many viewers, with at most one unconfirmed message per viewer.
 
-A message is binary: the length of its head (4 bytes, little-endian), the head (JSON), then a picture (PNG or WebP), or
-nothing where the viewer has it already. The head has the message's `number`, `at`, when the picture was looked at
-(seconds of the monotonic clock), and the `state`, where that is another than the viewer has.
+A message is binary: the length of its header (4 bytes, little-endian), the header (JSON), and a picture (PNG or WebP),
+which is empty if the viewer already has the current one. The header contains the message's `number`, the capture time
+`at` (seconds of the monotonic clock), and the `state` if it changed since the viewer's last message.
 
-A viewer answers "ok <number>" once it has painted, and gets whatever is the newest then. So a slow one misses pictures,
-nothing queues anywhere, and nobody waits for anybody else. Each message is packed once, however many get it.
+A viewer replies "ok <number>" after painting and then receives the latest picture and state. A slow viewer skips
+pictures, so no queue grows and viewers do not delay each other. Each message is serialized once for all viewers.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-UNKNOWN, ENDED, BUSY, FULL, BROKEN = 4404, 4410, 4429, 4503, 4400  # why a WebSocket was closed, beside RFC 6455's own
+UNKNOWN, ENDED, BUSY, FULL, BROKEN = 4404, 4410, 4429, 4503, 4400  # close codes, in addition to those of RFC 6455
 
 
 class Viewer(Protocol):
-    """One who looks on: a WebSocket of this server."""
+    """A connected client: a WebSocket of this server."""
 
     def deliver(self, message: bytes) -> None:
-        """Write `message`; never waits."""
+        """Write `message` without blocking."""
 
     def dismiss(self, code: int, why: str) -> None:
-        """Close the connection; code: one of those above; why: in words of at most 120 bytes."""
+        """Close the connection with one of the codes above; why: the reason, at most 120 bytes."""
 
 
 @dataclass
 class ViewerProgress:
-    """What one viewer has: numbers of the picture and of the state, and of the message that it has not confirmed."""
+    """The numbers of a viewer's picture and state, and of its unconfirmed message (0 if all are confirmed)."""
 
     picture: int
     state: int = 0
@@ -39,42 +39,42 @@ class ViewerProgress:
 
 @dataclass
 class Counts:
-    """Pictures that were sent, and that viewers missed because newer ones had come, since the server's start."""
+    """Numbers of pictures sent, and of pictures that viewers skipped for later ones, since the server started."""
 
     sent: int = 0
     dropped: int = 0
 
 
 class Broadcast:
-    """What all viewers of one room are shown. On the server's loop alone."""
+    """The viewers of one room and the content that they display. Used only on the server's event loop."""
 
     def __init__(self, counts: Counts | None = None) -> None:
         self.counts = counts or Counts()
         self._progress: dict[Viewer, ViewerProgress] = {}
         self._picture, self._at = b"", 0.0
-        self._pictures = self._states = self._number = 0  # so many came; number of the last message
+        self._pictures = self._states = self._number = 0  # numbers of pictures, of states, and of the last message
         self._state: dict[str, Any] = {}
-        self._packed: dict[tuple[bool, bool], tuple[int, bytes]] = {}  # of what is shown now, with picture, with state
+        self._packed: dict[tuple[bool, bool], tuple[int, bytes]] = {}  # current (number, message) by parts
 
     def __len__(self) -> int:
         return len(self._progress)
 
     @property
     def ready(self) -> bool:
-        """Whether somebody could be sent a picture now."""
+        """Whether at least one viewer has no unconfirmed message, so that a picture could be sent now."""
         return any(not progress.under_way for progress in self._progress.values())
 
     def join(self, viewer: Viewer) -> None:
-        """Let one more look on, from what is shown now."""
+        """Add a viewer and send it the current content."""
         self._progress[viewer] = ViewerProgress(max(0, self._pictures - 1))
         self._send(viewer)
 
     def leave(self, viewer: Viewer) -> None:
-        """Forget a viewer; harmless if it never came."""
+        """Remove a viewer; unknown viewers are ignored."""
         self._progress.pop(viewer, None)
 
     def confirm(self, viewer: Viewer, number: int) -> bool:
-        """The viewer has painted message `number`, and gets what came since; False if it was sent no such message."""
+        """Record that the viewer has painted message `number` and send later content; return False if unexpected."""
         progress = self._progress.get(viewer)
         if progress is None or not number or number != progress.under_way:
             return False
@@ -83,20 +83,20 @@ class Broadcast:
         return True
 
     def show_picture(self, picture: bytes, at: float) -> None:
-        """Show a picture (PNG or WebP) that was looked at at the moment `at` of the monotonic clock."""
+        """Broadcast a picture (PNG or WebP) captured at the time `at` of the monotonic clock."""
         self._picture, self._at = picture, at
         self._pictures += 1
         self._tell()
 
     def show_state(self, state: Mapping[str, Any]) -> None:
-        """Show these words, if they are others than before. What is in `state` must be fit for JSON."""
+        """Broadcast the page's text and values if they have changed. `state` must be serializable as JSON."""
         if state != self._state:
             self._state = dict(state)
             self._states += 1
             self._tell()
 
     def end(self, code: int, why: str) -> None:
-        """Send everybody away."""
+        """Disconnect all viewers."""
         viewers = list(self._progress)
         self._progress.clear()
         for viewer in viewers:
@@ -108,7 +108,7 @@ class Broadcast:
             self._send(viewer)
 
     def _send(self, viewer: Viewer) -> None:
-        """Send what the viewer has not, unless it has yet to confirm what it was sent before."""
+        """Send changed content to the viewer unless it has an unconfirmed message."""
         progress = self._progress[viewer]
         picture, state = self._pictures > progress.picture, self._states > progress.state
         if progress.under_way or not (picture or state):
@@ -121,7 +121,7 @@ class Broadcast:
         viewer.deliver(message)
 
     def _message(self, picture: bool, state: bool) -> tuple[int, bytes]:
-        """Return (number, message) of what is shown now."""
+        """Return (number, message) for the current content, serialized once."""
         if (picture, state) not in self._packed:
             self._number += 1
             head: dict[str, Any] = {"number": self._number, "at": self._at}

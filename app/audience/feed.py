@@ -1,14 +1,15 @@
-"""Feeds the viewers of one page: looks at what it shows some times a second, and encodes it once for all of them.
+"""Frame source of one page's viewers: polls the page several times a second and encodes each picture once.
 
-Nothing is looked at or encoded while nobody views. Pictures are encoded in a thread, at most one at a time a process;
-after one that is costly comes a rest.
+Polling and encoding stop without viewers. Encoding runs in a thread, one picture at a time per process;
+after an expensive picture the feed pauses.
 
-A picture is PNG with its palette where it is small, as its colours are exact. Else WebP at quality 75 and method 0. Of
-512 x 512 levels on two cores WebP takes 4 kB and 11 ms for a diffused field, 37 kB and 24 ms for a Mandelbrot view, 49
-kB and 20 ms for noise; PNG 40, 110 and 227 kB in 1 to 10 ms. Noise for 200 phones at 8 frames/s would be 2.9 Gbit/s as
-PNG: a lecture hall's network is the narrowest place. Pillow encodes without the interpreter's lock.
+Small pictures are sent as PNG with a palette, which preserves their colours exactly, larger ones as WebP with quality
+75 and method 0. For 512 x 512 levels on two cores, WebP takes 4 kB and 11 ms for a diffused field, 37 kB and 24 ms for
+a Mandelbrot view, and 49 kB and 20 ms for noise; PNG takes 40, 110 and 227 kB in 1 to 10 ms. Noise for 200 phones at 8
+frames/s would need 2.9 Gbit/s as PNG: the network of a lecture hall is the bottleneck. Pillow releases the GIL while
+encoding.
 
-A lab that shows lines has them drawn, as for a file; what that costs, the feed waits for.
+A lab that shows lines is drawn by matplotlib as for an exported file; the feed pauses in proportion to the time taken.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from compute.export.scene import Scene, Style, colours_of
 from compute.frames import NOT_FINITE, Frame
 from compute.lab import Lab
 
-MOST_EXACT = 300 * 300  # pixels of a picture that is sent as PNG: 20 kB, noise 80 kB
-QUALITY, METHOD = 75, 0  # of WebP: see above
+MOST_EXACT = 300 * 300  # pixels of the largest PNG: 20 kB, 80 kB for noise
+QUALITY, METHOD = 75, 0  # of WebP, see above
 MOST_SIDE = 800  # px
-DRAWING = (600, 800)  # (height, width) in px of lines, to be read on a phone
-REST, DRAWING_REST = 2.0, 6.0  # times the seconds that a picture took, to the next: a drawing keeps the loop waiting
+DRAWING = (600, 800)  # (height, width) in px of a line plot, legible on a phone
+REST, DRAWING_REST = 2.0, 6.0  # pause per second of encoding; higher for drawings, which block the event loop
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What one frame of a lab looks like on the lecturer's page. part: its main raster, "" for a drawing of lines."""
+    """One frame of a lab as the lecturer's page shows it. part: name of the main raster, "" for a drawing of lines."""
 
     lab: type[Lab]
     frame: Frame
@@ -56,11 +57,11 @@ class Picture:
 
     @classmethod
     def of(cls, lab: type[Lab], frame: Frame, style: Style) -> Picture:
-        """The main picture of a frame."""
+        """Return the main picture of a frame."""
         return cls(lab, frame, next(iter(frame.rasters), ""), style)
 
     def encode(self) -> tuple[bytes, float]:
-        """Return the picture as PNG or WebP, and the seconds until the next one may be encoded."""
+        """Return the picture as PNG or WebP, and the pause in s before the next picture may be encoded."""
         start = time.thread_time()
         if self.part:
             raster = self.frame.rasters[self.part]
@@ -77,15 +78,15 @@ class Picture:
         return data, (REST if self.part else DRAWING_REST) * (time.thread_time() - start)
 
     def _drawn(self) -> Image.Image:
-        """Return the drawing of the lab's first panel."""
-        from compute.export import figures  # matplotlib, which most lectures do without
+        """Return a drawing of the lab's first panel."""
+        from compute.export import figures  # imports matplotlib, which most lectures do not need
 
         scene = Scene(self.lab.LAB, {}, size=DRAWING, look=self.style)
         return Image.fromarray(figures.pixels(self.lab, self.frame, scene))
 
 
 def saved(image: Image.Image, form: str, **options: int) -> bytes:
-    """Return a file of the image in the format `form`."""
+    """Return the image encoded in the format `form`."""
     out = io.BytesIO()
     image.save(out, form, **options)
     return out.getvalue()
@@ -94,10 +95,10 @@ def saved(image: Image.Image, form: str, **options: int) -> bytes:
 def coloured_image(
     levels: NDArray[np.uint8], style: Style, apart: tuple[int, int, int], waiting: bool = False
 ) -> Image.Image:
-    """Return `levels` (height, width), row 0 the lowest, as an image with the palette of `style`; no number in `apart`.
+    """Return `levels` (height, width), row 0 at the bottom, as an image with the palette of `style`.
 
-    waiting: as of a Raster. It is `coloured` of compute/export/scene.py, without the interpreter's lock and seven times
-    as fast.
+    apart: colour of cells without a number; waiting: as in Raster. Equivalent to `coloured` of compute/export/scene.py,
+    but releases the GIL and is seven times as fast.
     """
     whole = colours_of(style, apart, waiting)
     height, width = levels.shape
@@ -106,63 +107,63 @@ def coloured_image(
     return image
 
 
-INTERVAL = 0.11  # seconds between two pictures: nine a second, of which words under way cost one
-WORDS_INTERVAL = 0.4  # seconds between two looks at the words
-ACTS = ("next", "previous", "freeze")  # what a lecturer's window may ask for
+INTERVAL = 0.11  # s between pictures: nine per second, of which an unconfirmed text message costs one
+WORDS_INTERVAL = 0.4  # s between polls of the text
+ACTS = ("next", "previous", "freeze")  # commands of a lecturer's window
 log = logging.getLogger(__name__)
 
 
 class Subject(Protocol):
-    """What is fed: a page. Looking at it must cost next to nothing."""
+    """The page that a feed polls. Its methods must be cheap."""
 
     def picture(self) -> Picture | None:
-        """What it shows; None before there is something."""
+        """Return the picture of the page; None before the first frame."""
 
     def words(self) -> dict[str, Any]:
-        """What it says, for followers."""
+        """Return the page's text and values for followers."""
 
     def notes(self) -> dict[str, Any]:
-        """What it says to the lecturer's windows beside that."""
+        """Return additional data for the lecturer's windows."""
 
     def acts(self) -> Mapping[str, Callable[[], object]]:
-        """What each of ACTS does."""
+        """Return the callback of each command in ACTS."""
 
 
 @cache
 def encoder() -> ThreadPoolExecutor:
-    """The thread of this process in which pictures are encoded."""
+    """Return the thread of this process that encodes pictures."""
     return ThreadPoolExecutor(1, "audience")
 
 
 class PageFeed:
-    """The viewers of one page: `followers` of its room, and `windows` of its lecturer."""
+    """The viewers of one page: `followers` of its room and `windows` of its lecturer."""
 
     def __init__(self, subject: Subject, counts: Counts) -> None:
         self._subject = subject
         self.followers, self.windows = Broadcast(counts), Broadcast()
-        self.encoded = 0  # pictures
+        self.encoded = 0  # number of pictures
         self._task: asyncio.Task[None] | None = None
         self._shown: Picture | None = None
         self._words_at = 0.0
         self._complained = False
 
     def wake(self) -> None:
-        """Somebody has come: begin to look, unless that goes on."""
+        """Start polling for a new viewer unless it is running."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def act(self, name: str) -> None:
-        """Do one of ACTS, and show what came of it soon."""
+        """Run a command of ACTS and send its result with the next poll."""
         self._subject.acts()[name]()
         self._words_at = 0.0
 
     @property
     def viewed(self) -> bool:
-        """Whether somebody follows, or a window of the lecturer is open."""
+        """Whether at least one follower or lecturer's window is connected."""
         return bool(len(self.followers) or len(self.windows))
 
     async def _run(self) -> None:
-        """Look until nobody views."""
+        """Poll until the last viewer leaves."""
         due = time.monotonic()
         self._words_at = 0.0
         while self.viewed:
@@ -170,7 +171,7 @@ class PageFeed:
             try:
                 rest = await self._turn()
             except Exception:
-                if not self._complained:  # it would be said some times a second
+                if not self._complained:  # log only the first error: it may recur with every poll
                     self._complained = True
                     log.exception("what a page shows cannot be sent to its followers")
             now = time.monotonic()
@@ -178,7 +179,7 @@ class PageFeed:
             await asyncio.sleep(due - now)
 
     async def _turn(self) -> float:
-        """Look once; returns the seconds until the next picture. Words that were under way would have that one wait."""
+        """Poll once and return the pause in s. The picture goes first: an unconfirmed text message would delay it."""
         rest = await self._show_picture()
         self._tell_words()
         return rest
@@ -195,7 +196,7 @@ class PageFeed:
             self.windows.show_state({**words, **self._subject.notes()})
 
     async def _show_picture(self) -> float:
-        """Show the newest picture, if somebody can take it; returns the seconds until the next."""
+        """Broadcast the latest picture if a viewer is ready for it; return the pause in s before the next."""
         picture = self._subject.picture()
         if picture is None or picture == self._shown or not (self.followers.ready or self.windows.ready):
             return 0.0

@@ -1,9 +1,9 @@
-"""The addresses of followers and of the lecturer's windows: light pages of our own, and their WebSockets.
+"""HTTP routes of followers and of the lecturer's windows: small static pages and their WebSockets.
 
-Beside the page at /app, under the same prefix: /follow/CODE and /lecturer/TOKEN are pages, each with its WebSocket at
-…/ws; their scripts and styles lie beside them. A page is the same for every code, whether there is a room or not: its
-WebSocket alone says so. What a viewer may send is a few bytes of a fixed form; anything else closes its connection.
-The Host and the Origin are asked for before (app/access.py), and no cookie or other sign of who it is plays a part.
+The routes are under the server's prefix, next to /app: /follow/CODE and /lecturer/TOKEN are pages, each with a
+WebSocket at …/ws and with scripts and style sheets in the same folder. The HTML is the same for every code; only the
+WebSocket reports whether the room exists. Viewers send messages of a few bytes in a fixed format; any other message
+closes the connection. app/access.py checks Host and Origin before; cookies and other credentials are not used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from app.server.hosts import socket_sources
 from app.theme import DARK, LIGHT
 
 STATIC = Path(__file__).parent.parent / "static"
-WORDS_FILE = "words.js"  # the words of app/explain.py, which lie in no file of static/
+WORDS_FILE = "words.js"  # the texts of app/explain.py, generated rather than stored in static/
 FILES = {
     "follow.js": "text/javascript",
     "lecturer.js": "text/javascript",
@@ -47,37 +47,37 @@ POLICY = (
 CONFIRMED = re.compile(r"ok (\d{1,15})", re.ASCII)
 ACT = re.compile(rf"do ({'|'.join(ACTS)})", re.ASCII)
 MOST_MESSAGE = 32  # bytes
-PING = 20.0  # seconds between two looks whether a silent viewer is there
-UNREAD = 2**20  # bytes that may wait for a viewer besides the message under way: he confirmed what he had not read
+PING = 20.0  # s between pings that detect dead connections
+UNREAD = 2**20  # bytes buffered per viewer besides the current message: viewers can confirm without reading
 MARK = "fieldlab_audience"
 
 
 class Shell(RequestHandler):
-    """GET of a page: the same HTML for everybody."""
+    """GET handler of a page; the HTML is the same for every code and token."""
 
     def initialize(self, name: str) -> None:
-        """name: of the file in static/."""
+        """Set the name of the file in static/."""
         self._name = name
 
     def get(self) -> None:
-        """Send the page, with a policy that lets it talk to this host alone."""
+        """Send the page with a policy that restricts connections to this host."""
         sockets = socket_sources(self.request.host)
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", POLICY.format(sockets=sockets))
-        self.set_header("Referrer-Policy", "no-referrer")  # the address of a lecturer's window is a secret
+        self.set_header("Referrer-Policy", "no-referrer")  # the URL of a lecturer's window is a secret
         self.set_header("Cache-Control", "no-cache")
         self.finish((STATIC / self._name).read_bytes())
 
 
 class ShellFile(RequestHandler):
-    """GET of what a page loads."""
+    """GET handler of a page's scripts and style sheets."""
 
     def initialize(self, name: str) -> None:
-        """name: one of FILES."""
+        """Set the name of the file, one of FILES."""
         self._name = name
 
     def get(self) -> None:
-        """Send it; the browser asks whether it is still the same."""
+        """Send the file; the browser revalidates it on each load."""
         self.set_header("Content-Type", f"{FILES[self._name]}; charset=utf-8")
         self.set_header("Cache-Control", "no-cache")
         self.finish(file_text(self._name))
@@ -85,7 +85,7 @@ class ShellFile(RequestHandler):
 
 @cache
 def file_text(name: str) -> str:
-    """Return a file of static/, a style sheet with the colours of both schemes before it; or the words to explain."""
+    """Return a file of static/; prepend the colours of both schemes to a style sheet, and generate WORDS_FILE."""
     if name == WORDS_FILE:
         return f"export const WORDS = {json.dumps(WORDS)};\nexport const LABELS = {json.dumps(LABELS)};\n"
     text = (STATIC / name).read_text(encoding="utf-8")
@@ -96,21 +96,21 @@ def file_text(name: str) -> str:
 
 
 class ViewerSocket(WebSocketHandler):
-    """The WebSocket of a viewer, which confirms what it has painted."""
+    """Base class of viewers' WebSockets; the client confirms each message after painting it."""
 
     def initialize(self, name: str) -> None:
-        """name: the code, or the token, in the address."""
+        """Set the room code or token in the URL."""
         self._name, self._feed = name, None  # type: str, Feed | None
 
     max_message_size = MOST_MESSAGE  # type: ignore[assignment] # Tornado reads it as a property
     ping_interval = PING  # type: ignore[assignment]
 
     def check_origin(self, origin: str) -> bool:
-        """The Origin was on the allow-list, or the request would not have come here (app/access.py)."""
+        """Return True: app/access.py has already checked the Origin."""
         return True
 
     def open(self, *args: str, **kwargs: str) -> None:
-        """Come in, if there is such a room and a place in it."""
+        """Join the viewers, or close the connection if the room does not exist or is full."""
         self.set_nodelay(True)
         try:
             self._feed = self.enter()
@@ -118,72 +118,72 @@ class ViewerSocket(WebSocketHandler):
             self.dismiss(refused.code, refused.why)
 
     def enter(self) -> Feed:
-        """Join the viewers; ViewerRefused says why not."""
+        """Join the viewers; raise ViewerRefused with the reason for a refusal."""
         raise NotImplementedError
 
     def go(self, feed: Feed) -> None:
-        """Leave the viewers of `feed`."""
+        """Remove this socket from the viewers of `feed`."""
         raise NotImplementedError
 
     def take(self, feed: Feed, message: str) -> bool:
-        """Do what a message asks for; False if it is none that a viewer sends."""
+        """Handle a viewer's message; return False if invalid."""
         raise NotImplementedError
 
     def on_message(self, message: str | bytes) -> None:
-        """Take a message; whoever sends another than a page of ours loses the connection."""
+        """Handle a message; close the connection if invalid."""
         feed = self._feed
         if feed is not None and not (isinstance(message, str) and self.take(feed, message)):
             self.on_close()
             self.dismiss(BROKEN, "That is no message of this page.")
 
     def on_close(self) -> None:
-        """Leave. Harmless if it never came in."""
+        """Remove this socket from its feed, if it joined one."""
         feed, self._feed = self._feed, None
         if feed is not None:
             self.go(feed)
 
     def deliver(self, message: bytes) -> None:
-        """Send `message` at once."""
+        """Send `message` immediately."""
         protocol: Any = self.ws_connection
         if protocol is None or protocol.is_closing():
             return
         write_at_once(protocol, message, UNREAD + 2 * len(message))
 
     def dismiss(self, code: int, why: str) -> None:
-        """Close the connection with `code`, and say why."""
+        """Close the connection with `code` and the reason `why`."""
         self.close(code, why)
 
 
 class FollowSocket(ViewerSocket):
-    """The WebSocket of a follower's page."""
+    """WebSocket of a follower's page."""
 
     def enter(self) -> Feed:
-        """Join the followers of the room whose code is in the address; ViewerRefused says why not."""
+        """Join the followers of the room in the URL; raise ViewerRefused if it does not exist or is full."""
         return rooms().follow(self._name.upper(), self, self.request.remote_ip or "")
 
     def go(self, feed: Feed) -> None:
-        """Leave the followers of `feed`."""
+        """Remove this socket from the followers of `feed`."""
         feed.followers.leave(self)
 
     def take(self, feed: Feed, message: str) -> bool:
-        """Note a confirmation; False for any other message."""
+        """Handle a confirmation; return False for any other message."""
         found = CONFIRMED.fullmatch(message)
         return found is not None and feed.followers.confirm(self, int(found[1]))
 
 
 class LecturerSocket(ViewerSocket):
-    """That of a lecturer's window, which may ask for acts as well."""
+    """WebSocket of a lecturer's window, which may also send commands."""
 
     def enter(self) -> Feed:
-        """Join the windows of the page whose token is in the address; ViewerRefused says why not."""
+        """Join the windows of the page in the URL; raise ViewerRefused for an unknown token or too many windows."""
         return rooms().look_on(self._name, self)
 
     def go(self, feed: Feed) -> None:
-        """Leave the windows of `feed`."""
+        """Remove this socket from the windows of `feed`."""
         feed.windows.leave(self)
 
     def take(self, feed: Feed, message: str) -> bool:
-        """Do an act, or note a confirmation; False for any other message."""
+        """Run a command or handle a confirmation; return False for any other message."""
         if act := ACT.fullmatch(message):
             feed.act(act[1])
             return True
@@ -192,7 +192,7 @@ class LecturerSocket(ViewerSocket):
 
 
 def delegate(server: BokehTornado, request: HTTPServerRequest) -> Any:
-    """Return what answers a request for one of these addresses; None for any other."""
+    """Return the handler of a request for one of these routes; None for other routes."""
     path = request.path
     if not path.startswith(server.prefix):
         return None
@@ -208,14 +208,14 @@ def delegate(server: BokehTornado, request: HTTPServerRequest) -> Any:
 
 
 def install() -> None:
-    """Answer these addresses, under the server's prefix; harmless if called twice."""
-    rooms()  # a setting that is none is said now
+    """Add these routes to every server of this process, under its prefix. Harmless if called twice."""
+    rooms()  # an invalid setting raises its error at startup
     if getattr(BokehTornado, MARK, False):
         return
     find = BokehTornado.find_handler
 
     def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
-        """Bokeh's find_handler, but for these addresses."""
+        """Wrap Bokeh's find_handler to serve these routes."""
         return delegate(server, request) or find(server, request, **options)
 
     BokehTornado.find_handler = find_handler

@@ -1,10 +1,10 @@
-"""Audience mode of one page: the room that follows it, the card with code and QR, the lecturer's second window.
+"""Audience mode of one page: its room, the card with code and QR code, and the lecturer's second window.
 
-Off until the lecturer opens a room. Phones find it by a link that the browser makes of the page's own address, as it
-was reached; one that was reached as localhost says what to do instead.
+It is off until the lecturer opens a room. The browser builds the room's link from the URL of the page; for a page
+opened as localhost, the card explains which address to use instead.
 
-What the page says goes to viewers as words, and whoever shows them shows them as text: HTML of ours (a headline, a
-story's step) is taken apart here, and none leaves.
+The page's text is sent to viewers as plain text, and viewers display it as text: HTML of the server (a headline, a
+story's step) is converted here, and no markup is sent.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
     from app.stories import StoryTeller
 
 
-TICK = 500  # ms between two looks at how many follow
+TICK = 500  # ms between two updates of the number of followers
 BUTTON_WORDS = "Audience: phones follow this page; the lecturer's second window (Q)"
 LONGEST_ADDRESS = 300  # characters
-BASE = re.compile(r"https?://([^/?#]+)/(?:[\w.~%@+-]+/)*follow/", re.ASCII)  # no markup
+BASE = re.compile(r"https?://([^/?#]+)/(?:[\w.~%@+-]+/)*follow/", re.ASCII)  # URL without markup
 STYLE = (ASSETS / "audience.css").read_text(encoding="utf-8")
 
 
 class AudiencePage(Protocol):
-    """What audience mode needs of the page."""
+    """The part of the page's interface that audience mode uses."""
 
     document: Document
     current: LabTab | None
     stories: StoryTeller
     bar: PresenterBar
-    visible: bool  # whether the browser's tab can be seen
+    visible: bool  # whether the browser tab is visible
 
 
 class AudienceCard(Card):
-    """The card with the room's code, as static/audience.js draws it; while it is closed, a button with the number."""
+    """The card with the room's code, drawn by static/audience.js; closed, a button with the number of followers."""
 
     _esm = card_script("audience.js")
 
@@ -64,9 +64,9 @@ class AudienceCard(Card):
 
 
 class AudienceMode:
-    """The room and the windows of one page. `button` belongs into its header, `card` into its body.
+    """The room and windows of one page. `button` goes into the page's header, `card` into its body.
 
-    away: whether the page's browser has lost its connection. It is the feed's Subject.
+    away: whether the page's browser has lost its connection. Implements Subject of app/audience/feed.py.
     """
 
     def __init__(self, page: AudiencePage) -> None:
@@ -74,25 +74,25 @@ class AudienceMode:
         self._feed = PageFeed(self, rooms().counts)
         self.code = self._token = self._problem = ""
         self.open = self.away = False
-        self.tries = True  # whether followers can open the lab for themselves
-        self._tried = ("", "")  # the newest address, and what followers open
-        self._base = ""  # what the room's code follows in its link, as the browser says
-        self._windows = 0  # how often a window was asked for
-        self._held: Picture | None = None  # what viewers get while the pictures are frozen
+        self.tries = True  # whether followers get the link "Try it yourself"
+        self._tried = ("", "")  # the latest address, and the link for followers made from it
+        self._base = ""  # URL to which the room's code is appended, sent by the browser
+        self._windows = 0  # number of requests to open a window
+        self._held: Picture | None = None  # picture shown to viewers while the picture is frozen
         page.bar.param.watch(self._hold, "frozen")
         self._ticking: Any = None
         self.card = AudienceCard(self._told)
         self.button = icon("qr_code_2", BUTTON_WORDS, self.toggle, color="default", align="center")
 
-    # -- what the lecturer does
+    # -- commands of the lecturer
 
     def toggle(self) -> None:
-        """Show the card, or close it; the room stays as it is."""
+        """Open or close the card; the room is not affected."""
         self.open = not self.open
         self._show()
 
     def begin(self) -> None:
-        """Open a room, unless there is one."""
+        """Open a room unless the page has one."""
         self._problem = ""
         try:
             self.code = self.code or rooms().open(self._feed)
@@ -108,22 +108,22 @@ class AudienceMode:
 
     @property
     def viewed(self) -> bool:
-        """Whether somebody follows, or a window of the lecturer is open."""
+        """Whether at least one follower or lecturer's window is connected."""
         return self._feed.viewed
 
     def open_window(self) -> None:
-        """Have the browser open the lecturer's second window."""
+        """Open the lecturer's second window in the browser."""
         self._token = self._token or rooms().window(self._feed)
         self._windows += 1
         self._show()
 
     def close(self) -> None:
-        """The page is gone, and its room and windows with it."""
+        """End the room and windows of a closed page."""
         rooms().end(self.code)
         rooms().end_window(self._token)
 
     def _told(self, data: dict[str, Any]) -> None:
-        """A message of the browser, which may be anybody's."""
+        """Handle a message from the browser; its content is not trusted."""
         match data:
             case {"base": str(base)} if is_base(base):
                 self._base = base
@@ -143,7 +143,7 @@ class AudienceMode:
     # -- the card
 
     def _show(self) -> None:
-        """Bring the card up to date, and keep it so while there is a room."""
+        """Update the card; while a room is open, update it every TICK ms."""
         if self.code and self._ticking is None:
             self._ticking = self._page.document.add_periodic_callback(self._show, TICK)
         elif not self.code and self._ticking is not None:
@@ -168,31 +168,31 @@ class AudienceMode:
         return content
 
     def _link(self) -> dict[str, Any]:
-        """Return the room's link, and its QR code: none for a link that no phone could open."""
+        """Return the room's link with its QR code, or, if the link is local, with the computer's network address."""
         link = f"{self._base}{self.code}"
         local = is_local(link)
         return {"link": link, "local": local} | ({"network": network_address()} if local else {"qr": qr(link)})
 
-    # -- what viewers get; see app.audience.feed.Subject
+    # -- content for viewers; see app.audience.feed.Subject
 
     def picture(self) -> Picture | None:
-        """Return the main picture of the lab that is shown; while the pictures are frozen, the one that was shown then.
+        """Return the main picture of the visible lab; while frozen, the picture from the time of freezing.
 
-        The browser confirms no frames while its tab is hidden: then each look here lets the next ones come.
+        The browser confirms no frames while its tab is hidden, so each poll then releases the next frames.
         """
         if not self._page.visible and self._page.current is not None:
             self._page.current.session.pass_on()
         if not self._page.bar.frozen:
             return self._now()
-        self._held = self._held or self._now()  # they may have been frozen before there was one
+        self._held = self._held or self._now()  # the picture may have been frozen before the first frame
         return self._held
 
     def _hold(self, event: param.parameterized.Event) -> None:
-        """The pictures are frozen from now on, whether anybody views them or not, or no longer: as for another lab."""
+        """Store or release the frozen picture when `frozen` of the presenter bar changes, with or without viewers."""
         self._held = self._now() if event.new else None
 
     def _now(self) -> Picture | None:
-        """The main picture of the newest frame; None before there is one."""
+        """Return the main picture of the latest frame; None before the first frame."""
         tab = self._page.current
         frame = tab.session.latest if tab is not None else None
         if tab is None or frame is None:
@@ -201,19 +201,20 @@ class AudienceMode:
         return Picture(tab.session.lab, frame, part, tab.controls.style(part))
 
     def words(self) -> dict[str, Any]:
-        """What the page says."""
+        """Return the page's text and values for followers."""
         tab, teller = self._page.current, self._page.stories
         if tab is None:
             return {"lab": "", "away": self.away}
-        waits = tab.session.latest is None  # the picture is still that of another lab
+        waits = tab.session.latest is None  # the picture still belongs to another lab
         words = {**lab_words(tab), "link": self._try(tab.address.query), "away": self.away, "waits": waits}
         step = step_words(teller, teller.number)
         return words | ({"story": step} if step else {})
 
     def _try(self, query: str) -> str:
-        """Return the link of "Try it yourself" for the address `query`: "" without one, or if it is switched off.
+        """Return the link "Try it yourself" for the address `query`; "" without an address or if switched off.
 
-        A state that takes a while is not computed for each follower: they begin with the present values.
+        A state that is expensive to compute is replaced by the initial state with the current values: the server
+        would compute it for each follower.
         """
         if not query or not self.tries:
             return ""
@@ -226,7 +227,7 @@ class AudienceMode:
         return self._tried[1]
 
     def notes(self) -> dict[str, Any]:
-        """What only the lecturer reads."""
+        """Return the data that only the lecturer sees."""
         teller, bar = self._page.stories, self._page.bar
         step = teller.step if teller.open else None
         return {
@@ -239,15 +240,15 @@ class AudienceMode:
         }
 
     def acts(self) -> Mapping[str, Callable[[], object]]:
-        """What a lecturer's window may ask for. With the lock of the document, whose models it changes."""
+        """Return the commands of a lecturer's window. They run with the document's lock, as they change its models."""
         teller, bar = self._page.stories, self._page.bar
 
         def soon(act: Callable[[], object]) -> Callable[[], object]:
-            """`act`, as soon as the document is free."""
+            """Return a function that schedules `act` with the document's lock."""
             return lambda: self._page.document.add_next_tick_callback(act)
 
         def turn(steps: int) -> None:
-            """Go on by so many steps, unless the story was closed meanwhile."""
+            """Move by `steps` steps in the story if still open."""
             if teller.open:
                 teller.go(teller.number + steps)
 
@@ -259,10 +260,10 @@ class AudienceMode:
 
 
 def network_address() -> str:
-    """Return the address of this computer in its network, "" if it has none. Sends nothing: UDP has no handshake."""
+    """Return this computer's address in its network, "" without a network. Sends no packet: UDP has no handshake."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect(("192.0.2.1", 9))  # an address for documentation (RFC 5737); only the route is looked up
+            probe.connect(("192.0.2.1", 9))  # documentation address (RFC 5737); connect only selects a route
             found = str(probe.getsockname()[0])
     except OSError:
         return ""
@@ -270,45 +271,45 @@ def network_address() -> str:
 
 
 def is_base(text: str) -> bool:
-    """Return whether `text`, which a browser sends, is an address under which rooms of this server can lie."""
+    """Return whether `text`, sent by a browser, is a valid base URL of rooms on this server."""
     found = BASE.fullmatch(text) if len(text) <= LONGEST_ADDRESS else None
     return found is not None and is_host(found[1])
 
 
-# -- what the page says
+# -- the page's text
 
 HEADINGS, PARAGRAPHS = ("h1", "h2", "h3", "h4"), ("p", "div", "tr", "br", "pre")
 BLOCKS = dict.fromkeys(HEADINGS, "h") | dict.fromkeys(PARAGRAPHS, "p") | {"li": "li"}
-MOST_BLOCKS = 60  # paragraphs of a text
-MOST_VALUES = 12  # values, and numbers, that are shown
+MOST_BLOCKS = 60  # paragraphs per text
+MOST_VALUES = 12  # values and facts shown
 
 
 class _Blocks(HTMLParser):
-    """Collects paragraphs."""
+    """Collect the paragraphs of an HTML text."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[list[str]] = [["p", ""]]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A block begins a paragraph; a cell stands apart from the one before."""
+        """Start a paragraph at a block element; separate table cells by a space."""
         if tag in BLOCKS:
             self.found.append([BLOCKS[tag], ""])
         elif tag in {"td", "th"}:
             self.found[-1][1] += " "
 
     def handle_endtag(self, tag: str) -> None:
-        """What follows a block is a paragraph of its own."""
+        """Start a paragraph after a block element."""
         if tag in BLOCKS:
             self.found.append(["p", ""])
 
     def handle_data(self, data: str) -> None:
-        """Text goes to the paragraph that is open."""
+        """Append text to the current paragraph."""
         self.found[-1][1] += data
 
 
 def paragraphs(html: str) -> list[list[str]]:
-    """Return the text of HTML of ours as [kind, text] of each paragraph; kind: "h", "p" or "li"."""
+    """Return the text of trusted HTML as one [kind, text] per paragraph; kind: "h", "p" or "li"."""
     parser = _Blocks()
     parser.feed(html)
     parser.close()
@@ -317,12 +318,12 @@ def paragraphs(html: str) -> list[list[str]]:
 
 
 def line(html: str) -> str:
-    """Return the text of HTML of ours as one line: a headline, and its reason behind a colon."""
-    return ": ".join(text for _, text in paragraphs(html.replace("><", "> <")))  # what stands side by side there
+    """Return the text of trusted HTML as one line: the headline, a colon, and its reason."""
+    return ": ".join(text for _, text in paragraphs(html.replace("><", "> <")))  # separates adjacent elements
 
 
 def lab_words(tab: LabTab) -> dict[str, Any]:
-    """Return what a tab says of its lab: lab, phase, headline, sentence, values and facts, each [name, text]."""
+    """Return a lab's text for viewers: lab, phase, headline, sentence, and values and facts, each [name, text]."""
     session, readout = tab.session, tab.readout
     values = [[plain(dial.label), plain(dial.words())] for dial in tab.controls.dials()]
     values.append(["Computed by", plain(backend(session.values["backend"]).label)])
@@ -338,8 +339,9 @@ def lab_words(tab: LabTab) -> dict[str, Any]:
 
 
 def step_words(teller: StoryTeller, number: int) -> dict[str, Any] | None:
-    """Return the title of the story that is told, its step `number` (given from 0, returned from 1), of how many, and
-    the step's text; None if there is none.
+    """Return title, number, number of steps, and text of a step of the open story; None without such a step.
+
+    number: from 0 in the argument, from 1 in the result.
     """
     story = teller.story
     if not teller.open or story is None or not 0 <= number < len(story.steps):

@@ -1,16 +1,18 @@
-"""The rooms that are open: each has a code by which phones find it, and the windows of lecturers, each with a token.
+"""Registry of open rooms: codes for followers' phones and tokens for the lecturer's windows.
 
-A code is six letters that cannot be mistaken for each other, and no vowel, so that no code is a word. It is drawn by
-`secrets`, as is a token. A token is 192 random bits, which nobody guesses however many he tries.
+A code has six letters. Letters that look alike are excluded, as are vowels, so that no code is a word. Codes and tokens
+come from `secrets`; a token has 192 random bits and cannot be guessed.
 
-Who guesses codes is slowed down: so many wrong ones of an address, and some more of all addresses, then newcomers are
-asked to come again in a moment, with a right code, too: else a right guess would cost nothing. A lecture hall may share
-one address, and one of its students may try codes all the time. So a code by which somebody of an address has come in
-lets others of that address in even then, as it is no secret there; he who tries codes there learns of that one room
-alone, and is slowed down, too, if less. The first of the hall gets in by luck: phones try again by themselves, and some
-of 200 meet one of the two moments a second in which one more may try.
+Guessing codes is rate-limited: after a number of wrong codes from one address, or a larger number from all addresses,
+further attempts must be repeated later, even with a correct code; otherwise a correct guess would be free. A lecture
+hall may share one address, and one of its students may try codes continuously. Therefore a code that has already
+admitted a follower from an address still admits others from that address: it is no secret there. A guesser at that
+address can only confirm this one room, and is rate-limited as well, with higher limits. The first follower from such an
+address gets in by chance: phones retry automatically, and some of 200 phones hit one of the two moments per second at
+which another attempt is allowed.
 
-Nothing is logged of who follows but how many they are; addresses are kept as long as the room, and shown to nobody.
+Logs contain the number of followers but no addresses. Addresses are stored as long as their room exists, and are never
+displayed.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ from typing import Protocol
 from app.audience.broadcast import BUSY, ENDED, FULL, UNKNOWN, Broadcast, Counts, Viewer
 from compute import settings
 
-MOST_ROOMS = 16  # of a process
-MOST_WINDOWS = 4  # of one lecturer
-LETTERS, LENGTH = "BCDFGHJKMNPQRSTVWXYZ", 6  # of a code: 64 million
-# Wrong codes at once, and a second for as long as one likes. In two hours who tries 20 a second, of 64 million, finds a
-# certain room with a chance of 0.2 %, with 50 a second of 0.6 %.
-GUESSES = 120, 2.0  # of an address: a hall that shares one mistypes some tens
-ALL_GUESSES = 1200, 20.0  # of all addresses: ten that try as fast as they may
-INSIDE_GUESSES = 600, 50.0  # of one from which somebody is inside, for that room alone, beside the others
-MOST_ADDRESSES = 4096  # that are kept at once: ALL_GUESSES let some 2,400 have a wrong code that still counts
+MOST_ROOMS = 16  # per process
+MOST_WINDOWS = 4  # per lecturer
+LETTERS, LENGTH = "BCDFGHJKMNPQRSTVWXYZ", 6  # of a code: 64 million combinations
+# Token buckets for wrong codes: (burst, rate per second). In two hours, 20 attempts per second find a given room among
+# 64 million codes with a probability of 0.2 %, 50 per second with 0.6 %.
+GUESSES = 120, 2.0  # per address: in a hall behind one address some tens of phones mistype
+ALL_GUESSES = 1200, 20.0  # of all addresses: ten addresses at full rate
+INSIDE_GUESSES = 600, 50.0  # per address with a follower inside, about that room only, in addition
+MOST_ADDRESSES = 4096  # stored buckets: by ALL_GUESSES some 2,400 addresses can have one
 NO_ROOM = "There is no room with this code, or it is over."
 NO_WINDOW = "This window's page is closed. Open the window from the lab's page again."
 OVER = "The lecturer has ended the room. Thank you for following."
@@ -43,11 +45,11 @@ WINDOWS_FULL = "This page has as many windows as it may have. Close one of them.
 
 
 class RoomError(RuntimeError):
-    """A room that cannot be opened; the text says why."""
+    """Raised if a room cannot be opened; the message is the reason."""
 
 
 class ViewerRefused(Exception):
-    """A viewer who is not let in; `code` and `why` as of Viewer.dismiss."""
+    """Raised if a viewer is not admitted; `code` and `why` as in Viewer.dismiss."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -55,14 +57,14 @@ class ViewerRefused(Exception):
 
 
 class Budget:
-    """So many at once, and `rate` a second for as long as one likes."""
+    """A token bucket: `most` tokens, refilled with `rate` tokens per second."""
 
     def __init__(self, most: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._rate, self._clock = most, rate, clock
         self._left, self._since = float(most), clock()
 
     def left(self) -> bool:
-        """Whether there is one left."""
+        """Return whether a token is left."""
         now = self._clock()
         self._left = min(self._most, self._left + (now - self._since) * self._rate)
         self._since = now
@@ -70,17 +72,17 @@ class Budget:
 
     @property
     def whole(self) -> bool:
-        """Whether none is missing."""
+        """Whether the bucket is full."""
         self.left()
         return self._left >= self._most
 
     def spend(self) -> None:
-        """Take one."""
+        """Remove one token."""
         self._left = max(0.0, self._left - 1)
 
 
 class Budgets:
-    """A budget for each of many addresses. One that is whole again is forgotten, and so is the oldest of too many."""
+    """A token bucket per address. Full buckets are removed when MOST_ADDRESSES is reached, then the oldest."""
 
     def __init__(self, most: int, rate: float, clock: Callable[[], float]) -> None:
         self._most, self._rate, self._clock = most, rate, clock
@@ -90,11 +92,11 @@ class Budgets:
         return len(self._spent)
 
     def left(self, address: str) -> bool:
-        """Whether `address` has one left."""
+        """Return whether `address` has a token left."""
         return address not in self._spent or self._spent[address].left()
 
     def spend(self, address: str) -> None:
-        """Take one of those of `address`."""
+        """Remove one token from the bucket of `address`."""
         if address not in self._spent:
             if len(self._spent) >= MOST_ADDRESSES:
                 self._spent = {known: budget for known, budget in self._spent.items() if not budget.whole}
@@ -105,11 +107,11 @@ class Budgets:
 
 
 def network(address: str) -> str:
-    """Return what one visitor has of addresses: of IPv6 a network of 2**64 of them, else one."""
+    """Return the network that is rate-limited as one visitor: the /64 network of an IPv6 address, else the address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        return address  # of a socket that has none
+        return address  # a socket without an address
     if isinstance(parsed, ipaddress.IPv4Address):
         return str(parsed)
     if parsed.ipv4_mapped is not None:
@@ -118,43 +120,43 @@ def network(address: str) -> str:
 
 
 class Feed(Protocol):
-    """What feeds a page's viewers; see app.audience.feed."""
+    """Interface of a page's feed; see app.audience.feed."""
 
     followers: Broadcast
     windows: Broadcast
 
     def wake(self) -> None:
-        """Somebody has come."""
+        """Start polling for a new viewer."""
 
     def act(self, name: str) -> None:
-        """A lecturer's window asks for one of app.audience.feed.ACTS."""
+        """Run a command of app.audience.feed.ACTS for a lecturer's window."""
 
 
 class Rooms:
-    """The rooms and windows of this process, by code and by token. most: followers of one room."""
+    """The rooms of this process by code, and its lecturers' windows by token. most: maximum of followers per room."""
 
     def __init__(self, most: int = 300, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.counts = most, Counts()
         self._rooms: dict[str, Feed] = {}
         self._windows: dict[str, Feed] = {}
-        self._inside: dict[str, set[str]] = {}  # code -> networks from which somebody has come in by it
+        self._inside: dict[str, set[str]] = {}  # code -> networks from which a follower has joined
         self._guesses, self._all_guesses = Budgets(*GUESSES, clock), Budget(*ALL_GUESSES, clock)
         self._inside_guesses = Budgets(*INSIDE_GUESSES, clock)
 
     @property
     def open_rooms(self) -> int:
-        """How many there are."""
+        """The number of open rooms."""
         return len(self._rooms)
 
     @property
     def followers(self) -> int:
-        """How many follow, in all rooms."""
+        """The number of followers in all rooms."""
         return sum(len(feed.followers) for feed in self._rooms.values())
 
-    # -- the lecturer's side
+    # -- for the lecturer's page
 
     def open(self, feed: Feed) -> str:
-        """Return the code of a new room for `feed`; RoomError if there are too many, or none may be."""
+        """Return the code of a new room for `feed`; raise RoomError if rooms are disabled or MOST_ROOMS are open."""
         if not self.most:
             raise RoomError("this server's setting followers is 0")
         if len(self._rooms) >= MOST_ROOMS:
@@ -164,28 +166,28 @@ class Rooms:
         return code
 
     def end(self, code: str) -> None:
-        """End the room of that code, and say so to its followers. Harmless if there is none."""
+        """End a room and notify its followers; unknown codes are ignored."""
         self._inside.pop(code, None)
         if feed := self._rooms.pop(code, None):
             feed.followers.end(ENDED, OVER)
 
     def window(self, feed: Feed) -> str:
-        """Return a token by which a window of the lecturer finds `feed`."""
+        """Return a token for the lecturer's windows of `feed`."""
         token = secrets.token_urlsafe(24)
         self._windows[token] = feed
         return token
 
     def end_window(self, token: str) -> None:
-        """The page of that token is gone. Harmless if there is none."""
+        """Close the windows of a page that was closed; unknown tokens are ignored."""
         if feed := self._windows.pop(token, None):
             feed.windows.end(ENDED, NO_WINDOW)
 
-    # -- the viewers' side
+    # -- for viewers
 
     def follow(self, code: str, viewer: Viewer, address: str = "") -> Feed:
-        """Let `viewer` into the room of that code; ViewerRefused if there is none, or no place in it.
+        """Add `viewer` to the room with this code; raise ViewerRefused if the room does not exist or is full.
 
-        address: that he comes from, "" if it is not known.
+        address: remote address of the viewer, "" if unknown.
         """
         feed = self._find(code, network(address))
         if len(feed.followers) >= self.most:
@@ -195,7 +197,7 @@ class Rooms:
         return feed
 
     def look_on(self, token: str, viewer: Viewer) -> Feed:
-        """Let a lecturer's window in; ViewerRefused for a token that no page has, or for one window too many."""
+        """Add a lecturer's window; raise ViewerRefused for an unknown token or if the page has MOST_WINDOWS windows."""
         if token not in self._windows:
             raise ViewerRefused(UNKNOWN, NO_WINDOW)
         feed = self._windows[token]
@@ -206,7 +208,10 @@ class Rooms:
         return feed
 
     def _find(self, code: str, whose: str) -> Feed:
-        """Return the feed of the room; ViewerRefused for none, or if too many codes were tried. whose: network."""
+        """Return the feed of a room; raise ViewerRefused for an unknown code or too many attempts.
+
+        whose: network of the viewer.
+        """
         if self._all_guesses.left() and self._guesses.left(whose):
             if code not in self._rooms:
                 self._all_guesses.spend()
@@ -214,7 +219,7 @@ class Rooms:
                 raise ViewerRefused(UNKNOWN, NO_ROOM)
         elif whose not in self._inside.get(code, ()) or not self._inside_guesses.left(whose):
             if any(whose in inside for inside in self._inside.values()) and self._inside_guesses.left(whose):
-                self._inside_guesses.spend(whose)  # who is not told that it is wrong still learns that it is not right
+                self._inside_guesses.spend(whose)  # the refusal reveals that the code is not right
             raise ViewerRefused(BUSY, TRY_AGAIN)
         if len(self._inside[code]) < MOST_ADDRESSES:
             self._inside[code].add(whose)
@@ -228,5 +233,5 @@ def new_code() -> str:
 
 @cache
 def rooms() -> Rooms:
-    """This process's rooms."""
+    """Return the rooms of this process."""
     return Rooms(settings.current().followers)

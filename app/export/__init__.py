@@ -1,1 +1,1 @@
-"""What the page gives away: links, pictures, films, recordings and numbers, each made again from what is seen."""
+"""Exports of a page: links, pictures, films, recordings and numbers, each computed from the lab's current state."""

@@ -1,4 +1,4 @@
-"""The card over the page from which everything can be taken along, and what the page does with what comes back."""
+"""The card "Export" of a page, with the sections of the visible lab and the list of exports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from compute.export.jobs import JOBS
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
-PLACE = CARD | {"z-index": "1250"}  # over the other card
+PLACE = CARD | {"z-index": "1250"}  # above the other card
 TITLE = "<h2 class='along'>Export</h2>"
 WORDS = "Export: link, picture, film, numbers (E)"
 RECORDING = "Recording; stop it here (E)"
@@ -35,9 +35,9 @@ TICK = 250  # ms
 
 
 class ExportCard:
-    """The card "Export" of one page. `button` belongs into its header, `parts` into its body, from the start.
+    """The card "Export" of one page. `button` goes into the page's header, `parts` into its body at its construction.
 
-    dropped(name, text): a file was dropped on the page.
+    dropped(name, text): called for a file that is dropped on the page.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class ExportCard:
         self.button = icon("ios_share", WORDS, self.toggle,
                            color="default", align="center")  # fmt: skip
         self._body = pn.Column(margin=(0, 8), sizing_mode="stretch_width")
-        self.card = pn.Column(styles=PLACE, margin=0, visible=False)  # filled when it is opened first
+        self.card = pn.Column(styles=PLACE, margin=0, visible=False)  # filled when it is opened for the first time
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The components that belong into the page."""
+        """The components to add to the page."""
         return self.card, self.download, self.zone
 
     def _frame(self) -> list[Any]:
-        """What the card always shows: its title, the lab's sections, the list of exports."""
+        """Return the fixed parts of the card: its title, the lab's sections, the list of exports."""
         title = html_pane(TITLE, margin=(8, 0, 0, 16), align="center", sizing_mode=None)
         close = icon("close", "Close (E)", self.toggle, color="default", align="center")
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
@@ -69,13 +69,13 @@ class ExportCard:
         return [head, self._body, self.exports.panel]
 
     def show(self, tab: LabTab) -> None:
-        """Export from this tab from now on: the page shows it."""
+        """Show the sections of `tab` from now on; called when the page shows another lab."""
         self._tab = tab
         if self.open:
             self._show()
 
     def forget(self, tab: LabTab) -> None:
-        """Close the sections of a tab that is closed for good."""
+        """Remove and close the sections of a tab that was closed permanently."""
         sections = self._sections.pop(tab.session.lab.LAB, None)
         if sections is not None:
             sections.close()
@@ -94,7 +94,7 @@ class ExportCard:
             self._document.remove_periodic_callback(self._ticking)
 
     def close(self) -> None:
-        """End all exports: the page is gone."""
+        """End all exports; called when the page is closed."""
         self._tab = None
         self.exports.close()
         self.download.close()
@@ -102,7 +102,7 @@ class ExportCard:
             sections.close()
 
     def _show(self) -> None:
-        """Show the sections of the lab; the first time they are made for it, which takes too long for the loop."""
+        """Show the lab's sections. Building them is too slow for the event loop, so the builder does it."""
         if self._shown is None:
             builder().beside(self._document, self._fill)
         else:
@@ -110,12 +110,12 @@ class ExportCard:
 
     @property
     def _shown(self) -> LabExports | None:
-        """The sections of the lab that is shown, if they have been made."""
+        """The sections of the visible lab; None before they are built."""
         return self._sections.get(self._tab.session.lab.LAB) if self._tab is not None else None
 
     def _fill(self) -> None:
         tab = self._tab
-        if tab is None or not self.open:  # closed meanwhile
+        if tab is None or not self.open:  # closed during construction
             return
         if not self.card.objects:
             self.card.objects = self._frame()
@@ -128,7 +128,7 @@ class ExportCard:
         self._tick()
 
     def _mark(self) -> None:
-        """The button in the header says that something is being recorded, with the card closed too."""
+        """Colour the button in the header while a recording runs, also with the card closed."""
         recording = any(sections.recording for sections in self._sections.values())
         self.button.param.update(
             color="error" if recording else "default", description=RECORDING if recording else WORDS
@@ -140,9 +140,9 @@ class ExportCard:
 
 
 class LabExports:
-    """All kinds of export of one tab, behind one row of buttons that chooses between them; `panel` shows them.
+    """The export sections of one tab, selected by a row of buttons; `panel` contains them.
 
-    changed(): a recording has begun or ended.
+    changed(): called when a recording begins or ends.
     """
 
     def __init__(self, tab: LabTab, exports: Exports, download: FileDownload, changed: Callable[[], object]) -> None:
@@ -154,10 +154,10 @@ class LabExports:
             RecordSection.TITLE: lambda: RecordSection(source, exports, changed),
             NumbersSection.TITLE: lambda: NumbersSection(source, exports),
         }
-        saves = getattr(tab.readout, "saves", None)  # a lab from outside may have a readout without files
+        saves = getattr(tab.readout, "saves", None)  # the readout of a plug-in may have no files to save
         if isinstance(saves, SaveButtons):
             self._makers[TimingsSection.TITLE] = lambda: TimingsSection(saves)
-        self._made: dict[str, ExportSection] = {}  # as they are first looked at: together they take 0.2 s
+        self._made: dict[str, ExportSection] = {}  # built on first use: together they take 0.2 s
         first, titles = PictureSection.TITLE, list(self._makers)
         self.shown: Any = pmui.RadioButtonGroup(options=titles, value=first, size="small", **FULL)
         self.shown.param.watch(lambda event: self._choose(), "value")
@@ -178,19 +178,19 @@ class LabExports:
         return any(isinstance(one, RecordSection) and one.recording for one in self._made.values())
 
     def tick(self) -> None:
-        """Offer what there is now; called a few times a second."""
+        """Update all sections; called a few times a second."""
         self.source.tick()
         for one in self._made.values():
             one.tick()
 
     def on_event(self, event: Any) -> None:
-        """Pass on an engine event of the lab."""
+        """Pass an engine event of the lab to all sections."""
         self.source.on_event(event)
         for one in self._made.values():
             one.on_event(event)
 
     def close(self) -> None:
-        """End what is under way: the lab is gone."""
+        """End estimates and recordings; called when the lab is closed."""
         self.source.close()
         for one in self._made.values():
             one.close()

@@ -1,4 +1,4 @@
-"""Downloads: files of any size go to the browser piece by piece, so that frames and clicks pass in between."""
+"""Downloads: files of any size are sent in pieces, so that frames and clicks are handled in between."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from panel.custom import JSComponent
 
 from app.access import host_name
 
-PIECE = 2**20  # bytes: a few milliseconds of the server's loop
-LONGEST_PAGE = 2000  # characters of a page's own address
+PIECE = 2**20  # bytes: blocks the server's event loop for a few milliseconds
+LONGEST_PAGE = 2000  # characters of a page's URL without the query
 
 
 class FileDownload(JSComponent):
-    """Sends files for the browser to save; an invisible component.
+    """Invisible component that sends files for the browser to save.
 
-    The browser acknowledges each piece; a new one is sent for it.
-
-    piece: {"file": number of the file, "number": of the piece, "of": how many, "name", "kind", "data"}.
+    The browser acknowledges each piece before the next one is sent. piece: {"file": number of the file, "number": of
+    the piece, "of": number of pieces, "name", "kind", "data"}.
     """
 
     piece = param.Dict(default={}, doc="The newest piece.")
@@ -36,28 +35,29 @@ class FileDownload(JSComponent):
         super().__init__(width=0, height=0, margin=0, **params)
         self._files: deque[tuple[BinaryIO, str, Callable[[], object]]] = deque()
         self._number = self._next = self._count = 0
-        self._query, self._copies = "", 0  # of the newest link: the page can write the param, which only takes it there
+        self._query, self._copies = "", 0  # of the latest link, stored here because the page can write the parameter
         self._on_copied: Callable[[str, bool], object] | None = None
 
     def send(self, path: Path, name: str, done: Callable[[], object]) -> None:
-        """Have the browser save the file `path` as `name`; done() is called when it has all of it.
+        """Send the file `path` to the browser, which saves it as `name`; done() is called when all pieces have arrived.
 
-        Files go one after the other. One that is deleted meanwhile arrives all the same. OSError if it is not there.
+        Files are sent one after the other. A file that is deleted in the meantime still arrives. Raise OSError if it
+        does not exist.
         """
         self._files.append((path.open("rb"), name, done))
         if len(self._files) == 1:
             self._begin()
 
     def copy_link(self, query: str, done: Callable[[str, bool], object]) -> None:
-        """Put the page's address with `query` into the address bar and on the clipboard.
+        """Put the page's URL with `query` into the address bar and on the clipboard.
 
-        done(the whole address, whether the browser allowed the clipboard).
+        done(URL, copied) receives the whole URL and whether the browser allowed the clipboard.
         """
         self._query, self._copies, self._on_copied = query, self._copies + 1, done
         self.query = {"text": query, "again": self._copies}
 
     def close(self) -> None:
-        """Forget what has not arrived: the page is gone."""
+        """Discard unfinished downloads; called when the page is closed."""
         for opened, *_ in self._files:
             opened.close()
         self._files.clear()
@@ -68,7 +68,7 @@ class FileDownload(JSComponent):
         self._push()
 
     def _push(self) -> None:
-        """One more piece, if there is one."""
+        """Send the next piece, if any is left."""
         if self._next >= self._count:
             return
         opened, name, _ = self._files[0]
@@ -84,14 +84,14 @@ class FileDownload(JSComponent):
             return
         address, on_copied = data.get("address"), self._on_copied
         if on_copied is not None and isinstance(address, str) and is_link(address, self._query):
-            self._on_copied = None  # it is told once, however often the browser says it
+            self._on_copied = None  # called once, even if the browser repeats its message
             on_copied(address, data.get("copied") is True)
         if data.get("file") != self._number or data.get("number") != self._next - 1 or not self._files:
             return
         if self._next == self._count:
             opened, _, done = self._files.popleft()
             opened.close()
-            self.piece = {}  # the browser need not keep it
+            self.piece = {}  # frees the browser's memory
             done()
             if self._files:
                 self._begin()
@@ -100,7 +100,7 @@ class FileDownload(JSComponent):
 
 
 def is_link(address: str, query: str) -> bool:
-    """Whether `address`, as a browser says it, is that of a page with this query, and not too long for one."""
+    """Return whether `address`, reported by a browser, is a page URL with this query and of acceptable length."""
     if len(address) > LONGEST_PAGE + len(query) or not (address.isascii() and address.isprintable()):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The exports of one page: each made by a job of its own, with progress, pause and cancel, and then a download."""
+"""The exports of one page: each runs as a job with progress, pause and cancel, followed by a download."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from compute.export.jobs import OVER, Job, internal_error
 from compute.files import size
 from compute.settings import MIB, current
 
-LIST = {  # always in sight, however long the fields above it are
+LIST = {  # always visible below the fields
     "position": "sticky", "bottom": "0", "z-index": "1", "max-height": "216px", "overflow-y": "auto",
     "padding": "0 8px 8px", "background": "var(--paper)", "border-top": "1px solid var(--line)",
 }  # fmt: skip
 TICK = 250  # ms
-PATIENCE = 15  # s that a process which was killed may take to be gone
-MOST = 6  # exports that are listed once they are over; the oldest gives way
-LOOKS = 4  # ticks between two looks at the bytes on the disk
+PATIENCE = 15  # s to wait for a killed process to end
+MOST = 6  # finished exports in the list; the oldest is removed
+LOOKS = 4  # ticks between two measurements of disk usage
 WORDS = {
     "asking": "asking the engine how the lab stands", "paused": "paused", "cancelled": "cancelled", "done": "saved",
 }  # fmt: skip
 
 
 class Export:
-    """One file that is made by a job. `name` is what the browser saves it as; it has a folder of its own.
+    """One file and its job. `name`: file name in the browser; each export has a separate folder on the server.
 
-    state: that of its job; "asking" before there is one. note: what is to be said of a file that is there.
+    note: remark on the finished file.
     """
 
     def __init__(self, name: str, exports: Exports) -> None:
@@ -66,7 +66,7 @@ class Export:
 
     @property
     def state(self) -> str:
-        """The state of its job, "asking" before there is one."""
+        """The state of its job, "asking" before the job starts."""
         if self.trouble or self._there:
             return "failed" if self.trouble else "done"
         if self._cancelled:
@@ -75,12 +75,12 @@ class Export:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the export is finished, failed or cancelled."""
         return self.state in OVER
 
     @property
     def announced(self) -> bool:
-        """Whether it is over, and the page has shown so."""
+        """Whether the page has shown that the export is over."""
         return self._announced
 
     def order(
@@ -90,7 +90,7 @@ class Export:
         job: Callable[[Moment], Job],
         note: Callable[[Any], str] = lambda result: "",
     ) -> None:
-        """Have it made by job(how the lab stands). note(its result): what is said when the file is there. See `ask`."""
+        """Make the file with job(moment). note(result): returns a remark on the finished file. See `ask`."""
 
         def begin(moment: Moment) -> None:
             """Start the job."""
@@ -102,14 +102,14 @@ class Export:
         self.ask(source, part, begin)
 
     def ask(self, source: ExportSource, part: str, act: Callable[[Moment], object]) -> None:
-        """Call act(how the lab stands), once the engine has said that; part: as of ExportSource.ask.
+        """Request the lab's state from the engine and call act(moment); part: as for ExportSource.ask.
 
-        If the engine does not say it, or `act` raises, that is why it failed; a ValueError is the request's fault.
-        Nothing is done if it is over before.
+        The export fails if the engine does not answer or `act` raises; a ValueError reports an invalid request. If the
+        export is over before, `act` is not called.
         """
 
         def heard(moment: Moment) -> None:
-            """Act on how the lab stands."""
+            """Call `act` unless the export is over; report its errors."""
             if self.over:
                 return
             try:
@@ -125,16 +125,16 @@ class Export:
             source.ask(part, heard, self.fail)
 
     def made(self) -> None:
-        """Say that the file is there already: no job makes it."""
+        """Mark the file as complete without a job."""
         self._there = True
 
     def fail(self, text: str) -> None:
-        """Say why it cannot be made at all."""
+        """Mark the export as failed, with the reason."""
         if not self.over:
             self.trouble = text
 
     def stop(self, text: str) -> None:
-        """End it, for a reason that is none of its own, unless it is over."""
+        """Fail an unfinished export for an external reason: cancel its job and delete its files."""
         if self.over:
             return
         self.fail(text)
@@ -143,7 +143,7 @@ class Export:
         threading.Thread(target=self._clean, name="export", daemon=True).start()
 
     def bytes_on_disk(self) -> int:
-        """What it takes on the disk; what goes while it is counted counts nothing."""
+        """Return the disk usage in bytes; files deleted during the count are left out."""
         total = 0
         for folder, _, names in os.walk(self.folder):
             for name in names:
@@ -152,9 +152,9 @@ class Export:
         return total
 
     def show(self) -> None:
-        """Show how far it is; once it is done, send it to the browser.
+        """Show the progress; when the export is done, send the file to the browser.
 
-        Its job goes on in a thread of its own: all of this is about one moment, in which it is over or not.
+        The job's thread may change the state at any time, so everything shown is based on a single reading.
         """
         if self.state == "asking" and self._source is not None:
             self._source.tick()
@@ -177,16 +177,16 @@ class Export:
                 self._exports.notices.tell("error", f"{self.name} was not made: {self._why}")
 
     def cancel(self) -> None:
-        """End it, and delete what there is of it."""
+        """Cancel the job and delete its files."""
         self._cancelled = self._announced = True
         if self.job is not None:
             self.job.cancel()
         threading.Thread(target=self._clean, name="export", daemon=True).start()
 
-    # -- inside
+    # -- internal
 
     def _clean(self) -> None:
-        """Delete the files, once nobody writes any more."""
+        """Delete the files after the job's process has ended."""
         if self.job is not None:
             self.job.join(PATIENCE)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -228,7 +228,7 @@ class Export:
 
 
 class Exports:
-    """The exports of one page. `panel` lists them on the card."""
+    """The exports of one page; `panel` lists them on the card."""
 
     def __init__(self, document: Document, download: FileDownload, notices: Callable[[], Notices]) -> None:
         self.document, self.download, self._notices = document, download, notices
@@ -240,11 +240,11 @@ class Exports:
 
     @property
     def notices(self) -> Notices:
-        """Where to say what went wrong."""
+        """The page's notices, for error messages."""
         return self._notices()
 
     def add(self, name: str) -> Export:
-        """Return a new export at the top of the list; it has failed already if there are too many that are not over."""
+        """Return a new export at the top of the list; it has failed already if `refusal` is not empty."""
         refusal = self.refusal
         export = Export(name, self)
         if refusal:
@@ -259,21 +259,21 @@ class Exports:
 
     @property
     def refusal(self) -> str:
-        """Why no further export can be made now, "" if one can."""
+        """The reason why no further export can be made now, "" if none."""
         most = self._settings.exports
         if sum(not export.over for export in self._exports) >= most:
             return f"{most} exports are under way, as many as one page may have: wait for one, or cancel one"
         return self._full if self._too_full() else ""
 
     def drop(self, export: Export) -> None:
-        """Cancel it, and take it from the list."""
+        """Cancel an export and remove it from the list."""
         if export in self._exports:
             self._exports.remove(export)
             export.cancel()
             self._arrange()
 
     def close(self) -> None:
-        """End everything: the page is gone."""
+        """Cancel all exports; called when the page is closed."""
         for export in self._exports:
             export.cancel()
         self._exports.clear()
@@ -287,7 +287,7 @@ class Exports:
         return f"the files of one page may take {most} on this server (its setting disk): remove one from the list"
 
     def _too_full(self) -> bool:
-        """Whether the files of this page, finished ones too, have reached what they may take."""
+        """Return whether the files of this page, including finished ones, have reached the disk limit."""
         most = self._settings.disk * MIB
         return bool(most) and sum(export.bytes_on_disk() for export in self._exports) >= most
 
@@ -304,13 +304,13 @@ class Exports:
 
 
 def waiting_for_turn(job: Job) -> str:
-    """Return what is said of a job that waits: how many come before it."""
+    """Return the status text of a waiting job, with the number of jobs before it."""
     before = job.before
     return f"waiting for its turn, {before} before it" if before else "waiting for its turn"
 
 
 def time_left(job: Job) -> str:
-    """Return how long a job will still run, by how long it has run; "" as long as nobody can tell."""
+    """Return the estimated remaining time of a job as text, from its progress; "" during its first 2 s or 2 %."""
     if job.part < 0.02 or job.seconds < 2:
         return ""
     return f", about {seconds_words(job.seconds * (1 - job.part) / job.part)} left"

@@ -1,4 +1,4 @@
-"""What the kinds of export share: a section of the card, and its fields for what, how large, in which format."""
+"""Base class of export sections, and their common fields: subject, size, format."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from compute.lab import Lab
 from compute.machine import now
 
 HEIGHTS = {"720": 720, "1080": 1080, "2160 (4K)": 2160, "4320 (8K)": 4320}
-TYPE = {"fontSize": "0.875rem"}  # of a small button's words
+TYPE = {"fontSize": "0.875rem"}  # font of a small button
 AXES = "with axes"
 
 
 class ExportSection:
-    """One kind of export on the card: its `panel`, and what it follows. A subclass has a TITLE."""
+    """One kind of export on the card; `panel` contains its fields. Subclasses define TITLE."""
 
     TITLE: ClassVar[str]
     panel: Any
 
     def tick(self) -> None:
-        """Offer what there is now; called a few times a second while the card is open."""
+        """Update the choices; called a few times a second while the card is open."""
 
     def on_event(self, event: Any) -> None:
-        """Follow an engine event of the lab."""
+        """Handle an engine event of the lab."""
 
     def close(self) -> None:
-        """End what is under way: the lab is gone."""
+        """Cancel unfinished work; called when the lab is closed."""
 
 
 def heights(value: int, lab: type[Lab], most: int = 4320) -> Any:
-    """Return a field for the height in pixels; the width follows from what is shown.
+    """Return a field for the height in pixels; the width follows from the aspect ratio of the picture.
 
-    Where a pixel is one of the lab's own grid, it offers what this server's limit of that allows.
+    In labs with one grid cell per pixel, heights above this server's limit of the grid are disabled.
     """
     options = {"360": 360} | {words: height for words, height in HEIGHTS.items() if height <= most}
     bound = settings.bound("grid") if lab.sized() else None
@@ -55,7 +55,7 @@ def heights(value: int, lab: type[Lab], most: int = 4320) -> Any:
 
 
 def format_field(label: str, formats: Sequence[FileFormat], hint: str) -> Any:
-    """Return a drop-down of endings. Formats whose library is missing are greyed; `hint` says then what to install."""
+    """Return a drop-down of file formats. Formats without their library are disabled; `hint` is its install hint."""
     absent = [one.ending for one in formats if not one.installed]
     return pmui.Select(
         label=label, options={one.name: one.ending for one in formats}, disabled_options=absent,
@@ -65,12 +65,12 @@ def format_field(label: str, formats: Sequence[FileFormat], hint: str) -> Any:
 
 
 def film_formats() -> Any:
-    """Return the drop-down of the formats of a film."""
+    """Return the drop-down of film formats."""
     return format_field("Format", FILMS, f"MP4 and WebM need: {AV.install}, and a restart of the server")
 
 
 class IntegerField:
-    """The field `panel` for a whole number from `start` to `end`. What is wrong with what was typed stands below it."""
+    """Field for a whole number from `start` to `end`; `panel` is its widget, with errors shown below."""
 
     def __init__(self, label: str, value: int, start: int, end: int, hint: str = "") -> None:
         self._label, self._bounds, self._value = label, (start, end), value
@@ -78,7 +78,7 @@ class IntegerField:
 
     @property
     def value(self) -> int:
-        """What was typed; a ValueError says what is wrong with it."""
+        """The number; reading it raises ValueError with the reason if the typed value is invalid."""
         if self.panel.error_state:
             raise ValueError(self.panel.helper_text)
         return self._value
@@ -91,7 +91,7 @@ class IntegerField:
 
 
 def choose(field: Any, options: Mapping[str, Any] | Iterable[str]) -> None:
-    """Give a drop-down other options; it keeps its value if that is still one of them."""
+    """Replace the options of a drop-down; keep its value if the new options contain it."""
     options = dict(options) if isinstance(options, Mapping) else list(options)
     if field.options == options:
         return
@@ -100,14 +100,14 @@ def choose(field: Any, options: Mapping[str, Any] | Iterable[str]) -> None:
 
 
 class PartSelect:
-    """A drop-down of the pictures and drawings of a lab; its values are (name of the panel, whether with axes)."""
+    """Drop-down of the pictures and drawings of a lab; its values are (name of the panel, whether with axes)."""
 
     def __init__(self, source: ExportSource) -> None:
         self._source = source
         self.field: Any = pmui.Select(label="What", options=[], size="small", **FULL)
 
     def tick(self) -> bool:
-        """Offer what there is now; return whether there is anything."""
+        """Update the options from the current frame; return False without any."""
         source, drawings = self._source, self._source.drawings()
         panels = source.panels()
         pictures = source.pictures().values()
@@ -117,18 +117,18 @@ class PartSelect:
 
     @property
     def axes(self) -> bool:
-        """Whether a drawing with axes is meant."""
+        """Whether a drawing with axes is selected."""
         return bool(self.field.value[1])
 
     @property
     def part(self) -> str:
-        """The picture that is meant, or the drawing."""
+        """The name of the selected picture, or of the drawing."""
         name, axes = self.field.value
         panel = self._source.panels().get(name)
         return str(name if axes or panel is None else panel.image)
 
     def size(self, height: int) -> tuple[int, int]:
-        """(height, width) in pixels, both even: in the shape of the picture, or of a slide for a drawing."""
+        """Return (height, width) in pixels, both even, in the shape of the picture, or of a slide for a drawing."""
         return slide(height) if self.axes else self._source.size(height)
 
 
@@ -140,12 +140,12 @@ def file_name(lab: type[Lab], what: str, ending: str) -> str:
 
 
 def row(*items: Any) -> Any:
-    """Return fields beside each other."""
+    """Return a row of fields."""
     return pn.Row(*items, margin=0, sizing_mode="stretch_width")
 
 
 def button(label: str, symbol: str, click: Any, filled: bool = True) -> Any:
-    """Return a button with words."""
+    """Return a button with an icon and a label."""
     variant = "contained" if filled else "outlined"
     made = pmui.Button(label=label, icon=symbol, variant=variant, size="small", margin=(8, 8), sx=TYPE)
     made.on_click(lambda event: click())

@@ -1,7 +1,7 @@
-"""Planned films: what they can be of, how long, how large; estimated first, then made off the page.
+"""Films computed from parameters: kinds, length and size; their cost can be estimated before a job makes them.
 
-A film is of time, of one parameter, of the way between states, or of what the lab itself proposes: a FilmKind each,
-with fields of its own. FilmSection has the fields that all of them share.
+A film shows the evolution over time, a range of one parameter, a path between states, or a film that the lab proposes.
+Each is a FilmKind with additional fields; FilmSection has the fields common to all.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class FilmSection(ExportSection):
         self._offer()
 
     def tick(self) -> None:
-        """Offer what there is now; read how an estimate went."""
+        """Update the choices and show the result of an estimate."""
         self.make.disabled = self.estimate.disabled = not self.what.tick()
         self._read()
 
     def close(self) -> None:
-        """Cancel the estimate: the page is gone."""
+        """Cancel the estimate; called when the lab is closed."""
         self._forget()
 
-    # -- inside
+    # -- internal
 
     @property
     def _kind(self) -> FilmKind:
@@ -84,7 +84,7 @@ class FilmSection(ExportSection):
             self._follow(panel)
 
     def _follow(self, panel: Any) -> None:
-        """Drop the estimate whenever a field within `panel` is edited."""
+        """Discard the estimate whenever a field within `panel` is edited."""
         for widget in panel.select(lambda part: "value" in part.param and "clicks" not in part.param):
             widget.param.watch(self._edited, "value")
 
@@ -93,7 +93,7 @@ class FilmSection(ExportSection):
         self._say("")
 
     def _film(self, moment: Moment) -> Film:
-        """What the fields ask for; SceneError says what is wrong. Values are checked by who makes it, off the page."""
+        """Return the film selected by the fields; SceneError for invalid fields. The job checks parameter values."""
         if moment.scene.missing:
             raise SceneError(f"a film is made from parameters alone, and {moment.scene.missing}: record it instead")
         plan = self._kind.plan(moment)
@@ -105,7 +105,7 @@ class FilmSection(ExportSection):
         export = self._exports.add(self._name())
 
         def job(moment: Moment) -> Job:
-            """Return the job that makes the film, as the lab stands at `moment`."""
+            """Return the job that makes the film from the lab's state at `moment`."""
             return Job(partial(tasks.film, self._film(moment), export.path))
 
         export.order(self._source, self.what.part, job)
@@ -126,11 +126,11 @@ class FilmSection(ExportSection):
             self._say(str(error))
             return
         job = Job(partial(tasks.guess, film, Path(self._name())), QUICK, client=self._exports)
-        self._guess = film, job  # its process is its own: how long that took to start is part of the estimate
+        self._guess = film, job  # in a new process: its start is part of the estimated time
         self._guess[1].start()
 
     def _forget(self) -> None:
-        """No estimate is wanted any more."""
+        """Cancel and discard the estimate."""
         if self._guess is not None:
             self._guess[1].cancel()
             self._guess = None
@@ -153,34 +153,34 @@ class FilmSection(ExportSection):
         self._words.object = quiet(words)
 
 
-# -- what a film can be of
+# -- kinds of film
 
 
 @dataclass(frozen=True)
 class FilmPlan:
-    """A film without what all films have: its scene, keys and steps from frame to frame."""
+    """The part of a film that its kind defines: scene, keys and steps per frame."""
 
     scene: Scene
     keys: tuple[Key, ...] = ()
     every: int = 0
 
     def film(self, frames: int, rate: float, easing: str) -> Film:
-        """Return the film; SceneError says what is wrong with it."""
+        """Return the film; raise SceneError for invalid values."""
         return Film(self.scene, frames, rate, self.keys, self.every, easing)
 
 
 class FilmKind(Protocol):
-    """One kind of film. `panel`: its own fields."""
+    """One kind of film. `panel`: its additional fields, or None."""
 
     panel: Any
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """Return what is filmed, as the lab stands at `moment`; SceneError if that is nothing."""
+        """Return the plan for the lab's state at `moment`; raise SceneError if no film is possible."""
 
 
 @dataclass
 class TimeFilm:
-    """A lab that goes on by itself: from here on, or from its beginning."""
+    """Film of a lab's evolution, from its current state or from the start."""
 
     begin: bool
     every: Any = field(init=False)
@@ -191,13 +191,13 @@ class TimeFilm:
         self.panel = column(self.every.panel)
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """Go on from `moment`, or repeat from the beginning all that was done to the lab."""
+        """Continue from `moment`, or replay the lab's history from the start."""
         scene = structs.replace(moment.scene, steps=0) if self.begin else moment.scene
         return FilmPlan(scene, every=self.every.value)
 
 
 class ProposedFilm:
-    """Between two states that the lab itself proposes."""
+    """Film between two states that the lab proposes."""
 
     panel = None
 
@@ -205,12 +205,12 @@ class ProposedFilm:
         self._ends = ends
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """Lead from the first values to the last."""
+        """Interpolate from the first values to the last."""
         return keyed(moment.scene, *self._ends(moment.current.values))
 
 
 class ParameterFilm:
-    """One parameter from a value to another."""
+    """Film over a range of one parameter."""
 
     def __init__(self, source: ExportSource) -> None:
         self._source = source
@@ -227,7 +227,7 @@ class ParameterFilm:
         self._fill()
 
     def _fill(self) -> None:
-        """From the value it has now, or the lowest, to its upper bound."""
+        """Set the range from the current value, or the lower bound, to the upper bound."""
         value, (low, high) = self._source.session.values[self.name.value], self._bounds()
         first = next(number for number in (value, low, 0.0) if number is not None)
         self.ends[0].value, self.ends[1].value = first, high if high is not None else first
@@ -236,7 +236,7 @@ class ParameterFilm:
         return numbers_of(self._source)[self.name.value].bounds or (None, None)
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """Lead from one number to the other; a whole one stays whole."""
+        """Interpolate between the two numbers; integers stay integers."""
         name = self.name.value
         first, last = (end.value for end in self.ends)
         if first is None or last is None:
@@ -245,7 +245,7 @@ class ParameterFilm:
 
 
 class KeyStatesFilm:
-    """States that were kept one by one; the film leads through all of them."""
+    """Film through a list of stored states."""
 
     def __init__(self, source: ExportSource) -> None:
         self._source = source
@@ -257,18 +257,18 @@ class KeyStatesFilm:
         self._say()
 
     def add(self) -> None:
-        """Keep the present state as the next key."""
+        """Store the current state as the next key."""
         if len(self._kept) < MOST_KEYS:
             self._kept.append(dict(self._source.session.values))
         self._say()
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all stored states."""
         self._kept.clear()
         self._say()
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """Lead evenly from each state to the next."""
+        """Interpolate between consecutive states, with equal time for each pair."""
         if len(self._kept) < 2:
             raise SceneError(f"a film from state to state needs at least two of them, not {len(self._kept)}")
         return keyed(moment.scene, *self._kept)
@@ -282,16 +282,16 @@ class KeyStatesFilm:
 
 
 def keyed(scene: Scene, *states: Mapping[str, Any]) -> FilmPlan:
-    """Return the plan of a film from state to state: what its keys set, nothing that was done on the way sets anew."""
+    """Return the plan of a film from state to state; history entries for parameters that the keys set are removed."""
     keys = keys_of(scene, *states)
     history = tuple(without(scene.history, keys[0].values.keys()))
     return FilmPlan(structs.replace(scene, history=history), keys)
 
 
 def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:
-    """Return keys at equal distances, with the values in which the states differ, those of the screen left out.
+    """Return keys at equal distances with the values in which the states differ, except for those of the screen.
 
-    SceneError if they do not differ at all.
+    Raise SceneError if the states do not differ.
     """
     names = changing(states) - scene.kind.sized()
     if not names:
@@ -301,13 +301,13 @@ def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:
 
 
 def changing(states: Any) -> set[str]:
-    """Return the names of values that are not the same in all states."""
+    """Return the names of values that differ between the states."""
     first = states[0]
     return {name for state in states for name in state if state[name] != first[name]}
 
 
 def numbers_of(source: ExportSource) -> dict[str, Any]:
-    """Return the parameters that a film can change evenly, by name."""
+    """Return the parameters that a film can interpolate, by name."""
     known: Mapping[str, Any] = source.lab.param.objects("existing")
     screen = source.lab.sized() | {"device_index"}
     return {name: one for name, one in known.items() if isinstance(one, param.Number) and name not in screen
@@ -315,7 +315,7 @@ def numbers_of(source: ExportSource) -> dict[str, Any]:
 
 
 def film_kinds(source: ExportSource, proposed: Mapping[str, FilmEnds]) -> dict[str, Callable[[], FilmKind]]:
-    """Return the kinds of film that a lab has, by their titles."""
+    """Return the kinds of film of a lab by title."""
     found: dict[str, Callable[[], FilmKind]] = {title: partial(ProposedFilm, ends) for title, ends in proposed.items()}
     if not source.lab.ENDS:
         found |= {"Time, from here on": partial(TimeFilm, False), "Time, from the start": partial(TimeFilm, True)}

@@ -1,8 +1,8 @@
-"""Scenes that come to the page, by its address or a dropped file, and the lab's way to them. All of it is untrusted.
+"""Scenes from the page's URL or a dropped file, and restoring a lab from them. All input is untrusted.
 
-DropZone takes a file, `asked_for` and `scene_in` return a scene, and a Restorer brings the lab there: values, style
-and, where a lab has to compute that far, its state. A state that several pages request is computed once (STATES), in a
-child process, with a deadline that the server sets. Short work has a lane of its own: it never waits behind long work.
+DropZone receives a file, `asked_for` and `scene_in` return a scene, and a Restorer applies it to the lab: values, style
+and, for labs that must compute up to it, the state. A state that several pages request is computed once (STATES), in a
+child process, with a deadline set by the server. Short work has a separate lane and never waits behind long work.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from compute.settings import MIB, current
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
-# How long a state takes, at a guess, on a quick machine: a slow one or a slow backend takes up to twenty times as long
-CELLS_PER_SECOND = 2e9  # steps times cells
-STEP_SECONDS, ENTRY_SECONDS = 1e-5, 0.02  # of a step on the smallest grid, and of an entry of a history
-SHORT = 0.5  # s at most of work that has the lane BRIEF, whose deadline is long enough for a slow machine
-CELL_BYTES = 8  # of a state, at most
-RESTORING = "restoring"  # what the notes are about
-SIZE = ("ny", "nx")  # parameters on which the shape of a state depends
-KEPT = 2**26  # bytes of states that nobody waits for any more
+# Estimate of the time for a state on a fast machine; a slow machine or a slow backend takes up to twenty times as long.
+CELLS_PER_SECOND = 2e9  # grid cells times steps
+STEP_SECONDS, ENTRY_SECONDS = 1e-5, 0.02  # per step on the smallest grid, and per history entry
+SHORT = 0.5  # maximum of work in the lane BRIEF, in s; its deadline suffices for a slow machine
+CELL_BYTES = 8  # upper bound for a state
+RESTORING = "restoring"  # identifies the notices
+SIZE = ("ny", "nx")  # parameters that determine the shape of a state
+KEPT = 2**26  # bytes of cached states without waiting pages
 
 
 class DropZone(JSComponent):
-    """Takes files that are dropped on the page; an invisible component.
+    """Invisible component for files that are dropped on the page.
 
-    dropped(name of the file, its text; None if it has none that could be ours) is called.
+    dropped(name, text) is called for each file; text is None for a file that cannot contain a scene.
     """
 
     _esm = Path(__file__).with_name("drop.js").read_text(encoding="utf-8")
@@ -66,7 +66,7 @@ class DropZone(JSComponent):
 
 
 def asked_for(document: Document) -> Scene | None:
-    """Return the scene that the page's address asks for, None if it asks for none; SceneError if it is no good."""
+    """Return the scene in the page's URL, None without one; raise SceneError for a damaged link."""
     request = document.session_context.request if document.session_context else None
     values = request.arguments.get(NAME, []) if request else []
     if not values:
@@ -78,7 +78,7 @@ def asked_for(document: Document) -> Scene | None:
 
 
 def scene_in(text: str | None) -> Scene:
-    """Return the scene in the text of a file, of a film its first; SceneError if there is none."""
+    """Return the scene in the text of a file, for a film its first; raise SceneError without one."""
     if text is None:
         raise SceneError("it does not say how it was made; pictures (PNG) and JSON of Fieldlab do")
     document = read(text)
@@ -86,13 +86,13 @@ def scene_in(text: str | None) -> Scene:
 
 
 def sides_of(scene: Scene) -> list[int]:
-    """Return the rows and columns of the state that `scene` asks for: what it does not say is as usual."""
+    """Return the rows and columns of the state of `scene`, with defaults for missing values."""
     usual = {side: scene.kind.param[side].default for side in SIZE if side in scene.kind.param}
     return [side for name, default in usual.items() if isinstance(side := scene.values.get(name, default), int)]
 
 
 def guessed_seconds(scene: Scene) -> float:
-    """Return how long a quick machine takes to compute the state of `scene`, about."""
+    """Return the estimated time in s to compute the state of `scene` on a fast machine."""
     if scene.kind.ENDS:
         return 0.0
     of_step = max(STEP_SECONDS, prod(sides_of(scene)) / CELLS_PER_SECOND)
@@ -100,7 +100,7 @@ def guessed_seconds(scene: Scene) -> float:
 
 
 def beginning(scene: Scene) -> Scene:
-    """Return `scene`, or, where its state takes more than a moment to compute, the beginning with its last values."""
+    """Return `scene`, or, if its state takes more than SHORT seconds, the initial state with its last values."""
     if guessed_seconds(scene) <= SHORT:
         return scene
     *_, last = (dict(scene.values), *values_along(scene.values, scene.history))
@@ -108,7 +108,7 @@ def beginning(scene: Scene) -> Scene:
 
 
 def require_time(scene: Scene) -> None:
-    """Raise SceneError if computing the state would take longer than this server allows, even on a quick machine."""
+    """Raise SceneError if computing the state would exceed this server's time limit even on a fast machine."""
     most, guess = current().state_seconds, guessed_seconds(scene)
     if guess > most:
         work = f"{scene.steps:,} steps and {len(scene.history):,} entries of its history"
@@ -117,18 +117,18 @@ def require_time(scene: Scene) -> None:
 
 
 def snapshot_bytes(state: object) -> int:
-    """Return the bytes that the state of a scene keeps: values and snapshot, with all pictures and histories."""
+    """Return the size in bytes of a cached state: values and snapshot, with all pictures and histories."""
     return kept_bytes([state])
 
 
-STATES = SharedJobs(snapshot_bytes, KEPT, most=lambda: current().memory * MIB)  # to which pages are brought
+STATES = SharedJobs(snapshot_bytes, KEPT, most=lambda: current().memory * MIB)  # states for the Restorers of all pages
 
 
 def state_of(scene: Scene, asking: Restorer) -> SharedJob:
-    """Return the job that computes the state of `scene`, shared with others that requested it. SceneError without room.
+    """Return the job that computes the state of `scene`, shared by requesters; raise SceneError without free memory.
 
-    The processes that compute states are reused: of sixteen different links, opened at once on two busy cores, the last
-    was shown after 17 s, and after 53 s where each started a process; of sixteen times the same link after 14 s.
+    The processes that compute states are reused: of sixteen different links opened at the same time on two busy cores,
+    the last was shown after 17 s, compared with 53 s if each starts a process; sixteen times the same link took 14 s.
     """
     key = sha256(json.dumps(scene.plain(), sort_keys=True).encode()).hexdigest()
     expected = 0 if scene.kind.ENDS else CELL_BYTES * prod(sides_of(scene)) + PICTURE_BYTES
@@ -139,8 +139,8 @@ def state_of(scene: Scene, asking: Restorer) -> SharedJob:
 
 
 def _begun(scene: Scene, client: int) -> Job:
-    """Start the job that computes the state. client: a number, since the first requester may leave early."""
-    keeps = not on_gpu(scene.kind, [scene.values.get("backend")])  # a process would hold the GPU's memory
+    """Start the job that computes the state. client: a number, as the first requester may leave early."""
+    keeps = not on_gpu(scene.kind, [scene.values.get("backend")])  # a reused process would keep the GPU's memory
     lane = BRIEF if guessed_seconds(scene) <= SHORT else STATE
     task = tasks.check if scene.kind.ENDS else tasks.pose
     deadline = min(lane.deadline, float(current().state_seconds))
@@ -152,15 +152,15 @@ def _begun(scene: Scene, client: int) -> Job:
 def _fitting_history(
     kind: type[Lab], values: Mapping[str, Any], history: Entries, absent: Sequence[str]
 ) -> Iterator[Entry]:
-    """Yield the entries of a history with the usual backend and its usual kernel wherever an `absent` one is set.
+    """Yield the entries of a history with each `absent` backend replaced by the default backend and kernel.
 
-    What is set for a backend that is here stays, also where an absent one came in between; a GPU's number goes.
+    Settings for available backends are kept, also after an absent one; GPU numbers are removed.
     """
     usual: dict[str, Any] = {"backend": kind.param["backend"].default, "variant": ""}
     usual = {name: value for name, value in usual.items() if name in kind.param}
 
     def here(asked: dict[str, Any]) -> dict[str, Any]:
-        """What stands here for the backend and the kernel that were asked for."""
+        """Return the backend and kernel to use for the requested ones."""
         return usual if asked["backend"] in absent else asked
 
     asked = {name: values.get(name, value) for name, value in usual.items()}
@@ -178,25 +178,25 @@ def _fitting_history(
 
 
 class Restorer:
-    """Brings the lab of one tab into the state of a scene. tell(kind, text, about): see Notices."""
+    """Restores the lab of one tab from a scene. tell(kind, text, about): see Notices."""
 
     def __init__(self, tab: LabTab, tell: Callable[..., None]) -> None:
         self._tab, self._tell = tab, tell
         self._scene: Scene | None = None
         self._state: SharedJob | None = None
         self._waited, self._posed, self._plays = 0, False, False
-        self._wanted: dict[str, Any] = {}  # the values that were asked for
+        self._wanted: dict[str, Any] = {}  # requested values
 
     @property
     def busy(self) -> bool:
-        """Whether the lab is on its way to a scene."""
+        """Whether a scene is being restored."""
         return self._state is not None
 
     def restore(self, scene: Scene, plays: bool = False) -> None:
-        """Show `scene`; SceneError if it cannot be shown here. plays: let it run from there.
+        """Restore `scene`; raise SceneError if this machine cannot. plays: run the lab afterwards.
 
-        A child process checks its values and computes its state, away from the page's loop. A refusal there is told,
-        and nothing has changed.
+        A child process checks the values and computes the state, so that the page's event loop is not blocked. If it
+        refuses, the Restorer shows the reason and the lab is unchanged.
         """
         scene, wanted = self.fitting(scene)
         require_time(scene)
@@ -211,7 +211,7 @@ class Restorer:
         self._tab.address.forget()
 
     def tick(self) -> None:
-        """Show the state once it is computed; called a few times a second."""
+        """Apply the state when it is computed; called a few times a second."""
         if self._state is None or self._scene is None:
             return
         job, session = self._state.job, self._tab.session
@@ -227,15 +227,15 @@ class Restorer:
             self._tab.wait_no_longer()
             return
         if not self._posed:
-            self._plays |= self._tab.awaits_scene and session.playing  # Run was pressed while it came
+            self._plays |= self._tab.awaits_scene and session.playing  # Run was pressed during the computation
             session.play(self._scene.kind.ENDS and self._tab.parts.plays)
             self._show(self._scene, job.result[0])
             self._posed, self._tab.awaits_scene = True, False
         if session.phase in ("moving", "starting"):
-            return  # to the engine that the values ask for
+            return  # to the engine for these values
         fits = self._has_size(session.values)
         if fits and not self._has_size(session.confirmed):
-            return  # the engine may yet refuse it
+            return  # the engine may still refuse it
         self.close()
         if fits:
             self._go_on(self._scene, job.result[1])
@@ -243,11 +243,11 @@ class Restorer:
             self._tell("error", "The state cannot be shown: the lab did not take its size.", RESTORING)
 
     def _has_size(self, values: Mapping[str, Any]) -> bool:
-        """Whether a lab of these values takes the state."""
+        """Return whether the state fits a lab with these values."""
         return all(values[name] == self._wanted[name] for name in SIZE if name in self._wanted)
 
     def _go_on(self, scene: Scene, snapshot: Mapping[str, Any] | None) -> None:
-        """From the state of `scene`, which the lab has the values of."""
+        """Restore the snapshot of `scene` in the lab, which has its values already."""
         session = self._tab.session
         if snapshot is not None:
             session.restore(snapshot)
@@ -257,19 +257,19 @@ class Restorer:
         session.later(lambda: self._tab.lab_view.show_part(scene.view))
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel restoring."""
         if self._state is not None:
             STATES.leave(self._state, self)
             self._state, self._waited, self._posed = None, 0, False
 
     def names(self) -> list[str]:
-        """Parameters that belong to the state: not the size of the screen."""
+        """Return the parameters that belong to the state, without those for the size of the screen."""
         lab = self._tab.session.lab
         others = lab.sized() | {"device_index", *lab.LOCAL, "name"}
         return [name for name in lab.param if name not in others]
 
     def fitting(self, scene: Scene) -> tuple[Scene, str]:
-        """The scene with backends that this machine has; those it was made with that it has not, in words."""
+        """Return the scene with available backends, and the names of its unavailable backends as text."""
         kept = {name: value for name, value in scene.values.items() if name in self.names()}
         usual = scene.kind.param["backend"].default
         absent = [one.name for one in scene.kind.backends() if one.missing is not None]

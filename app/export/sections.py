@@ -1,4 +1,4 @@
-"""The short sections of the card: a link, a picture, the numbers, a table over parameters, a recording of what runs."""
+"""The small sections of the card: link, picture, numbers, table over parameters, and recording of a running lab."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ from compute.export.sweep import ParameterSweep
 from compute.files import size
 from compute.history import StepHistory, plain_history
 
-NONE = ""  # no second parameter of a table
-COLOURS_ALONE = {"refit"}  # actions that leave a lab's state as it is
-GAPS = re.compile(r"\s*([,:])\s*")  # blanks around what separates values
+NONE = ""  # a table without a second parameter
+COLOURS_ALONE = {"refit"}  # actions that leave a lab's state unchanged
+GAPS = re.compile(r"\s*([,:])\s*")  # blanks around separators of values
 HOW = "a, b, c or low:high:5, by equal factors low:high:x5"
 ABOUT_LINK = (
     "<p class='quiet'>A picture (PNG) or JSON that was saved here brings its state back: drop it on the page.</p>"
@@ -68,7 +68,7 @@ ABOUT_TABLE = """<h3 class='along'>A table over parameters</h3>
 
 
 class LinkSection(ExportSection):
-    """The link to what a lab shows, with its QR code, and its file; all bring the same state back."""
+    """The link to the lab's current state with its QR code, and the JSON file; all restore the same state."""
 
     TITLE = "Link"
 
@@ -83,7 +83,7 @@ class LinkSection(ExportSection):
         self.panel = column(row(self.copy, self.save), self._words, self.address, self.code, about)
 
     def tick(self) -> None:
-        """Allow links as soon as there is a frame."""
+        """Enable links after the first frame."""
         self.copy.disabled = self.save.disabled = self._source.frame is None
 
     def _part(self) -> str:
@@ -105,19 +105,19 @@ class LinkSection(ExportSection):
         words = "The link is on the clipboard" if copied else "The browser does not allow the clipboard: copy it here"
         lost = f"; it does not include: {moment.scene.missing}" if moment.scene.missing else ""
         self._say(f"{words}{lost}.")
-        builder().beside(self._exports.document, partial(self.code.show, address))  # a long one takes 0.3 s
+        builder().beside(self._exports.document, partial(self.code.show, address))  # takes 0.3 s for a long one
 
     def _refuse(self, words: str) -> None:
-        """Say why there is no link, and show no former one beside that."""
+        """Show why no link can be made, and remove the previous link."""
         self._say(words)
         self.address.param.update(value="", visible=False)
-        builder().beside(self._exports.document, self.code.clear)  # after a former code that is still being made
+        builder().beside(self._exports.document, self.code.clear)  # queued after a code that is still being made
 
     def _save(self) -> None:
         export = self._exports.add(file_name(self._source.lab, "", ".json"))
 
         def write(moment: Moment) -> None:
-            """Write the plan; there is nothing to compute."""
+            """Write the scene; no computation is needed."""
             export.path.write_text(json.dumps(moment.scene.plain(), indent=1, ensure_ascii=False), encoding="utf-8")
             export.made()
 
@@ -128,7 +128,7 @@ class LinkSection(ExportSection):
 
 
 class PictureSection(ExportSection):
-    """One picture of what is seen, made again at any size: PNG without or with axes, SVG, PDF."""
+    """A picture of the lab rendered at any size: PNG without or with axes, SVG, PDF."""
 
     TITLE = "Picture"
 
@@ -145,13 +145,13 @@ class PictureSection(ExportSection):
         self.panel = column(self.what, row(self.form, self.height), self.transparent, self.save)
 
     def tick(self) -> None:
-        """Offer what there is now."""
+        """Update the choices."""
         titles = self._source.drawings()
         choose(self.what, titles)
         self.save.disabled = not titles
 
     def _offer(self) -> None:
-        """Lines have no picture without axes."""
+        """Offer formats without axes for pictures only; line plots always have axes."""
         pictures = self._source.pictures().values()
         panel = self._panel()
         drawn = panel is not None and panel.image in pictures
@@ -173,7 +173,7 @@ class PictureSection(ExportSection):
         export = self._exports.add(file_name(self._source.lab, self.what.value, form.ending))
 
         def job(moment: Moment) -> Job:
-            """Return the job that makes the file, as the lab stands at `moment`."""
+            """Return the job that makes the file from the lab's state at `moment`."""
             scene = structs.replace(moment.scene, size=size)
             return file_job(partial(tasks.still, form, scene, export.path, moment.current, transparent), scene)
 
@@ -181,7 +181,7 @@ class PictureSection(ExportSection):
 
 
 class NumbersSection(ExportSection):
-    """The raw results behind the picture, in full precision; below them a table over parameters."""
+    """The arrays of the current state in full precision, and a table over parameters."""
 
     TITLE = "Numbers"
 
@@ -196,7 +196,7 @@ class NumbersSection(ExportSection):
         self.panel = column(words, self.form, self.save, self.series, self.table.panel)
 
     def tick(self) -> None:
-        """Allow saving as soon as there is a frame."""
+        """Enable saving after the first frame."""
         self.save.disabled = self.table.save.disabled = self._source.frame is None
         name, _ = self._source.series()
         label = f"Save the values over time at the {name} (CSV)" if name else ""
@@ -220,14 +220,14 @@ class NumbersSection(ExportSection):
         export = self._exports.add(file_name(self._source.lab, "", form.ending))
 
         def job(moment: Moment) -> Job:
-            """Return the job that makes the file, as the lab stands at `moment`."""
+            """Return the job that makes the file from the lab's state at `moment`."""
             return file_job(partial(tasks.arrays, form, moment.scene, export.path, moment.current), moment.scene)
 
         export.order(self._source, "", job)
 
 
 class TimingsSection(ExportSection):
-    """The timings of the readout as files. Only labs with a readout that has `saves` have this section."""
+    """The timings of the readout as files, for labs with a readout that has `saves`."""
 
     TITLE = "Timings"
 
@@ -236,14 +236,15 @@ class TimingsSection(ExportSection):
 
 
 def file_job(task: ChildTask, scene: Scene) -> Job:
-    """Return the job that makes one file of `scene`. Its process goes on to the next, unless it uses a GPU, whose
-    memory it would hold.
+    """Return the job that makes one file of `scene`.
+
+    Its process is reused for the next file unless it uses a GPU, as it would keep the GPU's memory.
     """
     return Job(task, FILE, keeps=not on_gpu(scene.kind, [scene.values.get("backend")]))
 
 
 class TableSection:
-    """A table of results and timings over one or two parameters, made as `fieldlab sweep` makes it."""
+    """A table of results and timings over one or two parameters, computed like `fieldlab sweep`."""
 
     def __init__(self, source: ExportSource, exports: Exports) -> None:
         self._source, self._exports = source, exports
@@ -264,7 +265,7 @@ class TableSection:
         self.panel = column(words, *axes, row(self.steps.panel, self.form), self.save)
 
     def _texts(self) -> list[str]:
-        """The axes as the command line has them."""
+        """Return the axes in the syntax of the command line."""
         pairs = zip(self.names, self.values, strict=True)
         return [f"{name.value}={_close(values.value)}" for name, values in pairs if name.value != NONE]
 
@@ -273,15 +274,15 @@ class TableSection:
         export = self._exports.add(file_name(self._source.lab, "table", self.form.value))
 
         def job(moment: Moment) -> Job:
-            """Return the job that makes the file, as the lab stands at `moment`."""
+            """Return the job that makes the file from the lab's state at `moment`."""
             return Job(partial(tasks.table, self.sweep(moment, texts), export.path))
 
         export.order(self._source, "", job, not_made)
 
     def sweep(self, moment: Moment, texts: Sequence[str]) -> ParameterSweep:
-        """Return the sweep over the axes in `texts`; the rest is as the lab has it at `moment`, not as it began.
+        """Return the sweep over the axes in `texts`; other parameters keep their values at `moment`.
 
-        SceneError where the lab shows what its parameters alone do not make: the rows would be of something else.
+        Raise SceneError if the state cannot be reproduced from parameters alone: the rows would describe another state.
         """
         lab = self._source.lab
         axes = axes_of(lab, texts)
@@ -294,9 +295,9 @@ class TableSection:
 
 
 def beyond_parameters(moment: Moment) -> str:
-    """Return what a lab's state at `moment` comes from besides its parameters, in words; "" if from nothing else.
+    """Describe the causes of a lab's state at `moment` other than its parameters; return "" without any.
 
-    Parameters that were changed on the way do not count, nor how far it has gone.
+    Parameter changes in the history and the number of steps do not count.
     """
     history: StepHistory | None = (moment.current.snapshot or {}).get("history")
     if history is None:
@@ -308,7 +309,7 @@ def beyond_parameters(moment: Moment) -> str:
 
 
 def not_made(counts: Mapping[str, int]) -> str:
-    """Return what is said of rows that were not made, from how many rows have which status; "" if all were."""
+    """Return a remark on rows that were not made, from the number of rows by status; "" if all were made."""
     others = [f"{count} {status}" for status, count in counts.items() if status != "made"]
     return f"of {sum(counts.values())} rows {' and '.join(others)}: column why says the reason" if others else ""
 
@@ -318,20 +319,20 @@ def _close(text: str) -> str:
 
 
 def varied(source: ExportSource) -> dict[str, str]:
-    """Return the names of the parameters that a table may be over, by their labels: numbers and choices."""
+    """Return the names of the parameters that a table can vary, numbers and choices, by label."""
     known: dict[str, Any] = source.lab.param.objects("existing")
     kinds = (param.Number, param.Selector)
     return {one.label or name: name for name, one in known.items() if isinstance(one, kinds) and name != "device_index"}
 
 
-# -- recording: every k-th step from now on, whatever the screen shows, and then a film of it
+# -- recording: every k-th step from now on, independent of the frames on screen, followed by a film
 
 MOST = 20_000  # frames
-LAST_WORDS = 40  # ticks that the words about a recording's end may take to come: an engine writes frames until then
+LAST_WORDS = 40  # ticks to wait for the message about a recording's end: the engine writes frames until then
 
 
 class RecordSection(ExportSection):
-    """The fields for a recording of one lab. Frames lie in a folder of the server until the film is there.
+    """The fields for a recording of one lab. Frames are stored in a folder of the server until the film is made.
 
     changed() is called when a recording begins or ends.
     """
@@ -351,20 +352,22 @@ class RecordSection(ExportSection):
         numbers, shape = row(self.every.panel, self.rate.panel), row(self.height, self.form)
         self.panel = column(self.what.field, numbers, shape, row(self.button), self._words)
         self._folder: Path | None = None
-        self._kept = 0  # frames of a recording that has ended, and whose film cannot be made yet
-        self._rate = self.rate.value  # of what is being recorded
-        self._refused = False  # it never began
-        self._silent = 0  # ticks since it ended without a word
+        self._kept = 0  # frames of a finished recording that waits for its film
+        self._rate = self.rate.value  # of the current recording
+        self._refused = False  # the engine refused the recording
+        self._silent = 0  # ticks since its end without a message
         self._say("What runs is kept from the moment of the press, at exactly these steps.")
 
     @property
     def recording(self) -> bool:
-        """Whether frames are being kept."""
+        """Whether a recording exists for which no film was started."""
         return self._folder is not None
 
     def tick(self) -> None:
-        """Allow recording from the first frame on; end one that was refused, one that waits for the other exports, and
-        one of whose end nobody tells. The session knows that it has ended before it tells so.
+        """Enable recording after the first frame; finish a recording without a final message from the engine.
+
+        The engine refused it, it waits for other exports, or it ended silently. The session knows about its end before
+        the message arrives.
         """
         self.button.disabled = not self.what.tick() or self._kept > 0
         if not self.recording or self._source.session.recording:
@@ -375,10 +378,10 @@ class RecordSection(ExportSection):
             self._finish(self._kept)
 
     def toggle(self) -> None:
-        """Begin, or stop and make the film."""
+        """Start recording, or stop and make the film."""
         session = self._source.session
         if self.recording:
-            if refusal := self._exports.refusal:  # the film could not be made, and what is recorded would be lost
+            if refusal := self._exports.refusal:  # the film could not be made, and the frames would be lost
                 self._say(f"still recording: {refusal}")
             else:
                 session.stop_recording()
@@ -390,7 +393,7 @@ class RecordSection(ExportSection):
             return
         self._folder = scratch.folder("recording")
         high, wide = self._source.size(self.height.value)
-        # twice as large, so that what is reduced by a whole factor is still as large as the film
+        # Twice the film's size, so that a frame reduced by an integer factor is still at least as large as the film.
         session.record(str(self._folder), every, (2 * high, 2 * wide), MOST)
         self._refused, self._silent = not session.recording, 0
         self.button.param.update(label="Stop", icon="stop")
@@ -398,7 +401,7 @@ class RecordSection(ExportSection):
         self._say("recording" if session.playing else "recording begins as soon as the lab runs")
 
     def on_event(self, event: Any) -> None:
-        """Show how far the recording is; at its end, make the film."""
+        """Show the progress of the recording; make the film when it has ended."""
         if not isinstance(event, RecordingProgress) or self._folder is None:
             return
         words = f"{event.frames} frames, {size(event.bytes)}"
@@ -409,12 +412,12 @@ class RecordSection(ExportSection):
         self._finish(event.frames)
 
     def close(self) -> None:
-        """Delete the frames: the page is gone."""
-        if self._folder is not None:  # thousands of files, which the loop of all pages must not wait for
+        """Delete the frames; called when the lab is closed."""
+        if self._folder is not None:  # thousands of files: deleting them would block the event loop
             threading.Thread(target=shutil.rmtree, args=(self._folder, True), name="recording", daemon=True).start()
 
     def _finish(self, frames: int) -> None:
-        """frames: as far as they were told of."""
+        """Make the film. frames: number of frames in the last message of the engine."""
         if not frames and self._folder is not None:
             frames = len(RecordingStore(self._folder).numbers())
         if frames and self._exports.refusal:

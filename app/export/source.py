@@ -1,4 +1,4 @@
-"""What is exported: the lab of one tab as it stands, with the style it has on the screen."""
+"""The state that an export is made of: the lab of one tab at one moment, in its style on the screen."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from compute.panels import Panel
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
-SLIDE = 16 / 9  # width to height of a drawing
-PATIENCE = 60.0  # s that the engine may take to say how the lab stands: it may be compiling
+SLIDE = 16 / 9  # aspect ratio (width / height) of a drawing
+PATIENCE = 60.0  # s to wait for the engine's snapshot: the engine may be compiling
 GONE = "the lab was closed before it said how it stands"
 
 
 @dataclass(frozen=True)
 class PendingSnapshot:
-    """One who waits for the engine's snapshot, until a moment of the monotonic clock."""
+    """A pending request for the engine's snapshot. until: deadline in s of the monotonic clock."""
 
     take: Callable[[Mapping[str, Any]], object]
     failed: Callable[[str], object]
@@ -36,18 +36,18 @@ class PendingSnapshot:
 
 @dataclass(frozen=True)
 class Moment:
-    """A lab as it was when it was asked for: `current`, and `scene`, which makes the same again from nothing."""
+    """A lab's state at the time of a request: `current`, and `scene`, from which it can be computed again."""
 
     scene: Scene
     current: LiveState
 
     def sized(self, size: tuple[int, int]) -> Moment:
-        """Return the same in (height, width) pixels; SceneError if that is too large."""
+        """Return a copy for a picture of (height, width) pixels; raise SceneError for too many."""
         return replace(self, scene=structs.replace(self.scene, size=size))
 
 
 class ExportSource:
-    """The lab that a tab shows, as what is exported."""
+    """Interface of the exports to the lab of one tab."""
 
     def __init__(self, tab: LabTab) -> None:
         self._tab = tab
@@ -64,32 +64,32 @@ class ExportSource:
 
     @property
     def frame(self) -> Frame | None:
-        """The newest frame, None before the first."""
+        """The latest frame, None before the first."""
         return self.session.latest
 
     def pictures(self) -> dict[str, str]:
-        """Return the names of the pictures there are now, by their labels."""
+        """Return the names of the current frame's pictures by label."""
         frame = self.frame
         return {raster.label or name: name for name, raster in frame.rasters.items()} if frame else {}
 
     def drawings(self) -> dict[str, str]:
-        """Return the names of the drawings with axes that there are now, pictures included, by their titles."""
+        """Return the names of the current frame's drawings with axes, including pictures, by title."""
         return {panel.title or name: name for name, panel in self.panels().items()}
 
     def panels(self) -> Mapping[str, Panel]:
-        """Return what can be drawn now, by name; worked out once a frame: the card asks several times a second."""
+        """Return the panels of the current frame by name, cached per frame as the card polls them."""
         if self.frame is not self._drawn_of:
             self._drawn_of, self._panels = self.frame, self.lab.panels(self.frame) if self.frame else {}
         return self._panels
 
     def series(self) -> tuple[str, str]:
-        """Return the name of what the tab's view has recorded over time, and its samples as CSV; ("", "") for none."""
+        """Return the name and the samples (CSV) of the time series recorded by the view; ("", "") without one."""
         return self._tab.lab_view.samples()
 
     def size(self, height: int) -> tuple[int, int]:
-        """Return (height, width) in pixels, both even, of a picture of that height, in its shape on the screen.
+        """Return (height, width) in pixels, both even, of a picture of that height with its aspect ratio on the screen.
 
-        A slide's without a picture.
+        Without a picture, return the size of a slide.
         """
         raster = next(iter(self.frame.rasters.values()), None) if self.frame else None
         if raster is None:
@@ -98,24 +98,24 @@ class ExportSource:
         return _even(height, (x1 - x0) / (y1 - y0))
 
     def ask(self, part: str, then: Callable[[Moment], object], failed: Callable[[str], object]) -> None:
-        """Call then(moment) once the engine has said how the lab stands, or failed(why) if it does not.
+        """Request the lab's state from the engine; call then(moment) when it arrives, or failed(why).
 
-        part: the picture that is meant. One of the two is called in any case, `failed` after PATIENCE seconds at the
-        latest as long as somebody calls `tick`.
+        part: name of the picture. Exactly one of the two is called, `failed` after PATIENCE seconds at the latest,
+        provided that `tick` is called.
         """
         values, view = dict(self.session.values), self.session.view
         style = self._tab.controls.style(part)
 
         def take(snapshot: Mapping[str, Any]) -> None:
-            """Make the scene of the engine's snapshot; without how it came about, where that is more than one holds."""
+            """Build the scene from the engine's snapshot; without the history if that exceeds the limits of a scene."""
             try:
                 try:
                     scene = scene_of_lab(self.lab, values, snapshot, part, style, view)
-                except SceneError as error:  # what the snapshot itself gives can be saved nevertheless
+                except SceneError as error:  # values and snapshot can still be saved
                     scene = scene_of_lab(self.lab, values, {}, part, style, view)
                     scene = structs.replace(scene, missing=str(error)[:LONGEST_WORDS])
                 scene = structs.replace(scene, size=self.size(1080))
-            except SceneError as error:  # a view that the browser has set to what is none, for instance
+            except SceneError as error:  # such as an invalid view set by the browser
                 failed(str(error))
                 return
             then(Moment(scene, LiveState(values, snapshot)))
@@ -128,7 +128,7 @@ class ExportSource:
             self.session.ask_snapshot()
 
     def on_event(self, event: Any) -> None:
-        """Pass the engine's answer on to all who wait for it."""
+        """Pass the engine's answer to all pending requests."""
         match event:
             case messages.SnapshotTaken(snapshot=snapshot):
                 self._answer(lambda pending: pending.take(snapshot))
@@ -136,19 +136,19 @@ class ExportSource:
                 self._answer(lambda pending: pending.failed(f"the engine did not say how the lab stands: {text}"))
 
     def tick(self) -> None:
-        """Give up whoever has waited too long for the engine; called now and then."""
+        """Fail pending requests after PATIENCE; called regularly."""
         if self._waiting and time.monotonic() > self._waiting[0].until:
             words = f"the engine has not said for {PATIENCE:.0f} s how the lab stands; try it once more"
             self._answer(lambda pending: pending.failed(words))
 
     def close(self) -> None:
-        """Give up all who wait: the lab is gone."""
+        """Fail all pending requests; called when the lab is closed."""
         self._closed = True
         self._answer(lambda pending: pending.failed(GONE))
 
     def _answer(self, give: Callable[[PendingSnapshot], object]) -> None:
         waiting, self._waiting = self._waiting, []
-        with ExitStack() as all_of_them:  # one that fails does not take the others with it
+        with ExitStack() as all_of_them:  # all callbacks run, even if one raises
             for pending in reversed(waiting):
                 all_of_them.callback(give, pending)
 
@@ -156,7 +156,10 @@ class ExportSource:
 def scene_of_lab(
     lab: type[Lab], values: Mapping[str, Any], origin: Mapping[str, Any], part: str, style: Style, view: View | None
 ) -> Scene:
-    """Return what makes the picture `part` of a lab with these values again. origin: its snapshot, or Lab.origin."""
+    """Return the scene that reproduces the picture `part` of a lab with these values.
+
+    origin: the lab's snapshot, or Lab.origin.
+    """
     history = lab.history_of(values, origin)
     screen = {*lab.sized(), *lab.LOCAL}
     own = {name: value for name, value in history.values.items() if name not in screen}

@@ -1,1 +1,1 @@
-"""How the page shows each lab: a folder a lab, named as the lab is; `plain` is for labs without one."""
+"""The labs' tabs: one folder per lab with the lab's name; `plain` is the default for labs without a folder."""

@@ -1,1 +1,1 @@
-"""`fieldlab bench load`: what many browser tabs on one server cost, and what each of them gets."""
+"""`fieldlab bench load`: the cost of many browser tabs on one server, and the frame rates and answer times they get."""

@@ -34,7 +34,7 @@ ROOM = {"FIELDLAB_MAX_SESSIONS": str(MOST_TABS)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and show or save the record; returns the exit code."""
+    """Measure, print or save the record, and return the exit code."""
     chosen = _options().parse_args(arguments)
     if chosen.followers:
         return _follow(chosen, arguments)
@@ -61,12 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _as_document(record: dict[str, Any]) -> str:
-    """Return a record as JSON, which has null where nothing was measured."""
+    """Return a record as JSON, with null for missing measurements."""
     return json.dumps(measured(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _follow(chosen: argparse.Namespace, arguments: Sequence[str] | None) -> int:
-    """Measure the followers of a room, and show or save the record; returns the exit code."""
+    """Measure the followers of a room, print or save the record, and return the exit code."""
     watch = Watch()
     try:
         if not 1 <= chosen.followers <= MOST_FOLLOWERS:
@@ -113,7 +113,7 @@ def _options() -> argparse.ArgumentParser:
 
 async def _measured(server: Server, values: dict[str, Any], chosen: argparse.Namespace) -> list[Load]:
     def opened(count: int) -> None:
-        """Say how it gets on."""
+        """Report progress on stderr."""
         if count in chosen.tabs:
             sys.stderr.write(f"{count} tab{'s' * (count != 1)} opened\n")
 

@@ -1,8 +1,8 @@
-"""One browser tab without a browser: it opens the page, confirms every frame at once, and presses keys.
+"""A browser tab without a browser: opens the page, confirms every frame immediately, and presses keys.
 
-It speaks Bokeh's protocol as a page does: GET, WebSocket, the whole document, "ready", the size of each plot once it is
-there, and the number of each frame that came. It draws nothing, so what it measures is the server and its engines.
-Like a browser it keeps the cookies of its GET and sends them with the WebSocket, and it uploads files in pieces.
+It implements the client side of Bokeh's protocol: GET, WebSocket, the whole document, "ready", the size of each new
+plot, and the number of each received frame. It draws nothing, so that measurements cover the server and its engines
+only. Like a browser it stores the cookies of its GET, sends them with the WebSocket, and uploads files in pieces.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from app.stream import FAST
 
 TOKEN = re.compile(rb'"token":\s*"([^"]+)"')
 LONGEST_MESSAGE = 64 * 2**20  # bytes
-PATIENCE = 60.0  # seconds, by itself
-PLOT = 400  # px: the inside of every plot, as far as the server is told
-LOOK = 0.1  # seconds between two looks whether the lab runs
-STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # what the status bar says, with its marks escaped
+PATIENCE = 60.0  # s, default of Client
+PLOT = 400  # px: inner width and height reported for every plot
+LOOK = 0.1  # s between two checks of the lab's state
+STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # state in the HTML of the status bar, with escaped quotes
 AT_WORK = ("running", "complete")  # states in which a lab has started
 PIECE = 2**20  # bytes of a file in one message
-READING = "Reading"  # first word of a file field's label until the lab has answered
-KEY = "h"  # opens and closes the list of keys: the server answers with a change of the dialog
+READING = "Reading"  # first word of a file field's label until the lab answers
+KEY = "h"  # opens and closes the list of keys; the server answers with a change of the dialog
 Reply = TypeVar("Reply")
 
 
 class ClientError(RuntimeError):
-    """The server did not answer as it should; the text says what was waited for."""
+    """Raised if the server does not answer as expected; the message names the missing answer."""
 
 
 class Client:
-    """One tab. `open` returns once its first frame has come; `run` is to go on until the tab is closed.
+    """One tab. `open` returns after the first frame; `run` waits until the lab runs.
 
-    patience: seconds for a page to be built and for its first frame; cookies: of the browser that the tab belongs to,
-    by name; the page's own are added.
-    arrivals: when frames came; answers: seconds from a key to the change that it makes; both by time.perf_counter.
+    patience: timeout in s for building the page and for its first frame; cookies: the browser's cookies by name, to
+    which those of the page are added. arrivals: arrival times of frames; answers: seconds from a key press to the
+    resulting change; both by time.perf_counter.
     """
 
     def __init__(
@@ -59,21 +59,21 @@ class Client:
         self.received = 0  # bytes
         self._token = ""
         self._socket: WebSocketClientConnection | None = None
-        self._frames: WebSocketClientConnection | None = None  # the page's connection for frames
-        self._key = ""  # by which it is opened
+        self._frames: WebSocketClientConnection | None = None  # the page's WebSocket for frames
+        self._key = ""  # key for opening it
         self._framing: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._sent = 0  # messages, which have a number each
-        self._document: dict[str, str] = {}  # ids of the models that are spoken to, by what they are
-        self._fields: dict[str, tuple[str, str]] = {}  # of each file field and its data, by its label before [
-        self._labels: dict[str, str] = {}  # of the file fields, by the ids of their data
-        self._answers: dict[str, str] = {}  # ids of Acknowledgement models, by source and ticket
+        self._sent = 0  # number of messages, used as their ids
+        self._document: dict[str, str] = {}  # role -> id of each model that receives messages
+        self._fields: dict[str, tuple[str, str]] = {}  # label before [ -> ids of a file field and its data
+        self._labels: dict[str, str] = {}  # id of a file field's data -> label
+        self._answers: dict[str, str] = {}  # id of a source or ticket -> id of its Acknowledgement model
         self._pressed = 0.0
         self.state = ""  # of the lab: "running", "paused" …
         self._ready, self._pulled, self._first = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def open(self) -> None:
-        """Open the page and wait for its first frame; ClientError if none comes in time."""
+        """Open the page and wait for its first frame; raise ClientError at a timeout."""
         answer = await self._asked(AsyncHTTPClient().fetch(self._request(self.address)))
         for line in answer.headers.get_list("Set-Cookie"):
             keep_cookies(self.cookies, line)
@@ -88,7 +88,7 @@ class Client:
         await self._wait(self._first, "its first frame")
 
     async def connect(self) -> None:
-        """Open the page's WebSocket, again if it was closed: the server keeps a page for a while."""
+        """Open the page's WebSocket, or reopen it after it was closed: the server keeps a page for a while."""
         address = re.sub(r"^http", "ws", self.address.partition("?")[0]) + "/ws"
         self._ready.clear()
         protocols = ["bokeh", self._token]
@@ -96,7 +96,7 @@ class Client:
             websocket_connect(self._request(address), subprotocols=protocols, max_message_size=LONGEST_MESSAGE)
         )
         protocol: Any = self._socket.protocol
-        protocol.stream.set_nodelay(True)  # as browsers do; tornado's clients wait for each answer
+        protocol.stream.set_nodelay(True)  # like browsers; tornado's clients would wait for each answer
         self._reader = asyncio.create_task(self._read())
         await self._wait(self._ready, "that it is ready")
 
@@ -111,14 +111,14 @@ class Client:
         )
 
     async def _asked(self, answer: Awaitable[Reply]) -> Reply:
-        """Return the answer to a request; ClientError if none comes in time, which Tornado says in a way of its own."""
+        """Return the answer to a request; raise ClientError in place of Tornado's timeout error."""
         try:
             return await answer
         except HTTPTimeoutError:
             raise ClientError(f"the page at {self.address} did not answer within {self._patience:.0f} s") from None
 
     async def run(self) -> None:
-        """Wait until the lab runs, which begins once a link's scene is there; ClientError if it does not."""
+        """Wait until the lab runs, for a link until its scene is restored; raise ClientError at a timeout."""
         end = time.perf_counter() + self._patience
         while self.state not in AT_WORK:
             if time.perf_counter() > end:
@@ -127,7 +127,7 @@ class Client:
             await asyncio.sleep(LOOK)
 
     def press(self, key: str) -> None:
-        """Press a key of the page's."""
+        """Press a key on the page."""
         self._message(self._document["browser"], [["key", key]])
 
     def _message(self, model: str, entries: list[list[Any]]) -> None:
@@ -136,29 +136,29 @@ class Client:
         self._event("data_event", ["model", {"id": model}], ["data", data])
 
     async def _wait(self, what: asyncio.Event, words: str) -> None:
-        """Wait for it as long as the server is there."""
+        """Wait for an event until the timeout or the end of the connection. words: name of the awaited answer."""
         waiting = asyncio.create_task(what.wait())
         reader = [self._reader] if self._reader else []
         done, _ = await asyncio.wait([waiting, *reader], timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         for ended in done - {waiting}:
-            await ended  # raises what ended it
+            await ended  # raises the error that ended it
         if not what.is_set():
             raise ClientError(f"the page at {self.address} did not send {words} within {self._patience:.0f} s")
 
     @property
     def reading(self) -> asyncio.Task[None]:
-        """Reads what the server sends; it ends with a ClientError when the server closes the page."""
+        """The task that reads the server's messages; it ends with a ClientError when the server closes the page."""
         if self._reader is None:
             raise ClientError("the tab was not opened")
         return self._reader
 
     def choose(self, lab: int) -> None:
-        """Go to another lab's tab, by its number in the header."""
+        """Switch to another lab's tab, by its number in the header."""
         self.set(self._document["tabs"], "active", lab)
 
     def ask(self) -> None:
-        """Press KEY, which the server answers, unless it has not answered the last one."""
+        """Press KEY unless the answer to the last press is pending."""
         if not self._pressed:
             self._pressed = time.perf_counter()
             self.press(KEY)
@@ -166,10 +166,10 @@ class Client:
     async def upload(self, field: str, name: str, data: bytes) -> str:
         """Send a file to the field with the label `field`, without its [...]; return its label after the lab's answer.
 
-        Raises ClientError if the field or the answer does not come in time.
+        Raise ClientError at a timeout of the field or of the answer.
         """
         end = time.perf_counter() + self._patience
-        while field not in self._fields:  # a page's side bar comes after its first frame
+        while field not in self._fields:  # a page's side bar is built after its first frame
             if time.perf_counter() > end:
                 raise ClientError(f"there is no field {field!r} within {self._patience:.0f} s")
             await asyncio.sleep(LOOK)
@@ -200,10 +200,10 @@ class Client:
             if socket is not None:
                 socket.close()
 
-    # -- what comes
+    # -- receiving
 
     async def _read(self) -> None:
-        """Take every message: a header, metadata, content, and a header and bytes for each buffer."""
+        """Read all messages: a header, metadata, content, and a header and bytes for each buffer."""
         while True:
             header = json.loads(await self._fragment())
             await self._fragment()
@@ -214,7 +214,7 @@ class Client:
             self._take(header["msgtype"], content)
 
     async def _read_frames(self) -> None:
-        """Open the connection for frames, and confirm each that comes."""
+        """Open the connection for frames and confirm each frame."""
         address = re.sub(r"^http(.*/)[^/]*$", r"ws\1", self.address.partition("?")[0]) + frame_channel.PATH[1:]
         self._frames = await self._asked(websocket_connect(address, max_message_size=LONGEST_MESSAGE))
         protocol: Any = self._frames.protocol
@@ -242,7 +242,7 @@ class Client:
             self._pulled.set()
 
     def _change(self, event: Mapping[str, Any]) -> None:
-        """One change of the document."""
+        """Handle one change of the document."""
         match event:
             case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if model in self._answers:
                 self.set(self._answers[model], "transport", FAST)
@@ -268,7 +268,7 @@ class Client:
                 self._find(event)
 
     def _find(self, part: object) -> None:
-        """Remember the models that are spoken to, and tell the size of plots that are new."""
+        """Store the ids of models that receive messages, and report the size of new plots."""
         for model in models(part):
             name, own, attributes = model["name"], model["id"], model.get("attributes", {})
             if name == "Figure":
@@ -295,17 +295,17 @@ class Client:
         self._first.set()
 
     def _confirm_directly(self, message: bytes) -> None:
-        """Confirm a frame of the page's own connection."""
+        """Confirm a frame of the page's frame channel."""
         source, number = frame_channel.number_of(message)
         self.arrivals.append(time.perf_counter())
         if self._frames is not None:
             self._frames.write_message(f"frame {source} {number} 0.001")
         self._first.set()
 
-    # -- what is sent
+    # -- sending
 
     def set(self, model: str, attribute: str, value: object) -> None:
-        """Tell the server that a model has this value now, as a browser does once somebody has moved a slider."""
+        """Change a property of a model on the server, as a browser does after a slider was moved."""
         change = {"kind": "ModelChanged", "model": {"id": model}, "attr": attribute, "new": value}
         self._send("PATCH-DOC", {"events": [change]})
 
@@ -343,12 +343,12 @@ def arguments_of(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def number_of(data: Mapping[str, Any]) -> int:
-    """Return the number of the frame whose columns these are."""
+    """Return the frame number in these columns."""
     return int(dict(data["entries"])["number"][0])
 
 
 def models(part: object) -> Iterator[Mapping[str, Any]]:
-    """Every model that is described within `part`, a piece of a document's JSON."""
+    """Yield every model defined within `part`, a piece of a document's JSON."""
     if isinstance(part, Mapping):
         if part.get("type") == "object" and "id" in part:
             yield part

@@ -1,8 +1,8 @@
-"""`fieldlab bench load --followers 200`: what each follower of a room gets, and what the lecturer feels of them.
+"""`fieldlab bench load --followers 200`: the pictures that each follower of a room gets, and the cost for the lecturer.
 
-The lecturer is a tab that confirms every frame at once and opens the room; the followers are WebSockets of another
-process, which confirm every picture at once. A picture's latency is from the moment that it was looked at (its head) to
-its arrival, both on this machine's monotonic clock: server and followers must run on the same one.
+The lecturer is a tab that confirms every frame immediately and opens the room. The followers are WebSockets of another
+process and confirm every picture immediately. The latency of a picture is the time from its capture (in its header) to
+its arrival, both on this machine's monotonic clock: server and followers must run on the same machine.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from app.load.server import Server, Use, serving
 from compute import settings
 
 WINDOW = 2560, 1440  # px
-SETTLE = 3.0  # seconds between the last follower and the measurement
-BETWEEN = 0.4  # seconds between two keys of the lecturer, on average
+SETTLE = 3.0  # s between the last follower's connection and the measurement
+BETWEEN = 0.4  # s between two key presses of the lecturer, on average
 AT_ONCE = 20  # followers that connect at the same time
 PATIENCE = 60.0  # seconds
 
 
 @dataclass(frozen=True)
 class Audience:
-    """What `followers` got in `seconds`.
+    """Results of `followers` followers during `seconds`; nan for unknown values.
 
-    frames, slowest: pictures a second of the median and of the last one; latency, latency_p95: seconds; answer,
-    answer_p95, alone, alone_p95: seconds from a lecturer's key to what it changes, with followers and before they came;
-    memory, memory_before: bytes of the server's process, now and before they came; server, clients: processors busy;
-    shown: frames a second of the lecturer's own page, more than which nobody can get;
-    bytes: of a picture with its head; width, height: of it, in pixels; nan where it is not known.
+    frames, slowest: pictures per second of the median and of the slowest follower; latency, latency_p95: in s; answer,
+    answer_p95, alone, alone_p95: s from a lecturer's key press to the resulting change, with followers and before they
+    connect; memory, memory_before: bytes of the server's process with and without followers; server, clients:
+    processors busy; shown: frames per second of the lecturer's page, an upper bound for followers; bytes: size of a
+    picture with its header; width, height: in pixels.
     """
 
     followers: int
@@ -66,14 +66,14 @@ class Audience:
 
 
 class Lecturer(Client):
-    """A tab that opens a room; `code` is the room's once it is open."""
+    """A tab that opens a room; `code` is the room's code, "" before."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
         self.code = ""
 
     async def begin(self) -> None:
-        """Open a room, in a window in which pictures of 512 cells a side are not reduced; ClientError if none opens."""
+        """Open a room in a window that fits pictures of 512 cells a side; raise ClientError at a timeout."""
         self._tell("browser", list(zip(("width", "height"), WINDOW, strict=True)))
         self._tell("audience", [("do", "begin")])
         end = time.monotonic() + PATIENCE
@@ -100,21 +100,21 @@ class Lecturer(Client):
 
 
 class Follower:
-    """One of the crowd. arrivals: [when a picture came, when it was looked at, bytes], by the monotonic clock."""
+    """One follower. arrivals: (arrival, capture, bytes) of each picture, times by the monotonic clock."""
 
     def __init__(self) -> None:
         self.arrivals: list[tuple[float, float, int]] = []
-        self.picture = b""  # the last one
+        self.picture = b""  # the latest
         self._socket: WebSocketClientConnection | None = None
 
     async def connect(self, address: str) -> None:
         """Connect to the WebSocket at `address`."""
         self._socket = await websocket_connect(address)
         protocol: Any = self._socket.protocol
-        protocol.stream.set_nodelay(True)  # as browsers do
+        protocol.stream.set_nodelay(True)  # like browsers
 
     async def follow(self) -> None:
-        """Confirm whatever comes; ClientError when the server closes the connection."""
+        """Confirm every message; raise ClientError when the server closes the connection."""
         if self._socket is None:
             raise ClientError("the follower is not connected")
         while True:
@@ -136,7 +136,7 @@ class Follower:
 
 
 async def crowd(address: str, count: int, seconds: float) -> dict[str, float]:
-    """Let `count` followers follow the room at `address` (of its WebSocket), and return what they got."""
+    """Connect `count` followers to the room's WebSocket at `address`, and return their results."""
     followers = [Follower() for _ in range(count)]
     tasks: list[asyncio.Task[None]] = []
     try:
@@ -170,7 +170,7 @@ async def crowd(address: str, count: int, seconds: float) -> dict[str, float]:
 
 
 def size_of(picture: bytes) -> tuple[float, float]:
-    """Return (width, height) of an image in pixels; nan if it is none."""
+    """Return (width, height) of an image in pixels; nan for other data."""
     try:
         return Image.open(io.BytesIO(picture)).size
     except UnidentifiedImageError:
@@ -178,7 +178,7 @@ def size_of(picture: bytes) -> tuple[float, float]:
 
 
 async def _pass(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
-    """Let so much time pass; ClientError if a follower is lost meanwhile."""
+    """Wait `seconds`; raise ClientError if a follower loses its connection."""
     await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
         if task.done():
@@ -186,7 +186,7 @@ async def _pass(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
 
 
 async def audience(server: Server, page: str, count: int, seconds: float) -> Audience:
-    """Return what `count` followers of the page at the address `page` get, and what its lecturer feels of it."""
+    """Return the results of `count` followers of the page at the address `page`, and of its lecturer."""
     lecturer = Lecturer(page)
     try:
         await lecturer.open()
@@ -220,7 +220,7 @@ async def audience(server: Server, page: str, count: int, seconds: float) -> Aud
 
 
 async def _watched(server: Server, reading: Any) -> tuple[float, bytes]:
-    """Return the processors that the server kept busy while `reading` was awaited, and what was read."""
+    """Await `reading`; return the processors that the server kept busy during that time, and the result."""
     before, start = server.use(), time.monotonic()
     found = await reading
     after = server.use()
@@ -232,7 +232,7 @@ def _busy(before: Use | None, after: Use | None, seconds: float) -> float:
 
 
 async def _answers(lecturer: Client, seconds: float) -> list[float]:
-    """Press a key now and then for so long; return how long each answer took, in seconds."""
+    """Press keys for `seconds`; return the time to each answer in s."""
     lecturer.answers.clear()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -246,14 +246,14 @@ def _quantile(values: Sequence[float], part: float) -> float:
 
 
 def measure(page: str | None, count: int, seconds: float) -> Audience:
-    """Measure `count` followers: of the page at that address, or of a server begun for it. ClientError, OSError."""
+    """Measure `count` followers of the page at that address, or of a new server. Raise ClientError or OSError."""
     if page:
         return asyncio.run(audience(Server(page), page, count, seconds))
     with serving({settings.VARIABLE: json.dumps({"followers": count})}) as server:
         return asyncio.run(audience(server, server.address, count, seconds))
 
 
-ROWS = (  # field of Audience, its words, what a value is multiplied by, unit
+ROWS = (  # field of Audience, label, factor, unit
     ("followers", "followers", 1, ""),
     ("seconds", "measured for", 1, "s"),
     ("frames", "pictures each, median", 1, "a second"),
@@ -276,14 +276,14 @@ ROWS = (  # field of Audience, its words, what a value is multiplied by, unit
 
 
 def words(found: Audience) -> str:
-    """Return a measurement as lines for a person."""
+    """Return a measurement as lines of text."""
     values = asdict(found)
     lines = (f"{label:28}{values[name] * scale:10.4g} {unit}".rstrip() for name, label, scale, unit in ROWS)
     return "\n".join(lines) + "\n"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Be the followers: address, how many, seconds; what they got is the second line of the output, as JSON."""
+    """Run the followers: address, count, seconds; the second line of output is their results as JSON."""
     parser = argparse.ArgumentParser(prog="followers")
     parser.add_argument("address")
     parser.add_argument("count", type=int)

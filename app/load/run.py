@@ -1,4 +1,4 @@
-"""Measures what 1, 8, 16 … tabs on one server get, and what they cost."""
+"""Measurements of 1, 8, 16 … tabs on one server: frame rates, answer times and resource usage."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from compute.export.scene import Scene
 from compute.labs import LABS, lab_class
 from compute.measure.statistics import Spread
 
-SETTLE = 4.0  # seconds after the last tab was opened: the start of a tab is not what is measured
-BETWEEN = 3.0  # seconds between two keys of one tab, on average
-PIXELS = (256, 256)  # (height, width) of the pictures of the engine alone: those of a tab of 1280 x 720
-UNDER_WAY = 2  # frames permitted to each lab of the engine alone, as a tab's are
+SETTLE = 4.0  # s after the last tab was opened: the start of a tab is excluded
+BETWEEN = 3.0  # s between two key presses of one tab, on average
+PIXELS = (256, 256)  # (height, width) of the pictures without a server: those of a tab of 1280 x 720
+UNDER_WAY = 2  # frames in flight per lab without a server, as for a tab
 
 
 @dataclass(frozen=True)
 class Load:
-    """What `tabs` tabs got in `seconds`.
+    """Results of `tabs` tabs during `seconds`; nan for unknown values.
 
-    frames: frames/s of each, slowest: of the last one; answer, answer_p95: seconds from a key to what it changes on the
-    page, median and 95th percentile; server, engines, clients: processors busy; memory: bytes of the server's process;
-    received: bytes/s of all tabs. nan where it is not known.
+    frames: frames/s per tab, slowest: of the slowest tab; answer, answer_p95: s from a key press to the resulting
+    change on the page, median and 95th percentile; server, engines, clients: processors busy; memory: bytes of the
+    server's process; received: bytes/s of all tabs.
     """
 
     tabs: int
@@ -52,14 +52,14 @@ class Load:
 
     @property
     def total(self) -> float:
-        """Frames a second of all tabs together."""
+        """Frames per second of all tabs together."""
         return self.frames.median * self.tabs
 
 
 def address(server: str, lab: str, values: Mapping[str, Any]) -> str:
-    """Return the address of the page that opens `lab` with `values`; the plain one for what it opens by itself.
+    """Return the URL of the page that opens `lab` with `values`; without a query if these are the page's defaults.
 
-    The rest is what a tab begins with: a link without a backend would mean the host.
+    The link contains the tab's initial values, too: a link without a backend would select the host.
     """
     if lab == LABS[0].LAB and all(LABS[0].param[name].default == value for name, value in values.items()):
         return server
@@ -67,7 +67,7 @@ def address(server: str, lab: str, values: Mapping[str, Any]) -> str:
 
 
 def _first(lab: str) -> dict[str, Any]:
-    """The values that a tab begins with."""
+    """Return the initial values of a tab."""
     found = lab_class(lab)
     return first_values(found, parts_of(found))
 
@@ -75,9 +75,9 @@ def _first(lab: str) -> dict[str, Any]:
 async def loads(
     server: Server, page: str, counts: Sequence[int], seconds: float, opened: Callable[[int], None]
 ) -> AsyncIterator[Load]:
-    """Yield the Load of each of `counts` tabs, in rising order: tabs are opened one after the other, and stay.
+    """Yield the Load for each of `counts` in rising order; tabs are opened one after the other and stay open.
 
-    page: their address; opened(n) is called after each. ClientError if the server refuses one or loses it.
+    page: their URL; opened(n) is called after each. Raise ClientError if the server refuses or loses a tab.
     """
     tabs: list[Client] = []
     try:
@@ -122,7 +122,7 @@ async def _measure(server: Server, tabs: Sequence[Client], seconds: float) -> Lo
 
 
 def _busy(before: Use | None, after: Use | None, seconds: float) -> tuple[float, float]:
-    """Processors that the server and its engines kept busy."""
+    """Return the processors that the server and its engines kept busy."""
     if before is None or after is None:
         return nan, nan
     return (after.server - before.server) / seconds, (after.engines - before.engines) / seconds
@@ -133,7 +133,7 @@ def _received(tabs: Sequence[Client]) -> int:
 
 
 async def _pass(tabs: Sequence[Client], seconds: float) -> None:
-    """Let so much time pass; ClientError if a tab is lost meanwhile."""
+    """Wait `seconds`; raise ClientError if a tab loses its connection."""
     await asyncio.wait([tab.reading for tab in tabs], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for tab in tabs:
         if tab.reading.done():
@@ -141,7 +141,7 @@ async def _pass(tabs: Sequence[Client], seconds: float) -> None:
 
 
 async def _press(tab: Client, seconds: float) -> None:
-    """Press a key now and then."""
+    """Press keys at random intervals."""
     end = time.perf_counter() + seconds
     while (now := time.perf_counter()) < end:
         await asyncio.sleep(min(random.uniform(0.5, 1.5) * BETWEEN, end - now))
@@ -149,11 +149,9 @@ async def _press(tab: Client, seconds: float) -> None:
 
 
 def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float) -> float:
-    """Return the frames a second in all that `tabs` labs get of one engine, where nothing else is to be done.
+    """Return the total frame rate of `tabs` labs on one engine without a server.
 
-    On the backend, and with as many steps a frame, as a tab begins with.
-
-    ValueError for values that the lab refuses.
+    The labs use the backend and the steps per frame of a new tab. Raise ValueError for values that the lab refuses.
     """
     pace = parts_of(lab_class(lab)).pace
     values = {"device_index": 0, **_first(lab), **values}
@@ -162,10 +160,10 @@ def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float)
     handles: list[LabHandle] = []
 
     def listener(index: int) -> Callable[[messages.Event], None]:
-        """Of one lab: it permits the next frame as soon as one has come."""
+        """Return the listener of one lab, which releases the next frame for each received one."""
 
         def take(event: messages.Event) -> None:
-            """An event of the lab."""
+            """Handle an event of the lab."""
             if isinstance(event, messages.FrameReady):
                 counts[index] = event.frame.number
                 handles[index].frames_through(event.frame.number + UNDER_WAY)

@@ -1,4 +1,4 @@
-"""The server under load: one of this machine, begun for it, or one that runs already; what its processes use."""
+"""The server under load: started for the measurement, or already running; and the resource usage of its processes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from typing import IO
 import psutil
 
 HOST = "localhost"
-START = 300.0  # seconds until it must answer: kernels may have to be compiled first
-STOP = 15.0  # seconds from SIGTERM on
+START = 300.0  # s to the first answer: kernels may have to be compiled
+STOP = 15.0  # s after SIGTERM
 APP = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
 class Use:
-    """What the processes of a server have used so far: CPU seconds, and bytes and descriptors that they hold now.
+    """Resource usage of a server's processes: CPU seconds since their start, and current memory and descriptors.
 
-    The server's process and its engines apart, where engines are all processes that it began; memory and
-    engines_memory are what only those processes have (their USS), kinds are the server's descriptors by what they are.
+    Engines are all child processes of the server's process. memory, engines_memory: unique set size (USS) in bytes;
+    kinds: numbers of the server's descriptors by kind.
     """
 
     server: float
@@ -42,13 +42,13 @@ class Use:
 
 @dataclass(frozen=True)
 class Server:
-    """A running server. process: None if it is not of this machine, so that what it uses is not known."""
+    """A running server. process: None if it runs on another machine, so that its resource usage is unknown."""
 
     address: str
     process: psutil.Process | None = None
 
     def use(self) -> Use | None:
-        """Return what it has used until now; None if that is not known."""
+        """Return the current resource usage; None if unknown."""
         if self.process is None:
             return None
         own = self.process.cpu_times()
@@ -65,11 +65,11 @@ class Server:
 
 
 def kinds_of(process: int) -> dict[str, int]:
-    """Return how many descriptors the process of that id has by kind: socket, pipe, files by name; {} where unknown."""
+    """Return the number of descriptors of a process by kind: socket, pipe, files by name; {} if unknown."""
     kinds: Counter[str] = Counter()
     with suppress(OSError):
         for descriptor in Path(f"/proc/{process}/fd").iterdir():
-            with suppress(OSError):  # it was closed meanwhile
+            with suppress(OSError):  # closed during the iteration
                 kinds[re.sub(r":?\[\d+\]|\d+", "", str(descriptor.readlink()))] += 1
     return dict(sorted(kinds.items()))
 
@@ -78,9 +78,9 @@ def kinds_of(process: int) -> dict[str, int]:
 def serving(
     environment: Mapping[str, str] | None = None, start: Sequence[str] = ("panel", "serve"), said: Path | None = None
 ) -> Iterator[Server]:
-    """Run `panel serve app` on a free port, and stop it in the end. OSError if it does not answer, or ends by itself.
+    """Run `panel serve app` on a free port and stop it at exit; raise OSError if it does not answer or ends early.
 
-    start: the module, and its first arguments, that serve instead; said: the file that gets what the server says.
+    start: module and first arguments of another server command; said: file for the server's output.
     """
     port = _free_port()
     command = [sys.executable, "-m", *start, str(APP), "--address", HOST, "--port", str(port)]

@@ -1,12 +1,12 @@
-"""`make soak`: tabs that are opened, used and closed at random, for half an hour; what the server holds must stay flat.
+"""`make soak`: opens, uses and closes tabs at random for half an hour; the server's memory must stay constant.
 
-A tab that stays longer has visited more labs, so what is held while tabs are open says little. After every few rounds
-all of them are closed, and once their sessions are gone it is looked what the server holds: what its process says that
-it has allocated, that process's memory and descriptors, and the memory of its engines. The first third is not counted:
-libraries fill their tables, and memory that was freed is used again. A line goes through the rest, and its slope is
-judged with its interval: "flat" where the slope is surely below what is allowed, "grows" where it is surely above,
-"undecided" where the soak was too short to say. The record is written after each round, so that a soak that is ended
-early keeps its curves.
+A tab that stays open longer has visited more labs, so readings with open tabs are not comparable. After every ROUNDS
+rounds all tabs are closed, and when their sessions have ended, the soak reads the allocations that the server reports,
+the memory and descriptors of its process, and the memory of its engines. The first third of these readings is
+discarded: libraries fill their tables, and freed memory is reused. A line is fitted to the rest, and its slope is
+judged with its confidence interval: "flat" if the slope is significantly below the allowed growth, "grows" if it is
+significantly above, "undecided" if the soak was too short. The record is written after each round, so that an
+interrupted soak keeps its curves.
 
 `--visits` opens and closes pages one after another instead (app/load/visits.py).
 """
@@ -43,18 +43,18 @@ from compute.measure.conditions import provenance
 SCHEMA = "fieldlab-soak/2"
 RECORD, VISITS_RECORD = Path("build/soak.json"), Path("build/soak_visits.json")
 KEYS = (" ", "s", "r", "h", "e", "u", "p", "l")
-USED, REST = 10.0, 2.0  # seconds of a round in which tabs are used, and after which it is looked what the server holds
-ROUNDS = 3  # after which all tabs are closed
-GONE = 45.0  # seconds after which their sessions are: Bokeh keeps them for up to 32, longer on a machine that is busy
-COLLECTED = 15.0  # seconds after the last, in which all is given back: Panel collects after 5, an engine after 10
-GONE_AT_LAST = 600.0  # seconds within which they must be, on a machine that is busy otherwise
-LEAST = 3  # times that it is looked without tabs
-PATIENCE = 300.0  # seconds for a tab: what is looked at is what is held, also on a machine that is busy otherwise
-HALF_AN_HOUR = 30.0  # minutes, in which
-GROWTH = 0.03  # part of its memory the server may grow by, and each of its engines
-DESCRIPTORS = 4.0  # and so many descriptors more it may have
+USED, REST = 10.0, 2.0  # s of a round in which tabs are used, and s of rest before a reading
+ROUNDS = 3  # rounds between two readings without tabs
+GONE = 45.0  # s until the sessions of closed tabs end: Bokeh keeps them for up to 32 s, longer on a busy machine
+COLLECTED = 15.0  # s until their memory is freed: Panel collects after 5 s, an engine after 10 s
+GONE_AT_LAST = 600.0  # time limit in s for the end of sessions, for a machine busy with other work
+LEAST = 3  # minimum of readings without tabs
+PATIENCE = 300.0  # s for a tab; long, as the soak measures memory, not speed, also on a machine busy with other work
+HALF_AN_HOUR = 30.0  # in minutes
+GROWTH = 0.03  # allowed growth of the server's memory in half an hour, and of its engines', as a fraction
+DESCRIPTORS = 4.0  # allowed growth of the number of descriptors
 FLAT, UNDECIDED = "flat", "undecided"
-SHOWN = {  # what is judged: in words, and in which unit
+SHOWN = {  # judged quantities: label, unit
     "memory": ("its process, MB", 2**20),
     "blocks": ("Python's blocks, 1000", 1000),
     "malloc": ("malloc, MB", 2**20),
@@ -65,9 +65,9 @@ SHOWN = {  # what is judged: in words, and in which unit
 
 @dataclass(frozen=True)
 class Held:
-    """What the server held `minutes` after the start, while `tabs` were open, of `opened` that had been opened.
+    """Memory and descriptors of the server `minutes` after the start, with `tabs` tabs open of `opened` opened so far.
 
-    blocks, malloc: what it says itself that it has allocated, see compute.freed_memory; 0 where it does not.
+    blocks, malloc: the server's own report of its allocations, see compute.freed_memory; 0 if unavailable.
     """
 
     minutes: float
@@ -79,9 +79,9 @@ class Held:
 
 
 async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequence[Held]], object]) -> list[Held]:
-    """Return what `server` held after each round, and after every ROUNDS without tabs; told(all so far) is called then.
+    """Return the readings after each round, and after every ROUNDS without tabs; told(readings so far) follows each.
 
-    ClientError if it refuses a tab or loses one.
+    Raise ClientError if the server refuses or loses a tab.
     """
     end, start = time.monotonic() + 60 * minutes, time.monotonic()
     there: list[Client] = []
@@ -89,7 +89,7 @@ async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequen
     opened = 0
 
     async def look() -> None:
-        """See what the server holds now."""
+        """Read the server's memory and descriptors."""
         blocks, malloc = await _allocated(server)
         if use := server.use():
             found.append(Held((time.monotonic() - start) / 60, len(there), use, opened, blocks, malloc))
@@ -110,7 +110,7 @@ async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequen
 
 
 async def _allocated(server: Server) -> tuple[int, int]:
-    """Blocks of Python's and bytes of the C library's that the server has allocated, by its metrics; 0 if unknown."""
+    """Return the server's allocated Python blocks and bytes of the C library, from its metrics; 0 if unknown."""
     address = f"{server.address.rpartition('/')[0]}/metrics"
     answer = await AsyncHTTPClient().fetch(address, request_timeout=PATIENCE, raise_error=False)
     lines = dict(line.rsplit(" ", 1) for line in answer.body.decode().splitlines() if line.startswith("fieldlab_"))
@@ -118,7 +118,7 @@ async def _allocated(server: Server) -> tuple[int, int]:
 
 
 async def _gone(server: Server) -> None:
-    """Wait until the server has no page of a tab that was closed; ClientError if it keeps one."""
+    """Wait until the server has discarded the pages of closed tabs; raise ClientError if it keeps one."""
     health, end = f"{server.address.rpartition('/')[0]}/health", time.monotonic() + GONE_AT_LAST
     await asyncio.sleep(GONE)
     while kept := json.loads((await AsyncHTTPClient().fetch(health, request_timeout=PATIENCE)).body)["pages"]["open"]:
@@ -129,12 +129,12 @@ async def _gone(server: Server) -> None:
 
 
 def alone(found: Sequence[Held]) -> list[Held]:
-    """Return what was held without tabs."""
+    """Return the readings without tabs."""
     return [held for held in found if not held.tabs]
 
 
 async def _round(server: Server, there: list[Client], tabs: int) -> int:
-    """Open tabs until there are so many, and use them; return how many were opened."""
+    """Open tabs until `tabs` are open, and use them; return the number of opened tabs."""
     opened = tabs - len(there)
     while len(there) < tabs:
         tab = Client(server.address, PATIENCE)
@@ -146,14 +146,14 @@ async def _round(server: Server, there: list[Client], tabs: int) -> int:
 
 
 async def _leave(there: list[Client], count: int) -> None:
-    """Close `count` of the tabs."""
+    """Close `count` random tabs."""
     for tab in random.sample(there, count):
         there.remove(tab)
         await tab.close()
 
 
 async def _use(tab: Client) -> None:
-    """Press keys and go to other labs for a while."""
+    """Press keys and switch between labs for USED seconds."""
     end = time.monotonic() + USED
     while time.monotonic() < end:
         await asyncio.sleep(random.uniform(0.2, 2.0))
@@ -172,19 +172,19 @@ def _tell(held: Held) -> None:
 
 @dataclass(frozen=True)
 class Judged:
-    """One thing that a server holds without tabs: its trend in half an hour, and how much is allowed."""
+    """One quantity without tabs: its trend in half an hour, and the allowed growth."""
 
     trend: Trend
     allowed: float
 
     @property
     def verdict(self) -> str:
-        """Whether it is flat, grows, or whether that is undecided."""
+        """Return "flat", "grows" or "undecided"."""
         return self.trend.verdict(self.allowed)
 
 
 def judged(found: Sequence[Held]) -> dict[str, Judged]:
-    """Return what is judged of a server, by name: memory and engines_memory in bytes, descriptors."""
+    """Return the judged quantities by name: memory, malloc and engines_memory in bytes, blocks, descriptors."""
     counted = alone(found)
     counted = counted[len(counted) // 3 :]
     minutes = [held.minutes for held in counted]
@@ -194,7 +194,7 @@ def judged(found: Sequence[Held]) -> dict[str, Judged]:
     engines = [float(held.use.engines_memory) for held in counted]
 
     def judge(values: Sequence[float], allowed: float) -> Judged:
-        """The trend of these."""
+        """Return the trend of `values` with the allowed growth."""
         return Judged(Trend.of(minutes, values).times(HALF_AN_HOUR), allowed)
 
     allocated = {"blocks": blocks, "malloc": malloc} if all(blocks) else {}
@@ -207,10 +207,10 @@ def judged(found: Sequence[Held]) -> dict[str, Judged]:
 
 
 def verdict(found: Sequence[Held]) -> str:
-    """Return "flat" if everything is, "grows" if one thing does, or "undecided".
+    """Return "flat" if all quantities are flat, "grows" if one grows, else "undecided".
 
-    Where the server says what it has allocated, that counts, and not the size of its process: the allocators keep what
-    was freed, in steps of tens of MB, and the steps of an hour hide a leak as well as they look like one.
+    If the server reports its allocations, the size of its process is ignored: allocators keep freed memory in steps of
+    tens of MB, and over an hour these steps can hide a leak or look like one.
     """
     each = judged(found)
     verdicts = {one.verdict for name, one in each.items() if name != "memory" or "blocks" not in each}
@@ -218,7 +218,7 @@ def verdict(found: Sequence[Held]) -> str:
 
 
 def record_of(found: Sequence[Held], tabs: int) -> dict[str, Any]:
-    """Return the record of a soak, or of its first rounds: what the server held after each, and what came of it."""
+    """Return the record of a soak so far: readings, trends and verdict."""
     rounds = [
         {"minutes": held.minutes, "tabs": held.tabs, "opened": held.opened, **asdict(held.use)}
         | {"blocks": held.blocks, "malloc": held.malloc}
@@ -234,7 +234,7 @@ def record_of(found: Sequence[Held], tabs: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Soak, show what came of it, and return 0 if the server is flat."""
+    """Run the soak, print its result, and return 0 if the verdict is "flat"."""
     parser = _options()
     chosen = parser.parse_args(arguments)
     if chosen.visits:
@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen.out = chosen.out or RECORD
 
     def told(found: Sequence[Held]) -> None:
-        """Say and write down what the server holds after one round more."""
+        """Print a reading and update the record."""
         _tell(found[-1])
         with whole(chosen.out) as out:
             json.dump(record_of(found, chosen.tabs), out, indent=1, ensure_ascii=False)
@@ -267,7 +267,7 @@ def _visit(count: int, out: Path) -> int:
     found: list[visits.MemoryReading] = []
 
     def told(reading: visits.MemoryReading, counts: Counter[str]) -> None:
-        """Print a reading, and update the record."""
+        """Print a reading and update the record."""
         found.append(reading)
         sys.stderr.write(f"{visits.words(reading, counts)}\n")
         with whole(out) as file:
@@ -353,15 +353,15 @@ def _show(found: Sequence[Held], tabs: int) -> None:
     Console().print(table)
 
 
-# -- whether what was counted again and again grows
+# -- trend of repeated readings
 
-SURE = 0.95  # of the interval
-ROUNDING = 16 * np.finfo(float).eps  # of a value: residuals that are no larger tell of the sums, not of the series
+SURE = 0.95  # confidence level of the interval
+ROUNDING = 16 * np.finfo(float).eps  # relative to a value: smaller residuals are rounding errors of the sums
 
 
 @dataclass(frozen=True)
 class Trend:
-    """The slope of a line through a series, and the interval [low, high] in which it lies with the probability SURE."""
+    """The slope of a line through a series, and its confidence interval [low, high] at the level SURE."""
 
     slope: float
     low: float
@@ -369,11 +369,11 @@ class Trend:
 
     @classmethod
     def of(cls, times: Sequence[float], values: Sequence[float]) -> Trend:
-        """The trend of `values` (least squares), a unit of time; the interval is infinite where they are too few.
+        """Return the least-squares trend of `values` per unit of time; the interval is infinite for too few values.
 
-        What a server holds after one round is much what it held after the one before, so n values say less than n
-        independent ones: the interval is that of n (1 - r) / (1 + r) values, where r is the correlation of each
-        residual with the next (Santer et al., J. Geophys. Res. 105, 7337 (2000), equations 4 to 6).
+        The memory after one round depends on the memory after the round before, so n readings contain less information
+        than n independent ones: the interval is that of n (1 - r) / (1 + r) values, where r is the lag-1
+        autocorrelation of the residuals (Santer et al., J. Geophys. Res. 105, 7337 (2000), equations 4 to 6).
         """
         x, y = np.array(times, float), np.array(values, float)
         if len(x) < 3 or np.ptp(x) == 0:
@@ -392,11 +392,11 @@ class Trend:
         return cls(slope, slope - error, slope + error)
 
     def times(self, span: float) -> Trend:
-        """The same for another unit of time, `span` times as long."""
+        """Return the trend for a unit of time that is `span` times as long."""
         return Trend(span * self.slope, span * self.low, span * self.high)
 
     def verdict(self, allowed: float) -> str:
-        """Return "flat" if the slope is surely at most `allowed`, "grows" if it surely is not, or "undecided"."""
+        """Return "flat" if the interval is at most `allowed`, "grows" if it is above, else "undecided"."""
         return "flat" if self.high <= allowed else "grows" if self.low > allowed else "undecided"
 
 

@@ -45,7 +45,7 @@ LEAST = 5  # readings for a verdict
 TOGETHER = 4  # pages that are open at a time
 MOST = 100_000  # visits
 LOOKED_AT = 0.5  # seconds for which a page stays open after its first frame, its link's scene or its upload
-PATIENCE = 120.0  # seconds for a page, its link or its upload
+PATIENCE = 120.0  # s for a page, its link or its upload
 TRIES = 30  # attempts to open a page while the server is full (503)
 AGAIN = 2.0  # seconds between them
 EMPTY = 300.0  # seconds within which the server must discard all closed pages
@@ -54,7 +54,7 @@ SHARE = 0.02  # of the visits that may fail
 SECONDS_A_VISIT = 60.0  # time limit of a soak, divided by its visits
 PLAIN, LINK, UPLOAD = "plain", "link", "upload"
 IMAGES, MATRICES = "Image as field", "A, or A and b"  # the file fields, by their labels
-SIDE = 2000  # pixels; width and height of the image in a link's history, which is of one grey value
+SIDE = 2000  # pixels; width and height of the grey image in a link's history
 ALLOWED = {  # growth per visit
     "server": 16 * 1024,  # bytes of RSS
     "engines": 16 * 1024,

@@ -1,8 +1,8 @@
 """The properties that a browser may change, and the events that it may send, by name.
 
-The tables hold what the pages really send, recorded while all browser tests ran (tests/browser/recorded.py repeats
-that and prints every difference). A server under test fails at its end if it discarded anything else. Properties that
-run or show what they hold (code, esm, text, html, stylesheets, tags, args …) are never among them.
+The tables list the changes and events that pages send, recorded while all browser tests ran (tests/browser/recorded.py
+repeats the recording and prints every difference). A server under test fails at shutdown if it discarded anything
+else. Properties with code or markup (code, esm, text, html, stylesheets, tags, args …) are never listed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TEXT = frozenset({"value", "value_input"})
 LOCATION = frozenset({"hash", "hash_", "hostname", "href", "pathname", "port", "protocol", "search"})
 SIZES = frozenset({"inner_width", "inner_height", "outer_width", "outer_height"})
 
-ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or of the component whose data it is -> properties
+ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or component of a data model -> properties
     "Accordion": frozenset({"active"}),
     "Alert": frozenset({"closed"}),
     "CheckButtonGroup": CHOICE,

@@ -89,7 +89,7 @@ def _may_change(model: Model, name: object, new: object) -> bool:
 
 
 def require_plain(document: Document, events: Iterable[Any]) -> None:
-    """Require plain values within the bounds; `events` are allowed and decoded by KnownModels, and not yet applied.
+    """Require plain values within the bounds; `events` are allowed, decoded by KnownModels, and unapplied.
 
     Raises ValueError, which names the property and the bound; the caller then applies none of the events.
     """
@@ -106,7 +106,7 @@ def require_plain(document: Document, events: Iterable[Any]) -> None:
 
 
 def memory_of(value: Any) -> int:
-    """Return the bytes of memory of a decoded value; ValueError if it holds a model or an event. Not recursive."""
+    """Return the bytes of memory of a decoded value; ValueError for a model or an event in it. Not recursive."""
     found, todo = 0, [value]
     while todo:
         one = todo.pop()
@@ -137,7 +137,7 @@ def _keep(document: Document, sizes: Mapping[tuple[str, str], int]) -> None:
     """Count these values, by model and property, in place of those that they replace."""
     before = _kept.setdefault(document, {})
     after = {key: size for key, size in {**before, **sizes}.items() if size > SMALL}
-    if sum(after.values()) > MOST_KEPT:  # only now look for models that no longer exist
+    if sum(after.values()) > MOST_KEPT:  # only now look for models that were removed
         after = {key: size for key, size in after.items() if document.models.get_by_id(key[0]) is not None}
         if sum(after.values()) > MOST_KEPT:
             raise ValueError(f"the values that browsers set on a page may take at most {MOST_KEPT:,} bytes of memory")

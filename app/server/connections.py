@@ -30,7 +30,7 @@ from tornado.iostream import IOStream, StreamClosedError
 from app.server.page_ids import GONE
 
 PATIENCE = 15.0  # s
-HEADROOM = 64  # descriptors; a quarter of the limit if that is less
+HEADROOM = 64  # descriptors; at most a quarter of the limit
 LINGER = 1.0  # s in which the client of a refused connection may read the answer
 FULL = "This server has no free connection. Try again in a few seconds.\n"
 REFUSAL = (
@@ -134,7 +134,7 @@ def session_of(connection: ServerConnection) -> ServerSession | None:
 
 
 async def _and_pause(handled: Awaitable[None] | None, pause: float) -> None:
-    """Handle a message, then wait so many seconds."""
+    """Handle a message, then wait `pause` seconds."""
     if handled is not None:
         await handled
     await asyncio.sleep(pause)

@@ -35,8 +35,8 @@ def is_host(text: str) -> bool:
 def socket_sources(host: str) -> str:
     """Return the WebSocket sources of a Content-Security-Policy for a page at `host`, each after a space.
 
-    Older browsers do not include WebSockets in 'self'. Browsers report an IPv6 address as an invalid source, so there
-    are no sources for it, and 'self' applies.
+    Older browsers do not include WebSockets in 'self'. Browsers report an IPv6 address as an invalid source, so none
+    is listed, and 'self' applies.
     """
     return f" ws://{host} wss://{host}" if is_host(host) and not host.startswith("[") else ""
 

@@ -108,7 +108,7 @@ def user_of(handler: RequestHandler) -> str | None:
 
 
 def own_path(text: str, prefix: str) -> str:
-    """Return the part of `text`, a path and query, below the prefix; "" if it is not a path of this server."""
+    """Return the part of `text`, a path and query, below the prefix; "" for any other text."""
     path, _, query = text.partition("?")
     if not path.startswith(f"{prefix}/"):
         return ""
@@ -182,7 +182,7 @@ def _page() -> jinja2.Template:
 
 
 def _write(handler: RequestHandler, form: str, asked: str = "", error: bool = False) -> None:
-    """Write the login or logout page; the login form by Panel's option `basic_login_template` if that is set."""
+    """Write the login or logout page; the login form by Panel's option `basic_login_template` if set."""
     handler.set_header("Cache-Control", "no-store")
     chosen = getattr(handler, "_login_template", BASIC_LOGIN_TEMPLATE)
     if chosen is not BASIC_LOGIN_TEMPLATE:

@@ -7,8 +7,8 @@ unknown id is closed with GONE, so that its page reloads.
 
 The GET of a page sets a cookie with a random key unless the request brings one, and the page is bound to that key; the
 WebSocket must bring the same cookie. The cookie is SameSite=Strict: a request that a link of another site causes does
-not carry it. As the browser may then hold a key that the server cannot see, a new key gets a cookie of its own instead
-of replacing the old one, and cookies whose key no page uses are deleted with the next answer.
+not carry it. The browser may then have a key that the server cannot see. Therefore a new key gets an additional
+cookie instead of replacing the old one, and the next answer deletes cookies with a key that no page uses.
 
 A browser stores no such cookie for a page in a frame of another site. With the setting `embed`, a page that no browser
 with a cookie has joined may be joined without one.
@@ -41,7 +41,7 @@ KEY = re.compile(r"[\w-]{43}", re.ASCII)
 KEY_BYTES = 32
 MOST_COOKIES = 20  # of a request that are read
 LASTING = 7 * 24 * 3600  # seconds for which a page's token is valid, so that its browser may reconnect
-GONE = 4410  # close code of a WebSocket whose page does not exist: static/bokeh_patches.js reloads the page
+GONE = 4410  # close code of a WebSocket without an existing page: static/bokeh_patches.js reloads the page
 NO_COOKIE = 4411  # close code of a WebSocket without the cookie: a reload would not help
 MARK = "fieldlab_page_ids"
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class PageOwners:
         embedded: whether other sites may show pages in a frame.
         """
         owner, given = self._owners.get(session), set(keys)
-        if owner is None:  # prepared in advance, and not yet sent to a browser
+        if owner is None:  # prepared in advance and still unsent
             return False
         if embedded and not given and not owner.joined:
             owner.key = None
@@ -163,7 +163,7 @@ def cookie_options(handler: RequestHandler) -> dict[str, Any]:
 
 
 def delete_unused(handler: RequestHandler, keys: Mapping[str, str], used: Collection[str]) -> None:
-    """Delete the cookies of a request whose key no page uses. keys: of the request, by the names of their cookies."""
+    """Delete the cookies of a request with keys that no page uses. keys: of the request, by names of their cookies."""
     for name, key in keys.items():
         if key not in used:
             handler.clear_cookie(name, **cookie_options(handler))

@@ -1,1 +1,1 @@
-"""How the page shows the crossover lab."""
+"""The tab of the crossover lab."""

@@ -1,7 +1,7 @@
-"""The side bar of the crossover lab: run, then groups by what they change.
+"""The side bar of the crossover lab: the Run button, then groups by the kind of value that they change.
 
-Nothing is measured before somebody asks for it, and a changed value ends what runs. The group "Compare" changes what is
-shown, and never what is measured.
+Measurements start only on request, and changing a value ends the running one. The group "Compare" affects the display,
+never the measurement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from compute.labs.crossover.workload import Way
 
 
 class SweepControls:
-    """Run, pause, again: the buttons of one session, and the one way to change what is measured."""
+    """The buttons Run/Pause and Restart of one session; all changes of measured values go through `change`."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -44,31 +44,31 @@ class SweepControls:
 
     @property
     def finished(self) -> bool:
-        """Whether all that was asked for is measured."""
+        """Whether the requested sweep is complete."""
         frame = self.session.latest
         return frame is not None and self.session.answered and frame.facts.get("finished") == 1
 
     @property
     def running(self) -> bool:
-        """Whether something is being measured."""
+        """Whether a measurement is running."""
         return self.session.playing and not self.finished
 
     def toggle(self) -> None:
-        """Run, or pause; what is complete is measured again."""
+        """Run or pause; restart a complete sweep."""
         if self.finished:
             self.restart()
         else:
             self.session.play(not self.session.playing)
 
     def restart(self) -> None:
-        """Forget what was measured, and run."""
-        self.session.answered = False  # the frame that is shown says nothing of what comes
+        """Discard the measurements and run."""
+        self.session.answered = False  # the visible frame belongs to the previous sweep
         self.session.act("reset")
         self.session.play(True)
         self.refresh()
 
     def change(self, **values: Any) -> None:
-        """Set values of the lab and end what runs, which was about other values; nothing begins by itself."""
+        """Set values of the lab and end the running measurement, which used other values; no new one is started."""
         if all(self.session.values[name] == value for name, value in values.items()):
             return
         if self.session.playing:
@@ -76,7 +76,7 @@ class SweepControls:
         self.session.change(**values)
 
     def refresh(self) -> None:
-        """Say on the button what a press would do."""
+        """Update the label and icon of the Run button."""
         running = self.running
         self.run.param.update(label="Pause" if running else "Run", icon="pause" if running else "play_arrow")
 
@@ -85,7 +85,7 @@ HALF: dict[str, Any] = {"width": 112, "sizing_mode": "fixed"}
 
 
 class WorkloadControls(ValueWidgets):
-    """The group "Workload": its settings, the number type, the range of n; chosen() is called for another one."""
+    """The group "Workload": its settings, the dtype, the range of n; chosen() is called for another workload."""
 
     def __init__(self, session: Session, sweep: SweepControls, chosen: Callable[[], object]) -> None:
         super().__init__(session)
@@ -107,7 +107,7 @@ class WorkloadControls(ValueWidgets):
         self._refresh()
 
     def _setting(self, name: str) -> Any:
-        """A list for a setting that some workload has; it is seen only with that one."""
+        """Return a drop-down for a setting, visible only for workloads with this setting."""
         field = pmui.Select(label=name.capitalize(), options=[], size="small", visible=False, **FULL)
         field.param.watch(lambda event: self._set(name, event.new), "value")
         return field
@@ -125,7 +125,7 @@ class WorkloadControls(ValueWidgets):
             self._sweep.change(settings={**self.session.values["settings"], name: value})
 
     def _end(self, name: str, n: int | None) -> None:
-        """Set an end of the range, checked as the lab checks it, so that what is wrong stands below its field."""
+        """Set an end of the range, validated like in the lab, so that an error appears below its field."""
         chosen = workload(self.session.values["workload"])
         if n is not None:
             chosen.case(n, self.session.values["dtype"])
@@ -157,7 +157,7 @@ class WorkloadControls(ValueWidgets):
         self._show_ends()
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show values that the session took by itself, for instance because the engine refused others."""
+        """Show values that were changed without these widgets, for instance because the engine refused others."""
         if "workload" in values:
             self.workload.value = values["workload"]
         if "dtype" in values:
@@ -166,7 +166,7 @@ class WorkloadControls(ValueWidgets):
             self._refresh()
 
     def refused(self, text: str) -> bool:
-        """Show why the engine refused a value, beside its field; False if it is none of these fields."""
+        """Show the engine's refusal of a value next to its field; return False if none of these fields is affected."""
         return show_refusal(text, {"least": self.least, "most": self.most, "n": self.most})
 
 
@@ -174,7 +174,7 @@ ONE = "<p class='absent' role='alert'>At least one way must stay.</p>"
 
 
 class WayControls:
-    """The group "Ways": which of them are measured."""
+    """The group "Ways": selects the ways to measure."""
 
     def __init__(self, session: Session, model: SweepViewModel, sweep: SweepControls) -> None:
         self.session, self._model, self._sweep = session, model, sweep
@@ -184,13 +184,13 @@ class WayControls:
 
     @property
     def chosen(self) -> list[str]:
-        """The ways that are measured: those that were ticked; before that, those that the lab takes by itself."""
+        """The ways to measure: the ticked ways, or by default the lab's own selection."""
         ticked: list[str] = list(self.session.values["ways"])
         present = [way.name for way in self._model.ways if not way.missing]
         return ticked or [name for name in self._model.measured if name in present] or present
 
     def show(self) -> None:
-        """Write each way with its state."""
+        """Update the list with the state of each way."""
         states = {name: state(line) for name, line in self._model.measured.items()}
         self.list.show(list_items(self._model.ways, self.chosen, states))
 
@@ -204,7 +204,7 @@ class WayControls:
         self.list.redraw()
 
     def _engine_for(self, ticked: Sequence[Way]) -> dict[str, str]:
-        """The backend to change to: a GPU's engine runs the ways of the host as well, the host's none of a GPU."""
+        """Return the backend to change to: a GPU's engine runs ways of the host, too, but not the other way round."""
         now = backend(self.session.values["backend"]).device
         on_gpu = any(way.backend.device != "host" and not way.missing for way in ticked)
         return {"backend": Crossover.home()} if on_gpu and now == "host" else {}
@@ -215,7 +215,7 @@ POINTS = {"1 n a decade": 1, "2 n a decade": 2, "3 n a decade": 3}
 
 
 class MeasureControls(ValueWidgets):
-    """The group "Measure": how long, on which caches, with the transfers or without."""
+    """The group "Measure": time budget, state of the caches, with or without transfers."""
 
     def __init__(self, session: Session, sweep: SweepControls) -> None:
         super().__init__(session)
@@ -249,14 +249,14 @@ class MeasureControls(ValueWidgets):
         self._sweep.change(**{name: value})
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show values that the session took by itself, for instance because the engine refused others."""
+        """Show values that were changed without these widgets, for instance because the engine refused others."""
         super().show_values(values)
         for name, field in (("budget", self.budget), ("longest", self.longest)):
             if name in values and not field.panel.error_state:
                 field.show(values[name])
 
     def refused(self, text: str) -> bool:
-        """Show why the engine refused a value, beside its field; False if it is none of these fields."""
+        """Show the engine's refusal of a value next to its field; return False if none of these fields is affected."""
         fields = {"budget": self.budget, "longest": self.longest, "call_seconds": self.longest}
         field = fields.get(text.split(" ", 1)[0])
         if field is not None:
@@ -269,7 +269,7 @@ RECORDED = {"of ways that are absent here": RECORDED_SHOWN[0], "all": RECORDED_S
 
 
 class CompareControls:
-    """The group "Compare": which curves are compared, and which are drawn beside those that are measured."""
+    """The group "Compare": selects the two curves to compare and the additional curves to draw."""
 
     def __init__(self, model: SweepViewModel, changed: Callable[[], object]) -> None:
         self._model, self._changed = model, changed
@@ -299,11 +299,11 @@ class CompareControls:
             self._model.session.later(self._changed)
 
     def forget(self) -> None:
-        """Compare the best of each device again, after another workload was chosen."""
+        """Select the best way of each device again, after a change of the workload."""
         self.fast.value, self.slow.value = BEST_GPU, BEST_CPU
 
     def show(self) -> None:
-        """Offer the lines that there are."""
+        """Update the options with the available lines."""
         lines = {f"{line.label}, {line.place}" if line.place else line.label: line.key for line in self._model.lines}
         options = {**BEST, **lines}
         for field in (self.fast, self.slow):
@@ -315,7 +315,7 @@ class CompareControls:
 
 
 class CrossoverControls(Controls):
-    """Every control of the crossover lab, bound to one session."""
+    """The controls of the crossover lab, bound to one session."""
 
     def __init__(self, session: Session, lab_view: CrossoverView, notices: Notices) -> None:
         super().__init__(session)
@@ -340,7 +340,7 @@ class CrossoverControls(Controls):
         self.tick()
 
     def _workload_chosen(self) -> None:
-        """Drop what was chosen about the ways of another workload."""
+        """Reset the choices that refer to the ways of the previous workload."""
         self.lab_view.model.choice.code = ()
         self.compare.forget()
         self.lab_view.model.update(self.session.latest)
@@ -350,24 +350,24 @@ class CrossoverControls(Controls):
         self.session.later(self.lab_view.refresh)
 
     def landmark(self) -> object:
-        """The workload: another one is worth an entry in the browser's history."""
+        """Return the workload: changing it adds an entry to the browser's history."""
         return self.session.values["workload"]
 
     def tick(self) -> None:
-        """Show what frames say, a few times a second."""
+        """Update the controls from the latest frame, a few times a second."""
         self.sweep.refresh()
         self.ways.show()
         self.compare.show()
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show values that the session took by itself, for instance because the engine refused others."""
+        """Show values that were changed without these widgets, for instance because the engine refused others."""
         super().show_values(values)
         for part in (self.workload, self.measure):
             part.show_values(values)
         self.ways.list.redraw()
 
     def on_event(self, event: Any) -> bool:
-        """Show an engine event beside the field that it is about; False if it is about none here."""
+        """Show an engine event next to the affected field; return False if no field here is affected."""
         if isinstance(event, messages.Refused):
             return self.workload.refused(event.text) or self.measure.refused(event.text)
         return False

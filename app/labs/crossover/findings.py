@@ -1,7 +1,7 @@
-"""What was found, in words: the sentence above the plot, and the verdicts on what tutorials claim.
+"""The findings of a sweep as HTML: the sentence above the plot, and the verdicts on claims of tutorials.
 
-compute.labs.crossover.finding makes the sentence; here each way gets the hue of its device, and the marks on the screen
-are explained.
+compute.labs.crossover.finding builds the sentence; this module adds the hue of each way's device and a legend of the
+marks on the screen.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ NOT_EVERYWHERE = ("skipped", "failed")
 
 
 def sentence_html(model: SweepViewModel, running: bool, lesson: str | None = None, said: bool = True) -> str:
-    """Return what opens a view as HTML: the finding, what the workload teaches, the progress, what the marks mean.
+    """Return the header of a view as HTML: finding, lesson of the workload, progress, legend of the marks.
 
-    running: whether something is being measured now; lesson: HTML of another view, which says no more than that; said:
-    whether the finding itself is, which the bar of presenter mode says as well.
+    running: whether a measurement is running; lesson: HTML of another view, shown instead of all these; said: whether
+    to include the finding, which the bar of presenter mode shows as well.
     """
     if lesson is not None:
         words = f"<p class='says'>{lesson}</p>"
@@ -76,7 +76,7 @@ def sentence_html(model: SweepViewModel, running: bool, lesson: str | None = Non
 
 
 def shown_finding(model: SweepViewModel) -> Finding:
-    """Return the finding of this computer; the recorded one until something is measured here."""
+    """Return the finding of this computer; before the first measurement here, the recorded one."""
     return model.finding if model.finding.n or _measured_here(model) else model.elsewhere
 
 
@@ -100,7 +100,7 @@ def _progress_bar(model: SweepViewModel, running: bool) -> str:
 
 
 def _status_line(model: SweepViewModel, running: bool) -> str:
-    """The marks on the screen; what is being done; how sure the finding is; the ways without a time, and why."""
+    """Return the legend, the current activity, the finding's uncertainty, and the ways without a time, with reasons."""
     items = _marks(model)
     doing = model.frame.notes.get("doing", "") if model.frame and running else ""
     said = model.finding.uncertainty(spaced)
@@ -110,8 +110,9 @@ def _status_line(model: SweepViewModel, running: bool) -> str:
 
 
 def both_times(model: SweepViewModel) -> str:
-    """Return both times at the largest n where one of them was recorded, as HTML, how they compare, and what of it is
-    beyond the slower one's device, as far as was measured.
+    """Compare both times at the largest n, if one of them was recorded; return HTML, "" otherwise.
+
+    If the faster way exceeds a measured roof of the slower one's device, the text states that rate.
     """
     finding = model.finding if model.finding.n else model.elsewhere
     if finding.ratio is None or not finding.place:
@@ -128,13 +129,14 @@ def both_times(model: SweepViewModel) -> str:
 
 
 def _where(line: TimeCurve) -> str:
-    """Whose time it is."""
+    """Return where a line was measured."""
     return f"{escape(line.machine)}, recorded," if line.machine else "this computer"
 
 
 def _roof_here(model: SweepViewModel, line: TimeCurve) -> Roof | None:
-    """What the device of a line that is measured here can do at most: as the sweep measures it at its end, until
-    then as this program did.
+    """Return the roof of the device of a line that is measured here, None if unknown.
+
+    Before the sweep has measured its roofs at its end, the memory bandwidth measured earlier by this program is used.
     """
     kind = "host" if line.kind == "cpu" else "cuda"
     if known := picture.roofs_of(model.frame).get(kind) if model.frame else None:
@@ -144,7 +146,7 @@ def _roof_here(model: SweepViewModel, line: TimeCurve) -> Roof | None:
 
 
 def _unbeaten(model: SweepViewModel, line: TimeCurve, roof: Roof | None) -> Roof | None:
-    """The roof without what a way of the same device and record exceeded: that is no "at most"."""
+    """Return the roof without the limits that a way of the same device and record exceeded."""
     if roof is None:
         return None
     moved = computed = 0.0
@@ -162,19 +164,18 @@ def _unbeaten(model: SweepViewModel, line: TimeCurve, roof: Roof | None) -> Roof
 
 
 def _device(line: TimeCurve) -> str:
-    """The device of this computer on which a line is measured."""
+    """Return the device of this computer on which a line is measured."""
     return "host" if line.kind == "cpu" else "cuda:0"
 
 
 def _rate_out_of_reach(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | None, whole: Roof | None) -> str:
-    """Which rate of the faster one is above what was measured of the slower one's device; "" where none is known to be.
+    """Describe a rate of the faster way above the measured limit of the slower one's device; return "" without one.
 
-    Only the roof that limits this work on the slower device counts: memory where the work does fewer operations a byte
-    than that device can (`whole`: its roof, what was exceeded included), else arithmetic.
-
-    A copy tells nothing of data that a cache of that device holds, and caches are faster: where one is known to be
-    large enough nothing is said of memory. A record tells no caches, and a call may use its data again and again, so
-    the words are those of what was measured, and no reason.
+    Only the roof that limits this work on the slower device counts: memory if the work does fewer operations per byte
+    than the ridge of that device (`whole`: its roof including exceeded limits), else arithmetic. The measured copy rate
+    does not apply to data in a cache of that device, which is faster: if a cache is large enough, memory is
+    not mentioned. A record does not contain cache sizes, and a call may reuse its data, so the text states the
+    measurement and no reason.
     """
     if roof is None or n not in fast.rates:
         return ""
@@ -194,7 +195,7 @@ def _rate_out_of_reach(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | No
 
 
 def _marks(model: SweepViewModel) -> list[str]:
-    """What the marks on the screen mean."""
+    """Return the legend of the marks on the screen."""
     here = [line for line in model.lines if line.series and not line.machine]
     items = ["<span><i></i>measured here</span>"] if here else []
     items += ["<span><i class='noisy'></i>noisy</span>"] if any(line.noisy for line in here) else []
@@ -209,7 +210,7 @@ def _marks(model: SweepViewModel) -> list[str]:
 
 
 def _without_time(line: ShownWay) -> str:
-    """A way that has no time, at all or at some n, with the reason for who points at it; empty if it has them all."""
+    """Describe a way without a time, at all or at some n, with the reason as explanation; return "" if all exist."""
     if line.status in WITHOUT_TIME:
         said = f"{escape(line.label)} {line.status}: no time"
         return f"<span class='bad'>{_why(said, line.reason)}</span>"
@@ -221,12 +222,12 @@ def _without_time(line: ShownWay) -> str:
 
 
 def _why(said: str, reason: str) -> str:
-    """HTML of ours that tells the reason to who points at it, comes to it with Tab, or hears it."""
+    """Return trusted HTML with the reason as its explanation, shown on hover and focus and read by screen readers."""
     return term(said, f"{unescape(said)}: {reason}") if reason else said
 
 
 def _thousands(words: str) -> str:
-    """The words as HTML, thousands apart as on the rest of the page: those for a command line have commas."""
+    """Return text as HTML, with thin spaces as thousands separators in place of the commas of the command line."""
     return re.sub(r"(?<=\d),(?=\d{3})", THIN, escape(words))
 
 
@@ -250,7 +251,7 @@ VERDICT_TONES = {"holds": "holds", "does not hold": "fails"}
 
 
 def verdicts(found: Iterable[Conclusion]) -> str:
-    """Return a card for each claim as HTML: what was claimed, what was measured here, and whether it held."""
+    """Return a card for each claim as HTML: the claim, the result measured here, and the verdict."""
     return f"<div class='held'>{''.join(_verdict(conclusion) for conclusion in found)}</div>"
 
 

@@ -1,6 +1,6 @@
-"""How times, sizes and rates are written, and what tells the ways apart.
+"""Formats of times, sizes and rates, and the styles of the ways.
 
-A device has a hue; each of its ways has a marker and a dash.
+Each device has a hue, and each of its ways a marker and a dash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 
 def duration(seconds: float) -> str:
-    """Write a time in seconds to three figures, in s, ms, µs or ns; a dash if it is not finite."""
+    """Format a time in seconds with three digits, in s, ms, µs or ns; a dash for nan and inf."""
     if not isfinite(seconds):
         return "–"
     if not seconds:
@@ -31,7 +31,7 @@ def duration(seconds: float) -> str:
 
 
 def quartiles(spread: Spread) -> str:
-    """Write between what a half of the samples lies, and how many there are; one sample lies between nothing."""
+    """Format the quartiles and the number of samples; for one sample only the number."""
     if spread.n == 1:
         return "1 sample"
     samples = f", {spread.n} samples" if spread.n else ""
@@ -39,7 +39,7 @@ def quartiles(spread: Spread) -> str:
 
 
 def rate(value: float, unit: str) -> str:
-    """Write a rate to three figures, as in "1.23 TB/s"; a dash if it is not finite."""
+    """Format a rate with three digits, as in "1.23 TB/s"; a dash for nan and inf."""
     if not isfinite(value):
         return "–"
     for prefix, size in PREFIXES:
@@ -48,7 +48,7 @@ def rate(value: float, unit: str) -> str:
     return f"{figure(value)}{THIN}{unit}"
 
 
-MARKERS = (  # Bokeh's name, and the same as a character
+MARKERS = (  # Bokeh's name and the corresponding character
     ("circle", "●"),
     ("square", "■"),
     ("triangle", "▲"),
@@ -63,9 +63,9 @@ DASHES = ("solid", "dashed", "dotted", "dotdash")
 
 @dataclass(frozen=True)
 class WayStyle:
-    """How a way is drawn.
+    """The style of a way.
 
-    marker, dash: as Bokeh calls them; sign: the marker as a character; kind: "cpu" or "gpu", whose hue it has.
+    marker, dash: Bokeh's names; sign: the marker as a character; kind: "cpu" or "gpu", which determines the hue.
     """
 
     marker: str
@@ -75,7 +75,7 @@ class WayStyle:
 
 
 def way_styles(ways: Iterable[Way]) -> dict[str, WayStyle]:
-    """Return the style of each way of a workload, by name; the same whichever of them are chosen."""
+    """Return the style of each way of a workload by name, independent of the selection."""
     found: dict[str, WayStyle] = {}
     counts = {"cpu": 0, "gpu": 0}
     for way in ways:

@@ -1,7 +1,7 @@
-"""The lesson with which a view opens: what a lecturer would say of it, made from the figures on the screen.
+"""The sentence above each view that interprets its numbers, as a lecturer would.
 
-Above the times stand the finding with its reason (`why`) and what the workload teaches; above the roofline where the
-time goes and what limits it; above the claims how many of them hold.
+Above the times: the reason for the finding (`why`) and the lesson of the workload; above the roofline: the parts of the
+time and the limiting resource; above the claims: how many of them hold.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from compute.labs.crossover.roofline import Roof
 from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
 
-HALF = 0.5  # of a time: what takes more of it is what the time is spent on
-MOST = 99.9  # percent of a time, above which three figures would say all of it
+HALF = 0.5  # fraction of a time above which a part dominates it
+MOST = 99.9  # percent of a time above which three digits would round to all of it
 _TAUGHT = re.compile(r"^\*\*The lesson\.\*\*\s+(.+?[.!?])(?=\s|$)", re.MULTILINE | re.DOTALL)
 
 
@@ -30,13 +30,13 @@ def of_workload(about: str) -> str:
 
 
 def at(n: int, lines: Iterable[ShownWay]) -> list[tuple[ShownWay, ShownPoint]]:
-    """The ways that have a time at n, the fastest first."""
+    """Return the ways that have a time at n, the fastest first."""
     found = [(line, spot, spot.step) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
     return [(line, spot) for line, spot, _ in sorted(found, key=lambda one: one[2].median)]
 
 
 def why(finding: Finding) -> str:
-    """Return why a finding is so, as far as the curves themselves tell, as a sentence; "" if they do not."""
+    """Return the reason for a finding, derived from the curves, as a sentence; "" if unknown."""
     found, cost = finding.crossing, "launching" if finding.fast.kind == "gpu" else "starting"
     if found is not None and found.n is not None and start_dominates(finding.fast.series, found.n):
         return f"Below, {cost} costs more than the work."
@@ -45,14 +45,14 @@ def why(finding: Finding) -> str:
 
 
 def start_dominates(series: Mapping[int, Spread], n: float) -> bool:
-    """Whether a time hardly grows up to the last n measured below `n`: then it is not that of the work."""
+    """Return whether the time hardly grows up to the last n measured below `n`: the start of a call dominates it."""
     below = [size for size in series if size <= n]
     smaller = [size for size in below if size * FAR <= max(below)]
     return bool(smaller) and series[max(below)].median <= FLAT * series[max(smaller)].median
 
 
 def of_time_parts(shown: Sequence[tuple[ShownWay, ShownPoint]]) -> str:
-    """Return what the time of the fastest way on a GPU is spent on; of the fastest of all if none is on a GPU."""
+    """Describe the dominant part of the time of the fastest way on a GPU; of the fastest of all if none is on a GPU."""
     if not shown:
         return ""
     line, spot = next(((line, spot) for line, spot in shown if line.device == "cuda"), shown[0])
@@ -70,7 +70,7 @@ def of_time_parts(shown: Sequence[tuple[ShownWay, ShownPoint]]) -> str:
 
 
 def of_roofline(shown: Sequence[tuple[ShownWay, ShownPoint]], roofs: Mapping[str, Roof]) -> str:
-    """Return what limits the way that comes closest to its roof, of those that a cache does not lift above it."""
+    """Describe the limiting resource of the way closest to its roof; ways lifted above it by a cache are excluded."""
     known = [(line, spot) for line, spot in shown if spot.percent <= 100 and line.device in roofs]
     if not known:
         return ""
@@ -83,7 +83,7 @@ def of_roofline(shown: Sequence[tuple[ShownWay, ShownPoint]], roofs: Mapping[str
 
 
 def of_claims(found: Sequence[Conclusion]) -> str:
-    """How many of the claims about a workload hold."""
+    """Return how many claims about a workload hold, as a sentence."""
     if not found:
         return ""
     verdicts = [one.verdict for one in found]
@@ -93,5 +93,5 @@ def of_claims(found: Sequence[Conclusion]) -> str:
 
 
 def percent(part: float) -> str:
-    """A part of a whole, to three figures; all of it only if it is the whole."""
+    """Format a fraction in percent with three digits; 100 % only for exactly 1."""
     return f"over {MOST:.1f} %" if MOST < 100 * part < 100 else f"{figure(100 * part)} %"

@@ -1,4 +1,4 @@
-"""What the plots of the crossover lab share: logarithmic axes, type, size, columns, the words beside the pointer."""
+"""Base class of the crossover lab's plots: logarithmic axes, fonts, size, columns, tooltips."""
 
 from __future__ import annotations
 
@@ -15,36 +15,35 @@ TIP = f"""
 background: var(--paper); color: var(--ink); border: 1px solid var(--line); border-radius: 4px">
 <b>@name</b><br>@words{{safe}}</div>
 """
-NAMES = ("x", "y", "text", "hue")  # columns of names in a plot, and of the lines that lead to them
+NAMES = ("x", "y", "text", "hue")  # columns of the labels in a plot, and of their leader lines
 LEADERS = ("x", "y", "x1", "y1", "hue")
-ABOVE, BESIDE = 8, 16  # px around what the axes enclose
-Offset = tuple[int, int]  # px along x and y
+ABOVE, BESIDE = 8, 16  # px around the axes
+Offset = tuple[int, int]  # px in x and y
 Columns = dict[str, list[Any]]
 
 
 def empty_columns(columns: Sequence[str]) -> Columns:
-    """Return empty columns of these names."""
+    """Return empty columns with these names."""
     return {column: [] for column in columns}
 
 
 def append_row(columns: Columns, *values: Any) -> None:
-    """Add a row."""
+    """Append a row to the columns."""
     for column, value in zip(columns.values(), values, strict=True):
         column.append(value)
 
 
 class LogPlot:
-    """One figure. A subclass adds glyphs in `_add_glyphs`, puts texts among them into `_texts`, and draws in `_redraw`.
+    """One figure. A subclass adds glyphs in `_add_glyphs`, appends text glyphs to `_texts`, and draws in `_redraw`.
 
-    AROUND: px left of and below the plot itself, by whether it is presenter mode; TICK: px of the axes that a power of
-    ten needs there.
+    AROUND: px left of and below the axes; TICK: px of each axis per power of ten; both by presenter mode.
     """
 
     AROUND: ClassVar[dict[bool, Offset]]
     TICK: ClassVar[dict[bool, Offset]]
 
     def __init__(self, name: str, words: tuple[str, str], ranges: tuple[Any, Any], ticks: Offset, y_words: str) -> None:
-        """words: what the axes are called; ranges: shown at first; ticks: on them at most; y_words: see LogWindow."""
+        """Create the figure. words: axis labels; ranges: initial; ticks: maximum per axis; y_words: see LogWindow."""
         self._theme = (False, False)
         self._texts: list[Any] = []
         self.figure = figure(
@@ -65,11 +64,11 @@ class LogPlot:
         raise NotImplementedError
 
     def _redraw(self) -> None:
-        """Draw what is shown once more, after the type, the colours or the size have changed."""
+        """Draw the content again after a change of fonts, colours or size."""
         raise NotImplementedError
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
+        """Apply the page's colour scheme and font size."""
         self._theme = (dark, presenter)
         for text in self._texts:
             text.glyph.text_font_size = f"{type_size(presenter)}px"
@@ -79,7 +78,7 @@ class LogPlot:
         self._redraw()
 
     def resize(self, width: int, height: int) -> None:
-        """Take that many px in all; 1 where a low window leaves none."""
+        """Set the outer size in px; at least 1, as a low window may have no room left."""
         self.figure.update(width=max(1, width), height=max(1, height))
         self._count_ticks()
         self._redraw()
@@ -90,7 +89,7 @@ class LogPlot:
 
     @property
     def inner(self) -> tuple[float, float]:
-        """The size (width, height) in px of what the axes enclose."""
+        """The size (width, height) in px of the area within the axes."""
         left, below = self.AROUND[self._theme[1]]
         width, height = (self.figure.width or 600) - left - BESIDE, (self.figure.height or 400) - below - ABOVE
         return max(1.0, width), max(1.0, height)

@@ -1,4 +1,4 @@
-"""What the crossover lab's tab consists of: its view and controls, its keys, its numbers in the status bar."""
+"""The parts of the crossover lab's tab: view, controls, help, and facts for the status bar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compute.own.code_files import files_of_workload
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:
-    """(label, value, kind) of each; kind is "", "warn" or "bad"."""
+    """Return (label, value, kind) for each fact; kind is "", "warn" or "bad"."""
     known = frame.facts
     return [
         ("done", f"{100 * known['progress']:.0f} %", ""),

@@ -1,6 +1,6 @@
-"""ProgramsView as text: of one or two ways side by side, and of the traps, each with its wrong and its right program.
+"""Source code views: programs of one or two ways side by side, and traps, each with a wrong and a right program.
 
-What is shown is the very file that runs, character for character, coloured by what Python takes its words for.
+The text is exactly that of the file that runs, highlighted by Python's tokenizer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KINDS = {tokenize.STRING: "s", tokenize.COMMENT: "c", tokenize.NUMBER: "n"}
 def program_html(which: Program, kind: str, title: str = "") -> str:
     """Return one file as HTML.
 
-    kind: "cpu", "gpu", "wrong" or "right": its hue; title: stands above it beside the file's name.
+    kind: "cpu", "gpu", "wrong" or "right", which determines the hue; title: heading next to the file name.
     """
     named = f"<h3>{escape(title)}</h3>" if title else ""
     head = f"<header>{named}<code>{escape(which.name)}.py</code></header>"
@@ -52,7 +52,7 @@ def program_html(which: Program, kind: str, title: str = "") -> str:
 
 
 def highlighted(source: str) -> str:
-    """Return Python as coloured HTML; its text is `source`, character for character."""
+    """Return highlighted Python as HTML; its text content equals `source`."""
     lines = source.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -77,13 +77,13 @@ def _kind(token: tokenize.TokenInfo, before: str) -> str:
 
 
 NONE = "nothing beside it"
-CHOOSER = 56  # px
-BOTH = 592  # px of width that both lists need side by side
+CHOOSER = 56  # px of height of a row of drop-downs
+BOTH = 592  # px of width for two drop-downs side by side
 SIZE = {"size": "small", "width": 264, "sizing_mode": "fixed", "margin": (8, 8, 8, 24)}
 
 
 class ProgramsView:
-    """Two lists to choose from, and the texts below. A tap on a line of the plot puts its way in front."""
+    """Two drop-downs and the selected programs below. A tap on a line of the plot selects its program first."""
 
     def __init__(self, model: SweepViewModel) -> None:
         self._model = model
@@ -98,18 +98,18 @@ class ProgramsView:
             field.param.watch(lambda event: self._chosen(), "value")
 
     def resize(self, width: int, height: int) -> None:
-        """Take that many px."""
+        """Set the size in px."""
         self._scroll.height = max(120, height - CHOOSER * (1 if width >= BOTH else 2))
 
     def show_program(self, way: str) -> None:
-        """Show the program of `way` in front, and the one that was there beside it."""
+        """Show the program of `way` first, followed by the previous first one."""
         code = self._model.choice.code
         if not code or code[0] != way:
             self._model.choice.code = (way, *code[:1])
         self.show()
 
     def show(self) -> None:
-        """Offer the ways of the workload, and show what is chosen; at first the best of each device."""
+        """Update the options and show the selected programs; by default the first way of each device."""
         ways = {way.label: way.name for way in self._model.ways}
         code = tuple(way for way in self._model.choice.code if way in ways.values()) or self._default()
         self._model.choice.code = code
@@ -118,7 +118,7 @@ class ProgramsView:
         self._write()
 
     def _default(self) -> tuple[str, ...]:
-        """The first way on each device."""
+        """Return the first way on each device."""
         ways = self._model.ways
         kinds = {way.kind: way.name for way in reversed(ways)}
         return tuple(kinds[name] for name in ("cpu", "gpu") if name in kinds)
@@ -157,7 +157,7 @@ Numbers = Mapping[str, float]
 
 
 class TrapsView:
-    """Chooser, text, what was seen, programs. run(trap) is called when both programs shall be run."""
+    """Drop-down of traps, text, results and both programs. run(trap) is called to run both programs."""
 
     def __init__(self, run: Callable[[Trap], object]) -> None:
         self._run_trap, self._results = run, dict[str, tuple[Numbers | str, Numbers | str]]()
@@ -181,15 +181,15 @@ class TrapsView:
 
     @property
     def trap(self) -> Trap:
-        """The one that is shown."""
+        """The selected trap."""
         return next(trap for trap in traps() if trap.name == self.chooser.value)
 
     def resize(self, width: int, height: int) -> None:
-        """Take that many px."""
+        """Set the size in px."""
         self.panel.height = height
 
     def show(self) -> None:
-        """Write the trap that is chosen."""
+        """Show the selected trap."""
         trap = self.trap
         self._about.object = trap.about
         sides = ((trap.wrong, "wrong"), (trap.right, "right"))
@@ -198,7 +198,7 @@ class TrapsView:
         self._write()
 
     def show_result(self, name: str, wrong: Numbers | str, right: Numbers | str) -> None:
-        """Both programs of a trap have run: their numbers, or why there are none."""
+        """Show the results of both programs of a trap: their numbers, or an error message."""
         if self._results.get(name) != (wrong, right):
             self._results[name] = wrong, right
             self._write()
@@ -215,7 +215,7 @@ class TrapsView:
 
 
 def trap_result(trap: Trap, gone: TrapProgram | None, result: tuple[Numbers | str, Numbers | str] | None) -> str:
-    """Return what both programs saw as HTML; gone: the one that cannot run here."""
+    """Return the results of both programs as HTML; gone: the program that cannot run here, if any."""
     if gone is not None:
         line = f" <code>{escape(gone.backend.install)}</code>" if gone.backend.install else ""
         words = f"<p class='quiet'>Cannot run here: {escape(gone.missing or '')}.{line}</p>"

@@ -1,6 +1,6 @@
-"""The right column: the factor at the largest n, what it compares, and the times behind it; the rest under "Details".
+"""The right column: the factor at the largest n, the compared ways and their times, with more under "Details".
 
-The export card offers a finished sweep as the files that `fieldlab bench crossover` writes, every sample included.
+The export card offers a finished sweep in the file formats of `fieldlab bench crossover`, including every sample.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
 from compute.measure.timing import Timing
 
-DECADES = 6.0  # of the bars
+DECADES = 6.0  # range of the bars
 TITLE = "Not measured yet"
 UNKNOWN = "what holds it back is not measured"
 CHECKED_FIRST = "Every way is first compared with the reference; only those that agree are timed."
 
 
 class CrossoverReadout:
-    """The right column of one session, whose view keeps `model` up to date."""
+    """The right column of one session; the session's view keeps `model` up to date."""
 
     def __init__(self, session: Session, model: SweepViewModel) -> None:
         self._session, self._model = session, model
-        self.headline = self.sentence = ""  # as HTML, for where this column is closed
+        self.headline = self.sentence = ""  # HTML for the presenter bar when this column is closed
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         self._sweep = SweepSaves(session)
@@ -61,23 +61,23 @@ class CrossoverReadout:
         self.tick()
 
     def on_painted(self, timing: Timing) -> None:
-        """A painted frame: `tick` writes what it says."""
+        """Do nothing: `tick` shows the content of frames."""
 
     def on_event(self, event: Any) -> None:
-        """An engine event: it may bring what is saved."""
+        """Handle an engine event, which may contain the sweep to save."""
         self._sweep.on_event(event)
 
     def set_theme(self, dark: bool) -> None:
-        """All colours follow the page's variables."""
+        """Do nothing: all colours are CSS variables of the page."""
 
     def hide(self) -> None:
-        """What is measured is the lab itself, which rests."""
+        """Do nothing: the readout runs no measurement besides the lab."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource needs to be released."""
 
     def tick(self) -> None:
-        """Write what is known, if it is something else."""
+        """Update the texts if they have changed."""
         self._sweep.tick()
         self.headline, self.sentence = head(self._model), sentence(self._model)
         show_html(self._text, readout_html(self._model))
@@ -103,7 +103,7 @@ def readout_html(model: SweepViewModel) -> str:
 
 
 def details(model: SweepViewModel) -> str:
-    """Return what the factor does not need: the two times, spreads, agreement, first calls, what a time includes."""
+    """Return the details as HTML: both times, quartiles, agreement, first calls, and the contents of a time."""
     finding, blocks = model.finding, []
     if finding.n:
         known = [line for line in model.lines if finding.n in line.series]
@@ -117,22 +117,22 @@ def details(model: SweepViewModel) -> str:
 
 
 def head(model: SweepViewModel) -> str:
-    """Return the factor and what it compares as HTML: as measured here, else as recorded."""
+    """Return the factor and the compared ways as HTML, measured here or else recorded."""
     return number(_shown(model))
 
 
 def number(finding: Finding) -> str:
-    """Return the factor of a finding and what it compares as HTML."""
+    """Return the factor of a finding and the compared ways as HTML."""
     if finding.ratio is None:
         return f"<div class='headline'><b class='words'>{TITLE}</b></div>"
     names = escape(compared(finding.ratio, *finding.names_at_n))
-    hollow = " recorded" if finding.place else ""  # as everything that was not measured here
+    hollow = " recorded" if finding.place else ""  # hollow, as for all recorded values
     said = f"{factor(finding.ratio)}<span>{names} at n = {spaced(finding.n)}</span>"
     return f"<div class='headline {finding.fast.kind}{hollow}'>{said}</div>"
 
 
 def sentence(model: SweepViewModel) -> str:
-    """Return the finding as HTML, for where the page's own sentence is not shown; "" before there is one."""
+    """Return the finding as HTML for the presenter bar; "" without a finding."""
     finding = _shown(model)
     return f"<p class='first'>{finding_html(finding)}</p>" if finding.n else ""
 
@@ -152,7 +152,7 @@ def _interval(finding: Finding) -> str:
 
 
 def reason(finding: Finding) -> str:
-    """Return why the GPU is slower, as HTML; "" if it is not."""
+    """Return the reason why the GPU is slower as HTML; "" if it is faster."""
     if finding.ratio is None or not slower(finding.ratio):
         return ""
     known = finding.reason_slower(spaced)
@@ -173,7 +173,7 @@ def _way(line: TimeCurve, spread: Spread, longest: float, n: int) -> str:
 
 
 def _agreement(model: SweepViewModel) -> str:
-    """How far the results are from the reference at most, and what is allowed."""
+    """Return the largest difference of the results from the reference and the tolerance as HTML."""
     known = [spot.difference for line in model.measured.values() for spot in line.points
              if spot.step is not None and isfinite(spot.difference)]  # fmt: skip
     if not known:
@@ -187,7 +187,7 @@ def _agreement(model: SweepViewModel) -> str:
 
 
 def _first_calls(model: SweepViewModel, n: int) -> str:
-    """First calls apart from everything else."""
+    """Return the times of first calls, which are excluded elsewhere, as HTML."""
     known = [f"{escape(line.label)} {duration(spot.first_call)}" for line in model.measured.values()
              for spot in line.points if spot.n == n and isfinite(spot.first_call)]  # fmt: skip
     return f"<p class='quiet'>First call: {', '.join(known)}</p>" if known else ""
@@ -235,7 +235,7 @@ def as_pyperf(sweep: SavedSweep) -> str:
 
 
 def as_trace(sweep: SavedSweep) -> str:
-    """Return a trace for Perfetto, as JSON."""
+    """Return a trace for Perfetto as JSON."""
     out = io.StringIO()
     exports.write_trace(exports.trace_document(sweep.series, sweep.record), out)
     return out.getvalue()
@@ -250,7 +250,7 @@ TIMING_FORMATS = (
 
 
 class SweepSaves:
-    """Asks the engine once for what a finished sweep has found, and offers it."""
+    """Requests the snapshot of a finished sweep from the engine once, and offers it for saving."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -259,7 +259,7 @@ class SweepSaves:
         self.buttons = SaveButtons(TIMING_FORMATS, lambda: self._sweep)
 
     def tick(self) -> None:
-        """Ask for a sweep that has come to its end, and drop it when another one begins; a few times a second."""
+        """Request the snapshot of a finished sweep; discard it when another begins. Called a few times a second."""
         frame = self._session.latest
         finished = frame is not None and self._session.answered and frame.facts.get("finished") == 1
         if finished and not self._asked:
@@ -270,6 +270,6 @@ class SweepSaves:
         self.buttons.allow(self._sweep is not None)
 
     def on_event(self, event: Any) -> None:
-        """Take the engine's answer, if `event` is one."""
+        """Store the engine's answer, if `event` is one."""
         if isinstance(event, SnapshotTaken) and self._asked:
             self._sweep = SavedSweep(event.snapshot)

@@ -1,6 +1,6 @@
-"""The roofline for one n: operations a second against operations a byte, and a table of where the time of a call goes.
+"""Roofline for one n: operations per second over operations per byte, and a table of the parts of a call's time.
 
-The measured roofs of each device are lines, each way that does floating-point operations is a dot below them.
+The measured roofs of each device are lines; each way with floating-point operations is a dot below them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from compute.labs.crossover import picture
 from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.roofline import Roof
 
-ROOM = 0.26  # of the width, for the names
+ROOM = 0.26  # fraction of the width, for the labels
 FLOPS = """
 const sizes = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [0, '']];
 const [size, prefix] = sizes.find(([least]) => tick >= 0.999 * least);
@@ -37,12 +37,12 @@ return `${Number((tick / (size || 1)).toPrecision(3))} ${prefix}FLOP/s`;
 ROOFS = ("xs", "ys", "hue", "width")
 DOTS = ("x", "y", "marker", "hue", "fill", "name", "words")
 MEASURED_WIDTH, RECORDED_WIDTH = 3.0, 1.5  # px of a roof
-NAMED_AT = 0.035  # of the width, from a dot to its name
-DECADES = 2.0  # shown on each side of what there is
+NAMED_AT = 0.035  # fraction of the width between a dot and its label
+DECADES = 2.0  # shown on each side of the data
 
 
 class RooflinePlot(LogPlot):
-    """The roofline as a figure: operations a second over operations a byte, a roof and a dot for each way."""
+    """The roofline as a figure: operations per second over operations per byte, with roofs and a dot for each way."""
 
     AROUND: ClassVar = {False: (104, 56), True: (136, 72)}
     TICK: ClassVar = {False: (64, 36), True: (88, 48)}
@@ -85,10 +85,10 @@ class RooflinePlot(LogPlot):
         recorded: Collection[str] = (),
         recorded_roofs: Collection[str] = (),
     ) -> int:
-        """Draw the ways that have a time at n, below the roofs by "host" and "cuda"; returns how many there are.
+        """Draw the ways that have a time at n below the roofs (by "host" and "cuda"); return their number.
 
-        why: of what is more than 100 %; recorded: names of ways that are drawn hollow; recorded_roofs: of roofs that
-        are drawn thin.
+        why: reason for values above 100 %; recorded: names of ways drawn hollow; recorded_roofs: names of roofs drawn
+        thin.
         """
         self._why = why
         found = [(line, spot) for line in lines for spot in line.points
@@ -134,7 +134,7 @@ class RooflinePlot(LogPlot):
         self.roofs.data = drawn
 
     def _draw_names(self, dots: Mapping[str, list[Any]]) -> None:
-        """Right of the dots, apart from each other, each with a line from its dot."""
+        """Draw the labels to the right of the dots without overlap, each with a leader line."""
         names, leaders = empty_columns(NAMES), empty_columns(LEADERS)
         height = self.inner[1]
         order = sorted(range(len(dots["x"])), key=lambda i: dots["y"][i])
@@ -145,15 +145,15 @@ class RooflinePlot(LogPlot):
             y = self.y.value(place / height)
             append_row(names, x, y, dots["name"][i], dots["hue"][i])
             append_row(leaders, dot, dots["y"][i], x, y, dots["hue"][i])
-        self._texts[0].glyph.background_fill_color = colours(self._theme[0])["paper"]  # roofs pass behind the names
+        self._texts[0].glyph.background_fill_color = colours(self._theme[0])["paper"]  # covers the roofs
         self.names.data, self.leaders.data = names, leaders
 
 
-LEAST = 220  # px of height of the plot: what a low window has no room for is scrolled to
+LEAST = 220  # px of height of the plot; in a low window the view scrolls
 CHOOSER = {False: 64, True: 80}  # px of the slider, by presenter mode
-TABLE = 0.42  # part of the height that is left for the beginning of the table
-BESIDE_FROM = 960  # px of width from which the table stands beside the plot
-GRIDS = {  # of plot and table, by whether they stand beside each other
+TABLE = 0.42  # fraction of the height for the top of the table
+BESIDE_FROM = 960  # px of width from which plot and table are side by side
+GRIDS = {  # of plot and table, by whether side by side
     beside: {"display": "grid", "grid-auto-flow": flow, "place-content": "start"}
     for beside, flow in ((False, "row"), (True, "column"))
 }
@@ -162,7 +162,7 @@ NO_FLOPS = "<div class='split'><p>No floating-point operations: this workload ha
 
 
 class RooflineView:
-    """Slider, plot and table of one n. refresh: updates the model with what is known now, and calls `show`."""
+    """Slider, plot and table of one n. refresh: updates the model and calls `show`."""
 
     def __init__(self, model: SweepViewModel, refresh: Callable[[], object]) -> None:
         self._model, self._refresh = model, refresh
@@ -183,13 +183,13 @@ class RooflineView:
         return not self._first_draw.waiting
 
     def _fill(self) -> None:
-        """The browser has drawn the plot."""
+        """Apply theme, size and content after the browser has drawn the plot."""
         self.plot.set_theme(*self._theme)
         self.resize(*self._room)
         self._refresh()
 
     def resize(self, width: int, height: int) -> None:
-        """Take that many px: the table stands below the plot, or beside it in a wide window."""
+        """Set the size in px: the table is below the plot, or to its right in a wide window."""
         self._room = (width, height)
         beside = width >= BESIDE_FROM
         rest = max(LEAST, height - CHOOSER[self._theme[1]])
@@ -202,33 +202,33 @@ class RooflineView:
             self._pane.param.update(width=plot[0], height=plot[1])
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size, as soon as the plot is there."""
+        """Apply the page's colour scheme and font size, after the plot's first draw."""
         self._theme = (dark, presenter)
         if self._drawn:
             self.plot.set_theme(dark, presenter)
 
     @property
     def lesson(self) -> str:
-        """What the parts of the time and the roofs say at this n; what to do where nothing is known."""
+        """The sentence on the parts of the time and the roofs at this n; without data, a hint how to measure."""
         named = [replace(curve.shown, label=f"{curve.label} (recorded)") for curve in self._model.recorded_gpu]
         shown = at(self.size.n, [*self._model.measured.values(), *named])
         return " ".join(filter(None, (of_time_parts(shown), of_roofline(shown, self._roofs)))) or NOT_MEASURED
 
     @property
     def _roofs(self) -> dict[str, Roof]:
-        """The roofs measured here, and that of the recorded GPU where there is none of one here."""
+        """The roofs measured here, and that of the recorded GPU if no GPU was measured here."""
         recorded, frame = self._model.recorded_gpu, self._model.frame
         of_record = {"cuda": recorded[0].roof} if recorded and recorded[0].roof is not None else {}
         return of_record | (picture.roofs_of(frame) if frame is not None else {})
 
     def _why(self, line: picture.ShownWay, spot: picture.ShownPoint) -> str:
-        """Why it is faster than the roof; "" where it is not."""
+        """Return why a way is faster than the roof; "" if it is slower."""
         frame = self._model.frame
         here = frame is not None and line.way in self._model.measured
         return picture.why_above_roof(frame, line, spot) if here and frame is not None else ""
 
     def show(self) -> None:
-        """Offer every n, and show what is known of the chosen one."""
+        """Update the options of n, and show the results for the selected one."""
         model = self._model
         recorded, frame = model.recorded_gpu, model.frame
         self.size.offer(model.measured_sizes, [n for curve in recorded for n in curve.series])

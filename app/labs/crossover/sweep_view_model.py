@@ -1,4 +1,4 @@
-"""What the tab knows: the curves measured here, those recorded elsewhere, and what they say of each other."""
+"""The view model of a sweep: curves measured here, recorded curves, and the finding that compares them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from compute.labs.crossover.finding import (
 from compute.labs.crossover.lab import extent
 from compute.labs.crossover.workload import Cited, Way, Workload, fitting
 
-RECORDED_SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that cannot run here, all, or none
+RECORDED_SHOWN = ("absent", "all", "none")  # recorded curves to show: of ways that cannot run here, all, or none
 
 
 @dataclass
 class DisplayChoice:
-    """What is shown, beyond the lab's own values.
+    """Display settings, in addition to the lab's values.
 
-    fast, slow: keys of lines, or BEST_GPU and BEST_CPU; moving: whether moving the data counts; recorded: of
-    RECORDED_SHOWN; cited: whether the figures of others are drawn; code: the ways whose programs are read, at most two.
+    fast, slow: keys of lines, or BEST_GPU and BEST_CPU; moving: whether transfers are included; recorded: one of
+    RECORDED_SHOWN; cited: whether to draw cited figures; code: ways with visible programs, at most two.
     """
 
     fast: str = BEST_GPU
@@ -48,7 +48,7 @@ class DisplayChoice:
 
 
 class SweepViewModel:
-    """What the plots of one session show. `update` takes its newest frame in."""
+    """The content of one session's plots. `update` reads the session's latest frame."""
 
     def __init__(self, session: Session) -> None:
         self.session, self.choice = session, DisplayChoice()
@@ -59,27 +59,27 @@ class SweepViewModel:
 
     @property
     def workload(self) -> Workload:
-        """The workload that is chosen."""
+        """The selected workload."""
         return workload(self.session.values["workload"])
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """All ways to write the workload."""
+        """All ways of the workload."""
         return self.workload.ways()
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The least and the largest n that are asked for."""
+        """The smallest and the largest requested n."""
         return extent(self.session.values)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The workload's settings, defaults included."""
+        """The workload's settings, including defaults."""
         chosen: Mapping[str, Any] = self.session.values["settings"]
         return {name: chosen.get(name, allowed[0]) for name, allowed in self.workload.settings.items()}
 
     def update(self, frame: Frame | None) -> None:
-        """Take in a frame and all that was chosen since the last one; a frame of another workload counts as none."""
+        """Update from a frame and the current settings; a frame of another workload is ignored."""
         values = self.session.values
         wanted = values["workload"], values["dtype"], self.settings
         notes = frame.notes if frame else {}
@@ -90,7 +90,7 @@ class SweepViewModel:
         self.finding = compare(*sides([line for line in self.lines if line.series], self.choice.slow, self.choice.fast))
 
     def time_plot_content(self, cited: bool = True) -> TimePlotContent:
-        """Return what the plot of time against n shows, with the figures of others if `cited`."""
+        """Return the content of the plot of time over n, with cited figures if `cited`."""
         code, figures = self.choice.code, self.cited if cited else ()
         chosen = code[0] if code else ""
         lines = self.lines if self.choice.recorded == "none" else [*self.lines, *self._told_of()]
@@ -100,24 +100,24 @@ class SweepViewModel:
 
     @property
     def cited(self) -> Sequence[Cited]:
-        """Figures of others for this dtype, and of those that do not say theirs, within the range of n."""
+        """Cited figures of this dtype, or of unknown dtype, within the range of n."""
         if not self.choice.cited:
             return ()
         return fitting(self.workload.cited, self.session.values["dtype"], self.sizes)
 
     @property
     def elsewhere(self) -> Finding:
-        """What the newest recorded run says by itself, for a page that has measured nothing yet."""
+        """The finding of the latest recorded run, for a page without measurements."""
         return compare(*sides(self._newest_run()))
 
     @property
     def measured_sizes(self) -> list[int]:
-        """Every n at which some way has a time here."""
+        """Every n with a time measured here."""
         return sorted({spot.n for line in self.measured.values() for spot in line.points if spot.step is not None})
 
     @property
     def recorded_gpu(self) -> list[recorded.RecordedCurve]:
-        """The curves of a recorded GPU, where none has a time here: for what is not drawn over n."""
+        """The curves of a recorded GPU if no GPU time was measured here; for the views other than time over n."""
         here = any(point.step for line in self.measured.values() if line.device != "host" for point in line.points)
         if here or self.choice.recorded == "none":
             return []
@@ -126,7 +126,7 @@ class SweepViewModel:
 
     @property
     def recorded_dtypes(self) -> list[str]:
-        """The dtypes that there are recorded curves of, where there are none of the one that is chosen."""
+        """The dtypes with recorded curves, if the selected dtype has none."""
         if self.choice.recorded == "none" or any(line.machine for line in self.lines):
             return []
         chosen = self.session.values["dtype"]
@@ -135,21 +135,21 @@ class SweepViewModel:
 
     @property
     def outdated(self) -> list[str]:
-        """The recorded ways that are not compared because they are older than their kernel, in words."""
+        """Texts about recorded ways that are not compared because their kernel has changed since."""
         if self.choice.recorded == "none":
             return []
         values = self.session.values
         return outdated_lines(self.workload, values["dtype"], self.settings, values["evict"], self.sizes)
 
-    # -- inside
+    # -- internal
 
     def _newest_run(self) -> list[TimeCurve]:
-        """Every recorded curve of the machine that has the newest one of a GPU."""
+        """Return all recorded curves of the machine with the latest record of a GPU."""
         values = self.session.values
         return newest_run(self.workload, values["dtype"], self.settings, values["evict"], self.sizes)
 
     def _told_of(self) -> list[TimeCurve]:
-        """The curves that `elsewhere` tells of and that are not shown anyway; none once something is measured here."""
+        """Return the curves used by `elsewhere` that are not among `lines`; none after the first measurement here."""
         if any(line.series for line in self.lines if not line.machine):
             return []
         shown = {line.key for line in self.lines}

@@ -1,6 +1,6 @@
-"""What the view "Roofline" has below its plot: where the time of a call goes at one n, as bars, and what it reaches.
+"""The table below the roofline: the parts of a call's time at one n as bars, and the achieved rates.
 
-The slider `SizeChoice` chooses n.
+The slider `SizeChoice` selects n.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from compute.measure.rates import spaced
 
 
 class SizeChoice:
-    """The slider `panel`; it stays at the largest n until it is moved. changed() hears of moves."""
+    """The slider `panel`, which stays at the largest n until moved. changed() is called for each move."""
 
     def __init__(self, changed: Callable[[], object]) -> None:
         self._moved = False
@@ -33,11 +33,11 @@ class SizeChoice:
 
     @property
     def n(self) -> int:
-        """The chosen one; 0 if there is none."""
+        """The selected n; 0 without options."""
         return int(self.panel.value or 0)
 
     def offer(self, sizes: Sequence[int], recorded: Sequence[int] = ()) -> None:
-        """Offer the n that were measured, and those of a record; it begins with the largest of both, else of one."""
+        """Set the options to the measured and recorded n; the default is the largest in both, else measured."""
         largest = max({*sizes} & {*recorded} or sizes or recorded, default=0)
         sizes = sorted({*sizes, *recorded})
         options = {spaced(n): n for n in sizes} or {"–": 0}
@@ -112,7 +112,7 @@ Why: TypeAlias = Callable[[ShownWay, ShownPoint], str]
 
 
 def no_reason(line: ShownWay, spot: ShownPoint) -> str:
-    """Return no reason: none is known."""
+    """Return "": the default for an unknown reason."""
     return ""
 
 
@@ -123,10 +123,10 @@ def parts_html(
     recorded: Sequence[RecordedCurve] = (),
     why: Why = no_reason,
 ) -> str:
-    """Return a table as HTML: where the time of a call goes at n, and the percent of the roof that it reaches.
+    """Return a table as HTML: the parts of a call's time at n, and the percentage of the roof.
 
-    Ways without a time at n have no row; those of `recorded` stand below the others, hollow. why: why a way is above
-    its roof.
+    Ways without a time at n are left out; those of `recorded` are hollow, below the others. why: returns the reason why
+    a way is above its roof.
     """
     found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
     told = [(curve.shown, spot) for curve in recorded for spot in curve.shown.points if spot.n == n]
@@ -144,12 +144,12 @@ def parts_html(
 
 
 def shown_curve(curve: RecordedCurve) -> ShownWay:
-    """Return a recorded curve as a way of a frame, whose label says that it is recorded."""
+    """Return a recorded curve as a way of a frame, with "recorded" in its label."""
     return replace(curve.shown, label=f"{curve.label}, recorded")
 
 
 def time_parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
-    """Return (launching, computing beyond it, moving) in seconds; zeros for what is unknown or does not exist."""
+    """Return (launching, remaining computing, moving) in seconds; zeros for unknown or missing parts."""
     total = spot.step.median if spot.step else nan
     launch = min(spot.launch, total) if device == "cuda" and isfinite(spot.launch) else 0.0
     moving = spot.transfer if isfinite(spot.transfer) else 0.0

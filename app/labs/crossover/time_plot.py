@@ -1,7 +1,7 @@
-"""Time against n, both logarithmic: a line for each way with its quartiles, and where two of them cross.
+"""Plot of time over n with logarithmic axes: a line with quartiles for each way, and the crossover of two ways.
 
-Full marks are measured here, hollow ones were recorded elsewhere, hatched ones are cited. Pure functions make the
-columns that Bokeh draws from a `TimePlotContent`; `TimePlot` draws them.
+Full marks are measured here, hollow ones recorded elsewhere, hatched ones cited. Pure functions compute Bokeh's columns
+from a `TimePlotContent`; `TimePlot` draws them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ LINES = ("xs", "ys", "hue", "dash", "width", "key")
 BARS = ("x", "q1", "q3", "hue")
 DOTS = ("x", "y", "marker", "hue", "fill", "size", "alpha", "key", "name", "words")
 CITED = ("x", "y", "hue", "name", "words")
-DOT, HOLLOW = 9, 11  # px
+DOT, HOLLOW = 9, 11  # px of a full and a hollow mark
 WIDTHS = {"measured": 2.5, "recorded": 1.5, "chosen": 4.5}  # px of a line
-NOISY_ALPHA = 0.35  # of a mark whose time scatters too much
+NOISY_ALPHA = 0.35  # of a mark with a noisy time
 
 
 @dataclass(frozen=True)
 class TimePlotContent:
-    """What is drawn. lines: in the order of the workload's ways; chosen: the key of the one that is emphasised.
+    """The content of the plot. lines: in the order of the workload's ways; chosen: key of the emphasised line.
 
-    styles: by the names of the ways; sizes: the least and the largest n of the axis; axis: what it is called; scale: of
-    marks and lines.
+    styles: by way; sizes: smallest and largest n of the axis; axis: its label; scale: factor for sizes of marks and
+    lines.
     """
 
     lines: Sequence[TimeCurve]
@@ -52,22 +52,22 @@ class TimePlotContent:
 
     @property
     def drawn(self) -> list[TimeCurve]:
-        """The lines that have a point."""
+        """The lines that have at least one point."""
         return [line for line in self.lines if line.series]
 
     @property
     def cited_inside(self) -> list[Cited]:
-        """The figures of others that lie on the axis."""
+        """The cited figures within the range of the axis."""
         return [figure for figure in self.cited if self.sizes[0] <= figure.n <= self.sizes[1]]
 
 
 def line_name(line: TimeCurve) -> str:
-    """What stands at the end of a line."""
+    """Return the label at the end of a line."""
     return f"{line.label}, recorded" if line.machine else line.label
 
 
 def line_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns:
-    """A row for each line; scheme: colours by "cpu", "gpu" and the theme's other names."""
+    """Return one row per line; scheme: colours by "cpu", "gpu" and other names of the theme."""
     columns = empty_columns(LINES)
     for line in picture.drawn:
         medians = [spread.median for spread in line.series.values()]
@@ -78,7 +78,7 @@ def line_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns
 
 
 def quartile_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns:
-    """A row for each point: its quartiles."""
+    """Return one row per point, with its quartiles."""
     columns = empty_columns(BARS)
     for line in picture.drawn:
         for n, times in line.series.items():
@@ -87,7 +87,7 @@ def quartile_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Col
 
 
 def point_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns:
-    """A row for each point: full if it was measured here, hollow if it was recorded elsewhere, pale if noisy."""
+    """Return one row per point: full if measured here, hollow if recorded, pale if noisy."""
     columns = empty_columns(DOTS)
     for line in picture.drawn:
         marker, hue = picture.styles[line.way.name].marker, scheme[line.kind]
@@ -101,7 +101,7 @@ def point_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Column
 
 
 def cited_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns:
-    """A row for each figure of others that lies on the axis."""
+    """Return one row per cited figure within the range of the axis."""
     columns = empty_columns(CITED)
     for figure in picture.cited_inside:
         words = f"n = {spaced(figure.n)}: {duration(figure.seconds)}, {escape(figure.machine)}"
@@ -112,7 +112,7 @@ def cited_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Column
 
 @dataclass(frozen=True)
 class NamedEnd:
-    """Where a line ends, or a cited figure lies, and what is written for it in which colour."""
+    """The position of a line's end or of a cited figure, its label and colour."""
 
     n: int
     seconds: float
@@ -121,8 +121,9 @@ class NamedEnd:
 
 
 def named_ends(picture: TimePlotContent, scheme: Mapping[str, str]) -> list[NamedEnd]:
-    """What gets a name in the plot, as far as there is room: lines, first those that the sentence above names, then
-    the figures of others that lie on the axis.
+    """Return the labels by priority: lines of the finding, other lines, cited figures within the range of the axis.
+
+    The caller drops those for which the plot has no room.
     """
     sides = (picture.finding.fast, picture.finding.slow) if picture.finding else ()
     told = {line.key for side in sides for line in side.lines}
@@ -134,14 +135,14 @@ def named_ends(picture: TimePlotContent, scheme: Mapping[str, str]) -> list[Name
 
 
 def fitted(name: str, letters: int) -> str:
-    """Return a name in at most that many letters: without its last parts, which its mark says, too; cut if need be."""
+    """Return a label shortened to `letters` characters: without its last parts, which the mark also shows, or cut."""
     while len(name) > letters and ", " in name:
         name = name.rpartition(", ")[0]
     return name if len(name) <= letters else f"{name[: max(1, letters - 1)]}…"
 
 
 def point_text(line: TimeCurve, n: int, spread: Spread) -> str:
-    """What is said of a point under the pointer, as HTML."""
+    """Return the tooltip of a point as HTML."""
     words = f"n = {spaced(n)}: {duration(spread.median)} ({quartiles(spread)})"
     words += "<br><b>noisy</b>" if n in line.noisy else ""
     return f"{words}<br>{escape(line.place or 'measured here')}"
@@ -151,12 +152,12 @@ SECONDS = """
 const [size, unit] = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [0, 'ns']].find(([least]) => tick >= 0.999 * least);
 return `${Number((tick / (size || 1e-9)).toPrecision(3))} ${unit}`;
 """
-GAP = 6  # px between a line's end and its name
-EMPTY = (1e-6, 1.0)  # seconds shown before anything is known
+GAP = 6  # px between a line's end and its label
+EMPTY = (1e-6, 1.0)  # range in seconds without data
 
 
 class TimePlot(LogPlot):
-    """One figure; chosen(key) hears of a tap on a line."""
+    """One figure; chosen(key) is called for a tap on a line."""
 
     AROUND: ClassVar = {False: (80, 56), True: (104, 72)}
     TICK: ClassVar = {False: (64, 40), True: (88, 52)}
@@ -208,7 +209,7 @@ class TimePlot(LogPlot):
         return ColumnDataSource({column: [] for column in columns}, name=name)
 
     def _react(self, curves: Any, points: Any, others: Any) -> None:
-        """Words under the pointer, and taps that choose a line; what is not chosen does not fade."""
+        """Add tooltips, and taps that select a line; other lines do not fade."""
         for renderer in (curves, points):
             renderer.nonselection_glyph = None
             renderer.selection_glyph = None
@@ -227,7 +228,7 @@ class TimePlot(LogPlot):
     # -- styles
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
+        """Apply the page's colour scheme and font size."""
         scheme = colours(dark)
         self.span.line_color = scheme["ink"]
         self.band.update(fill_color=scheme["muted"], fill_alpha=0.13, line_color=None)
@@ -238,10 +239,10 @@ class TimePlot(LogPlot):
             picture, self._shown = self._shown, None
             self.show(picture)
 
-    # -- what is drawn
+    # -- drawing
 
     def show(self, picture: TimePlotContent) -> None:
-        """Draw it, unless it is drawn already."""
+        """Draw the content if it has changed."""
         picture = replace(picture, scale=PRESENTER_SCALE if self._theme[1] else 1.0)
         if picture == self._shown:
             return
@@ -252,7 +253,7 @@ class TimePlot(LogPlot):
         self.lines.data, self.bars.data = line_columns(picture, scheme), quartile_columns(picture, scheme)
         self.dots.data, self.cited.data = point_columns(picture, scheme), cited_columns(picture, scheme)
         gap = 1.25 * type_size(self._theme[1])
-        names = named_ends(picture, scheme)[: max(1, int(self.inner[1] / gap))]  # what has none says it when hovered
+        names = named_ends(picture, scheme)[: max(1, int(self.inner[1] / gap))]  # points without a label have a tooltip
         letters = int((self.x.room * self.inner[0] - 2 * GAP) / letter(self._theme[1]))
         names = [replace(end, text=fitted(end.text, letters)) for end in names]
         self._draw_names(names, gap)
@@ -275,7 +276,7 @@ class TimePlot(LogPlot):
         self.y.fit(np.array(times or EMPTY))
 
     def _draw_names(self, ends: Sequence[NamedEnd], gap: float) -> None:
-        """The name of each line and cited figure beside the last of them, at least `gap` px apart from each other."""
+        """Draw the labels of lines and cited figures to the right of the last point, at least `gap` px apart."""
         width, height = self.inner
         ends = sorted(ends, key=lambda end: end.seconds)
         placed = separate_labels([self.y.part(end.seconds) * height for end in ends], gap, height)

@@ -1,4 +1,4 @@
-"""The main area of the crossover lab: one view at a time, and above it the finding in a sentence."""
+"""The main area of the crossover lab: one of several views, with the finding or a lesson as a sentence above it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from compute.labs.crossover import picture
 from compute.labs.crossover.claims import Conclusion, conclusions
 from compute.labs.crossover.trap import Trap
 
-CHOOSER = {False: 40, True: 52}  # px of the line that chooses the view
-LEAST = 120  # px of height of the view that is shown, however low the window is
-READABLE = 200  # px of height that a chooser of several lines leaves the view
-SENTENCE = 600  # px of width for which the heights of the sentences are made
-REST = 0.2  # seconds after each frame: what draws does not measure
-# Panel's component keeps the size that it was drawn with first, after its lab was left and shown again.
+CHOOSER = {False: 40, True: 52}  # px of a line of the chooser
+LEAST = 120  # px, minimum height of the visible view, in windows of any height
+READABLE = 200  # px of height that must remain for the view if the chooser needs several lines
+SENTENCE = 600  # px of width for which the heights of the sentences are given
+REST = 0.2  # s after each frame, so that drawing does not disturb the measurement
+# Without this, Panel's component keeps the size of its first draw when its lab is shown again.
 FILLS = ".radio-button-group { min-width: 0 !important; width: 100% !important; height: 100% !important; }"
 BRIEF = {False: 52, True: 68}  # px of a sentence of two lines, by presenter mode
-LINE = 430  # px of width that the chooser needs for one line
+LINE = 430  # px of width for a chooser of one line
 NARROW = {
     "flexWrap": "wrap",
     "& .MuiToggleButton-root": {
@@ -48,16 +48,16 @@ NARROW = {
 
 
 def _nothing(*size: int) -> None:
-    """What a view does that has nothing to do."""
+    """Do nothing: default of Subview's callbacks."""
 
 
 @dataclass(frozen=True)
 class Subview:
-    """One of the views that the chooser offers; only what it has of its own is given.
+    """One of the views in the chooser; every field is optional.
 
-    panel: what it shows, below the plot of time against n if it has that; opened: called when it is chosen; show:
-    writes what is known, after each frame; resize: takes (width, height) px; lesson: the sentence above it as HTML,
-    None for the finding; sentence: px of that, by presenter mode; plot: part of the height that the plot takes.
+    panel: its content, below the plot of time over n, if any; opened: called when it is selected; show: updates
+    the content after each frame; resize: receives (width, height) in px; lesson: returns the sentence above it as HTML,
+    None for the finding; sentence: its height in px by presenter mode; plot: fraction of the height for the plot.
     """
 
     panel: Any = None
@@ -70,7 +70,7 @@ class Subview:
 
 
 class CrossoverView(LabView):
-    """The views of one session, of which one is shown, and their sizes in its window."""
+    """The views of one session, of which one is visible, and their layout."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
@@ -127,10 +127,10 @@ class CrossoverView(LabView):
     def _html(style: str) -> pn.pane.HTML:
         return pn.pane.HTML("", stylesheets=[stylesheet(), style], margin=0, sizing_mode="stretch_width")
 
-    # -- which view
+    # -- selecting a view
 
     def show_view(self, title: str) -> None:
-        """Show another view, by its title."""
+        """Show the view with this title."""
         self.shown = self.views[title]
         if self.chooser.value != title:
             self.chooser.value = title
@@ -147,32 +147,32 @@ class CrossoverView(LabView):
         self.plot.show(self.model.time_plot_content(cited))
 
     def _claims(self) -> list[Conclusion]:
-        """Every claim, those about the chosen workload first."""
+        """Return all claims, those about the selected workload first."""
         chosen = self.model.workload.name
         return sorted(conclusions(), key=lambda one: one.workload != chosen)
 
     def _lesson_of_claims(self) -> str:
-        """How many of the claims hold: those about the chosen workload if there are some."""
+        """Return how many claims hold, of those about the selected workload if there are any."""
         found = self._claims()
         return of_claims([one for one in found if one.workload == self.model.workload.name] or found)
 
     def _show_claims(self) -> None:
-        """Write what the workload's README says, and what held."""
+        """Show the workload's README and the verdicts on claims."""
         self._about.object = article(self.model.workload.about)
         self._verdicts.object = verdicts(self._claims())
 
     def _tapped(self, key: str) -> None:
-        """Show the program of a line that was tapped."""
+        """Show the program of a tapped line."""
         self.programs.show_program(key.partition(" @ ")[0])
         self.show_view("Programs")
 
-    # -- sizes
+    # -- layout
 
     def arrange(self) -> None:
-        """Give the view that is shown what the chooser and the sentence leave.
+        """Fit the visible view into the space below the chooser and the sentence.
 
-        A low window has no room for the sentence, a lower one none for the chooser: the view has at least LEAST, and
-        READABLE beside a chooser of several lines.
+        A low window shows no sentence, a lower one no chooser: the view has at least LEAST px, and READABLE px with a
+        chooser of several lines.
         """
         width, height = self.size
         self.panel.param.update(width=width, height=height)
@@ -195,7 +195,7 @@ class CrossoverView(LabView):
         self.shown.resize(width, height)
 
     def apply_theme(self) -> None:
-        """Colour the plots, and set their type."""
+        """Apply colours and fonts to the plots."""
         self.plot.set_theme(self.dark, self.presenter)
         self.roofline.set_theme(self.dark, self.presenter)
         self.refresh()
@@ -207,7 +207,7 @@ class CrossoverView(LabView):
         self.plot.frames.skip(number)
 
     def refresh(self) -> None:
-        """Show what is known now."""
+        """Show the current results."""
         self.model.update(self.session.latest)
         if not self.drawn:
             return
@@ -216,12 +216,12 @@ class CrossoverView(LabView):
         self._show_trap_result()
 
     def tick(self) -> None:
-        """Show, a few times a second, what follows no frame."""
+        """Update a few times a second, for changes without a frame."""
         self.refresh()
 
     @property
     def running(self) -> bool:
-        """Whether something is being measured."""
+        """Whether a measurement is running."""
         frame = self.model.frame
         return self.session.playing and not (frame is not None and frame.facts.get("finished") == 1)
 
@@ -239,7 +239,7 @@ class CrossoverView(LabView):
             self.session.step()
 
     def _show_trap_result(self) -> None:
-        """Show what the programs of a trap saw, if the newest frame brings it."""
+        """Show the results of a trap's programs, if the latest frame contains them."""
         latest = self.session.latest
         result = picture.trap_result(latest) if latest is not None else None
         if result is not None:

@@ -1,7 +1,7 @@
-"""The ways of a workload as a list: mark, name, state, whether each is drawn.
+"""List of a workload's ways: mark, label, state, checkbox.
 
-A way that cannot run here is grey and says why. What a way is, or why it has no time, it tells under the pointer, with
-the focus on its box, and to a screen reader.
+A way that cannot run here is grey, with the reason. The description of a way, or the reason for a missing time, is
+shown on hover and focus and read by screen readers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ input:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 
 
 class WayList(JSComponent):
-    """Shows `items`; switched(way, on) is called when one is ticked or not."""
+    """Shows `items`; switched(way, on) is called when a checkbox changes."""
 
     items = param.List(
         default=[], item_type=dict, doc="way, name, sign, kind, on, off, state, tone, title, why, install of each."
@@ -106,12 +106,12 @@ class WayList(JSComponent):
         self._switched = switched
 
     def show(self, items: list[dict[str, Any]]) -> None:
-        """Write the list, if it is another one."""
+        """Update the list if it has changed."""
         if items != self.items:
             self.items = items
 
     def redraw(self) -> None:
-        """Tick what `items` says, whatever was clicked."""
+        """Reset the checkboxes to `items`, undoing clicks that were rejected."""
         self.param.trigger("items")
 
     def _handle_msg(self, data: Any) -> None:
@@ -122,9 +122,9 @@ class WayList(JSComponent):
 def list_items(
     ways: Sequence[Way], chosen: Sequence[str], states: dict[str, tuple[str, str, str]]
 ) -> list[dict[str, Any]]:
-    """Return the items of a list. chosen: the ways that are drawn; states: (words, tone, whole reason) by way.
+    """Return the items of a list. chosen: names of drawn ways; states: (words, tone, reason) by way.
 
-    The reason why a library is absent stands once, below its last way; so does a line that installs several.
+    The reason for a missing library appears once, below its last way; a command that installs several also once.
     """
     signs = way_styles(ways)
     helps = {way.backend.install: way.backend for way in ways if way.missing}
@@ -153,7 +153,7 @@ def list_items(
 
 
 def state(line: ShownWay) -> tuple[str, str, str]:
-    """Return (a word, its tone, the whole reason) of a way as it is now."""
+    """Return (text, tone, reason) of a way's current state."""
     timed = [spot for spot in line.points if spot.step is not None]
     noisy = any(spot.noisy for spot in timed)
     words = duration(timed[-1].step.median) if timed and timed[-1].step else line.status

@@ -1,1 +1,1 @@
-"""How the page shows the diffusion lab."""
+"""The tab of the diffusion lab."""

@@ -1,6 +1,6 @@
-"""The side bar of the diffusion lab: transport, then four groups by what they change: field, physics, compute, display.
+"""The side bar of the diffusion lab: transport, then the groups Field, Physics, Compute and Display.
 
-No kernel runs for what the group Display changes: which pictures, their palettes and limits, the section's direction.
+Changes in the group Display (selection of pictures, palettes, limits, direction of the section) run no kernel.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from compute.gpu_devices import cuda_count
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
-BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows 1.08-fold a step
-FARTHEST = 0.3  # where the slider of r ends beyond the limit, unless r itself lies farther
+BLOW_UP = 0.26  # just above the stability limit of 1/4: the chequerboard grows by a factor of 1.08 per step
+FARTHEST = 0.3  # upper end of the slider of r in unstable mode, unless r is larger
 SEEDS = 1000
-KERNELS = {"T-step": "several steps per pass", "one-step": "one step per pass"}  # as the page shows them
-CALM = 2  # steps a frame beyond the limit: a factor of 1.17 a frame; even, as each step turns the pattern over
-CLOSE = 32  # cells a side that are shown of a larger grid then: a cell of the chequerboard is as wide as some pixels
-WHOLE_KEYS = ("0", "home")  # show the whole field
+KERNELS = {"T-step": "several steps per pass", "one-step": "one step per pass"}  # labels on the page
+CALM = 2  # steps per frame in unstable mode: a factor of 1.17 per frame; even, as each step inverts the pattern
+CLOSE = 32  # cells per side shown of a larger grid in unstable mode: a cell of the chequerboard is several pixels wide
+WHOLE_KEYS = ("0", "home")  # keys that show the whole field
 HELD, FOLLOWING, TYPED = LIMITS = ("initial field", "each frame", "manual")
 SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
 
 
 def kernel_words(name: str) -> str:
-    """Return the name of a kernel as the page shows it."""
+    """Return the label of a kernel on the page."""
     words = KERNELS.get(name, name)
     return f"{words} (wrong on purpose)" if name in WRONG_VARIANTS else words
 
 
 def told_apart(low: float, high: float) -> tuple[float, float]:
-    """Return two limits in four digits, or in as many as tell a narrow range's ends apart."""
+    """Return two limits rounded to four digits, or to more if needed to keep the ends of a narrow range distinct."""
     for digits in range(4, 17):
         pair = float(f"{low:.{digits}g}"), float(f"{high:.{digits}g}")
         if pair[0] < pair[1]:
@@ -55,7 +55,7 @@ def told_apart(low: float, high: float) -> tuple[float, float]:
 
 
 class DiffusionControls(Controls):
-    """Every control of the diffusion lab, bound to one session."""
+    """The controls of the diffusion lab, bound to one session."""
 
     def __init__(self, session: Session, lab_view: DiffusionView, notices: Notices) -> None:
         super().__init__(session)
@@ -73,15 +73,15 @@ class DiffusionControls(Controls):
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
 
     def style(self, part: str) -> Style:
-        """The palette of the field or of the Laplacian."""
+        """Return the palette of the field or of the Laplacian."""
         return self.display.style(part)
 
     def apply_style(self, style: Style, part: str) -> None:
-        """Take over a palette."""
+        """Apply a palette."""
         self.display.apply_style(style, part)
 
     def dials(self) -> list[Dial]:
-        """r, and how fast it goes."""
+        """Return the dials for r and for the speed."""
         return [slider_dial(self.r, "{:.3f}".format), list_dial(self.transport.speed)]
 
     # -- field
@@ -101,57 +101,57 @@ class DiffusionControls(Controls):
         self.session.change(seed=(self.session.values["seed"] + 1) % SEEDS)
 
     def _show_options(self, preset: str) -> None:
-        """Those of `preset`; an image, "", has none."""
+        """Show the options of `preset`; an image, "", has none."""
         self._mode.visible = preset == "single mode"
         self._text.visible = preset == "text"
         self.again.disabled = not preset
 
     def landmark(self) -> object:
-        """The initial field: a preset, or an image."""
+        """Return the initial field: a preset, or an image."""
         frame = self.session.latest
         return frame.notes["image"] if frame is not None and frame.notes["image"] else self.session.values["preset"]
 
     def tick(self) -> None:
-        """A few times a second: show the source of the newest frame, what an undo would bring back, a file's state."""
+        """Show the latest frame's source, the next undo and redo, and the state of uploads, a few times a second."""
         self.source.upload.tick()
         frame = self.session.latest
         if frame is not None:
             initial = self.source.tick(frame)
-            if initial:  # the lab has them already: nothing is made anew
+            if initial:  # the lab already uses these values: they are not sent
                 self.session.change(**initial)
                 self.show_values(initial)
             self.transport.undo.offer(frame.notes["undo"], frame.notes["gone"])
             self.transport.redo.offer(frame.notes["redo"])
 
     def close(self) -> None:
-        """Read no file any further."""
+        """Stop reading files."""
         self.source.upload.close()
 
     def on_event(self, event: Any) -> bool:
-        """Take an engine event; return whether the image's field says what it means."""
+        """Handle an engine event; return True if the image's field shows it."""
         return isinstance(event, messages.Event) and self.source.on_event(event)
 
     # -- physics
 
     def _physics(self) -> pn.Column:
         self.r = self.slider("r", 0.005, format="0.000")
-        self._stable_r = self.session.values["r"]  # to return to when the blow-up is switched off
+        self._stable_r = self.session.values["r"]  # restored when the unstable mode is switched off
         self.unstable = pmui.Switch(label="See it blow up (r > ¼)", value=False, **FULL)
         self.unstable.param.watch(self._allow_unstable, "value")
-        self._usual_pace = self.session.steps_per_frame  # to return to, as above
+        self._usual_pace = self.session.steps_per_frame  # restored likewise
         self._calm = False
         words = f"Shows {CLOSE} × {CLOSE} cells at the probe, {CALM} steps a frame. 0 shows the whole field."
         self._closely = html_pane(f"<p>{words}</p>", margin=(0, 8), visible=False)
         return column(self.r, self.unstable, self._closely, self.choice("edges"))
 
     def _go_calmly(self, calm: bool) -> None:
-        """Advance slowly enough beyond the limit for an audience to see the chequerboard grow, or as before."""
+        """Slow down in unstable mode so that an audience sees the chequerboard grow, or restore the previous speed."""
         if calm == self._calm:
             return
         self._calm, speed = calm, self.transport.speed
         if calm:
             self._usual_pace, speed.value = speed.value, CALM
-        elif speed.value == CALM:  # else it was set by hand since
+        elif speed.value == CALM:  # unless the user has changed it
             speed.value = self._usual_pace
 
     def _allow_unstable(self, event: Any) -> None:
@@ -172,7 +172,7 @@ class DiffusionControls(Controls):
             self.r.param.update(value=self.session.values["r"], end=self.parameter("r").bounds[1])
 
     def _show_limit(self) -> None:
-        """Let the switch and the end of the slider of r show what the session has, without setting anything."""
+        """Update the switch and the range of the slider of r from the session, without changing values."""
         unstable, r = self.session.values["unstable"], self.session.values["r"]
         end = max(FARTHEST, r) if unstable else self.parameter("r").bounds[1]
         self.r.param.update(value=r, end=end)
@@ -198,7 +198,7 @@ class DiffusionControls(Controls):
         return column(*self.compute.items, *self._together(cuda_count()), size, self.choice("dtype"))
 
     def _together(self, found: int) -> list[Any]:
-        """How many of the GPUs share the grid; nothing where there are not several."""
+        """Return the drop-down for the number of GPUs that share the grid; empty with fewer than two GPUs."""
         if found < 2:
             return []
         counts = sorted({found, *(count for count in (2, 4, 8, 16) if count < found)})
@@ -215,7 +215,7 @@ class DiffusionControls(Controls):
             self.session.later(self.lab_view.show_whole)
 
     def show_values(self, values: Any) -> None:
-        """Show values that the session took by itself, for instance because the engine refused others."""
+        """Show values that were changed without these widgets, for instance because the engine refused others."""
         if "unstable" in values:
             self._show_limit()
         super().show_values(values)
@@ -228,7 +228,7 @@ class DiffusionControls(Controls):
 
 
 class DiffusionDisplay(ValueWidgets):
-    """The group "Display": which pictures are shown and how they are coloured. `panel` is the group's body."""
+    """The group "Display": selection and colours of the pictures. `panel` is the group's body."""
 
     def __init__(self, session: Session, lab_view: DiffusionView) -> None:
         super().__init__(session)
@@ -262,11 +262,11 @@ class DiffusionDisplay(ValueWidgets):
         return select
 
     def style(self, part: str) -> Style:
-        """How the picture `part` is coloured."""
+        """Return the style of the picture `part`."""
         return Style(self.palettes.get(part, self.palettes["field"]).value, self.reverse.value)
 
     def apply_style(self, style: Style, part: str) -> None:
-        """Colour the picture `part`, the field for "", like that."""
+        """Apply a style to the picture `part`, "" for the field."""
         self.palettes.get(part, self.palettes["field"]).value = style.palette
         self.reverse.value = style.reverse
 
@@ -292,7 +292,7 @@ class DiffusionDisplay(ValueWidgets):
         return [self.kind, self.snap, self._rows]
 
     def _present_kind(self) -> str:
-        """Which of LIMITS the session's values say; the Laplacian's follow it unless they are typed."""
+        """Return the element of LIMITS for the session's values; typed limits of the Laplacian may differ."""
         values = self.session.values
         if values["limits_field"] is not None or values["limits_laplacian"] is not None:
             return TYPED
@@ -307,7 +307,7 @@ class DiffusionDisplay(ValueWidgets):
         return inputs[0], inputs[1]
 
     def _use(self, kind: str) -> None:
-        """Hold the limits of the field, let them follow each frame, or take those that are typed."""
+        """Fix the field's limits, update them with each frame, or use typed limits."""
         self._rows.visible = kind == TYPED
         if kind != TYPED:
             self.session.change(hold_limits=kind == HELD, limits_field=None, limits_laplacian=None)
@@ -315,7 +315,7 @@ class DiffusionDisplay(ValueWidgets):
             self._type_newest()
 
     def fit(self) -> None:
-        """Fix the limits to those of the newest frame: until another field begins, or as numbers if they are typed."""
+        """Set the limits to those of the latest frame: until the next initial field, or as typed numbers."""
         if self.kind.value == TYPED:
             self._type_newest()
             return
@@ -323,7 +323,7 @@ class DiffusionDisplay(ValueWidgets):
         self.session.act("refit")
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show values that the session took by itself, for instance those of a link."""
+        """Show values that were changed without these widgets, for instance by a link."""
         super().show_values(values)
         if {"hold_limits", "limits_field", "limits_laplacian"} & set(values):
             with self._quiet():
@@ -334,7 +334,7 @@ class DiffusionDisplay(ValueWidgets):
             self.kind.value = self._present_kind()
 
     def _type_newest(self) -> None:
-        """Type the limits of the newest frame."""
+        """Fill in the limits of the latest frame."""
         frame = self.session.latest
         if frame is None:
             return
@@ -345,7 +345,7 @@ class DiffusionDisplay(ValueWidgets):
         self._apply()
 
     def _apply(self) -> None:
-        """Use the typed limits, as soon as they are in order."""
+        """Apply typed limits in ascending order."""
         if self._following or self.kind.value != TYPED:
             return
         limits = {f"limits_{name}": (low.value, high.value) for name, (low, high) in self._ends.items()}

@@ -1,4 +1,4 @@
-"""What the diffusion lab's tab consists of, and the numbers of a frame that its status bar shows."""
+"""The parts of the diffusion lab's tab: view, controls, help, and facts for the status bar."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.labs.diffusion.view import DiffusionView
 from compute.frames import Frame
 from compute.measure.rates import spaced
 
-STEPS = 20  # a frame, at the start: at 512 x 512 the pace at which heat visibly spreads
+STEPS = 20  # per frame at the start: at 512 x 512 heat spreads at a visible speed
 HELP = """
 | **Space** | run or pause, whatever has the focus; **Enter** presses a button |
 | **S** | one step |
@@ -24,7 +24,7 @@ the pointer. Drag the dashed line to move the section, click to place the probe.
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:
-    """The status bar's entries for `frame`: (label, value, kind) of each; kind is "", "warn" or "bad"."""
+    """Return (label, value, kind) for each fact of `frame` in the status bar; kind is "", "warn" or "bad"."""
     known = frame.facts
     r, limit = known["r"], known["limit"]
     kind = "bad" if r > limit else "warn" if r == limit else ""

@@ -1,8 +1,8 @@
-"""Controls of the field's source: a preset, a picture that the user loads, and the brush.
+"""Controls of the field's source: preset, uploaded image, brush.
 
-The list of initial fields shows the source of the frame on the screen. Frames name it: a picture by its fingerprint,
-whose file name is remembered here. So the list is right after a reset, a checkpoint, an undo, a link and a restart of
-the engine.
+The drop-down of initial fields shows the source of the visible frame. A frame identifies its image by a fingerprint,
+and this module stores the file name for each fingerprint. Thus the drop-down is correct after a reset, a checkpoint, an
+undo, a link and a restart of the engine.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from compute.frames import Frame
 from compute.images import Kept, LoadedPicture
 from compute.settings import current
 
-IMAGE = ""  # in the list of presets: none of them
+IMAGE = ""  # value in the list of presets
 RESTARTED = "The engine was restarted twice before it showed the image. Choose it again."
-MOST_NAMES = 100  # of files, the newest: undo reaches no further
-MAX_POINTS = 1000  # of one stroke between two turns of the loop; the lab takes no more
+MOST_NAMES = 100  # stored file names, the latest: undo does not reach further
+MAX_POINTS = 1000  # of one stroke per turn of the event loop, the lab's limit
 MODES = {"Move": "move", "Paint": "paint", "Erase": "erase"}
 
 
 class InitialField:
-    """The list `choice` and the file field `upload`. changed(preset) is called with the source shown, "" for an image.
+    """The drop-down `choice` and the file field `upload`.
 
-    An image that an engine has lost at a restart is sent again, once.
+    changed(preset) is called with the visible source, "" for an image. An image that the engine lost at a restart is
+    sent once more.
     """
 
     def __init__(self, session: Session, changed: Callable[[str], object]) -> None:
@@ -48,15 +49,15 @@ class InitialField:
         self.choice.param.watch(lambda event: self._choose(event.new), "value")
         label = f"Image as field [≤ {current().upload} MiB]"
         self.upload = Upload(label, "Image", decoding.picture, self._take)
-        self._names: dict[str, str] = {}  # of files that were loaded, by their fingerprints
-        self._image = ""  # the fingerprint of the one that is shown, "" for a preset
-        self._awaited: LoadedPicture | None = None  # the one that was sent last, until the lab has answered
-        self._lost = self._sent_again = False  # whether the engine died with it; whether it was sent again since
+        self._names: dict[str, str] = {}  # fingerprint -> name of an uploaded file
+        self._image = ""  # fingerprint of the visible image, "" for a preset
+        self._awaited: LoadedPicture | None = None  # the image sent last, until the lab answers
+        self._lost = self._sent_again = False  # engine restarted since; sent again since
         self._kept = ""
-        self._undone = ""  # names the last undo
+        self._undone = ""  # identifies the last undo
         self._following = False
 
-    # -- what people do
+    # -- user actions
 
     def _choose(self, preset: str) -> None:
         if self._following or preset == IMAGE:
@@ -74,10 +75,10 @@ class InitialField:
         self._awaited, self._lost, self._sent_again = picture, False, False
         self.session.act("load_image", data=picture)
 
-    # -- what the lab says
+    # -- answers of the lab
 
     def on_event(self, event: messages.Event) -> bool:
-        """Handle an engine event; return True if it is about the file, whose field shows it now."""
+        """Handle an engine event; return True if it concerns the file and its field shows it."""
         if self._awaited is None:
             return False
         match event:
@@ -103,7 +104,7 @@ class InitialField:
             self.session.act("load_image", data=picture)
 
     def tick(self, frame: Frame) -> dict[str, Any]:
-        """Show the source of a frame. Return the parameters that an undo has set since the last frame, else {}."""
+        """Show the source of a frame; return the parameters set by an undo since the previous frame, else {}."""
         notes = frame.notes
         came = self._awaited is not None and notes["image"] == self._awaited.fingerprint
         if (notes["image"], notes["kept"]) != (self._image, self._kept) or came:
@@ -117,7 +118,7 @@ class InitialField:
         return initial
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show a preset that the session took by itself."""
+        """Show a preset that was set without this drop-down."""
         if "preset" in values and not self._image:
             self._put(values["preset"])
 
@@ -136,7 +137,7 @@ class InitialField:
             self.upload.taken(f"Shown: {kept.words}, in grey, as {cells}.", "" if kept.whole else sketch(kept))
 
     def _put(self, preset: str, words: str = "") -> None:
-        """Let the list show `preset`, or an image under these words, without choosing it."""
+        """Select `preset`, or an image with this label, without changing the session."""
         options = {words: IMAGE} | {name: name for name in self._presets} if words else list(self._presets)
         self._following = True
         self.choice.param.update(options=options, value=preset)
@@ -146,14 +147,14 @@ class InitialField:
 
 @dataclass
 class StrokePart:
-    """Points that a stroke goes through, and whether it begins with them."""
+    """Points of a stroke in one message; begins: whether the stroke starts with them."""
 
     points: list[Position]
     begins: bool
 
 
 class Brush:
-    """Collects the points of strokes and sends them once per turn of the loop, running or paused."""
+    """Collects the points of strokes and sends them once per turn of the event loop, whether the lab runs or not."""
 
     def __init__(self, session: Session, pictures: RasterPlots) -> None:
         self.session, self.pictures = session, pictures
@@ -169,8 +170,8 @@ class Brush:
         self._options = pn.Column(self.value, self.radius, visible=False, margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
         self.mode.param.watch(self._switch, "value")
-        self._waiting: list[StrokePart] = []  # one of each stroke
-        self._last: Position | None = None  # of the stroke that is under way
+        self._waiting: list[StrokePart] = []  # one part per stroke
+        self._last: Position | None = None  # of the current stroke
         self._scheduled = False
         pictures.brushed = self.stroke
 
@@ -180,7 +181,7 @@ class Brush:
         self.session.later(lambda: self.pictures.use_pointer_for(self.mode.value != "move"))
 
     def stroke(self, points: list[Position], end: bool) -> None:
-        """Continue the stroke through `points` (cells); `end` lifts the brush afterwards."""
+        """Continue the stroke through `points` (in cells); `end`: whether it ends there."""
         inside = [(x, y) for x, y in points if x is not None and y is not None]
         if inside:
             if self._last is None:

@@ -1,4 +1,4 @@
-"""The diffusion lab's main area: its pictures, the profile on the section line, the probe over time. One a session."""
+"""The diffusion lab's main area: its pictures, the profile along the section line, and the probe over time."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from compute.frames import Frame
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
 UNITS = {"field": "u", "laplacian": "∇²u [1/cell²]"}
-TIGHT = "<mo lspace='0' rspace='0'>"  # an operator that stands close to what it is of
-EQUATION = (  # with no raised figures, which would be smaller than any other text
+TIGHT = "<mo lspace='0' rspace='0'>"  # an operator close to its operand
+EQUATION = (  # without superscripts, which would be smaller than any other text
     f"<math aria-label='the rate of change of u is D times the Laplacian of u'>{TIGHT}∂</mo><mi>u</mi>{TIGHT}/</mo>"
     f"{TIGHT}∂</mo><mi>t</mi><mo>=</mo><mi>D</mi><mo>\u2062</mo>{TIGHT}∇²</mo><mi>u</mi></math>"
 )
 PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
 CURVE_TITLES = ("Profile on the section line", "At the probe")
 CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
-BESIDE = 300  # px at least of the curves where they stand beside the pictures
-SMALLEST = 128  # px of a picture; in a lower window its colour bar is left out
-LOWEST = 96  # px of a picture without one
+BESIDE = 300  # px, minimum width of curves next to the pictures
+SMALLEST = 128  # px of a picture; in a lower window the colour bar is hidden
+LOWEST = 96  # px of a picture without colour bar
 WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
-PHONE = 480  # px of width below which a picture stands alone
-WORTH = 1.25  # pictures may be this much larger without curves before those are left out
-LEGIBLE = 180  # px of a picture, below which one is better than two
-SHARP = 1.25  # a picture may bring this many pixels for each of the plot's, before it is reduced by a whole factor
-VIEW_DELAY = 120  # ms without a pan or zoom before the region is asked for at full resolution
-SERIES = 1200  # points of the probe's series that are kept
+PHONE = 480  # px of width below which only one picture is shown
+WORTH = 1.25  # factor by which pictures must grow without curves before these are hidden
+LEGIBLE = 180  # px of a picture; below, one picture is shown instead of two
+SHARP = 1.25  # maximum of frame pixels per plot pixel and axis, before the frame is reduced by an integer factor
+VIEW_DELAY = 120  # ms without pan or zoom before the region is requested at full resolution
+SERIES = 1200  # stored samples of the probe
 
 
 @dataclass(frozen=True)
 class Placement:
-    """One way to place pictures and curves.
+    """One layout of pictures and curves.
 
-    shown: names of the pictures; beside: whether the curves stand beside them; size: (width, height) in px of each
-    picture; curve_height: px of a curve, 0 where there is no room for any; bar: whether there is room for colour bars.
+    shown: names of the pictures; beside: whether the curves are next to them; size: (width, height) in px of each
+    picture; curve_height: in px, 0 if the curves are hidden; bar: whether colour bars are shown.
     """
 
     shown: Sequence[str]
@@ -58,19 +58,19 @@ class Placement:
 
 
 class DiffusionView(LabView):
-    """Pictures and curves of one session, and their sizes in its window."""
+    """The pictures and curves of one session, and their layout."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
         self.pictures = RasterPlots(tuple(TITLES), PALETTES, UNITS)
         self.profile = CurvePlot("place [cells]", "u", ("profile", "exact"))
         self.series = CurvePlot("time [steps]", "u", ("probe",))
-        self.series.figure.xaxis[0].ticker.min_interval = 1.0  # after a restore there is one step: none are between
+        self.series.figure.xaxis[0].ticker.min_interval = 1.0  # after a restore there is only one step
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
-        self._series_of: tuple[Any, ...] = ()  # run and cell of the probe that the samples belong to
+        self._series_of: tuple[Any, ...] = ()  # run and cell of the probe for the samples
         self._view_timer: Any = None
-        self._close_view: tuple[float, float, float, float] | None = None  # the part that `look_closely` has chosen
-        self._ticked: Frame | None = None  # the frame that the curves show
+        self._close_view: tuple[float, float, float, float] | None = None  # region chosen by `look_closely`
+        self._ticked: Frame | None = None  # frame shown in the curves
         self._shown: Sequence[str] = tuple(TITLES)
         self._panes = {name: PlotPane(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
         self._columns = {
@@ -102,16 +102,16 @@ class DiffusionView(LabView):
         pictures.section_moved = self._move_section
         self.session.on_frame = lambda number, frame: pictures.show(number, frame.rasters)
 
-    # -- sizes
+    # -- layout
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(ny, nx) of the lab."""
+        """The shape (ny, nx) of the lab's grid."""
         return self.session.values["ny"], self.session.values["nx"]
 
     @staticmethod
     def _heading(name: str) -> pn.pane.HTML:
-        """The title of a picture; the field's with the equation that it follows."""
+        """Return the title of a picture; the field's includes its equation."""
         if name != "field":
             return heading(TITLES[name])
         return html_pane(f"<h2 class='with-equation'>{TITLES[name]} {EQUATION}</h2>")
@@ -122,12 +122,12 @@ class DiffusionView(LabView):
         self.arrange()
 
     def show_curves(self, shown: bool) -> None:
-        """Show the curves beside or below the pictures, or give their room to the pictures."""
+        """Show the curves next to or below the pictures, or hide them in favour of the pictures."""
         self._with_curves = shown
         self.arrange()
 
     def apply_theme(self) -> None:
-        """Colour the curves, and set the type of all plots."""
+        """Apply colours to the curves, and fonts to all plots."""
         for curves in (self.profile, self.series):
             curves.set_theme(self.dark)
             set_type(curves.figure, self.presenter)
@@ -135,13 +135,13 @@ class DiffusionView(LabView):
             set_type(plot.figure, self.presenter)
 
     def show_whole(self) -> None:
-        """The lab's grid has another shape: show all of it."""
+        """Show the whole grid after its shape has changed."""
         self.pictures.whole(self.shape)
         self.place_section()
         self.arrange()
 
     def show_part(self, view: tuple[float, float, float, float] | None) -> None:
-        """Show that part of the field, (x0, y0, x1, y1) in cells; None for all of it."""
+        """Show the region (x0, y0, x1, y1) of the field in cells; None for the whole field."""
         self.pictures.show_part(view)
         self._ask_soon()
 
@@ -150,7 +150,7 @@ class DiffusionView(LabView):
         self.show_part(None)
 
     def look_closely(self, side: int) -> None:
-        """Show `side` cells along the longer side at the probe, unless a part is shown, or the grid is as small."""
+        """Zoom to `side` cells along the longer side at the probe, unless the view is zoomed or the grid is small."""
         ny, nx = self.shape
         if self.pictures.view is not None or max(ny, nx) <= 2 * side:
             return
@@ -162,16 +162,16 @@ class DiffusionView(LabView):
         self.show_part(self._close_view)
 
     def look_away(self) -> None:
-        """Show the whole field again, if `look_closely` has chosen the part that is shown."""
+        """Show the whole field if the visible region was chosen by `look_closely`."""
         if self._close_view is not None and self.pictures.view == self._close_view:
             self.unzoom()
         self._close_view = None
 
     def arrange(self) -> None:
-        """Give the pictures the largest room that the curves can leave, in the shape of the grid.
+        """Choose the layout with the largest pictures, in the shape of the grid.
 
-        The curves stand below the pictures, or beside them where those are larger so, as in a low window. Where two
-        pictures would be too small to be read, and one alone is larger, the first stands alone.
+        The curves are below the pictures, or next to them if that makes the pictures larger, as in a low window. If two
+        pictures would be too small and one alone is larger, only the first is shown.
         """
         wanted = self._shown[:1] if self.alone else self._shown
         places = [self._placed(wanted, beside) for beside in (False, True)]
@@ -186,11 +186,11 @@ class DiffusionView(LabView):
             self._panes[name].param.update(width=plot.figure.width, height=plot.figure.height)
         self._place_curves(best)
         width, height = best.size
-        sharp = min(SHARP, sqrt(MAX_PIXELS / (width * height)))  # a 4K screen has more pixels than a frame may bring
+        sharp = min(SHARP, sqrt(MAX_PIXELS / (width * height)))  # a 4K screen has more pixels than the limit of a frame
         self.session.set_view(self.pictures.view, (int(height * sharp), int(width * sharp)))
 
     def _place_curves(self, best: Placement) -> None:
-        """Give all their widths: what has no room beside the one before it stands below it."""
+        """Set all widths; an element without room next to the previous one wraps below it."""
         width, pictures = self.size[0], len(best.shown) * (best.size[0] + around(self.presenter)[0])
         all_of_them = width - pictures - 1 if best.beside else width
         each = all_of_them if best.beside else width // 2
@@ -199,7 +199,7 @@ class DiffusionView(LabView):
         self._row.param.update(width=pictures if best.beside else width, height=high)
         for column in self._columns.values():
             column.param.update(width=self._row.width // len(best.shown), height=high - GRID)
-        high = best.curve_height or SMALLEST  # where they are not seen, too: a fixed size must have one
+        high = best.curve_height or SMALLEST  # hidden curves, too, as a fixed size needs a value
         self._curves.param.update(width=all_of_them, height=(2 if best.beside else 1) * (high + HEADING))
         for curves, pane, titled in zip((self.profile, self.series), self._lines, self._titled, strict=True):
             curves.figure.update(width=each, height=high)
@@ -207,7 +207,7 @@ class DiffusionView(LabView):
             titled.param.update(width=each, height=high + HEADING)
 
     def _placed(self, shown: Sequence[str], beside: bool) -> Placement:
-        """Where everything would be with these pictures, and with the curves beside or below them."""
+        """Return the layout with these pictures, and with the curves next to or below them."""
         ny, nx = self.shape
         width, height = self.size
         bar = height - around(self.presenter)[1] - HEADING - GRID >= SMALLEST
@@ -225,14 +225,14 @@ class DiffusionView(LabView):
         return Placement(shown, beside and curves, size, min(left, CURVE_HEIGHT_MOST) if curves else 0, bar)
 
     def _ask_soon(self) -> None:
-        """Ask for the region that the axes show, once they have come to rest."""
+        """Request the visible region after VIEW_DELAY ms without a change of the axes."""
         document = self.session.document
         if self._view_timer is not None:
             document.remove_timeout_callback(self._view_timer)
         self._view_timer = document.add_timeout_callback(self._ask, VIEW_DELAY)
 
     def _ask(self) -> None:
-        """Request the region of the axes; zooming out ends at the whole field, which has no empty margin."""
+        """Request the visible region; zooming out ends at the whole field without an empty margin."""
         self._view_timer = None
         if self.pictures.view is None:
             self.pictures.whole()
@@ -241,7 +241,7 @@ class DiffusionView(LabView):
     # -- section and probe
 
     def place_section(self) -> None:
-        """Draw the section line and the probe where the lab's values say."""
+        """Draw the section line and the probe at the session's values."""
         values, (ny, nx) = self.session.values, self.shape
         length = ny if values["section"] == "horizontal" else nx
         probe = values["probe_x"] * nx, values["probe_y"] * ny
@@ -260,9 +260,9 @@ class DiffusionView(LabView):
     # -- frames
 
     def tick(self) -> None:
-        """A few times a second: curves and colour bars of the newest frame."""
+        """Update curves and colour bars from the latest frame, a few times a second."""
         frame = self.session.latest
-        if frame is None or frame is self._ticked:  # a paused lab has nothing new
+        if frame is None or frame is self._ticked:  # a paused lab has no new frame
             return
         self._ticked = frame
         self.pictures.scale(frame.rasters)
@@ -273,7 +273,7 @@ class DiffusionView(LabView):
         self.series.show([(np.array(steps), np.array(values))])
 
     def samples(self) -> tuple[str, str]:
-        """The samples of "At the probe": step, cell and value, the oldest first."""
+        """Return the name and the samples of "At the probe" as CSV: step, cell, value, the oldest first."""
         if not self._series:
             return "", ""
         _, x, y = self._series_of
@@ -281,10 +281,10 @@ class DiffusionView(LabView):
         return "probe", "\n".join(("step,x_cell,y_cell,u", *rows)) + "\n"
 
     def _remember(self, frame: Frame) -> None:
-        """Add the probe's sample to those of the same run and the same cell; others are dropped.
+        """Append the probe's sample; discard samples of another run or cell.
 
-        The run may have gone back, when an engine died: later samples are dropped. A stroke of the brush is a step in
-        the curve: of all samples with one step number the first and the last are kept.
+        After an engine failure the run continues from an earlier step: later samples are discarded. A stroke of the
+        brush is a discontinuity: of all samples with the same step, the first and the last are kept.
         """
         facts, series = frame.facts, self._series
         belongs = (frame.notes["run"], facts["probe_x"], facts["probe_y"])

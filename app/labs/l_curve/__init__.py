@@ -1,1 +1,1 @@
-"""How the page shows the L-curve lab."""
+"""The tab of the L-curve lab."""

@@ -1,4 +1,4 @@
-"""The side bar of the L-curve lab: how the curve grows, which λ is chosen, and the groups put together."""
+"""The side bar of the L-curve lab: growth of the curve, choice of λ, and the assembly of all groups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from compute.frames import Frame
 from compute.labs.l_curve.lab import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES
 
-TEMPI: dict[str, float | None] = {  # words -> steps a second below 0, steps a frame above; None: as many as fit
+TEMPI: dict[str, float | None] = {  # steps per second (negative) or per frame (positive); None: as many as fit
     "2 steps a second": -2,
     "5 steps a second": -5,
     "10 steps a second": -10,
@@ -48,20 +48,19 @@ TEMPI: dict[str, float | None] = {  # words -> steps a second below 0, steps a f
     "100 steps a frame": 100,
     "as fast as it goes": None,
 }
-FEWEST = 16  # steps before a picture while a slider is dragged
-SMALL = 250_000  # entries of A up to which a whole curve takes a moment
-TIGHTER = 10.0  # times narrower are the ribbons to reach after `further`
-FINEST = 1e-12  # ribbon width below which nothing is narrower
-MORE = 2  # times as many steps where their limit was reached
+FEWEST = 16  # steps before a frame while a slider is dragged
+SMALL = 250_000  # entries of A for which a whole curve is computed quickly
+TIGHTER = 10.0  # factor by which `further` reduces the ribbon width
+FINEST = 1e-12  # minimum ribbon width
+MORE = 2  # factor by which `further` raises a reached limit of steps
 
 
 class GrowthControls:
-    """Run, one step, again, further, undo, and how fast the curve grows.
+    """Run, step, restart, further, undo, and the speed of growth.
 
-    rest(seconds) sets how long the view waits after each frame; went_further() is called when `further` has changed
-    the tolerance or the limit of steps.
-
-    While a slider is dragged (`rush`) a small problem is shown when it is about done.
+    rest(seconds) sets the view's pause after each frame; went_further() is called when `further` has changed the
+    tolerance or the limit of steps. While a slider is dragged (`rush`), the curve of a small problem is shown when it
+    is almost complete.
     """
 
     def __init__(self, session: Session, rest: Callable[[float], None], went_further: Callable[[], object]) -> None:
@@ -82,21 +81,21 @@ class GrowthControls:
         )
 
     def toggle(self) -> None:
-        """Run, or pause."""
+        """Run or pause."""
         self.session.play(not self.session.playing)
 
     def step(self) -> None:
-        """One step, and stay paused."""
+        """Compute one step and pause."""
         self.session.step()
 
     def again(self) -> None:
-        """See the curve grow from its first step."""
+        """Restart the curve from its first step."""
         self.grow()
         self.session.act("reset")
         self.session.play(True)
 
     def grow(self) -> None:
-        """Show what comes next step by step, at the slider's pace."""
+        """Show the next curve step by step, at the slider's speed."""
         self._rushing = False
         tempo = self.tempo.value
         slow = tempo is not None and tempo < 0
@@ -104,9 +103,9 @@ class GrowthControls:
         self.session.pace(1 if slow else None if tempo is None else int(tempo))
 
     def rush(self) -> None:
-        """Show what comes next, which follows a slider, when it is about done; while it grows if that takes long.
+        """Show the next curve, which follows a slider, when it is almost complete; a slow one while it grows.
 
-        The next curve takes about as many steps as the present one, whose rules need not be waited for.
+        The next curve takes about as many steps as the current one, so the frame does not wait for its rules.
         """
         if not self._rushing:
             self._rushing = True
@@ -116,7 +115,7 @@ class GrowthControls:
             self.session.pace(max(FEWEST, int(frame.facts["steps"])) if small and frame is not None else None)
 
     def further(self) -> None:
-        """Go on: to ribbons ten times narrower; where the steps have come to their limit, to twice as many."""
+        """Continue with ribbons ten times narrower, or, at the limit of steps, with twice as many steps."""
         values, frame = self.session.values, self.session.latest
         at_limit = frame is not None and frame.facts["steps"] >= frame.facts["limit"] and not frame.facts["exhausted"]
         if at_limit:
@@ -135,7 +134,7 @@ KEEP = "Keep for comparison (N)"
 
 
 class LambdaControls(ValueWidgets):
-    """The group "Choice of λ": by a rule or by hand; the range of the curve; tolerance and limit of steps."""
+    """The group "Choice of λ": by a rule or manually; range of the curve; tolerance and limit of steps."""
 
     def __init__(self, session: Session, lab_view: LCurveView) -> None:
         super().__init__(session)
@@ -151,7 +150,7 @@ class LambdaControls(ValueWidgets):
             label="λ along the curve", start=-6.0, end=2.0, step=0.01, value=0.0, value_label="–", size="small", **FULL
         )
         self._position = self.slide.value
-        self._kept = False  # whether a solution was kept, until the switch is off
+        self._kept = False  # whether a solution is kept for comparison
         self.slide.param.watch(lambda event: self._slid(event.new), "value")
         self.keep = pmui.Switch(label=KEEP, value=False, **FULL)
         self.keep.param.watch(lambda event: session.later(lambda: self._keep(event.new)), "value")
@@ -181,7 +180,7 @@ class LambdaControls(ValueWidgets):
         self.lab_view.pick(require_lambda(self.lab_view.notation.back(value) if value > 0 else value))
 
     def _slid(self, position: float) -> None:
-        """The slider was moved by hand, if it does not stand where it was put."""
+        """Handle a slider move by the user; moves by `tick` are ignored."""
         if position != self._position:
             self._position = position
             lam = 10.0**position
@@ -190,8 +189,8 @@ class LambdaControls(ValueWidgets):
                 self.slide.value_label = self.lab_view.notation.words(lam)
 
     def tick(self, frame: Frame) -> None:
-        """Put the slider at the λ that is shown, within the newest curve; keep no solution that is gone."""
-        if self._kept and self.lab_view.linked_plots.solution.kept is None:  # another problem has come
+        """Move the slider to the current λ within the latest curve; reset the switch of a discarded kept solution."""
+        if self._kept and self.lab_view.linked_plots.solution.kept is None:  # the problem has changed
             self.keep.value = False
         self._say_missing(frame)
         grid, lam = frame.curves["width"].x, self.session.values["lam"] or frame.facts["lam"]
@@ -208,7 +207,7 @@ class LambdaControls(ValueWidgets):
             slide.param.update(value=position, value_label=words)
 
     def _say_missing(self, frame: Frame) -> None:
-        """Say below the rule that it gives no λ, and which one is shown instead."""
+        """Show below the drop-down that the rule yields no λ, and which λ is used instead."""
         values, facts = self.session.values, frame.facts
         missing = values["lam"] is None and facts["finished"] and isnan(facts[values["rule"]])
         words = "It gives no λ here: the middle of the range is shown." if missing else ""
@@ -220,7 +219,7 @@ class LambdaControls(ValueWidgets):
         self.keep.label = f"Kept beside: {words}" if words else KEEP
 
     def show_picked(self, lam: float | None) -> None:
-        """Show that a λ was picked in the view, or None: its rule's λ is taken again."""
+        """Show the picked λ, or with None that the rule's λ is used again."""
         self.rule.value = self.session.values["rule"] if lam is None else ""
         self.lam.show(None if lam is None else self.lab_view.notation.of(lam))
 
@@ -231,7 +230,7 @@ class LambdaControls(ValueWidgets):
         self.show_picked(self.session.values["lam"])
         self._show_range()
 
-    # -- the curve's λ
+    # -- range of the curve
 
     def _range(self) -> list[Any]:
         self.automatic = pmui.Switch(label="Automatic range of λ", value=True, **FULL)
@@ -267,7 +266,7 @@ class LambdaControls(ValueWidgets):
                                     strict=True):  # fmt: skip
                 field.show(value)
 
-    # -- how exactly
+    # -- accuracy
 
     def _limit(self, steps: int) -> None:
         low, high = self.parameter("steps_at_most").bounds
@@ -281,14 +280,14 @@ class LambdaControls(ValueWidgets):
             self.session.change(tolerance=tolerance)
 
     def refresh(self) -> None:
-        """Show the tolerance and limit a button has set; the slider shows the nearest width and changes nothing."""
+        """Show the session's tolerance (as the nearest width of the slider) and limit of steps."""
         self._showing = True
         self.tolerance.value = nearest_width(self.session.values["tolerance"])
         self._showing = False
         self.most.show(self.session.values["steps_at_most"])
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show values that the session took by itself, for instance because the engine refused others."""
+        """Show values that were changed without these widgets, for instance because the engine refused others."""
         super().show_values(values)
         self.refresh()
         if "lambdas" in values:
@@ -298,17 +297,17 @@ class LambdaControls(ValueWidgets):
             self.show_picked(self.session.values["lam"])
 
     def refused(self, text: str) -> bool:
-        """Show why the engine refused a value, beside its field; False if it is none of these fields."""
+        """Show the engine's refusal of a value next to its field; return False if none of these fields is affected."""
         return show_refusal(text, {"lam": self.lam, "lambdas": self.low, "steps_at_most": self.most})
 
 
 def nearest_width(tolerance: float) -> float:
-    """Return the slider's ribbon width that is nearest to `tolerance`."""
+    """Return the ribbon width of the slider nearest to `tolerance`."""
     return min(TOLERANCES.values(), key=lambda width: abs(width / tolerance - 1))
 
 
 class LCurveControls(Controls):
-    """Every control of the L-curve lab, bound to one session."""
+    """The controls of the L-curve lab, bound to one session."""
 
     def __init__(self, session: Session, lab_view: LCurveView, notices: Notices) -> None:
         super().__init__(session)
@@ -328,7 +327,7 @@ class LCurveControls(Controls):
         growth.undo.act = self.problem.undo
         self.keys = {
             UNDO: growth.undo.press,
-            REDO: growth.undo.press,  # there is one step back, whose step back is the way forward
+            REDO: growth.undo.press,  # undo has one level and undoes itself
             " ": growth.toggle,
             "s": growth.step,
             "r": growth.again,
@@ -339,11 +338,11 @@ class LCurveControls(Controls):
         }
 
     def acts(self) -> list[BarButton]:
-        """Run, one step, and the curve again from its first step."""
+        """Return the buttons Run and Step, and one that restarts the curve."""
         return [*super().acts()[:2], ("r", "Again", "The curve from its first step")]
 
     def dials(self) -> list[Dial]:
-        """λ along the curve, and how fast that grows."""
+        """Return the dials for λ along the curve and for the speed of growth."""
         slide = self.lambda_choice.slide
         return [slider_dial(slide, lambda _: str(slide.value_label)), list_dial(self.growth.tempo)]
 
@@ -354,17 +353,17 @@ class LCurveControls(Controls):
         self.lambda_choice.squared.value = not self.lambda_choice.squared.value
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show values that the session took by itself, for instance because the engine refused others."""
+        """Show values that were changed without these widgets, for instance because the engine refused others."""
         super().show_values(values)
         for part in (self.problem, self.lambda_choice, self.compute):
             part.show_values(values)
 
     def landmark(self) -> object:
-        """The problem: another one is worth an entry in the browser's history."""
+        """Return the problem: changing it adds an entry to the browser's history."""
         return self.session.values["problem"]
 
     def tick(self) -> None:
-        """Show, a few times a second, the newest frame's files and whether its curve is that of the chosen problem."""
+        """Show the latest frame's files, and cover plots of another problem; called a few times a second."""
         self.problem.uploads.read()
         if self.session.latest is not None:
             self.problem.tick(self.session.latest)
@@ -377,11 +376,11 @@ class LCurveControls(Controls):
         self.lab_view.cover(self.problem.veil(frame) if frame is not None else "")
 
     def close(self) -> None:
-        """Read no file any further."""
+        """Stop reading files."""
         self.problem.uploads.close()
 
     def on_event(self, event: Any) -> bool:
-        """Show an engine event beside the field that it is about; False if it is about none here."""
+        """Show an engine event next to the affected field; return False if no field here is affected."""
         if isinstance(event, messages.Refused):
             return self.problem.refused(event.text) or self.lambda_choice.refused(event.text)
         return False

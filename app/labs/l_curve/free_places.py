@@ -1,4 +1,4 @@
-"""Where words have room in a plot: the plot is divided into cells, and what is drawn takes those that it touches."""
+"""Label placement in free space of a plot, on a grid of cells; drawn objects occupy the cells that they touch."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 from app.plots import Position
 
 CELL = 4  # px
-STEADY = 48  # px by which a new place has to be nearer before words leave one that is still free
-Corner = tuple[float, float]  # px of the left and the lower edge of words
+STEADY = 48  # px by which a new position must be nearer before a label leaves a free position
+Corner = tuple[float, float]  # px of the left and the lower edge of a label
 
 
 class FreeRoom:
-    """The room that is left inside a plot, in px from its lower left corner, y upwards."""
+    """The free space inside a plot, in px from its lower left corner, y upwards."""
 
     def __init__(self, width: float, height: float) -> None:
-        """width, height: of the inside, px > 0."""
+        """Create an empty plot of width x height px, both > 0."""
         self.size = (width, height)
         self._taken = np.zeros((max(1, int(width // CELL)), max(1, int(height // CELL))), bool)
 
     def copy(self) -> FreeRoom:
-        """The same room, in which something more can be taken."""
+        """Return a copy, which can be modified independently."""
         room = FreeRoom(*self.size)
         room._taken[:] = self._taken
         return room
 
     def take_line(self, points: NDArray[np.float64], clearance: float) -> None:
-        """Let nothing stand within `clearance` px of the line through `points`, float64 (n, 2)."""
+        """Occupy the points within `clearance` px of the line through `points`, float64 (n, 2)."""
         steps = np.hypot(*np.diff(points, axis=0).T)
         along = np.concatenate([[0.0], np.cumsum(steps)])
         even = np.linspace(0.0, along[-1], max(2, int(along[-1] / (CELL / 2)) + 1))
@@ -37,7 +37,7 @@ class FreeRoom:
             self.take_box((x - clearance, y - clearance), (2 * clearance, 2 * clearance))
 
     def take_box(self, corner: Corner, size: tuple[float, float]) -> None:
-        """Let nothing stand in a box of (width, height) px with that lower left corner."""
+        """Occupy a box of (width, height) px with that lower left corner."""
         (x0, x1), (y0, y1) = (
             (max(0, int(low // CELL)), max(0, int(-(-(low + side) // CELL))))
             for low, side in zip(corner, size, strict=True)
@@ -45,10 +45,10 @@ class FreeRoom:
         self._taken[x0:x1, y0:y1] = True
 
     def nearest(self, size: tuple[float, float], to: Position, before: Corner | None = None) -> Corner | None:
-        """Return the lower left corner of the free box of (width, height) px that is nearest to the point `to`.
+        """Return the lower left corner of the free box of (width, height) px nearest to `to`; None if none is free.
 
-        None: there is no room. before: where it is now; it stays there unless another place is STEADY px nearer, as
-        words that jump while a curve grows cannot be read.
+        before: the current position, which is kept unless another one is STEADY px nearer, as labels that jump while a
+        curve grows are unreadable.
         """
         cells = [int(-(-side // CELL)) for side in size]
         free = self._free(cells)
@@ -68,7 +68,7 @@ class FreeRoom:
         return float(lows[0][i]), float(lows[1][j])
 
     def _free(self, cells: Sequence[int]) -> NDArray[np.bool_]:
-        """Whether the box of so many cells is free, by the cell of its corner; a table of sums says what is taken."""
+        """Return for each corner cell whether the box of (wide, high) cells is free, by a summed-area table."""
         wide, high = cells
         if wide > self._taken.shape[0] or high > self._taken.shape[1]:
             return np.zeros((0, 0), bool)

@@ -1,4 +1,4 @@
-"""The L-curve: its ribbons, the rules' numbered badges beside it, and the ring at the λ that is picked."""
+"""The L-curve with its ribbons, the rules' numbered badges, and a ring at the picked λ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CurvePath:
-    """Logarithms (base 10) of λ, ascending, of the residual norm and of the solution norm, at the same λ."""
+    """Base-10 logarithms of λ (ascending) and of the residual and solution norms at these λ."""
 
     lam: Vector
     residual: Vector
@@ -37,7 +37,7 @@ class CurvePath:
 
     @classmethod
     def of(cls, frame: Frame) -> CurvePath | None:
-        """Make a frame's path without the points that no logarithmic axis can show; None if fewer than 2 are left."""
+        """Return a frame's path without points that a logarithmic axis cannot show; None with fewer than 2 points."""
         curve, lambdas = frame.curves["l-curve"], frame.curves["width"].x
         good = np.isfinite(curve.x) & np.isfinite(curve.y) & (curve.x > 0) & (curve.y > 0)
         if np.count_nonzero(good) < 2:
@@ -49,15 +49,15 @@ class CurvePath:
         return np.asarray(10.0 ** np.column_stack([self.residual, self.solution]))
 
     def at(self, lam: float) -> tuple[float, float]:
-        """Return (residual norm, solution norm) for λ, by interpolation; the end of the curve for a λ beyond it."""
+        """Return (residual norm, solution norm) at λ by interpolation; the end of the curve for λ outside its range."""
         where = np.log10(lam)
         residual, solution = (np.interp(where, self.lam, values) for values in (self.residual, self.solution))
         return float(10**residual), float(10**solution)
 
     def nearest(self, x: float, y: float, scale: tuple[float, float]) -> float:
-        """Return the λ whose point is nearest to (x, y) on the screen.
+        """Return the λ of the point on the curve nearest to (x, y) on the screen, interpolated between two points.
 
-        x, y: norms > 0; scale: px of a decade of each. Between two λ of the curve, by interpolation.
+        x, y: norms > 0; scale: px per decade in x and y.
         """
         points = np.column_stack([self.residual * scale[0], self.solution * scale[1]])
         place = np.array([np.log10(x) * scale[0], np.log10(y) * scale[1]])
@@ -70,16 +70,16 @@ class CurvePath:
         return float(10 ** (self.lam[best] + parts[best] * (self.lam[best + 1] - self.lam[best])))
 
 
-WORD_WIDE, LINE_HIGH = 0.5, 1.4  # type sizes: width of a letter of the words below, at most, and height of their line
-CLEAR = 0.6  # type sizes between these words and the curve
-EDGE = 3  # px between them and a badge, the ring or a cross hair
-NOISE, SMOOTHING = "small λ: noise dominates", "large λ: smoothing dominates"  # written at the two ends of the curve
+WORD_WIDE, LINE_HIGH = 0.5, 1.4  # in font sizes: maximum width of a letter of the labels below, and line height
+CLEAR = 0.6  # in font sizes, between these labels and the curve
+EDGE = 3  # px between labels and a badge, the ring or a cross hair
+NOISE, SMOOTHING = "small λ: noise dominates", "large λ: smoothing dominates"  # labels at the two ends of the curve
 X_LABEL, Y_LABEL = "residual norm  ‖Ax − b‖", "solution norm  ‖x‖"
-BADGE = {False: 24, True: 32}  # px; in presenter mode
-TICK = {False: (64, 36), True: (88, 48)}  # px of the axes that a power of ten needs
-AROUND = {False: (64, 56), True: (84, 72)}  # px left of and below the plot itself
+BADGE = {False: 24, True: 32}  # px, by presenter mode
+TICK = {False: (64, 36), True: (88, 48)}  # px of each axis per power of ten
+AROUND = {False: (64, 56), True: (84, 72)}  # px left of and below the axes
 RING = 18  # px
-FEW = 40  # λ up to which every one has a dot
+FEW = 40  # maximum of λ values that are drawn as dots
 DOT = 7  # px
 
 
@@ -98,18 +98,18 @@ class LCurvePlot:
         self.path: CurvePath | None = None
         self._rules: dict[str, float] = {}
         self._marks: tuple[Any, ...] = ()
-        self._badges: list[Position] = []  # px of the middle of each
-        self._around: tuple[Any, ...] = ()  # what the words were placed beside
-        self._beside: float | None = None  # and the λ
-        self._room = FreeRoom(1.0, 1.0)  # what that leaves
-        self._corners: dict[str, Corner | None] = {}  # of the words, by their name
+        self._badges: list[Position] = []  # centre of each in px
+        self._around: tuple[Any, ...] = ()  # the objects around which the labels were placed
+        self._beside: float | None = None  # the λ for which they were placed
+        self._room = FreeRoom(1.0, 1.0)  # free space around these objects
+        self._corners: dict[str, Corner | None] = {}  # label positions by name
         self._lam: float | None = None
         self._finish()
         self.set_theme(dark=False, presenter=False)
 
     @staticmethod
     def _element() -> hv.Overlay:
-        """Everything that is drawn, in this order, with something harmless to begin with."""
+        """Return all elements in drawing order, with placeholder data."""
         ends = np.array([1.0, 10.0])
         names = (ends, ends, ["", ""])
         options: dict[str, object] = {
@@ -132,7 +132,7 @@ class LCurvePlot:
         ).opts(logx=True, logy=True, **options)
 
     def _finish(self) -> None:
-        """Add what HoloViews has no element for: cross hairs, and the source whose paint is acknowledged."""
+        """Add elements that HoloViews lacks: cross hairs, and the source with which the browser acknowledges frames."""
         self.frames = FrameSource({}, "l-curve frames")
         self.figure.scatter("number", "number", source=self.frames.source, visible=False)
         self.hairs = [Span(dimension=way, location=1.0, line_width=1.5, line_dash="dashed", visible=False)
@@ -148,7 +148,7 @@ class LCurvePlot:
                                ("badges", self.badges)):  # fmt: skip
             renderer.data_source.name = name
         self.numbers.glyph.update(text_align="center", text_baseline="middle", text_font={"value": FAMILY})
-        # As HoloViews names them; what a source has later, a browser may have written.
+        # Column names by HoloViews; a browser may modify the columns of a source later.
         written = self.dots, self.numbers, self.ring, self.leaders, self.ribbon, self.line
         self._columns: dict[Any, list[str]] = {renderer: list(renderer.data_source.data) for renderer in written}
         self._dotted = False
@@ -160,15 +160,15 @@ class LCurvePlot:
         self.badges.glyph.fill_color = "hue"
 
     def _write(self, renderer: Any, columns: list[Any]) -> None:
-        """Put `columns` into a renderer's source in the order of its columns; [] empties it."""
+        """Write `columns` into a renderer's source in the order of its columns; [] empties it."""
         source: ColumnDataSource = renderer.data_source
         names = self._columns[renderer]
         rewrite(source, dict(zip(names, columns or [[] for _ in names], strict=True)))
 
-    # -- looks
+    # -- theme
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size; the rules are placed anew by `resize`, which has to follow."""
+        """Apply the page's colour scheme and font size; `resize` must be called afterwards to place the badges."""
         scheme = colours(dark)
         self._dark, self._presenter = dark, presenter
         self.ribbon.glyph.update(fill_color=scheme["accent"], fill_alpha=0.22, line_alpha=0)
@@ -188,7 +188,7 @@ class LCurvePlot:
         set_type(self.figure, presenter)
 
     def resize(self, width: int, height: int) -> None:
-        """Take that many px in all."""
+        """Set the outer size in px."""
         self.figure.update(width=width, height=height)
         for window, length, tick in zip((self.x, self.y), self.inner, TICK[self._presenter], strict=True):
             window.ticks(max(2, int(length // tick)))
@@ -198,19 +198,19 @@ class LCurvePlot:
 
     @property
     def inner(self) -> tuple[float, float]:
-        """(width, height) in px of what the axes enclose."""
+        """The size (width, height) in px of the area within the axes."""
         left, below = AROUND[self._presenter]
         return max(1.0, (self.figure.width or 600) - left - 16), max(1.0, (self.figure.height or 400) - below - 8)
 
     # -- frames
 
     def forget(self) -> None:
-        """Let the axes begin anew: another problem's have nothing to do with the last one's."""
+        """Reset the axes; called when the problem changes."""
         self.x.forget()
         self.y.forget()
 
     def show(self, frame: Frame) -> None:
-        """Draw the curve and its ribbons as they are in `frame`."""
+        """Draw the curve and its ribbons of `frame`."""
         self.path = CurvePath.of(frame)
         curve = frame.curves["l-curve"]
         moved = [self.x.fit(curve.x), self.y.fit(curve.y)]
@@ -226,10 +226,10 @@ class LCurvePlot:
             self._marks = ()
 
     def _name_ends(self) -> None:
-        """Say near the ends of the curve what is wrong with a λ there.
+        """Place the labels near the ends of the curve that name the problem of a λ there.
 
-        The words stand beside the curve, the rules' badges, the ring and the cross hairs. Where a small plot has no
-        room for them they are left out.
+        The labels avoid the curve, the rules' badges, the ring and the cross hairs. In a plot without enough space they
+        are hidden.
         """
         if self.path is None:
             return
@@ -239,7 +239,7 @@ class LCurvePlot:
         around = drawn.tobytes(), tuple(self._badges), self.inner, self._presenter
         if (around, self._lam) == (self._around, self._beside):
             return
-        if around != self._around:  # more than another λ
+        if around != self._around:  # not only another λ
             self._around, self._room = around, self._beside_curve(drawn)
         self._beside, room = self._lam, self._room.copy()
         self._take_mark(room)
@@ -256,7 +256,7 @@ class LCurvePlot:
                 label.update(x=x, y=y, x_offset=offset[0], y_offset=offset[1], visible=True)
 
     def _beside_curve(self, drawn: Vector) -> FreeRoom:
-        """What the curve through `drawn`, in px, and the rules' badges leave free."""
+        """Return the space around the curve through `drawn` (px) and the rules' badges."""
         room = FreeRoom(*self.inner)
         room.take_line(drawn, CLEAR * type_size(self._presenter))
         side = BADGE[self._presenter] + 2 * EDGE
@@ -265,7 +265,7 @@ class LCurvePlot:
         return room
 
     def _take_mark(self, room: FreeRoom) -> None:
-        """Take what the ring and the cross hairs need."""
+        """Occupy the space of the ring and the cross hairs."""
         if self.path is None or self._lam is None or self._lam <= 0:
             return
         (x, y), (width, height) = self._px(*self.path.at(self._lam)), self.inner
@@ -275,14 +275,14 @@ class LCurvePlot:
         room.take_box((0.0, y - EDGE), (width, 2 * EDGE))
 
     def _draw_ribbon(self, frame: Frame) -> None:
-        """Fill the area between the lower and the upper bounds of both norms: the true curve lies within."""
+        """Fill the area between the lower and upper bounds of both norms, which contains the true curve."""
         low, high = frame.curves["ribbon-lower"], frame.curves["ribbon-upper"]
         xs = self.x.clipped(np.concatenate([low.x, high.x[::-1]]))
         ys = self.y.clipped(np.concatenate([low.y, high.y[::-1]]))
         self._write(self.ribbon, [[[[xs]]], [[[ys]]]])
 
     def mark_rules(self, lambdas: Mapping[str, float]) -> None:
-        """Put each rule's number beside the curve at its λ, nan for none; `mark` has to follow."""
+        """Place each rule's number next to the curve at its λ, nan for none; `mark` must be called afterwards."""
         self._rules = dict(lambdas)
         if self.path is not None:
             self._place_badges(self.path, lambdas)
@@ -304,7 +304,7 @@ class LCurvePlot:
         self._write(self.numbers, [x, y, names])
 
     def mark(self, lam: float | None) -> None:
-        """Put the ring and the cross hairs at λ, and the words where these and the rules' numbers leave room."""
+        """Move the ring and the cross hairs to λ, and place the labels around them and the badges."""
         self._lam = lam
         self._move_mark(lam)
         self._name_ends()
@@ -321,7 +321,7 @@ class LCurvePlot:
         for hair, location in zip(self.hairs, (x, y), strict=True):
             hair.location = location
 
-    # -- px
+    # -- pixels
 
     def _px(self, x: float, y: float) -> Position:
         width, height = self.inner

@@ -1,4 +1,4 @@
-"""How λ, numbers and rules are written: λ or α = λ², and a name, a number and a colour for every rule."""
+"""Notation of λ (as λ or α = λ²), number format, and a name, number and colour for every rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULE_NAMES = {
     "ncp": "Periodogram",
 }
 RULE_NUMBERS = {name: str(number) for number, name in enumerate(RULES, start=1)}
-# told apart by hue and by their numbers; contrast AA with the number in them
+# Distinguished by hue and number; contrast AA with the number inside.
 RULE_HUES = {
     False: ("#b3261e", "#2f6db5", "#1c7443", "#8544b8", "#a84a08", "#6d5a00", "#b01f72", "#465665"),
     True: ("#ff8a80", "#7fb2ec", "#66c691", "#cda8f5", "#f59a4a", "#d9c052", "#f78fc4", "#adbcc8"),
@@ -32,7 +32,7 @@ def rule_hue(rule: str, dark: bool) -> str:
 
 
 def short(value: float) -> str:
-    """Write `value` with three figures, as in "2.1e-3"; a dash if it is not finite."""
+    """Format `value` with three digits, as in "2.1e-3"; a dash for nan and inf."""
     if not isfinite(value):
         return "–"
     mantissa, exponent, power = f"{value:.3g}".partition("e")
@@ -47,13 +47,13 @@ SHORT_REASONS = {
 
 @dataclass(frozen=True)
 class LambdaNotation:
-    """How the page writes the regularisation: as λ, or `squared` as α = λ², which other packages use."""
+    """Notation of the regularisation parameter: λ, or with `squared` α = λ², as in other packages."""
 
     squared: bool = False
 
     @property
     def symbol(self) -> str:
-        """The letter before one value."""
+        """The symbol before a value."""
         return "α" if self.squared else "λ"
 
     @property
@@ -62,20 +62,20 @@ class LambdaNotation:
         return "α = λ²" if self.squared else "λ"
 
     def of(self, lam: Any) -> Any:
-        """Return what stands for λ, a number or an array, on an axis."""
+        """Convert λ, a number or an array, to a value on an axis."""
         return lam**2 if self.squared else lam
 
     def back(self, value: float) -> float:
-        """Return the λ of what stands on an axis or in a field."""
+        """Convert a value on an axis or in a field to λ."""
         return value**0.5 if self.squared else value
 
     def words(self, lam: float) -> str:
-        """Write λ with its letter, as in "λ = 2.1e-3"."""
+        """Format λ with its symbol, as in "λ = 2.1e-3"."""
         return f"{self.symbol} = {short(self.of(lam))}"
 
 
 def short_reason(reason: str) -> str:
-    """Return why a rule has no λ in a few words: what stands before the first punctuation mark."""
+    """Return the short form of the reason why a rule has no λ: the text before the first punctuation mark."""
     for mark in (":", ";", ","):
         reason = reason.partition(mark)[0]
     return SHORT_REASONS.get(reason, reason.removeprefix("the ")) or "none"

@@ -1,7 +1,7 @@
-"""The row of plots below the L-curve: the solution first, then as many linked views as the width holds.
+"""The row of plots below the L-curve: the solution, then as many linked views as fit the width.
 
-The solution is a line against the true one, or pictures: it, one that was kept, and the true one. A plot is made when
-it is first shown, and is changed only after the browser has laid it out.
+The solution is a line with the true one, or up to three pictures: solution, kept solution, truth. A plot is created
+when it is first shown, and changed only after the browser has laid it out.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from compute.frames import NOT_FINITE, TOP_LEVEL, Curve, Frame, Raster
 
 COLOURS = "Viridis"
 KEPT, TRUTH = "kept", "truth"
-CAPTIONS = {"solution": "Solution", KEPT: "Kept", TRUTH: "True picture"}  # in the order in which they stand
+CAPTIONS = {"solution": "Solution", KEPT: "Kept", TRUTH: "True picture"}  # in display order
 AXES = ("column [pixels]", "row [pixels]")
-VALUES = "grey value"  # what the colours are
-GAP = 12  # px at the right of a picture and above it: half of a tick's label stands there
+VALUES = "grey value"  # label of the colour bar
+GAP = 12  # px to the right of a picture and above it, for half of a tick label
 AXIS = {False: (58, 56), True: (74, 74)}  # px left of the first picture, and below each, for axes with titles
-BAR = {False: 84, True: 108}  # px right of the last, for the colour bar with its labels and title
+BAR = {False: 84, True: 108}  # px right of the last picture, for the colour bar with its labels and title
 BAR_WIDE, BAR_LABEL = 12, 6  # px
-LEGIBLE = {False: 104, True: 150}  # px of a picture, below which the titles of its axes would be wider than itself
+LEGIBLE = {False: 104, True: 150}  # px of a picture; below, the titles of its axes would be wider than the picture
 
 
 def same_colours(raster: Raster, low: float, high: float) -> Raster:
-    """The picture in levels from `low` to `high`."""
+    """Return the picture with levels rescaled to the range from `low` to `high`."""
     if raster.span == (low, high):
         return raster
     values = raster.low + raster.levels / TOP_LEVEL * (raster.high - raster.low)
@@ -62,9 +62,9 @@ def same_colours(raster: Raster, low: float, high: float) -> Raster:
 
 
 class SolutionPicture:
-    """The solution, one that was kept or the truth as a picture; they share the colours of levels.
+    """A picture of the solution, the kept solution or the truth; all use the same colour mapping of levels.
 
-    The first of a row has an ordinate, and the truth, the last, the colour bar, whose `values` know the limits.
+    The first picture of a row has a y axis. The truth, the last one, has the colour bar; `values` maps its limits.
     """
 
     def __init__(self, name: str, mapper: Any) -> None:
@@ -81,7 +81,7 @@ class SolutionPicture:
         self._raster: Raster | None = None
 
     def _add_bar(self) -> list[Any]:
-        """The colour bar at the right, and an axis without ticks that carries its title."""
+        """Add and return the colour bar on the right, and an axis without ticks for its title."""
         title = LinearAxis(
             ticker=FixedTicker(ticks=[]), axis_line_color=None, axis_label=VALUES, axis_label_text_font_style="normal",
             axis_label_standoff=2,
@@ -96,7 +96,7 @@ class SolutionPicture:
         return [bar, title]
 
     def show(self, raster: Raster | None) -> None:
-        """Draw the picture, if there is one and it is not drawn already."""
+        """Draw a changed picture; ignore None."""
         if raster is None or raster is self._raster:
             return
         x0, y0, x1, y1 = raster.extent
@@ -109,7 +109,7 @@ class SolutionPicture:
         self.source.data = {self.name: [raster.levels], "x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0]}
 
     def resize(self, place: PicturePlace, first: bool, presenter: bool) -> tuple[int, int]:
-        """Be a square of that side, the `first` of a row or not; returns the px of the whole figure."""
+        """Set the side of the square picture; first: whether to show the y axis. Return the px of the whole figure."""
         full, (left, below) = not place.bare, AXIS[presenter]
         left, below = left if first and full else GAP, below if full else GAP
         right = BAR[presenter] if self.bar and full else GAP
@@ -127,14 +127,14 @@ class SolutionPicture:
 
 @dataclass(frozen=True)
 class PicturePlace:
-    """How large pictures that stand beside each other are: squares of `side` px, `bare` without axes and bar."""
+    """The size of pictures in a row: squares of `side` px; bare: without axes and colour bar."""
 
     side: int
     bare: bool
 
     @classmethod
     def within(cls, width: int, height: int, count: int, presenter: bool) -> PicturePlace:
-        """The largest `count` pictures in a row of that many px."""
+        """Return the size of the largest `count` pictures in a row of width x height px."""
         left, below = AXIS[presenter]
         around = left + BAR[presenter] + (2 * count - 2) * GAP
         side = min((width - around) // count, height - GAP - below)
@@ -143,14 +143,14 @@ class PicturePlace:
         return cls(max(LEAST, min(width // count, height) - 2 * GAP), True)
 
     def across(self, count: int, presenter: bool) -> int:
-        """Px of the whole row."""
+        """Return the px of the whole row."""
         around = 2 * GAP if self.bare else AXIS[presenter][0] + BAR[presenter]
         return count * self.side + around + (2 * count - 2) * GAP
 
 
 @dataclass(frozen=True)
 class KeptSolution:
-    """What is drawn beside the solutions that follow: its λ, and its line or its picture."""
+    """A solution kept for comparison with later ones: its λ, and its line or its picture."""
 
     lam: float
     curve: Curve | None
@@ -158,9 +158,9 @@ class KeptSolution:
 
 
 class SolutionPlots:
-    """The solution for the λ that is shown, as a line against the true one or as pictures.
+    """The solution for the current λ, as a line with the true one or as pictures.
 
-    kept: a solution for another λ that is drawn beside it, None for none.
+    kept: solution for another λ for comparison, or None.
     """
 
     def __init__(self) -> None:
@@ -174,25 +174,25 @@ class SolutionPlots:
         self._pictures: dict[str, SolutionPicture] = {}
 
     def picture(self, name: str) -> SolutionPicture:
-        """That picture, which is made when it is first asked for."""
+        """Return a picture, which is created on first use."""
         if name not in self._pictures:
             self._pictures[name] = SolutionPicture(name, self._mapper)
         return self._pictures[name]
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
+        """Apply the page's colour scheme and font size."""
         self.line.set_theme(dark)
         set_type(self.line.figure, presenter)
 
     def parts(self, frame: Frame) -> tuple[str, ...]:
-        """Names of the plots that show what a frame has: "line", or pictures in their order."""
+        """Return the names of the plots for a frame: "line", or the pictures in order."""
         if not frame.rasters:
             return ("line",)
         kept = self.kept is not None and self.kept.raster is not None
         return tuple(name for name in CAPTIONS if name != KEPT or kept)
 
     def show(self, frame: Frame, drawn: Sequence[str]) -> None:
-        """Draw the frame's solution, and the truth if it is known, in those plots that the browser has `drawn`."""
+        """Draw the frame's solution, and the truth if known, in the plots that the browser has `drawn`."""
         for name in CAPTIONS:
             if name in drawn:
                 self.picture(name).show(self._raster(frame, name))
@@ -202,7 +202,7 @@ class SolutionPlots:
             self.line.show([(c.x, c.y) if c is not None else None for c in curves])
 
     def _raster(self, frame: Frame, name: str) -> Raster | None:
-        """The picture `name`; the kept one in the present solution's colours."""
+        """Return the picture `name`; the kept one with the colour range of the current solution."""
         if name != KEPT:
             return frame.rasters.get(name)
         kept = self.kept.raster if self.kept is not None else None
@@ -210,9 +210,9 @@ class SolutionPlots:
         return same_colours(kept, *present.span) if kept is not None and present is not None else kept
 
 
-NARROWEST = {False: 312, True: 400}  # px of a small plot; in presenter mode
-MOST_VIEWS = 4  # at a time
-SQUEEZED = {False: 240, True: 320}  # px of a view that shares a narrow row with pictures
+NARROWEST = {False: 312, True: 400}  # px of a small plot, by presenter mode
+MOST_VIEWS = 4  # maximum of visible views
+SQUEEZED = {False: 240, True: 320}  # px of a view next to pictures in a narrow row
 LEAST = 64  # px of a picture
 HEADING = {False: 28, True: 34}  # px
 NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 8px", "lineHeight": 1.2}}
@@ -220,7 +220,7 @@ FIRST = ("curvature", "picard", "error", "gcv")
 
 
 class LinkedPlots:
-    """The row, and the buttons that choose its views, which are made as they are first shown."""
+    """The row and the buttons that select its views, which are created when they are first shown."""
 
     def __init__(self, document: Document, picked: Callable[[float], None]) -> None:
         self._document, self._picked = document, picked
@@ -239,8 +239,8 @@ class LinkedPlots:
         self._build()
 
     def _build(self) -> None:
-        self._all_parts: tuple[str, ...] = ("line",)  # of the solution
-        self._parts: tuple[str, ...] = self._all_parts  # those that there is room for
+        self._all_parts: tuple[str, ...] = ("line",)  # plots of the solution
+        self._parts: tuple[str, ...] = self._all_parts  # those for which there is room
         self._bare = False  # whether pictures have neither axes nor long headings
         self.row = pn.Row(margin=0, sizing_mode="fixed")
         self.chooser = pmui.CheckButtonGroup(
@@ -264,7 +264,7 @@ class LinkedPlots:
         return name in self._columns and self._figure(name) not in self._first_draw.waiting
 
     def _fill(self, name: str) -> None:
-        """Fill a plot that the browser has drawn for the first time."""
+        """Update a plot after its first draw in the browser."""
         if name in self.views:
             self.views[name].set_theme(*self._theme)
             self.views[name].set_notation(self._notation)
@@ -274,17 +274,17 @@ class LinkedPlots:
         if not self._first_draw.waiting:
             self._arrange()
             if self._frame is not None:
-                self.show_solution(self._frame)  # a curve that is done brings no further frame
+                self.show_solution(self._frame)  # a finished curve sends no further frame
 
-    # -- which
+    # -- selecting views
 
     @property
     def shown(self) -> list[str]:
-        """Names of the views that are in the row."""
+        """The names of the visible views."""
         return self.recent[: self._room]
 
     def _chosen(self, names: list[str]) -> None:
-        """Put a view that was pressed in front; one that is shown already stays."""
+        """Put a newly pressed view first; a visible view cannot be switched off."""
         added = [name for name in names if name not in self.shown]
         if added:
             self.recent = [*added, *(name for name in self.recent if name not in added)]
@@ -296,18 +296,18 @@ class LinkedPlots:
         return [name for name in VIEWS if name in self.shown]
 
     def drawn_views(self) -> list[LinkedPlot]:
-        """Return those of the shown views whose plots the browser has."""
+        """Return the visible views that the browser has drawn."""
         return [self.views[name] for name in self.shown if name in self.views and self._is_drawn(name)]
 
-    # -- sizes
+    # -- layout
 
     @property
     def figures(self) -> list[Any]:
-        """The plots that there are."""
+        """The existing plots."""
         return [self._figure(name) for name in self._columns]
 
     def resize(self, width: int, height: int) -> None:
-        """Take that many px in all, headings included."""
+        """Set the size in px, including headings."""
         self._size = (width, height)
         self._arrange()
 
@@ -316,7 +316,7 @@ class LinkedPlots:
         return self._parts != ("line",)
 
     def _plan(self) -> None:
-        """Decide how many views there is room for, and have those made that are missing."""
+        """Compute the number of views that fit, and start creating missing ones."""
         cells = max(1, self._size[0] // NARROWEST[self._theme[1]])
         self._parts = self._fitting()
         count = len(self._parts)
@@ -327,7 +327,7 @@ class LinkedPlots:
         self.chooser.value = self._in_order()
 
     def _fitting(self) -> tuple[str, ...]:
-        """Parts of the solution that can be read: in a small room the kept picture takes the place of the true one."""
+        """Return the legible plots of the solution: in a small space the kept picture replaces the true one."""
         (width, height), presenter = self._size, self._theme[1]
         room = width - GRID, height - HEADING[presenter]
         if KEPT in self._all_parts and PicturePlace.within(*room, len(self._all_parts), presenter).bare:
@@ -335,11 +335,11 @@ class LinkedPlots:
         return self._all_parts
 
     def _missing(self) -> list[str]:
-        """Names of the plots that should be shown and have not been made."""
+        """Return the names of plots to be shown that do not exist."""
         return [name for name in (*self._parts, *self.shown) if name not in self._columns]
 
     def _make_missing(self) -> None:
-        """Make them, some 40 ms each; each finds its size once the browser has drawn it."""
+        """Create missing plots, about 40 ms each; `_fill` sets their size after the first draw."""
         missing = self._missing()
         for name in missing:
             self._make(name)
@@ -347,7 +347,7 @@ class LinkedPlots:
             self.row.objects = self._order()
 
     def _make(self, name: str) -> None:
-        """Make a plot that is shown for the first time."""
+        """Create a plot that is shown for the first time."""
         if name in VIEWS:
             self.views[name] = LinkedPlot(name, VIEWS[name], self._document, self._picked)
         if name in CAPTIONS:
@@ -358,7 +358,7 @@ class LinkedPlots:
             self._name_kept()
 
     def _arrange(self) -> None:
-        """Give pictures what their height lets them use, and the views the rest; a line is as wide as a view."""
+        """Give pictures the width that their height allows, and views the rest; a line is as wide as a view."""
         (width, height), presenter = self._size, self._theme[1]
         self._plan()
         inner = height - HEADING[presenter]
@@ -398,20 +398,20 @@ class LinkedPlots:
         width, height = max(120, width), max(96, height)
         if name in self.views:
             self.views[name].resize(width, height)
-            self.views[name].mark(self._lam)  # another may have been picked while there was no room for it
+            self.views[name].mark(self._lam)  # λ may have changed while the view was hidden
         else:
             self.solution.line.figure.update(width=width, height=height)
         self._give(name, width, height)
 
     def _give(self, name: str, width: int, height: int) -> None:
-        """Let the pane and the column of a plot be as large as it is, in px."""
+        """Set the size of a plot's pane and column in px."""
         self._columns[name].objects[1].param.update(width=width, height=height)
         self._columns[name].param.update(width=width, height=height + HEADING[self._theme[1]])
 
-    # -- looks
+    # -- theme
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
+        """Apply the page's colour scheme and font size."""
         self._theme = (dark, presenter)
         self.solution.set_theme(dark, presenter)
         for name in CAPTIONS:
@@ -431,7 +431,7 @@ class LinkedPlots:
     # -- frames
 
     def show_solution(self, frame: Frame) -> None:
-        """Draw the solution of the newest frame."""
+        """Draw the solution of the latest frame."""
         self._frame = frame
         parts = self.solution.parts(frame)
         if parts != self._all_parts:
@@ -440,7 +440,7 @@ class LinkedPlots:
         self.solution.show(frame, [name for name in self._parts if self._is_drawn(name)])
 
     def keep(self, kept: bool) -> None:
-        """Go on showing the present solution beside those that follow, or no longer."""
+        """Keep the current solution for comparison with later ones, or discard it."""
         frame, self.solution.kept = self._frame, None
         if kept and frame is not None:
             self.solution.kept = KeptSolution(
@@ -451,14 +451,14 @@ class LinkedPlots:
             self.show_solution(frame)
 
     def _name_kept(self) -> None:
-        """Say above the kept picture of which λ it is."""
+        """Write the λ of the kept picture above it."""
         kept = self.solution.kept
         if kept is not None and KEPT in self._captions:
             words = self._notation.words(kept.lam)
             self._say(KEPT, f"{CAPTIONS[KEPT]}, {words}", words if self._bare else "")
 
     def show_views(self, frame: Frame, rules: dict[str, float]) -> None:
-        """Draw the linked views of the newest frame, and λ of each rule."""
+        """Draw the linked views of the latest frame, and the λ of each rule."""
         for view in self.drawn_views():
             shown = view.show(frame)
             view.mark_rules(rules)
@@ -468,7 +468,7 @@ class LinkedPlots:
         self._say(name, VIEWS[name].title if not remark else f"{VIEWS[name].title}: {remark}")
 
     def _say(self, name: str, words: str, short: str = "") -> None:
-        """Write `words` above a plot; `short`, which explains itself by them, where there is no room for them."""
+        """Write `words` above a plot; in a small space `short`, with `words` as its explanation."""
         said = filled("{said}", said=short or words)
         html = f"<h2>{term(said, plain(words), name) if short else said}</h2>"
         if self._captions[name].object != html:
@@ -482,7 +482,7 @@ class LinkedPlots:
                 view.mark(lam)
 
     def forget(self) -> None:
-        """Let the axes begin anew: another problem's have nothing to do with the last one's."""
+        """Reset the axes and the kept solution; called when the problem changes."""
         self.solution.kept = None
         for view in self.views.values():
             view.forget()

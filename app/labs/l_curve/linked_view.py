@@ -1,7 +1,7 @@
-"""One small plot that is linked to the L-curve, and what links them: one picked λ, set by any plot and shown by all.
+"""A small plot linked to the L-curve: all plots share one picked λ, which each can set.
 
-HoloViews draws every plot once and brings taps and drags as streams; `PickedLambda` is a stream of our own. What
-follows a frame or a pick is written into the lasting Bokeh sources, which takes a tenth of a redraw.
+HoloViews draws each plot once and reports taps and drags as streams; `PickedLambda` is a custom stream. Changes by a
+frame or a pick are written into the existing Bokeh sources, ten times as fast as a redraw.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ hv.renderer("bokeh").webgl = False
 
 
 class PickedLambda(Stream):
-    """The λ that was picked in one of the plots; None: the rule's λ is taken."""
+    """The λ picked in one of the plots; None: the λ of the rule."""
 
     lam = param.Number(default=None, allow_None=True, constant=True, doc="λ > 0.")
 
 
 class PlotPointer:
-    """Brings taps and drags on one plot as places (x, y) in its data, the newest one in a turn of the document's loop.
+    """Reports taps and drags on one plot as data coordinates (x, y).
 
-    HoloViews triggers its streams without the document's lock, and hears no more once a subscriber has failed.
+    Only the latest position in each turn of the document's event loop is reported. HoloViews triggers its streams
+    without the document's lock, and stops after an exception in a subscriber.
     """
 
     def __init__(self, element: hv.Element, document: Document, pointed: Callable[[float, float], None]) -> None:
@@ -63,10 +64,10 @@ class PlotPointer:
 
 
 def draw_linked(element: hv.Element, document: Document, name: str) -> tuple[Any, figure]:
-    """Return (HoloViews plot, Bokeh figure) of `element`, whose streams live until `document`'s session ends."""
-    with current_document.patch_curdoc(document):  # HoloViews takes the current one, whatever `doc` it is given
+    """Return (HoloViews plot, Bokeh figure) of `element`; its streams are removed when `document`'s session ends."""
+    with current_document.patch_curdoc(document):  # HoloViews uses the current document regardless of `doc`
         plot = hv.renderer("bokeh").get_plot(element)
-    document.on_session_destroyed(lambda session_context: plot.cleanup())  # else HoloViews keeps it for good
+    document.on_session_destroyed(lambda session_context: plot.cleanup())  # otherwise HoloViews keeps it forever
     drawn = plot.state
     drawn.update(name=name, title=None, outline_line_color=None, sizing_mode="fixed", output_backend="canvas")
     drawn.update(min_border_right=16, min_border_top=8)
@@ -86,11 +87,11 @@ TRUTH = "No true solution is known for this problem."
 
 @dataclass(frozen=True)
 class LinkedView:
-    """One small plot.
+    """Definition of one small plot.
 
-    title, y_label: words; curves: names of a frame's curves -> labels; over: "λ", "i" or "step", what the abscissa is;
-    points: curves that are drawn as points; log: whether the ordinate is logarithmic; rules: whose λ are marked;
-    absent: what is said when a frame lacks one of the curves.
+    title, y_label: text; curves: names of a frame's curves -> labels; over: quantity of the x axis, "λ", "i" or "step";
+    points: curves drawn as points; log: whether the y axis is logarithmic; rules: rules with a marked λ; absent: remark
+    if a frame lacks one of the curves.
     """
 
     title: str
@@ -103,7 +104,7 @@ class LinkedView:
     absent: str = ""
 
     def lines(self, frame: Frame) -> dict[str, tuple[Vector, Vector]]:
-        """Return name -> (x, y), float64 vectors, of those curves that the frame has."""
+        """Return name -> (x, y), float64 vectors, of the curves that the frame contains."""
         known = {name: frame.curves.get(name) for name in self.curves}
         return {name: (curve.x, curve.y) for name, curve in known.items() if curve is not None}
 
@@ -135,16 +136,16 @@ VIEWS: Mapping[str, LinkedView] = {
     "ribbon": LinkedView("Ribbon", "widest ribbon", {"history": "widest ribbon"}, over="step", points=("history",)),
 }
 
-AROUND = {False: (68, 56), True: (88, 72)}  # px left of and below the plot itself
-TICK = {False: 52, True: 72}  # px of an axis that a power of ten needs
-TALL = 28  # px of height that a tick needs
-MARGIN = 0.06  # of a linear ordinate, left free above and below
-DEEPEST, HIGHEST = 17, 6  # decades below and above the largest value of the first line that count: beyond is rounding
+AROUND = {False: (68, 56), True: (88, 72)}  # px left of and below the axes
+TICK = {False: 52, True: 72}  # px of an axis per power of ten
+TALL = 28  # px of height per tick
+MARGIN = 0.06  # fraction of a linear y axis left free above and below
+DEEPEST, HIGHEST = 17, 6  # decades below and above the first line's maximum; beyond are rounding errors
 LINE_COLOURS = ("accent", "gpu", "muted")
 
 
 class LinkedPlot:
-    """A figure for `view`; picked(λ) is called for taps and drags on it, where they mean a λ."""
+    """A figure for `view`; picked(λ) is called for taps and drags at positions that define a λ."""
 
     def __init__(self, name: str, view: LinkedView, document: Document, picked: Callable[[float], None]) -> None:
         self.name, self.view, self._picked = name, view, picked
@@ -156,7 +157,7 @@ class LinkedPlot:
         self.lines = dict(zip(view.curves, lines, strict=True))
         for key, renderer in self.lines.items():
             renderer.data_source.name = f"{name} {key}"
-            renderer.visible = False  # until a frame brings its data
+            renderer.visible = False  # until the first frame with its data
         self._rules.visible = False
         self._by_lambda = view.over == "λ"
         self.x = LogWindow(self.figure.x_range, self.figure.xaxis[0], 4) if self._by_lambda else None
@@ -193,10 +194,10 @@ class LinkedPlot:
             if key in self.view.points:
                 renderer.glyph.size = 5
 
-    # -- looks
+    # -- theme
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
+        """Apply the page's colour scheme and font size."""
         scheme = colours(dark)
         self._dark, self._presenter = dark, presenter
         for renderer, name in zip(self.lines.values(), LINE_COLOURS, strict=False):
@@ -211,14 +212,14 @@ class LinkedPlot:
         set_type(self.figure, presenter)
 
     def set_notation(self, notation: LambdaNotation) -> None:
-        """Write λ or α on the abscissa."""
+        """Write λ or α on the x axis."""
         self.notation = notation
         if self.x is not None:
             self.x.forget()
             self.figure.xaxis.axis_label = notation.label
 
     def resize(self, width: int, height: int) -> None:
-        """Take that many px in all."""
+        """Set the outer size in px."""
         self.figure.update(width=width, height=height)
         left, below = AROUND[self._presenter]
         if self.x is not None:
@@ -229,13 +230,13 @@ class LinkedPlot:
     # -- frames
 
     def forget(self) -> None:
-        """Let the axes begin anew: another problem's have nothing to do with the last one's."""
+        """Reset the axes; called when the problem changes."""
         for window in (self.x, self.y):
             if window is not None:
                 window.forget()
 
     def show(self, frame: Frame) -> bool:
-        """Draw the frame's lines; False if it has none of those that this view is about."""
+        """Draw the frame's lines; return False if it lacks any of the view's curves."""
         lines = self.view.lines(frame)
         complete = len(lines) == len(self.view.curves)
         for renderer in self.lines.values():
@@ -250,7 +251,7 @@ class LinkedPlot:
         return True
 
     def _usable(self, x: Vector, y: Vector) -> tuple[Vector, Vector]:
-        """Return x on the abscissa's scale, and y with NaN, a gap, where a logarithmic ordinate can show nothing."""
+        """Return x in the notation of the axis, and y with NaN (a gap) for values that a log axis cannot show."""
         y = np.where(np.isfinite(y) & (y > 0), y, np.nan) if self.view.log else np.asarray(y)
         return (self.notation.of(x) if self._by_lambda else x), y
 
@@ -273,14 +274,14 @@ class LinkedPlot:
             self.figure.y_range.update(start=float(y.min()) - slack, end=float(y.max()) + slack)
 
     def mark(self, lam: float | None) -> None:
-        """Mark the picked λ: on the abscissa, or among singular values on the ordinate."""
+        """Mark the picked λ: on the x axis, or among singular values on the y axis."""
         known = lam is not None and lam > 0 and self.view.over != "step"
         self.hair.visible = known
         if known and lam is not None:
             self.hair.location = self.notation.of(lam) if self._by_lambda else lam
 
     def mark_rules(self, lambdas: Mapping[str, float]) -> None:
-        """Draw the rules' λ, those that this view is about."""
+        """Draw the λ of the view's rules."""
         known = [rule for rule in self.view.rules if isfinite(lambdas.get(rule, np.nan))]
         column = next(iter(self._rules.data_source.data))
         places = [self.notation.of(lambdas[rule]) for rule in known] if self._by_lambda else []

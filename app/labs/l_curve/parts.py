@@ -1,4 +1,4 @@
-"""What the L-curve lab's tab consists of: its view and controls, its keys, its numbers in the status bar."""
+"""The parts of the L-curve lab's tab: view, controls, help, and facts for the status bar."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ clicks too; among the singular values a click takes λ = σ. A click on a rule t
 have the colours of the true picture's values, whatever λ.
 """
 FIRST = {"problem": "heat", "n": 200, "noise": 1e-2, "tolerance": 1e-3}
-MOST_NOISE = 0.1  # part of |b|
+MOST_NOISE = 0.1  # fraction of |b|
 
 
 def over_noise(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the first and the last values of a planned film from clean data to noisy ones."""
+    """Return the first and the last values of a film from clean to noisy data."""
     return {"noise": 0.0}, {"noise": max(MOST_NOISE, values["noise"])}
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:
-    """Return (label, value, kind) of each number in the status bar; kind is "", "warn" or "bad"."""
+    """Return (label, value, kind) for each fact in the status bar; kind is "", "warn" or "bad"."""
     known = frame.facts
     open_ = known["width"] > known["tolerance"]
     width = f"{short(known['width'])} of {short(known['tolerance'])}"

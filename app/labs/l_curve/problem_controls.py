@@ -1,4 +1,4 @@
-"""The group "Problem" of the side bar: which A and b, how large, their options and noise; files of one's own."""
+"""The group "Problem" of the side bar: A and b, their size, options and noise; the user's files."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.system import OWN, files_of, settled, typical
 
-KINDS = {  # label, and what a file is called once it was taken
+KINDS = {  # label, and name of an accepted file
     "matrix": ("A, or A and b [.npz, .npy, .csv, .mtx]", "A"),
     "rhs": ("b [.npy, .csv, .mtx]", "b"),
     "image": ("Picture [.png, .jpg]", "Picture"),
 }
-MOST_NAMES = 100  # of sets of files, the newest
+MOST_NAMES = 100  # stored sets of file names, the latest
 WITHOUT_B, ASK_FOR_B = "rhs must be given", "This A comes without a b: choose its b."
 
 
 class ProblemFiles:
-    """The fields for a problem's files: an own A and b, or a picture. A file of A without b waits for its b.
+    """The file fields of a problem: the user's A and b, or an image. An A without b waits for the file of b.
 
-    load(files) makes one's own problem of them, picture(it) puts a picture in the place of the phantom, None for the
-    phantom again. What the lab says of it comes as `complain`, or with its next frame.
+    load(files) defines a problem from the files; picture(image) replaces the phantom by an image, picture(None)
+    restores it. The lab's answer arrives at `complain`, or with its next frame.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class ProblemFiles:
     ) -> None:
         self.session, self._load, self._picture = session, load, picture
         self._files: dict[str, ArrayFile] = {}
-        self._waits = False  # A for a b that is being read
+        self._waits = False  # A waits for a b that is being read
         self._sent: tuple[str, ...] = ()
-        self._awaited = self._shown = ""  # fingerprints: of what was sent last, of what the lab shows
-        self._names: dict[str, dict[str, str]] = {}  # of the files with a fingerprint, by kind
+        self._awaited = self._shown = ""  # fingerprints of the files sent last and of those that the lab uses
+        self._names: dict[str, dict[str, str]] = {}  # fingerprint -> file names by kind
         self.fields: dict[str, Upload[Any]] = {
             "matrix": Upload(*KINDS["matrix"], partial(decoding.arrays, name="matrix"), partial(self._came, "matrix")),
             "rhs": Upload(*KINDS["rhs"], partial(decoding.arrays, name="rhs"), partial(self._came, "rhs")),
@@ -63,10 +63,7 @@ class ProblemFiles:
         self.panel = column(*(field.panel for field in self.fields.values()), self.phantom)
 
     def show(self, problem: str, pictured: bool) -> None:
-        """Show only the fields that `problem` needs; pictured: whether its solution is a picture.
-
-        A field that is hidden reads its file no further.
-        """
+        """Show only the fields for `problem`; pictured: whether its solution is a picture. Hidden fields stop."""
         for kind, field in self.fields.items():
             field.panel.visible = pictured if kind == "image" else problem == OWN
             if not field.panel.visible:
@@ -74,30 +71,30 @@ class ProblemFiles:
         self._offer_phantom()
 
     def _offer_phantom(self) -> None:
-        """Offer the phantom only where a picture stands in its place."""
+        """Show the button for the phantom if an image replaces it."""
         self.phantom.visible = self.fields["image"].panel.visible and "image" in self.session.values["options"]
 
     @property
     def waiting(self) -> bool:
-        """Whether a file is being read, or the engine has not answered it."""
+        """Whether a file is being read or waits for the engine's answer."""
         return bool(self._sent) or any(field.busy for field in self.fields.values())
 
     def read(self) -> None:
-        """Pass on files that have been read; b after its A, and A with a b that is still being read."""
+        """Process files that have been read: b after its A, and A only when no b is being read."""
         self.fields["image"].tick()
         self.fields["matrix"].tick()
         if not self.fields["matrix"].busy:
             self.fields["rhs"].tick()
-        if self._waits and not self.fields["rhs"].busy:  # that b was refused
+        if self._waits and not self.fields["rhs"].busy:  # b was refused
             self._offer()
 
     def close(self) -> None:
-        """Read no file any further."""
+        """Stop reading files."""
         for field in self.fields.values():
             field.close()
 
     def complain(self, words: str) -> bool:
-        """Show that the engine refused what was sent last; False if that was no file."""
+        """Show the engine's refusal of the files sent last; return False if none were sent."""
         sent, self._sent = self._sent, ()
         if sent == ("matrix",) and words.startswith(WITHOUT_B):
             self.fields["rhs"].ask(ASK_FOR_B)
@@ -111,7 +108,7 @@ class ProblemFiles:
         return bool(sent)
 
     def tick(self, frame: Frame) -> None:
-        """Show which files were taken: a frame says it of those that were sent last, or of older ones again."""
+        """Show the files that a frame used: those sent last, or earlier ones again."""
         self._offer_phantom()
         shown = frame.notes["files"]
         if self._sent and shown == self._awaited:
@@ -123,7 +120,7 @@ class ProblemFiles:
         if "image" not in (*names, *self._sent):
             self.fields["image"].reset()
         for kind, name in names.items():
-            if self.fields[kind].busy:  # its label is about another file
+            if self.fields[kind].busy:  # its label shows another file
                 continue
             self.fields[kind].name = name
             if kind == "image":
@@ -140,7 +137,7 @@ class ProblemFiles:
                 self.fields["rhs"].reset()
 
     def again(self) -> bool:
-        """Load the files once more that were taken before another problem was chosen; False if there are none."""
+        """Load the files again that were used before another problem was chosen; return False without such files."""
         if "matrix" not in self._files or files_of(self._files) not in self._names:
             return False
         self._send(tuple(self._files), self._files)
@@ -171,7 +168,7 @@ class ProblemFiles:
             self._offer()
 
     def _offer(self) -> None:
-        """Have the lab load the files that are here."""
+        """Send the files to the lab."""
         self._waits = False
         self._send(tuple(self._files), self._files)
         self._load(dict(self._files))
@@ -189,18 +186,18 @@ GROUPS = {
     "Your own": (OWN,),
 }
 TITLE_OF_OWN = "Own A and b"
-LOWEST, A_DECADE = -6, 10  # noise: decades below |b|, and steps in each
+LOWEST, A_DECADE = -6, 10  # noise slider: the lowest decade relative to |b|, and steps per decade
 SEEDS = 1000
 LABELS = {False: "n  [samples]", True: "n  [pixels a side]"}
 WHOLE = ("seed", "band", "angles")
 NOTHING_YET = "No A and b are loaded yet. Choose the file of A, or of A and b, in the side bar: their curve comes then."
 READING = "Reading your A and b …"
 REPLACED = ("problem", "options", "noise", "lam", "lambdas")
-NO_NOISE = 0.0  # added to one's own b, unless it is asked for
+NO_NOISE = 0.0  # added to the user's b by default
 
 
 def noises() -> dict[str, float]:
-    """Return words -> noise as a part of |b|: none, then logarithmic steps up to 1."""
+    """Return label -> noise as a fraction of |b|: none, then logarithmic steps up to 1."""
     levels = [10 ** (i / A_DECADE) for i in range(LOWEST * A_DECADE, 1)]
     return {"none": 0.0} | {short(level): level for level in levels}
 
@@ -212,7 +209,7 @@ def titles() -> dict[str, dict[str, str]]:
 
 
 class ProblemControls(ValueWidgets):
-    """The fields of everything that makes A and b. A change that the lab would refuse is refused beside its field."""
+    """The fields of all parameters of A and b. Values that the lab would refuse are reported next to their field."""
 
     def __init__(
         self,
@@ -221,13 +218,13 @@ class ProblemControls(ValueWidgets):
         rush: Callable[[], object],
         forgot: Callable[[Mapping[str, Any]], object],
     ) -> None:
-        """forgot(values) is called with the λ and the range that do not outlive a change of the problem."""
+        """forgot(values) is called with the λ and the range that are reset when the problem changes."""
         super().__init__(session)
         self._grow, self._rush, self._forgot = grow, rush, forgot
         self._lost: dict[str, Any] | None = None  # values before the last change of the problem, for `undo`
         values = session.values
         own = values["problem"] == OWN
-        self._noises = {own: values["noise"], not own: NO_NOISE}  # of one's own data, and of problems that are made
+        self._noises = {own: values["noise"], not own: NO_NOISE}  # for the user's data, and for generated problems
         self.uploads = ProblemFiles(session, self._load, self._picture)
         self.problem = pmui.Select(label="Problem", groups=titles(), value=values["problem"], size="small", **FULL)
         self.problem.param.watch(lambda event: self._choose(event.new), "value")
@@ -243,17 +240,17 @@ class ProblemControls(ValueWidgets):
 
     @property
     def unloaded(self) -> bool:
-        """Whether one's own problem is chosen, and its files have not come."""
+        """Whether the user's problem is selected but its files are missing."""
         return self.problem.value == OWN != self.session.values["problem"]
 
     def veil(self, frame: Frame) -> str:
-        """Return what stands in the place of the curve of `frame` while that is not the chosen problem; "" else."""
+        """Return the text that covers the curve of `frame` if it does not belong to the selected problem, else ""."""
         if self.problem.value != OWN or frame.notes["problem"] == OWN:
             return ""
         return NOTHING_YET if self.unloaded and not self.uploads.waiting else READING
 
     def tick(self, frame: Frame) -> None:
-        """Show which files the newest frame was made of, a few times a second."""
+        """Show the files of the latest frame; called a few times a second."""
         self.uploads.tick(frame)
 
     # -- noise
@@ -272,7 +269,7 @@ class ProblemControls(ValueWidgets):
         if self._following:
             return
         self._noises[self.problem.value == OWN] = level
-        if not self.unloaded:  # else it is meant for the files that are still to come
+        if not self.unloaded:  # otherwise it applies to the files to be loaded
             self._make_noise(noise=level)
 
     def _make_noise(self, **values: Any) -> None:
@@ -283,14 +280,14 @@ class ProblemControls(ValueWidgets):
         self._make_noise(noise_seed=(self.session.values["noise_seed"] + 1) % SEEDS)
 
     def _show_noise(self, level: float) -> None:
-        """Put the slider at the level that is nearest to `level`, which stays what it is."""
+        """Move the slider to the level nearest to `level`, without changing the session."""
         with self._quiet():
             self.noise.value = nearest(noises(), level)
 
-    # -- another problem
+    # -- changing the problem
 
     def _choose(self, name: str) -> None:
-        """Take another problem at its usual size; one's own begins with its file."""
+        """Choose another problem with its typical size; the user's problem begins when its files are loaded."""
         self._show_options(name)
         if self._following or (name == OWN and self.session.values["problem"] == OWN):
             return
@@ -304,7 +301,7 @@ class ProblemControls(ValueWidgets):
             self.fields[field].show(self.session.values[field])
 
     def _load(self, files: Mapping[str, ArrayFile]) -> None:
-        """Take one's own data as they are: only noise that was asked for is added."""
+        """Load the user's data; noise is added only if the user has selected it."""
         self._renew(problem=OWN, options=dict(files), noise=self._noises[True])
 
     def _picture(self, picture: LoadedPicture | None) -> None:
@@ -312,12 +309,12 @@ class ProblemControls(ValueWidgets):
         options = {name: value for name, value in now.items() if name != "image"}
         if picture is not None:
             options["image"] = picture
-        if options != now:  # else there is nothing to bring back
+        if options != now:  # otherwise undo would have no effect
             self._lost = self._made_of()
             self.session.change(options=options)
 
     def _renew(self, **values: Any) -> None:
-        """Set another problem; neither the λ nor the range of the old one has to do with it."""
+        """Set another problem, and reset λ and its range."""
         self._lost = self._made_of()
         self._grow()
         self.session.change(**values, lam=None, lambdas=None)
@@ -332,22 +329,22 @@ class ProblemControls(ValueWidgets):
         self.session.change(**{name: value}, lam=None)
         self._forgot({"lam": self.session.values["lam"]})
 
-    # -- back
+    # -- undo
 
     def _made_of(self) -> dict[str, Any]:
-        """Return the values that another problem replaces."""
+        """Return the values that a change of the problem replaces."""
         return {name: self.session.values[name] for name in (*REPLACED, *self.fields)}
 
     @property
     def undoable(self) -> str:
-        """In words, what `undo` brings back; "" if there is nothing."""
+        """The title of the problem that `undo` restores; "" without one."""
         if self._lost is None or self._lost == self._made_of():
             return ""
         name = self._lost["problem"]
         return TITLE_OF_OWN if name == OWN else PROBLEMS[name].title
 
     def undo(self) -> None:
-        """Bring back the problem before its last change, with files, noise and λ; a second call undoes the first."""
+        """Restore the problem before its last change, with files, noise and λ; a second call undoes the first."""
         lost = self._lost
         if lost is None or not self.undoable:
             return
@@ -366,10 +363,10 @@ class ProblemControls(ValueWidgets):
         self.uploads.show(name, pictured)
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show values that the session took by itself, for instance because the engine refused others."""
+        """Show values that were changed without these widgets, for instance because the engine refused others."""
         super().show_values(values)
         with self._quiet():
-            if "problem" in values and not self.uploads.waiting:  # else the fields, and what is wrong, would be hidden
+            if "problem" in values and not self.uploads.waiting:  # otherwise fields with errors would be hidden
                 self.problem.value = values["problem"]
         for name, field in self.fields.items():
             if name in values and not field.panel.error_state:
@@ -381,7 +378,7 @@ class ProblemControls(ValueWidgets):
         self._show_options(self.problem.value)
 
     def refused(self, text: str) -> bool:
-        """Show why the engine refused a value, beside its field; False if it is none of these fields."""
+        """Show the engine's refusal of a value next to its field; return False if none of these fields is affected."""
         if self.uploads.complain(text):
             return True
         name = text.split(" ", 1)[0]
@@ -392,6 +389,6 @@ class ProblemControls(ValueWidgets):
 
 
 def nearest(levels: Mapping[str, float], value: float) -> float:
-    """Return the slider's level that is nearest to `value`."""
+    """Return the level of the slider nearest to `value`."""
     known = [level for level in levels.values() if level > 0]
     return min(known, key=lambda level: abs(log10(level / value))) if value > 0 else 0.0

@@ -1,6 +1,7 @@
-"""How the page shows the rules: numbered badges beside the curve, and a list of buttons at its side.
+"""Display of the rules: numbered badges next to the curve, and a list of buttons to its right.
 
-`beside` places the badges in px so that none hides another or the curve; `RuleList` takes a rule's λ at a click.
+`beside` places the badges in px so that they cover neither each other nor the curve; `RuleList` selects a rule's λ by a
+click.
 """
 
 from __future__ import annotations
@@ -19,27 +20,26 @@ from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaN
 from app.plots import Position
 from compute.labs.l_curve.rules import RULES
 
-AWAY = 1.2  # sizes of a badge that its middle keeps from the curve
-SAMPLES = 9  # places across a badge at which the curve is looked at
+AWAY = 1.2  # distance of a badge's centre from the curve, in badge sizes
+SAMPLES = 9  # positions across a badge at which the curve is sampled
 
 
 def beside(points: Sequence[Position], curve: NDArray[np.float64], size: float) -> list[Position]:
-    """Return a place for a badge of `size` px for each of `points`, all in px with y upwards.
+    """Return a position for a badge of `size` px for each of `points`, all in px with y upwards.
 
-    curve: float64 (n, 2), the points' curve.
-
-    The room above and to the right of an L-curve is free: badges stand there, apart from each other along the other
-    diagonal, and as far from the curve as their neighbours' room asks. Below it, if it bends the other way.
+    curve: float64 (n, 2), the curve through the points. The area above and to the right of an L-curve is free: badges
+    are placed there, separated along the other diagonal and outside the curve within their width. They are placed below
+    a curve that bends the other way.
     """
     along, out = _along_and_out(curve)
-    even = np.interp(np.linspace(along[0], along[-1], SAMPLES), along, out)  # points of a curve crowd at its ends
+    even = np.interp(np.linspace(along[0], along[-1], SAMPLES), along, out)  # points cluster at the ends
     if even.mean() > (out[0] + out[-1]) / 2:
         return [(-x, -y) for x, y in _beyond_curve([(-x, -y) for x, y in points], -curve, size)]
     return _beyond_curve(points, curve, size)
 
 
 def _along_and_out(curve: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a curve (n, 2) as (2, n) places along one diagonal, ascending, and out along the other."""
+    """Return a curve (n, 2) as (2, n): coordinates along one diagonal, ascending, and along the other."""
     turned = np.stack([curve[:, 0] - curve[:, 1], curve[:, 0] + curve[:, 1]]) / sqrt(2.0)
     return turned[:, np.argsort(turned[0])]
 
@@ -93,7 +93,7 @@ button:disabled .badge { background: none; color: var(--muted); box-shadow: inse
 
 
 class RuleList(JSComponent):
-    """The rules as a list of buttons: number, name, λ or why there is none. picked(rule) is called at a click."""
+    """The rules as a list of buttons: number, name, λ or why it is missing. picked(rule) is called for a click."""
 
     items = param.List(default=[], item_type=dict, doc="rule, number, name, value, why, title, pressed of each.")
     symbol = param.String(default="λ", doc="What the values are.")
@@ -151,7 +151,7 @@ class RuleList(JSComponent):
         self._picked = picked
 
     def show(self, facts: Mapping[str, float], notes: Mapping[str, str], chosen: str, notation: LambdaNotation) -> None:
-        """Show the rules of a frame; `chosen` is the one whose solution is shown, "" for none."""
+        """Show the rules of a frame; `chosen` is the rule of the visible solution, "" for none."""
         items = []
         for rule in RULES:
             lam, reason = facts.get(rule, float("nan")), notes.get(rule, "")

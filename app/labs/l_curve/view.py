@@ -1,7 +1,7 @@
-"""The main area of the L-curve lab: the curve with its rules, the solution, and the views linked to them.
+"""The main area of the L-curve lab: the curve with its rules, the solution, and the linked views.
 
-A λ that is picked anywhere goes through one stream, `PickedLambda`: every view marks it at once, and the lab is asked
-for its solution.
+A λ picked in any plot is published through one stream, `PickedLambda`: every view marks it immediately, and the
+solution is requested from the lab.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from app.upstream.plot_pane import PlotPane
 from compute.frames import Frame
 from compute.labs.l_curve.rules import RULES
 
-RULES_WIDE = {False: 232, True: 320}  # px of the list beside the curve; in presenter mode
-SHARE = 0.56  # of the height that the curve takes
-NARROW = 640  # px of width below which the list of rules has no room
-TITLE_LINES = {1: 920, 2: 540, 3: 0}  # lines of text above the curve: px of width that they need
-LOW = {False: 480, True: 600}  # px of height below which the linked views stand beside the curve
-SIDE_SHARE, SIDE_MOST = 0.36, 520  # of the width, and px of it, that those take then
-LEAST_BELOW = 150  # px of height of the rules, or of a linked view
+RULES_WIDE = {False: 232, True: 320}  # px of the list next to the curve, by presenter mode
+SHARE = 0.56  # fraction of the height for the curve
+NARROW = 640  # px of width below which the list of rules is hidden
+TITLE_LINES = {1: 920, 2: 540, 3: 0}  # lines of text above the curve -> minimum width in px
+LOW = {False: 480, True: 600}  # px of height below which the linked views are next to the curve
+SIDE_SHARE, SIDE_MOST = 0.36, 520  # fraction of the width for these views, and its maximum in px
+LEAST_BELOW = 150  # px, minimum height of the rules and of a linked view
 GRID_STYLE = {
     "position": "relative", "display": "grid", "grid-template-columns": "max-content max-content",
     "grid-template-rows": "max-content max-content max-content max-content", "align-items": "start",
 }  # fmt: skip
 AREAS = "'title title' 'curve rules' 'chooser chooser' 'row row'"
 LOW_AREAS = "'title title' 'curve row' 'curve rules' 'chooser chooser'"
-TITLE_HIGH = {False: 32, True: 40}  # px of the line above it
-LEAST = 200  # px of its height
-CHOOSER = {False: 28, True: 36}  # px of the line that chooses the views
-SAME = ("rows", "columns", "entries")  # of a frame: with these the axes stay as they are
+TITLE_HIGH = {False: 32, True: 40}  # px of a line of text above the curve
+LEAST = 200  # px, minimum height of the curve
+CHOOSER = {False: 28, True: 36}  # px of the line that selects the views
+SAME = ("rows", "columns", "entries")  # facts of a frame; the axes are reset if one changes
 
 
 class LCurveView(LabView):
-    """The plots of one session, and their sizes in its window."""
+    """The plots of one session, and their layout."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
         self.notation = LambdaNotation()
         self._axes: tuple[Any, ...] = ()
-        self._brief = False  # whether the line above the curve says the λ alone
-        self.on_picked: Callable[[float | None], object] = lambda lam: None  # None: the rule's λ is taken again
+        self._brief = False  # whether the line above the curve contains λ only
+        self.on_picked: Callable[[float | None], object] = lambda lam: None  # None: the rule's λ is used again
         self.picked = PickedLambda()
         self.plot = LCurvePlot(session.document, self.pick)
         self.linked_plots = LinkedPlots(session.document, self.pick)
         self.rules = RuleList(self.take_rule, sizing_mode="fixed", styles={"grid-area": "rules"})
         self.plot.frames.serve(session)
-        for subscriber in (self._ask, self.plot.mark, self.linked_plots.mark):  # the engine works while others mark it
+        for subscriber in (self._ask, self.plot.mark, self.linked_plots.mark):  # the engine works first
             self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
         session.on_frame = self._show
         self._build()
@@ -81,12 +81,12 @@ class LCurveView(LabView):
         self.wait_for(self.plot.figure, *self.linked_plots.figures)
         self.arrange()
 
-    # -- sizes
+    # -- layout
 
     def arrange(self) -> None:
-        """Give the curve its share of the room: the linked views stand below it, or in a low window at its right.
+        """Divide the space: the linked views are below the curve, or to its right in a low window.
 
-        A narrow window has no room for the list of rules, a low one none for a choice of views.
+        A narrow window has no list of rules, a low one no selection of views.
         """
         width, height = self.size
         presenter, low, narrow = self.presenter, self._low, self.alone or width < NARROW
@@ -116,7 +116,7 @@ class LCurveView(LabView):
         self._pane.param.update(width=curve[0], height=curve[1])
         self.rules.param.update(width=rules[0], height=rules[1])
         roomy = below[1] >= LEAST_BELOW and not self.alone
-        self.linked_plots.row.visible = roomy or not self.drawn  # what is hidden is not drawn, but waited for
+        self.linked_plots.row.visible = roomy or not self.drawn  # hidden plots would block the first draw
         if not roomy:
             below = (below[0], LEAST_BELOW)
         self.linked_plots.row.param.update(width=below[0], height=below[1])
@@ -129,8 +129,9 @@ class LCurveView(LabView):
             self._say(self.session.latest)
 
     def _title_height(self) -> int:
-        """Height in px of the lines of text above the curve. Where they would leave it less than it needs, there is
-        one, which says the λ and whose it is.
+        """Return the height in px of the lines of text above the curve.
+
+        If they would leave the curve less than LEAST px, there is a single line with λ and its source.
         """
         (width, height), high = self.size, TITLE_HIGH[self.presenter]
         lines = next(n for n, least in TITLE_LINES.items() if width >= least * (1 + 0.4 * self.presenter))
@@ -139,16 +140,16 @@ class LCurveView(LabView):
 
     @property
     def _low(self) -> bool:
-        """Whether the window is too low for plots below the curve, and has room beside it."""
+        """Whether the window is too low for plots below the curve and wide enough for plots to its right."""
         return not self.alone and self.size[1] < LOW[self.presenter] and self.size[0] >= NARROW
 
     def apply_theme(self) -> None:
-        """Colour all plots, and set their type."""
+        """Apply colours and fonts to all plots."""
         self.plot.set_theme(self.dark, self.presenter)
         self.linked_plots.set_theme(self.dark, self.presenter)
 
     def set_notation(self, squared: bool) -> None:
-        """Write α = λ² everywhere, or λ."""
+        """Use the notation α = λ², or λ, in all plots."""
         self.notation = LambdaNotation(squared)
         self.linked_plots.set_notation(self.notation)
         self.tick()
@@ -156,7 +157,7 @@ class LCurveView(LabView):
         self._mark(self.session.latest)
 
     def cover(self, words: str) -> None:
-        """Write `words` over all plots, which show a problem that is not the chosen one; "" takes them away."""
+        """Cover all plots with `words` if they do not show the selected problem; "" removes the cover."""
         html = filled("<div class='veil' role='status'>{words}</div>", words=words) if words else ""
         if html != self.veil.object:
             self.veil.param.update(object=html, visible=bool(words))
@@ -164,7 +165,7 @@ class LCurveView(LabView):
     # -- λ
 
     def pick(self, lam: float) -> None:
-        """Mark λ in all views and ask for its solution."""
+        """Mark λ in all views and request its solution."""
         with changed_together(self.session.document):
             self.picked.event(lam=lam)
 
@@ -173,12 +174,12 @@ class LCurveView(LabView):
         self.on_picked(lam)
 
     def take_rule(self, rule: str) -> None:
-        """Show the λ of `rule` from now on."""
+        """Use the λ of `rule` from now on."""
         self.session.change(rule=rule, lam=None)
         self.on_picked(None)
 
     def keep(self, kept: bool) -> str:
-        """Keep the present solution beside those that follow, or no longer; returns its λ in words, "" for none."""
+        """Keep the current solution for comparison, or discard it; return its λ as text, "" for none."""
         self.linked_plots.keep(kept)
         frame = self.session.latest
         return self.notation.words(frame.facts["lam"]) if kept and frame is not None else ""
@@ -198,11 +199,11 @@ class LCurveView(LabView):
         self.plot.frames.skip(number)
 
     def set_rest(self, seconds: float) -> None:
-        """Wait so long after each frame before the next one may come: a slow growth."""
+        """Set the pause in s after each frame before the next is requested, for slow growth."""
         self.plot.frames.rest = seconds
 
     def _mark(self, frame: Frame | None) -> None:
-        """Mark the λ of the solution that is shown: the one that was picked, else the rule's."""
+        """Mark the λ of the visible solution: the picked one, else the rule's."""
         lam = self.session.values["lam"]
         if lam is None and frame is not None:
             lam = frame.facts["lam"]
@@ -210,7 +211,7 @@ class LCurveView(LabView):
         self.linked_plots.mark(lam)
 
     def tick(self) -> None:
-        """Show the newest frame in the views, the rules and the line of words, a few times a second."""
+        """Show the latest frame in the views, the rules and the line of text, a few times a second."""
         frame = self.session.latest
         if frame is None:
             return
@@ -251,7 +252,7 @@ def rules_of(frame: Frame) -> dict[str, float]:
 
 
 def title(frame: Frame, notation: LambdaNotation, brief: bool = False) -> str:
-    """Return the λ that is shown, whose it is, and the norms there, as HTML; brief: without those and the equation."""
+    """Return the current λ, its source, the norms and the equation as HTML; brief: only λ and its source."""
     facts = frame.facts
     rule = next((name for name in RULES if RULES[name].title == frame.notes.get("shown")), "")
     whose = (

@@ -1,1 +1,1 @@
-"""How the page shows the Mandelbrot lab."""
+"""The tab of the Mandelbrot lab."""

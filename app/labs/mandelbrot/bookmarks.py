@@ -1,8 +1,8 @@
-"""The places that the page offers, shallow first, and their small pictures.
+"""Bookmarks of the page, sorted by zoom, and their thumbnails.
 
-They are the lab's own views, down to 1e1007, and a few more valleys. Their thumbnails are kept in assets/; those of a
-user's own marks are made of the latest frame. `python -m app.labs.mandelbrot.bookmarks` draws those in assets/ anew,
-with the lab itself (`make thumbnails`).
+They are the lab's predefined views, down to 1e1007, and a few more valleys. Their thumbnails are stored in assets/;
+those of a user's marks are made from the latest frame. `python -m app.labs.mandelbrot.bookmarks` (`make thumbnails`)
+renders the files in assets/ again, with the lab itself.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from compute.labs.mandelbrot.place import number
 from compute.labs.mandelbrot.views import VIEWS, Landmark
 
 FOLDER = ASSETS / "thumbnails" / "mandelbrot"
-HOME = Landmark(("-0.75", "0.0"), "1.5", 1000)  # the lab's view "home", closer: the whole set, 2.5 high, fills a screen
+HOME = Landmark(("-0.75", "0.0"), "1.5", 1000)  # like the lab's "home", but closer: the set, 2.5 high, fills the screen
 MORE = {
     "Whole set": HOME,
     "Triple spirals": Landmark(("-0.0888", "0.6555"), "6e2", 2000),
     "Scepter valley": Landmark(("-1.2542", "0.0245"), "1.5e3", 2000),
-    "Branching point": Landmark(("-0.10109636384562", "0.95628651080914"), "6e1", 1000),  # z_4 = -z_3 stays where it is
+    "Branching point": Landmark(("-0.10109636384562", "0.95628651080914"), "6e1", 1000),  # z_4 = -z_3 is a fixed point
 }
-TITLES = {  # of the lab's views whose names say too little
+TITLES = {  # titles for views with unclear names
     "lesson": "Lesson's scene",
     "seahorses": "Seahorses 3e5",
     "e14": "Zoom 1e14",
@@ -42,13 +42,13 @@ TITLES = {  # of the lab's views whose names say too little
     "dive e323": "Dive 1e323",
     "dive e1007": "Dive 1e1007",
 }
-WIDTH, HEIGHT = 256, 144  # px: twice the size on the page, for fine screens and presenter mode
-QUALITY = 80  # of WebP: about 6 kB a picture
+WIDTH, HEIGHT = 256, 144  # px: twice the size on the page, for high-resolution screens and presenter mode
+QUALITY = 80  # of WebP: about 6 kB per picture
 
 
 @dataclass(frozen=True)
 class Bookmark:
-    """A named place with the address of its picture; `own`: marked by the user."""
+    """A named place with the URL of its picture; `own`: marked by the user."""
 
     title: str
     view: Landmark
@@ -57,18 +57,18 @@ class Bookmark:
 
 
 def places() -> dict[str, Landmark]:
-    """All places by title, shallow first; the lab's "home" is offered as the whole set."""
+    """Return all places by title, sorted by zoom; the lab's "home" is replaced by "Whole set"."""
     views = {TITLES.get(name, name[:1].upper() + name[1:]): view for name, view in VIEWS.items() if name != "home"}
     return dict(sorted((MORE | views).items(), key=lambda place: number("zoom", place[1].zoom)))
 
 
 def file_of(title: str) -> str:
-    """The file name of a place's thumbnail."""
+    """Return the file name of a place's thumbnail."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") + ".webp"
 
 
 def draw(view: Landmark) -> NDArray[np.uint8]:
-    """(HEIGHT, WIDTH) levels of `view`, row 0 lowest, computed with the lab on this machine's processor."""
+    """Return (HEIGHT, WIDTH) levels of `view`, row 0 at the bottom, computed by the lab on this machine's CPU."""
     lab = Mandelbrot(
         backend="cpu_numba",
         center=view.center,
@@ -86,7 +86,7 @@ def draw(view: Landmark) -> NDArray[np.uint8]:
 
 
 def small(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The middle of a picture, HEIGHT x WIDTH; nearest pixels, so that a level stays a level."""
+    """Return the centre of a picture at HEIGHT x WIDTH; nearest pixels, as levels cannot be averaged."""
     ny, nx = levels.shape
     side = min(ny / HEIGHT, nx / WIDTH)
     rows = ((np.arange(HEIGHT) - HEIGHT / 2 + 0.5) * side + ny / 2).astype(int)
@@ -95,9 +95,9 @@ def small(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def webp(levels: NDArray[np.uint8], colours: list[str], waiting: bool = False) -> bytes:
-    """The picture of `levels` (row 0 lowest) in `colours`, those of levels 0 … 254 as #rrggbb; the set in black.
+    """Return `levels` (row 0 at the bottom) as a WebP file; the set is black.
 
-    waiting: as of a Raster.
+    colours: of levels 0 … 254, as #rrggbb; waiting: as in Raster.
     """
     table = np.zeros((NOT_FINITE + 1, 3), np.uint8)
     for level, colour in enumerate([*colours, INSIDE]):
@@ -110,12 +110,12 @@ def webp(levels: NDArray[np.uint8], colours: list[str], waiting: bool = False) -
 
 
 def data_url(data: bytes) -> str:
-    """`data`, a WebP file, as an address that a page can hold by itself."""
+    """Return a WebP file as a data URL."""
     return "data:image/webp;base64," + base64.b64encode(data).decode("ascii")
 
 
 def renew(folder: Path = FOLDER) -> None:
-    """Draw every place that the page offers, and remove what belongs to none."""
+    """Render the thumbnails of all places, and remove other files."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {file_of(title): view for title, view in places().items()}
     for name, view in wanted.items():

@@ -1,7 +1,7 @@
-"""What a colour stands for: the palette, the ticks of the colour bar, and the histogram below the picture.
+"""The colour mapping of the picture: palette, ticks of the colour bar, and histogram.
 
-One mapper serves everything that is coloured; the browser itself turns its palette (colours.js). The histogram shows
-how often which smooth count occurs, in the picture's colours, and the share of pixels below each count.
+One mapper is shared by all coloured objects; the browser rotates its palette (colours.js). The histogram shows the
+distribution of smooth counts in the picture's colours, and the cumulative fraction of pixels.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if (waits !== (wheel.waits ?? true)) {
 """
 PALETTE = "Inferno"
 INSIDE = "#000000"  # the set
-GAP = 14.0  # px between two labels at least
-PLAIN = 1e6  # counts below this are written out
+GAP = 14.0  # px, minimum distance of two labels
+PLAIN = 1e6  # larger counts are written with an exponent
 STEPS = (1, 1.5, 2, 3, 5, 7)
-LEFT = {False: 72, True: 96}  # px for the labels at the left; in presenter mode
-NARROW = 200  # px of the axis until the browser has said how long it is
-TOP = 1.06  # of the axis; the highest bar is 1
+LEFT = {False: 72, True: 96}  # px for the labels on the left, by presenter mode
+NARROW = 200  # px of the axis until the browser reports its length
+TOP = 1.06  # upper end of the axis; the highest bar is 1
 
 
 class PaletteState(DataModel):
-    """The palette as chosen, how far it is turned (1 is once around), and turns a second; of what waits, its colour."""
+    """The chosen palette, its rotation (1 is a full turn), turns per second, and the colour of waiting pixels."""
 
     waiting = String(default=LIGHT["line"])
     colours = ListOf(String, default=[])
@@ -51,42 +51,42 @@ class PaletteState(DataModel):
 
 
 class PaletteMapper:
-    """Which palette, turned how far. `mapper` may be shared by any number of glyphs and bars."""
+    """The palette and its rotation. `mapper` can be shared by any number of glyphs and colour bars."""
 
     def __init__(self) -> None:
         self.name, self.reverse = PALETTE, False
-        self.mapper = levels_mapper(PALETTE, INSIDE, syncable=False)  # what turns in the browser stays there
+        self.mapper = levels_mapper(PALETTE, INSIDE, syncable=False)  # rotation stays in the browser
         self.mapper.palette = [*self.mapper.palette[:WAITING], LIGHT["line"]]  # the first picture waits, see colours.js
         self._wheel = PaletteState(colours=palette(PALETTE))
         code = CustomJS(args={"mapper": self.mapper, "wheel": self._wheel}, code=PALETTE_CODE)
         for name in ("colours", "offset", "speed", "waiting"):
             self._wheel.js_on_change(name, code)
-        self.mapper.tags = [self._wheel]  # reachable from what is drawn, so that it exists in the browser
+        self.mapper.tags = [self._wheel]  # makes the state part of the document, so that it exists in the browser
 
     def choose(self, name: str, reverse: bool) -> None:
-        """Take another palette by name, reversed or not; ValueError if there is none."""
+        """Set the palette by name, reversed or not; raise ValueError for an unknown name."""
         self._wheel.colours = palette(name, reverse)
         self.name, self.reverse = name, reverse
 
     def follow(self, source: ColumnDataSource) -> None:
-        """Give pixels that are not computed yet a colour of their own while column "waiting" of `source` says so."""
+        """Give waiting pixels a separate colour as long as column "waiting" of `source` is true."""
         source.js_on_change("data", CustomJS(args={"wheel": self._wheel, "source": source}, code=WAITS_CODE))
 
     def set_theme(self, dark: bool) -> None:
-        """Take the page's colour for pixels that are not computed yet."""
+        """Set the colour of waiting pixels to the page's scheme."""
         self._wheel.waiting = colours(dark)["line"]
 
     def offset(self, turns: float) -> None:
-        """Turn the palette that far; 1 leads there and back again."""
+        """Rotate the palette by a number of turns; 1 is a full turn."""
         self._wheel.offset = turns
 
     def cycle(self, turns: float) -> None:
-        """Keep turning, so many times a second; 0 goes back to where `offset` has it, and stands still."""
+        """Rotate continuously by `turns` per second; 0 stops and restores the rotation set by `offset`."""
         self._wheel.speed = turns
 
 
 def nice(low: float, high: float) -> list[float]:
-    """1, 1.5, 2, 3, 5, 7, 10, … between two positive numbers, finer where that gives fewer than four."""
+    """Return 1, 1.5, 2, 3, 5, 7, 10, … between two positive numbers, or finer steps if these are fewer than four."""
     if not 0 < low <= high:
         return []
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
@@ -99,9 +99,9 @@ def nice(low: float, high: float) -> list[float]:
 
 
 def legible(marks: Mapping[float, str], length: float, letter: float) -> dict[float, str]:
-    """Those of `marks` (position 0 … 1 -> label) that have room beside each other on `length` px, the first ones first.
+    """Return the `marks` (position 0 … 1 -> label) that fit next to each other on `length` px, from low to high.
 
-    letter: the width of one, in px.
+    letter: width of a character in px.
     """
     chosen: dict[float, str] = {}
     end = -np.inf
@@ -114,7 +114,7 @@ def legible(marks: Mapping[float, str], length: float, letter: float) -> dict[fl
 
 
 def count_text(value: float) -> str:
-    """A count in words: "22 200", "2.5e6"."""
+    """Format a count: "22 200", "2.5e6"."""
     if value < PLAIN:
         return spaced(value, ",.7g")
     exponent = int(np.floor(np.log10(value)))
@@ -122,9 +122,9 @@ def count_text(value: float) -> str:
 
 
 def count_ticks(histogram: Curve, share: NDArray[np.float64]) -> dict[float, str]:
-    """Position 0 … 1 -> count: where nice counts lie when a count lies at `share` (one for each x of `histogram`).
+    """Return position 0 … 1 -> label for round counts; share: position of each x of `histogram`.
 
-    {} where no pixel has a count.
+    The result is {} if no pixel has a count.
     """
     if not histogram.y.any():
         return {}
@@ -135,7 +135,7 @@ def count_ticks(histogram: Curve, share: NDArray[np.float64]) -> dict[float, str
 def bar_ticks(
     raster: Raster, colouring: str, curves: Mapping[str, Curve], length: float, letter: float
 ) -> dict[float, str]:
-    """Level -> label of the ticks of a colour bar, `length` px long, in type whose digits are `letter` px wide."""
+    """Return level -> label for the ticks of a colour bar of `length` px, with characters of `letter` px."""
     if colouring == "interior":
         marks = {part: f"{part:g}" for part in (0.0, 0.25, 0.5, 0.75, 1.0)}
     elif colouring == "distance":
@@ -149,12 +149,12 @@ def bar_ticks(
 
 
 def pixel_distance(exponent: int) -> str:
-    """2^exponent pixels in words: "1/4 px", "16 px"."""
+    """Format 2^exponent pixels: "1/4 px", "16 px"."""
     return f"{2**exponent} px" if exponent >= 0 else f"1/{2**-exponent} px"
 
 
 class Histogram:
-    """A figure of the newest frame: bars, the tallest of which is 1, and the cumulative curve, which has the scale."""
+    """Histogram of the latest frame: bars scaled to a maximum of 1, and the cumulative curve shown by the axis."""
 
     def __init__(self, mapper: LinearColorMapper, height: int) -> None:
         self._mapper = mapper
@@ -183,13 +183,13 @@ class Histogram:
         edges = {"left": "left", "right": "right", "top": "top", "bottom": 0}
         self.bars = self.figure.quad(**edges, source=self.source, line_color=None).glyph
         self.line = self.figure.line("x", "y", source=self.shares, line_width=2).glyph
-        self._coloured = True  # as most pictures are: to change it has Bokeh go through all models of the page
+        self._coloured = True  # as for most pictures: changing it makes Bokeh traverse all models of the page
         self._marks: dict[float, str] = {}
         keep_type(self.figure)
         self.set_theme(dark=False, presenter=False)
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
+        """Apply the page's colour scheme and font size."""
         self._scheme = colours(dark)
         self.line.line_color = self._scheme["accent"]
         self._letter = letter(presenter)
@@ -198,13 +198,13 @@ class Histogram:
         set_type(self.figure, presenter)
 
     def _paint(self, coloured: bool) -> None:
-        """In the picture's colours, or plain where the picture colours something else than counts."""
+        """Fill the bars with the picture's colours, or uniformly if the picture does not show counts."""
         self._coloured = coloured
         palette = {"field": "level", "transform": self._mapper}
         self.bars.fill_color = palette if coloured else self._scheme["muted"]
 
     def show(self, frame: Frame, colouring: str) -> None:
-        """Draw the frame's histogram; nothing where no pixel of it has a count."""
+        """Draw the frame's histogram; clear it if no pixel has a count."""
         histogram, share = frame.curves["histogram"], frame.curves["cumulative"]
         count, most = len(histogram.y), histogram.y.max()
         if not most > 0:
@@ -214,7 +214,7 @@ class Histogram:
         before = np.concatenate([[0.0], share.y[:-1]])
         equal = colouring == "histogram"
         level = TOP_LEVEL * ((before + share.y) / 2 if equal else (edges[1:] + edges[:-1]) / 2)
-        level = np.minimum(level, WAITING - 1)  # the last colour may be that of pixels that wait
+        level = np.minimum(level, WAITING - 1)  # the last colour may be that of waiting pixels
         bars = {"left": edges[:-1], "right": edges[1:], "top": histogram.y / most, "level": level}
         rewrite(self.source, bars)
         rewrite(self.shares, {"x": edges, "y": np.concatenate([[0.0], share.y])})

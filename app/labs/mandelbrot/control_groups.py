@@ -1,8 +1,7 @@
 """The groups "Iteration", "Explain" and "Display" of the side bar.
 
-Iteration: how many, in which arithmetic, with which shortcuts, how many samples a pixel. Explain, for a lecture: the
-orbit of a point, its Julia set, the area of the set. Display: which number is coloured and how, and what is drawn
-beside the picture; nothing is iterated for that.
+Iteration: limit, precision, shortcuts, samples per pixel. Explain, for lectures: orbit and Julia set of a point, area
+of the set. Display: colouring, palette, limits, histogram; changes there compute no iterations.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from compute.export.scene import Style
 from compute.frames import Frame
 from compute.measure.rates import spaced
 
-FEWEST, MOST = 1, 7  # log10 of the slider's ends; more can be typed
+FEWEST, MOST = 1, 7  # log10 of the slider's ends; the text field accepts more
 SAMPLES = {"1": 1, "4": 4, "8": 8, "16": 16}
 REASONS = {
     "float32": "float32: 24 bits, enough down to a pixel spacing of 2⁻²²",
@@ -33,17 +32,17 @@ REASONS = {
     "perturbation": "perturbation: float64 differences from one orbit in many digits",
     "extended": "perturbation with exponents of its own, as float64 ends at 1e-290",
 }
-ORBIT = 100  # iterations of the orbit when it is switched on
-KNOWN = "known: 1.50640 to 1.53121"  # of the area of the Mandelbrot set
+ORBIT = 100  # initial length of the orbit
+KNOWN = "known: 1.50640 to 1.53121"  # area of the Mandelbrot set
 PALETTES = list({**AMOUNTS, **SIGNED})
-COLOURINGS = {  # the lab's colourings in words
+COLOURINGS = {  # labels of the lab's colourings
     "histogram": "equal shares (histogram)",
     "smooth": "smooth count",
     "distance": "distance to the set",
     "interior": "inside, how strongly it attracts",
 }
-FASTEST = 1.0  # turns of the palette a second
-CYCLE = 0.1  # turns a second when the key starts it
+FASTEST = 1.0  # turns of the palette per second
+CYCLE = 0.1  # turns per second when started by the key
 
 
 class IterationGroup(ValueWidgets):
@@ -76,11 +75,11 @@ class IterationGroup(ValueWidgets):
         self.panel = column(*items, self.samples)
 
     def _slide(self, exponent: float) -> None:
-        if exponent != self._position:  # moved by hand
+        if exponent != self._position:  # moved by the user
             self._set(int(float(f"{10**exponent:.2g}")))
 
     def _type(self, text: str) -> None:
-        """Take what was typed, "5000" or "1e7"; what is wrong with it stands below the field, and nothing changes."""
+        """Apply typed text, "5000" or "1e7"; show an error below the field if invalid."""
         try:
             count = iterations("".join(text.split()))
         except ValueError as error:
@@ -93,34 +92,34 @@ class IterationGroup(ValueWidgets):
         self.show()
 
     def show(self) -> None:
-        """Let both widgets show the session's value; the slider stops at its end."""
+        """Update both widgets from the session; the slider stops at its end."""
         most = self.session.values["max_iterations"]
         self._position, self._shown = slider_position(most), most
         self.typed.param.update(value=spaced(most), error_state=False, helper_text=self._hint)
         self.slider_most.param.update(value=self._position, value_label=spaced(most))
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show `values`, which the session took without these widgets."""
+        """Show `values`, which were changed without these widgets."""
         super().show_values(values)
         self.show()
 
     def tick(self, frame: Frame) -> None:
-        """Say which arithmetic is at work, and why."""
+        """Show the current precision and its reason."""
         if self._shown != self.session.values["max_iterations"]:
-            self.show()  # a bookmark, or a step back
+            self.show()  # changed by a bookmark or an undo
         reason = REASONS.get(frame.notes["precision"], "")
         if self.precision.helper_text != reason:
             self.precision.helper_text = reason
 
 
 def slider_end() -> float:
-    """Where the slider ends: at MOST, or at what this server allows."""
+    """Return the upper end of the slider: MOST, or this server's limit."""
     most = settings.bound("iterations")
     return MOST if most is None else min(MOST, log10(most))
 
 
 def slider_position(count: int) -> float:
-    """Where the slider stands for so many; at its end for those beyond."""
+    """Return the slider position for a count, clipped to its ends."""
     return min(max(log10(max(count, 1)), FEWEST), slider_end())
 
 
@@ -153,7 +152,7 @@ class ExplainGroup(ValueWidgets):
         self.session.change(orbit_length=self.length.value if shown else 0)
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show `values`, which the session took without these widgets."""
+        """Show `values`, which were changed without these widgets."""
         super().show_values(values)
         if "orbit_length" in values:
             length = values["orbit_length"]
@@ -163,7 +162,7 @@ class ExplainGroup(ValueWidgets):
             self.length.visible = length > 0
 
     def tick(self, frame: Frame) -> None:
-        """Show the area so far."""
+        """Show the current estimate of the area."""
         wanted = self.session.values["area"]
         if wanted != self._words.visible:
             self._words.visible = wanted
@@ -173,7 +172,7 @@ class ExplainGroup(ValueWidgets):
 
 
 def area_html(facts: Mapping[str, float]) -> str:
-    """The estimate with its standard error, as HTML."""
+    """Return the estimate with its standard error as HTML."""
     mean, error, passes = facts["area"], facts["area_error"], facts["area_passes"]
     if not isfinite(mean) or not isfinite(error):
         return "<p>measured once the picture is complete</p>"
@@ -183,8 +182,8 @@ def area_html(facts: Mapping[str, float]) -> str:
 class MandelbrotDisplay(ValueWidgets):
     """The widgets of one session; `panel` is the group's body. `lab_view.colours` colours in the browser.
 
-    The limits of the colours are automatic at first: counts of a hundred in one view are millions in the next, and with
-    the limits of the one the other would have a single colour. Who compares views holds them.
+    By default the limits of the colours are automatic: counts range from hundreds in one view to millions in the next,
+    so limits fixed in one view would give the other a single colour. They can be fixed to compare views.
     """
 
     def __init__(self, session: Session, lab_view: MandelbrotView) -> None:
@@ -217,11 +216,11 @@ class MandelbrotDisplay(ValueWidgets):
         self.colours.choose(self.palette.value, self.reverse.value)
 
     def style(self) -> Style:
-        """The palette, and how far it is turned where it stands still: cycling ends where it began."""
+        """Return the palette with the rotation set by the slider; cycling returns to it."""
         return Style(self.palette.value, self.reverse.value, float(self.offset.value))
 
     def apply_style(self, style: Style) -> None:
-        """Take over a palette, standing still."""
+        """Apply a palette and stop cycling."""
         self.cycle.value = 0.0
         self.palette.value, self.reverse.value, self.offset.value = style.palette, style.reverse, style.offset
 
@@ -240,9 +239,9 @@ class MandelbrotDisplay(ValueWidgets):
         ]
         for end in self._ends:
             end.param.watch(lambda event: self._apply(), "value")
-        self._row = column(*self._ends)  # below each other: held limits have all their digits
+        self._row = column(*self._ends)  # stacked, as fixed limits have all their digits
         self._row.visible = False
-        self._fitting = False  # whether the held limits are to be those of the picture, which is asked for them
+        self._fitting = False  # whether to fix the automatic limits of a requested picture
         self.snap = pmui.Button(
             label="Fit the limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL
         )
@@ -250,7 +249,7 @@ class MandelbrotDisplay(ValueWidgets):
         return [self.automatic, self.snap, self._row]
 
     def fit(self) -> None:
-        """Hold the limits that the picture has by itself; what is held already goes to those of the present picture."""
+        """Fix the automatic limits of the current picture, also in place of fixed ones."""
         if self.automatic.value:
             self.automatic.value = False
         else:
@@ -258,12 +257,10 @@ class MandelbrotDisplay(ValueWidgets):
             self.session.change(limits=None)
 
     def tick(self, frame: Frame) -> None:
-        """Hold the limits of a picture that was asked for its own, once it is complete, or as far as a lab that is
-        paused has brought it.
-        """
+        """Fix the limits of a requested picture with automatic limits when it is complete or its lab is paused."""
         if not self._fitting or not self.session.answered:
             return
-        if self.session.values["limits"] is not None or self.automatic.value:  # set otherwise meanwhile
+        if self.session.values["limits"] is not None or self.automatic.value:  # changed in the meantime
             self._fitting = False
         elif frame.facts["automatic"] and (frame.facts["finished"] or not self.session.playing):
             self._hold(frame)
@@ -277,14 +274,14 @@ class MandelbrotDisplay(ValueWidgets):
             self.session.change(limits=None)
         elif latest is not None and latest.facts["automatic"]:
             self._hold(latest)
-        else:  # what is shown has the limits that were held before
+        else:  # the visible picture has the previously fixed limits
             self._fitting = True
 
     def _hold(self, frame: Frame) -> None:
-        """Hold the limits of a frame's colours, to the last digit: a range may be narrow, and its colours stay."""
+        """Fix the limits of a frame's colours with all digits: a range may be narrow, and colours must not change."""
         self._fitting = False
         low, high = frame.facts["minimum"], frame.facts["maximum"]
-        if low == high:  # a single count keeps the colour in the middle, and the lab takes no empty range
+        if low == high:  # a single count keeps the middle colour, and the lab rejects an empty range
             low, high = nextafter(low, -inf), nextafter(high, inf)
         with self._quiet():
             for end, value in zip(self._ends, (low, high), strict=True):
@@ -292,13 +289,13 @@ class MandelbrotDisplay(ValueWidgets):
         self._apply()
 
     def _apply(self) -> None:
-        """Use the typed limits; what the lab refuses is said and put back."""
+        """Apply the typed limits; if the lab refuses them, an error is shown and they are reset."""
         low, high = (end.value for end in self._ends)
         if not (self._following or self.automatic.value) and low is not None and high is not None:
             self.session.change(limits=(low, high))
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show `values`, which the session took without these widgets."""
+        """Show `values`, which were changed without these widgets."""
         super().show_values(values)
         if "limits" not in values:
             return

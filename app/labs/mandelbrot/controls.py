@@ -1,4 +1,4 @@
-"""The side bar of the Mandelbrot lab: steps through the views, then groups by what they change."""
+"""The side bar of the Mandelbrot lab: undo and redo of views, then the groups of controls."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from compute.export.scene import Style
 from compute.labs.mandelbrot.scenes import REASONS
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark
 
-SCREEN = 1.0  # resolution: as many pixels as on the screen
-STEP = 8  # part of the view that an arrow key moves it by
+SCREEN = 1.0  # resolution: one lab pixel per screen pixel
+STEP = 8  # an arrow key moves the view by 1/8 of its size
 PAN = {"arrowleft": (-1, 0), "arrowright": (1, 0), "arrowup": (0, 1), "arrowdown": (0, -1)}
-ZOOM = {"+": 2.0, "=": 2.0, "-": 0.5}  # = is the key of + without Shift on many keyboards
+ZOOM = {"+": 2.0, "=": 2.0, "-": 0.5}  # = is + without Shift on many keyboards
 
 
 class MandelbrotControls(Controls):
-    """Every control of the lab, bound to one session."""
+    """The controls of the lab, bound to one session."""
 
     def __init__(self, session: Session, lab_view: MandelbrotView, notices: Notices) -> None:
         super().__init__(session)
@@ -60,15 +60,15 @@ class MandelbrotControls(Controls):
         self._connect()
 
     def style(self, part: str) -> Style:
-        """The palette and how far it is turned."""
+        """Return the palette and its rotation."""
         return self.display.style()
 
     def apply_style(self, style: Style, part: str) -> None:
-        """Take over a palette."""
+        """Apply a palette."""
         self.display.apply_style(style)
 
     def acts(self) -> list[BarButton]:
-        """Run, and what moves the view."""
+        """Return the buttons Run, zoom in, zoom out, and home."""
         zooms: list[BarButton] = [
             ("+", "Zoom in", "Twofold"),
             ("-", "Out", "Zoom out twofold"),
@@ -77,12 +77,12 @@ class MandelbrotControls(Controls):
         return [*super().acts(), *zooms]
 
     def dials(self) -> list[Dial]:
-        """The most iterations, on a logarithmic scale."""
+        """Return the dial for the limit of iterations, on a logarithmic scale."""
         slider = self.iteration.slider_most
         return [slider_dial(slider, lambda _: str(slider.value_label))]
 
     def _steps(self) -> pn.Row:
-        """What leads from view to view."""
+        """Return the row of buttons for running and for previous views."""
         navigator = self.navigator
         self.undo = icon("undo", "Back to the last view (Backspace)", navigator.undo, align="center", disabled=True)
         self.redo = icon("redo", "Forward again (Shift+Backspace)", navigator.redo, align="center", disabled=True)
@@ -116,7 +116,7 @@ class MandelbrotControls(Controls):
         self.navigator.pan_pixels(right * max(1, values["nx"] // STEP), up * max(1, values["ny"] // STEP))
 
     def _home(self) -> None:
-        """As the page opened: closer than the lab's own view of the whole set, to fill a screen."""
+        """Show the initial view of the page: closer than the lab's own view of the whole set, to fill a screen."""
         self.navigator.go(HOME.center, HOME.zoom, HOME.max_iterations)
         self._picked(HOME)
 
@@ -124,11 +124,11 @@ class MandelbrotControls(Controls):
         self.navigator.zoom_at(0.5, 0.5, factor)
 
     def toggle(self) -> None:
-        """Go on with the picture, or leave it as it is."""
+        """Continue or pause the picture."""
         self.session.play(not self.session.playing)
 
     def _moved(self) -> None:
-        """Another view: a move asks for its picture, so what was paused goes on."""
+        """Update the buttons after a change of the view; resume a paused lab, as a move requests its picture."""
         self.undo.disabled, self.redo.disabled = not self.navigator.can_undo, not self.navigator.can_redo
         if self.session.phase == "paused":
             self.session.play(True)
@@ -140,26 +140,26 @@ class MandelbrotControls(Controls):
         return self.resolution
 
     def _picked(self, view: Landmark) -> None:
-        """The lesson's scene has a size of its own; no other place is shown in it."""
+        """Set the fixed resolution of the lesson's scene, or reset it for any other place."""
         if view == VIEWS["lesson"]:
             self.resolution.value = LESSON_SHAPE
         elif self.resolution.value == LESSON_SHAPE:
             self.resolution.value = SCREEN
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show values that the session took by itself, for instance because the engine refused others."""
+        """Show values that were changed without these widgets, for instance because the engine refused others."""
         super().show_values(values)
         for part in (self.iteration, self.display, self.explain, self.compute):
             part.show_values(values)
-        # what comes by a link waits for the lab; what the lab has refused is answered
+        # Values of a link are unanswered by the lab at this time; refused values are answered.
         self.navigator.show_values(values, refused=self.session.answered)
 
     def landmark(self) -> object:
-        """The place that was last gone to at once: moving and zooming from there belongs to it."""
+        """Return the number of jumps: moves and zooms after a jump add no entry to the browser's history."""
         return self.navigator.jumps
 
     def tick(self) -> None:
-        """A few times a second: what frames say."""
+        """Update from the latest frame, a few times a second."""
         self.navigator.tick()
         frame = self.session.latest
         if frame is not None:
@@ -169,5 +169,5 @@ class MandelbrotControls(Controls):
 
 
 def flip(switch: Any) -> None:
-    """Turn a switch on or off."""
+    """Toggle a switch."""
     switch.value = not switch.value

@@ -1,10 +1,9 @@
-"""Where the picture looks, exactly, and where it looked before. Every gesture, key and bookmark goes through here.
+"""The exact viewport of the picture with its undo history. All gestures, keys and bookmarks change it.
 
-Two viewports are kept. The aim is what was asked for. What is shown is the aim moved by at most a pixel, so that the
-pixels of the last picture can be used again: a pan is a whole number of pixels, and a step to twice or half the zoom
-puts the old pixels' centres on new ones. Because each aim follows from the last aim, those little moves never add up.
-
-Numbers are fractions, because float64 ends where a zoom of 1e14 begins. `Throttle` passes the moves on to the lab.
+There are two viewports. The aim is the requested view. The shown view is the aim, shifted by at most a pixel so that
+the last picture's pixels can be reused: a pan is a whole number of pixels, and a zoom by 2 or 1/2 aligns the centres of
+old and new pixels. Each aim is computed from the previous aim, so these shifts do not accumulate. Numbers are
+fractions, as float64 is too coarse from a zoom of 1e14. `Throttle` limits the rate of changes sent to the lab.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from app.stream import ignore
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import DEEPEST, FARTHEST, SHALLOWEST, VIEW_HEIGHT, Place, Scaled, number
 
-ZOOM_DIGITS = 24  # significant digits of a zoom at most
-ROUND_ZOOM = 12  # of a zoom that has more: doubling it then stays exact for forty steps
-CENTER_DIGITS = 9  # of a centre beyond those of the zoom: 1e-9 of a view that is 4 / zoom high
-CALM = 0.6  # seconds without a move after which the next one is a step of its own for `undo`
-MOST_STEPS = 500  # steps that can be undone
-SAME = 1e-9  # part by which two heights may differ and still be the same: a browser's numbers have 53 bits
-DRIFT = 2  # pixels that what is shown may lie beside the aim before a pan makes it good
-DOUBLE = (2.0, 0.5)  # zoom factors for which the lab uses its pixels again
+ZOOM_DIGITS = 24  # maximum of significant digits of a zoom
+ROUND_ZOOM = 12  # digits of a zoom that exceeds this: 40 doublings then remain exact
+CENTER_DIGITS = 9  # digits of a centre beyond those of the zoom: 1e-9 of the view's height 4 / zoom
+CALM = 0.6  # s without a move after which the next move is a separate undo step
+MOST_STEPS = 500  # undo steps
+SAME = 1e-9  # relative difference below which two heights are equal: a browser's numbers have 53 bits
+DRIFT = 2  # pixels between shown view and aim above which a pan realigns them
+DOUBLE = (2.0, 0.5)  # zoom factors for which the lab reuses its pixels
 ZOOMS = Fraction(Decimal(SHALLOWEST)), Fraction(Decimal(DEEPEST))
-PACE = 0.05  # seconds between two changes at least: the time in which a coarse picture is there
+PACE = 0.05  # s, minimum time between two changes: enough for a coarse picture
 
 
 @dataclass(frozen=True)
 class Viewport:
-    """What is looked at: `re`, `im` is the centre, the height is 4 / `zoom`; exact."""
+    """A view: centre `re`, `im` and height 4 / `zoom`, all exact."""
 
     re: Fraction
     im: Fraction
@@ -43,7 +42,7 @@ class Viewport:
 
     @classmethod
     def parse(cls, center: tuple[str, str], zoom: str) -> Viewport:
-        """Make one of the lab's strings; ValueError names the one that is no number."""
+        """Return a viewport from the lab's strings; raise ValueError naming the string that is not a number."""
         return cls(number("center[0]", center[0]), number("center[1]", center[1]), number("zoom", zoom))
 
     @property
@@ -53,7 +52,7 @@ class Viewport:
 
     @property
     def center(self) -> tuple[str, str]:
-        """Real and imaginary part as decimal strings, with no more digits than the zoom can show."""
+        """Real and imaginary part as decimal strings, with as many digits as the zoom requires."""
         places = max(1, math.ceil(log10(self.zoom) - 1e-9) + CENTER_DIGITS)
         return decimal(self.re, places), decimal(self.im, places)
 
@@ -64,19 +63,19 @@ class Viewport:
 
 
 def log10(number: Fraction) -> float:
-    """The decimal logarithm of a positive number that may lie beyond float64."""
+    """Return the decimal logarithm of a positive number, which may exceed the range of float64."""
     return Scaled.of(number).log2 * math.log10(2)
 
 
 def decimal(number: Fraction, places: int) -> str:
-    """`number` rounded to that many decimal places, without trailing zeros: "-0.75", "0"."""
+    """Return `number` rounded to `places` decimal places, without trailing zeros: "-0.75", "0"."""
     digits = f"{abs(round(number * 10**places)):0{places + 1}d}"
     text = f"{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".")
     return f"-{text}" if number < 0 and text != "0" else text
 
 
 def scientific(number: Fraction, digits: int) -> str:
-    """`number` rounded to that many significant digits: "1e0", "3.2e5"."""
+    """Return `number` rounded to `digits` significant digits: "1e0", "3.2e5"."""
     with localcontext() as context:
         context.prec = digits
         rounded = (Decimal(number.numerator) / Decimal(number.denominator)).normalize()
@@ -85,7 +84,7 @@ def scientific(number: Fraction, digits: int) -> str:
 
 
 def within(re: Fraction, im: Fraction) -> tuple[Fraction, Fraction]:
-    """The nearest place that may be a centre: a gesture stops at the edge of what the lab takes."""
+    """Return the nearest valid centre: gestures stop at the edge of the lab's range."""
     edge = Fraction(FARTHEST)
     return max(-edge, min(edge, re)), max(-edge, min(edge, im))
 
@@ -100,12 +99,11 @@ class HistoryEntry:
 
 
 class Navigator:
-    """Moves the view and remembers it.
+    """Moves the view and records its history.
 
-    change(center=, zoom=[, max_iterations=]) sets the lab's values; values holds the present ones (also ny and nx).
-    forget() drops those of its changes that have not come to the lab.
-    changed: callbacks, called after every move; jumps: how many places were gone to at once, not by moving there.
-    fx, fy are fractions of the view from its lower left corner.
+    change(center=, zoom=[, max_iterations=]) sets the lab's values; values contains the current ones, including ny and
+    nx. forget() discards changes that have not been sent to the lab. changed: callbacks for every move; jumps: number
+    of jumps to a place, as opposed to gradual moves. fx, fy are fractions of the view from its lower left corner.
     """
 
     def __init__(
@@ -123,37 +121,37 @@ class Navigator:
         self.changed: list[Callable[[], object]] = []
         self.jumps = 0
 
-    # -- where it looks
+    # -- current view
 
     @property
     def aim(self) -> Viewport:
-        """What was asked for."""
+        """The requested view."""
         return self._now.aim
 
     @property
     def shown(self) -> Viewport:
-        """What the lab computes: the aim, moved by at most a pixel."""
+        """The view computed by the lab: the aim, shifted by at most a pixel."""
         return self._now.shown
 
     @property
     def center(self) -> tuple[str, str]:
-        """Real and imaginary part, decimal strings."""
+        """Real and imaginary part as decimal strings."""
         return self.shown.center
 
     @property
     def zoom(self) -> str:
-        """A decimal string."""
+        """The zoom as a decimal string."""
         return self.shown.zoom_text
 
     @property
     def spacing(self) -> Fraction:
-        """Distance of two pixels."""
+        """The distance of two pixels."""
         return self.shown.height / self._values["ny"]
 
     # -- moves
 
     def go(self, center: tuple[str, str], zoom: str, max_iterations: int | None = None) -> None:
-        """Go to a place given as decimal strings; ValueError says what is wrong with it."""
+        """Jump to a place given as decimal strings; raise ValueError for an invalid one."""
         Place.of(center, zoom, self._values["ny"], self._values["nx"])
         low, high = Mandelbrot.param["max_iterations"].bounds
         if max_iterations is not None and not low <= max_iterations <= high:
@@ -165,18 +163,18 @@ class Navigator:
         self.settle()
 
     def home(self) -> None:
-        """Go to the whole set, with the iterations it takes."""
+        """Go to the whole set, with the lab's default limit of iterations."""
         self.settle()
         self._take(_standing({name: Mandelbrot.param[name].default for name in ("center", "zoom", "max_iterations")}))
         self.settle()
 
     def pan_pixels(self, dx: int, dy: int) -> None:
-        """Move the view by whole pixels, to the right and up."""
+        """Pan by whole pixels, to the right and up."""
         step = self.spacing
         self._take(replace(self._current, aim=_by(self.aim, dx * step, dy * step), shown=self._panned(dx, dy)))
 
     def zoom_at(self, fx: float, fy: float, factor: float) -> None:
-        """Zoom in by `factor` (out if below 1) around the point at fx, fy, which stays where it is."""
+        """Zoom in by `factor` (out if below 1) around the fixed point fx, fy."""
         width = Fraction(self._values["nx"], self._values["ny"])
         right, up = (Fraction(fx) - Fraction(1, 2)) * width, Fraction(fy) - Fraction(1, 2)
         zoom = _zoom(self.aim.zoom * Fraction(factor))
@@ -184,7 +182,7 @@ class Navigator:
         self.set_view(Viewport(self.aim.re + right * less, self.aim.im + up * less, zoom))
 
     def box(self, fx0: float, fy0: float, fx1: float, fy1: float) -> None:
-        """Show the box between two opposite corners, with as much around it as square pixels ask for."""
+        """Show the box between two opposite corners, enlarged to the aspect ratio of the picture."""
         part = max(abs(fx1 - fx0), abs(fy1 - fy0))
         if not part > 0:
             raise ValueError("a box must have two different corners")
@@ -196,7 +194,7 @@ class Navigator:
         self.settle()
 
     def set_view(self, aim: Viewport) -> None:
-        """Go to `aim`, which may come from a browser's numbers; what is shown lies up to a pixel beside it."""
+        """Show `aim`, which may come from a browser's numbers; the shown view differs by up to a pixel."""
         ratio = float(aim.zoom / self.aim.zoom)
         if abs(ratio - 1) < SAME:
             aim = replace(aim, zoom=self.aim.zoom)
@@ -207,17 +205,17 @@ class Navigator:
             shown = self._aligned(aim, double) if double else aim
         self._take(replace(self._current, aim=aim, shown=shown))
 
-    # -- steps
+    # -- undo history
 
     def undo(self) -> None:
-        """Take one step back; do nothing if there is none."""
+        """Undo one step, if possible."""
         if self._past:
             self.settle()
             self._future.append(self._current)
             self._set(self._past.pop())
 
     def redo(self) -> None:
-        """Take one step forward again; do nothing if there is none."""
+        """Redo one step, if possible."""
         if self._future:
             self.settle()
             self._past.append(self._current)
@@ -225,26 +223,24 @@ class Navigator:
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a step back."""
+        """Whether a step can be undone."""
         return bool(self._past)
 
     @property
     def can_redo(self) -> bool:
-        """Whether there is a step forward."""
+        """Whether a step can be redone."""
         return bool(self._future)
 
     def settle(self) -> None:
-        """End the gesture: the next move is a step of its own."""
+        """End the gesture: the next move is a separate undo step."""
         self._moved = -float("inf")
 
     def tick(self) -> None:
-        """A few times a second: note with how many iterations the place is shown, for the way back to it."""
+        """Record the current limit of iterations with the view; called a few times a second."""
         self._now = self._current
 
     def show_values(self, values: Mapping[str, Any], refused: bool = True) -> None:
-        """Take over a view that was set without this navigator; another one than before is a step, unless that was
-        refused.
-        """
+        """Use a view that was set without this navigator; a different view becomes an undo step unless refused."""
         if {"center", "zoom", "max_iterations"} & set(values):
             self._forget()
             self.settle()
@@ -254,15 +250,15 @@ class Navigator:
                 self._future.clear()
             self._tell()
 
-    # -- inside
+    # -- internal
 
     @property
     def _current(self) -> HistoryEntry:
-        """Where it is, with the iterations that may have been set meanwhile."""
+        """The current entry, with the current limit of iterations."""
         return replace(self._now, max_iterations=self._values["max_iterations"])
 
     def _pan_to(self, aim: Viewport) -> Viewport:
-        """What is shown of `aim` at the present zoom: whole pixels from what is shown now."""
+        """Return the shown view for `aim` at the current zoom: whole pixels from the current one."""
         step = self.spacing
         panned = self._panned(round((aim.re - self.aim.re) / step), round((aim.im - self.aim.im) / step))
         if max(abs(panned.re - aim.re), abs(panned.im - aim.im)) <= DRIFT * step:
@@ -273,7 +269,7 @@ class Navigator:
         return _by(self.shown, dx * self.spacing, dy * self.spacing)
 
     def _aligned(self, aim: Viewport, factor: float) -> Viewport:
-        """`aim` moved so that old and new pixels' centres coincide; in a zoom to twice, on new pixels of even index."""
+        """Return `aim` shifted to align old and new pixel centres; for a zoom by 2 with new pixels of even index."""
         step, counts = self.spacing, (self._values["nx"], self._values["ny"])
         pairs = zip((self.shown.re, self.shown.im), (aim.re, aim.im), counts, strict=True)
         part = Fraction(1, 4) if factor > 1 else Fraction(1, 2)
@@ -281,7 +277,7 @@ class Navigator:
         return Viewport(re, im, aim.zoom)
 
     def _take(self, step: HistoryEntry) -> None:
-        """A move: a step of its own after a calm, else part of the gesture that is under way."""
+        """Apply a move: a separate undo step after CALM seconds, else part of the current gesture."""
         aim = Viewport(*within(step.aim.re, step.aim.im), step.aim.zoom)
         step = replace(step, aim=aim, shown=Viewport(*within(step.shown.re, step.shown.im), step.shown.zoom))
         if step == self._current:
@@ -317,21 +313,21 @@ def _by(view: Viewport, right: Fraction, up: Fraction) -> Viewport:
 
 
 def _zoom(wanted: Fraction) -> Fraction:
-    """The zoom nearest to `wanted` that the lab takes and a short string holds: a gesture stops at the deepest."""
+    """Return the nearest zoom within the lab's range that a short string represents exactly."""
     zoom = max(ZOOMS[0], min(ZOOMS[1], wanted))
     exact = number("zoom", scientific(zoom, ZOOM_DIGITS)) == zoom
     return zoom if exact else number("zoom", scientific(zoom, ROUND_ZOOM))
 
 
 def _nearest(wanted: Fraction, offset: Fraction) -> Fraction:
-    """The number nearest to `wanted` that lies a whole number beside `offset`."""
+    """Return the number nearest to `wanted` that differs from `offset` by an integer."""
     return round(wanted - offset) + offset
 
 
 class Throttle:
-    """Calls change(**values) at once, and then at most every PACE seconds, with the newest value of each name.
+    """Calls change(**values) immediately, then at most once per PACE seconds, with the latest value of each name.
 
-    later(callback, milliseconds) runs a callback once on the loop that owns the values.
+    later(callback, milliseconds) schedules a callback on the event loop of the values.
     """
 
     def __init__(
@@ -345,7 +341,7 @@ class Throttle:
         self._last, self._scheduled = -PACE, False
 
     def __call__(self, **values: Any) -> None:
-        """Set `values`, now or soon."""
+        """Set `values`, immediately or at the next scheduled time."""
         self._waiting |= values
         left = self._last + PACE - self._clock()
         if left <= 0 and not self._scheduled:
@@ -355,7 +351,7 @@ class Throttle:
             self._later(self._send, max(1, round(1000 * left)))
 
     def forget(self) -> None:
-        """Drop what has not been sent yet: other values have come."""
+        """Discard unsent values, which newer ones have replaced."""
         self._waiting = {}
 
     def _send(self) -> None:

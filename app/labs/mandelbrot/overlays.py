@@ -1,4 +1,4 @@
-"""What explains the point under the pointer: its orbit z_0, z_1, z_2, … over a picture, its Julia set in a corner."""
+"""Overlays for the point under the pointer: its orbit z_0, z_1, … in the picture, and its Julia set in a corner."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from app.theme import FAMILY, LIGHT, colours, type_size
 from app.upstream.plot_pane import PlotPane
 from compute.frames import NOT_FINITE, WAITING, Curve, Frame, Raster
 
-SIZES = (11.0, 9.0, 8.0, 7.0)  # px of the first points; z_0 = 0 leads
+SIZES = (11.0, 9.0, 8.0, 7.0)  # px of the first points, from z_0 = 0
 SIZE = 4.5  # px of all others
-MARGIN = 20.0  # views around the picture beyond which a line is cut: canvases know no numbers of any size
-RESOLVED = -12  # exponent of the finest unit in which float64 still places an orbit
+MARGIN = 20.0  # views around the picture beyond which a line is clipped: canvases support a limited range of numbers
+RESOLVED = -12  # exponent of the finest unit in which float64 resolves an orbit
 Points = NDArray[np.float64]
-SIDE, LARGEST = {False: 152, True: 200}, 280  # px of the picture, at least (to hold c; in presenter mode) and at most
-PART = 0.33  # of the height of the large picture
-EDGE, BELOW = 6, {False: 26, True: 34}  # px around it, and of the line with c below it; in presenter mode
-REACH = 2.0  # the Julia set lies within this of 0
+SIDE, LARGEST = {False: 152, True: 200}, 280  # px of the picture: minimum by presenter mode, for the label; maximum
+PART = 0.33  # fraction of the height of the large picture
+EDGE, BELOW = 6, {False: 26, True: 34}  # px around it, and of the label c below it by presenter mode
+REACH = 2.0  # the Julia set is within this distance of 0
 
 
 class OrbitOverlay:
@@ -36,7 +36,7 @@ class OrbitOverlay:
         plot.scatter("x", "y", size="size", source=self.points, fill_color="colour", line_color="#202020")
 
     def show(self, points: Points, box: tuple[float, float, float, float]) -> None:
-        """Draw (n, 2) points; lines are cut at `box` (x0, y0, x1, y1), points outside it left out."""
+        """Draw (n, 2) points; clip lines at `box` (x0, y0, x1, y1), and omit points outside."""
         cut = clipped(points, box)
         inside = (points >= box[:2]).all(axis=1) & (points <= box[2:]).all(axis=1)
         kept = points[inside]
@@ -47,13 +47,13 @@ class OrbitOverlay:
         self.points.data = {"x": kept[:, 0], "y": kept[:, 1], "size": sizes, "colour": colours}
 
     def clear(self) -> None:
-        """Take the orbit off the picture."""
+        """Remove the orbit."""
         if len(self.line.data["x"]) or len(self.points.data["x"]):
             self.show(np.empty((0, 2)), (0, 0, 0, 0))
 
 
 def in_anchor_units(curve: Curve, anchor: Anchor) -> Points | None:
-    """(n, 2) points of an orbit in an anchor's numbers; None where float64 cannot place them."""
+    """Return the (n, 2) points of an orbit in an anchor's units; None beyond the resolution of float64."""
     if anchor.exponent < RESOLVED:
         return None
     unit = float(anchor.unit)
@@ -61,14 +61,14 @@ def in_anchor_units(curve: Curve, anchor: Anchor) -> Points | None:
 
 
 def around(extent: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """A box MARGIN views around a picture's extent."""
+    """Return a picture's extent enlarged by MARGIN views on each side."""
     x0, y0, x1, y1 = extent
     wide, high = MARGIN * (x1 - x0), MARGIN * (y1 - y0)
     return x0 - wide, y0 - high, x1 + wide, y1 + high
 
 
 def clipped(points: Points, box: tuple[float, float, float, float]) -> Points:
-    """The line through `points` inside `box`, as points of a line with gaps (NaN) (Liang and Barsky, 1984)."""
+    """Return the line through `points` clipped to `box`, with NaN as gaps (Liang and Barsky, 1984)."""
     if len(points) < 2:
         return np.empty((0, 2))
     start, step = points[:-1], np.diff(points, axis=0)
@@ -86,7 +86,7 @@ def clipped(points: Points, box: tuple[float, float, float, float]) -> Points:
 
 
 class JuliaPlot:
-    """A small figure that is shown while frames bring a Julia set."""
+    """A small figure that is visible while frames contain a Julia set."""
 
     def __init__(self, mapper: LinearColorMapper) -> None:
         blank = np.full((1, 1), NOT_FINITE, np.uint8)
@@ -100,13 +100,13 @@ class JuliaPlot:
             y_axis_location=None,
             tools=[],
             output_backend="canvas",
-            frame_align=False,  # else its borders are made those of the large picture, which shares its column
+            frame_align=False,  # else it gets the borders of the large picture in its column
             min_border_left=EDGE,
             min_border_right=EDGE,
             min_border_top=EDGE,
             min_border_bottom=BELOW[False],
             sizing_mode="fixed",
-            visible=False,  # the figure's own: a pane that is shown again goes by what its figure was before
+            visible=False,  # set on the figure: a pane shown again uses its figure's earlier state
         )
         self.figure.grid.visible = False
         side = 2 * REACH
@@ -123,15 +123,15 @@ class JuliaPlot:
         self._raster: Raster | None = None
 
     def resize(self, height: int) -> None:
-        """Take part of a picture that is `height` px high."""
+        """Set the size to a fraction of a picture of `height` px."""
         self._height, below = height, BELOW[self._presenter]
         side = max(SIDE[self._presenter], min(LARGEST, round(PART * height)))
         outer = {"width": side + 2 * EDGE, "height": side + EDGE + below}
-        self.figure.update(min_border_bottom=below, **outer)  # its borders leave a square
+        self.figure.update(min_border_bottom=below, **outer)  # the borders leave a square
         self.pane.param.update(**outer)
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
+        """Apply the page's colour scheme and font size."""
         scheme = colours(dark)
         self.figure.update(border_fill_color=scheme["paper"], outline_line_color=scheme["line"])
         self.title.update(text_color=scheme["ink"], text_font_size=f"{type_size(presenter)}px")
@@ -139,14 +139,14 @@ class JuliaPlot:
         self.resize(self._height)
 
     def show(self, frame: Frame, wanted: bool) -> None:
-        """Show the frame's Julia set, if it has one and it is wanted."""
+        """Show the frame's Julia set, if any, when `wanted` is true."""
         raster = frame.rasters.get("julia") if wanted else None
         self.figure.visible = raster is not None
         if raster is None:
             return
         if self._raster is None or not np.array_equal(raster.levels, self._raster.levels):
             self._raster = raster
-            # the palette is the large picture's, whose last colour may be that of pixels that wait
+            # The palette belongs to the large picture; its last colour may be that of waiting pixels.
             self.source.data = {"julia": [np.where(raster.levels == WAITING, WAITING - 1, raster.levels)]}
             self.title.text = c_text(frame.facts["pointer_re"], frame.facts["pointer_im"])
         orbit = frame.curves.get("orbit")
@@ -157,7 +157,7 @@ class JuliaPlot:
 
 
 def c_text(re: float, im: float) -> str:
-    """c to four decimals: "c = -0.7437 + 0.1318 i"; empty if there is none."""
+    """Format c with four decimals, "c = -0.7437 + 0.1318 i"; "" for nan and inf."""
     if not (isfinite(re) and isfinite(im)):
         return ""
     return f"c = {re:.4f} {'-' if im < 0 else '+'} {abs(im):.4f} i"

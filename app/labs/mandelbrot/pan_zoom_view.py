@@ -1,10 +1,10 @@
-"""The picture on the screen: one lasting figure that the pointer moves at once, and the exact place behind its numbers.
+"""The picture on the screen: one figure that follows the pointer immediately, mapped to the exact viewport.
 
-A browser's numbers have 53 bits. It therefore counts from an anchor, a place known exactly here, in units of about the
-view's height; its numbers then mean the same place at every depth. Frames are drawn where they were computed for,
-counted from the anchor. So the old picture moves and grows under the pointer, and the new one lands in its place. When
-the view has left an anchor's reach, the next frame brings another. pan_zoom_view.js is the browser's half; axes.js
-labels the axes with coordinates as long as they are short, then with distances from the centre.
+A browser's numbers have 53 bits. The browser therefore uses coordinates relative to an anchor, an exact place, in units
+of about the view's height; they have the same accuracy at every depth. Each frame is drawn at the position for which it
+was computed, in these coordinates. Thus the old picture moves and scales with the pointer until the new one replaces
+it. When the view leaves the range of an anchor, the next frame introduces another. pan_zoom_view.js is the browser's
+part; axes.js labels the axes with coordinates while these are short, and with distances from the centre otherwise.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from app.stream import FrameSource
 from app.theme import LIGHT
 from compute.frames import WAITING, Extent, Frame, Raster
 
-FINEST, COARSEST = 2.0**-16, 4.0  # height of a view in units of an anchor that serves it
-FAR = 2.0**16  # distance of a view from such an anchor, in its own heights: 2^-37 of it is still told apart
+FINEST, COARSEST = 2.0**-16, 4.0  # range of heights of a view in units of its anchor
+FAR = 2.0**16  # distance of a view from its anchor in view heights: 2^-37 of a view is still resolved
 POINTER_CODE = (Path(__file__).parent / "pan_zoom_view.js").read_text(encoding="utf-8")
 GESTURES = (PanStart, Pan, PanEnd, MouseWheel, DoubleTap, PinchStart, Pinch, PinchEnd, MouseMove)
-KEPT = 16  # anchors that a message of a slow browser may still count from
-NO_FRAME = -1  # number of a write that is no frame's
+KEPT = 16  # number of anchors to which a message of a slow browser may refer
+NO_FRAME = -1  # number of a write without a frame
 Levels: TypeAlias = NDArray[np.uint8]
-BLANK: Levels = np.full((1, 1), WAITING, np.uint8)  # nothing is computed yet
-WIDE = 8  # heights of a view that a blank picture reaches to each side of its centre
+BLANK: Levels = np.full((1, 1), WAITING, np.uint8)  # a picture without computed pixels
+WIDE = 8  # view heights from the centre of a blank picture to each side
 
 AXES_CODE = (Path(__file__).parent / "axes.js").read_text(encoding="utf-8")
-DECIMALS = 11  # of an absolute label at most; float64 would hold 15, but no axis has the room
+DECIMALS = 11  # maximum for an absolute label; float64 has 15, but no axis has the space
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """A place (a multiple of its unit) and a unit, 10^exponent: what the browser's numbers count from."""
+    """Origin (a multiple of the unit) and unit, 10^exponent, of the browser's coordinates."""
 
     re: Fraction
     im: Fraction
@@ -64,40 +64,40 @@ class Anchor:
 
     @classmethod
     def near(cls, view: Viewport) -> Anchor:
-        """The anchor beside the centre whose unit is the power of ten at or above the height."""
+        """Return the anchor next to the view's centre; its unit is the power of ten at or above the height."""
         exponent = math.ceil(log10(view.height) - 1e-12)
         unit = Fraction(10) ** exponent
         return cls(round(view.re / unit) * unit, round(view.im / unit) * unit, exponent)
 
     @property
     def unit(self) -> Fraction:
-        """Length of the unit in the complex plane."""
+        """The length of the unit in the complex plane."""
         return Fraction(10) ** self.exponent
 
     def serves(self, view: Viewport) -> bool:
-        """Whether float64 shows `view` well when it counts from here."""
+        """Return whether float64 coordinates relative to this anchor are accurate enough for `view`."""
         height = view.height / self.unit
         offset = max(abs(view.re - self.re), abs(view.im - self.im)) / self.unit
         return FINEST <= height <= COARSEST and offset <= FAR * height
 
     def can_draw(self, view: Viewport) -> bool:
-        """Whether a picture of `view` has a place in these numbers that a screen can show."""
+        """Return whether a picture of `view` has coordinates relative to this anchor that a screen can show."""
         height = view.height / self.unit
         offset = max(abs(view.re - self.re), abs(view.im - self.im)) / self.unit
         return FINEST**2 <= height <= FAR**2 and offset <= FAR**2
 
     def count(self, view: Viewport) -> tuple[float, float, float]:
-        """(x, y, height) of `view` in these numbers."""
+        """Return (x, y, height) of `view` in this anchor's coordinates."""
         unit = self.unit
         return float((view.re - self.re) / unit), float((view.im - self.im) / unit), float(view.height / unit)
 
     def place(self, x: float, y: float) -> tuple[Fraction, Fraction]:
-        """(re, im) that the numbers x, y mean."""
+        """Return (re, im) of the coordinates x, y."""
         unit = self.unit
         return self.re + Fraction(x) * unit, self.im + Fraction(y) * unit
 
     def step_to(self, other: Anchor) -> tuple[float, float, float] | None:
-        """(dx, dy, scale) with which a number q of this anchor becomes (q - d) * scale of `other`; None if too far."""
+        """Return (dx, dy, scale) that convert a coordinate q to (q - d) * scale of `other`; None if too far away."""
         unit = self.unit
         dx, dy, scale = (other.re - self.re) / unit, (other.im - self.im) / unit, unit / other.unit
         near = max(abs(dx), abs(dy)) <= FAR**2 and FINEST**2 <= scale <= FAR**2
@@ -105,10 +105,11 @@ class Anchor:
 
 
 class PointerState(DataModel):
-    """What the server and the browser tell each other about where they look; pan_zoom_view.js has the other half.
+    """State shared with pan_zoom_view.js in the browser.
 
-    told: [serial, anchor, x, y, height], where to look; seen: the same, where the pointer has led since; pointer: parts
-    of the view; grain: screen pixels of one of the lab's; boxing: dragging draws a box.
+    told: [serial, anchor, x, y, height], the view set by the server; seen: likewise, the view after the pointer's
+    moves; pointer: position in fractions of the view; grain: screen pixels per lab pixel; boxing: whether dragging
+    draws a box.
     """
 
     told = ListOf(Float, default=[])
@@ -121,8 +122,8 @@ class PointerState(DataModel):
 class PanZoomView:
     """The figure of one session.
 
-    later(callback) runs it with the document's lock; pointed(fx, fy) is called when the pointer moves, with fractions
-    of the view. anchor: what the browser's numbers count from; drawn: extent of the newest picture in them.
+    later(callback) runs a callback with the document's lock; pointed(fx, fy) is called when the pointer moves, with
+    fractions of the view. anchor: origin of the browser's coordinates; drawn: extent of the latest picture in them.
     """
 
     def __init__(
@@ -134,9 +135,10 @@ class PanZoomView:
         self.drawn: Extent = self._everywhere()
         self._shown = (BLANK, 0, self.drawn, True)
         self.frames = FrameSource(self._columns([], BLANK, waiting=True), "mandelbrot frames")
-        # the browser alone moves its ranges: they would come back as messages, and fight the pointer
+        # Only the browser changes its ranges: synchronized ranges would return as messages and conflict with the
+        # pointer.
         self.x_range, self.y_range = Range1d(0, 1, syncable=False), Range1d(0, 1, syncable=False)
-        # keeps the wheel from the page; pan_zoom_view.js does the zooming
+        # Prevents the wheel from scrolling the page; pan_zoom_view.js zooms.
         wheel = WheelZoomTool(speed=0, zoom_on_axis=False)
         self.plot = ImagePlot(
             "escape",
@@ -155,11 +157,11 @@ class PanZoomView:
 
     @property
     def anchor(self) -> Anchor:
-        """What the browser's numbers count from now."""
+        """The current anchor of the browser's coordinates."""
         return self._anchors[self._at]
 
     def resize(self, width: int, height: int, presenter: bool = False) -> None:
-        """Set the size of the picture in px. The ranges set here are those a browser begins with."""
+        """Set the size of the picture in px. The browser starts with the ranges set here."""
         self.plot.resize(width, height, presenter)
         x, y, h = self.anchor.count(self.navigator.aim)
         self.x_range.update(start=x - h / 2 * width / height, end=x + h / 2 * width / height)
@@ -180,10 +182,10 @@ class PanZoomView:
         self.pointer_state.on_change("seen", self._seen)
         self.pointer_state.on_change("pointer", self._pointed)
 
-    # -- what the pointer does
+    # -- pointer
 
     def _seen(self, attr: str, old: object, new: list[float]) -> None:
-        """The pointer has moved the view; what it saw of an earlier place, before it was told another, is void."""
+        """Apply a view set by the pointer; ignore it if the server has set another view since."""
         if len(new) != 5 or int(new[0]) != self._serial or int(new[1]) not in self._anchors or not new[4] > 0:
             return
         anchor = self._anchors[int(new[1])]
@@ -194,17 +196,17 @@ class PanZoomView:
         finally:
             self._hearing = False
         aim = self.navigator.aim
-        if abs(aim.height / height - 1) > Fraction(1, 10**6):  # the lab goes no deeper, or no farther
+        if abs(aim.height / height - 1) > Fraction(1, 10**6):  # the lab's limit of depth or distance
             self._follow()
 
     def _pointed(self, attr: str, old: object, new: list[float]) -> None:
         if len(new) == 2:
             self.pointed(new[0], new[1])
 
-    # -- where to look
+    # -- view
 
     def _follow(self) -> None:
-        """The navigator has moved: unless the pointer did it, tell the browser."""
+        """Send the navigator's view to the browser, unless the pointer has set it."""
         if not self._hearing:
             self._later(self._tell)
 
@@ -212,7 +214,7 @@ class PanZoomView:
         self._serial += 1
         if self.anchor.serves(self.navigator.aim):
             self.pointer_state.told = self._look()
-        else:  # too far for a picture of the old place
+        else:  # too far for the picture of the old view
             self._step()
             self.drawn = self._everywhere()
             self._write(NO_FRAME, [], BLANK, waiting=True)
@@ -221,7 +223,7 @@ class PanZoomView:
         return [float(self._serial), float(self._at), *self.anchor.count(self.navigator.aim)]
 
     def _step(self) -> list[float]:
-        """Take another anchor: [the last one's number, dx, dy, scale], or [] if it lies too far."""
+        """Switch to another anchor; return [number of the last one, dx, dy, scale], or [] if that is too far away."""
         last, before = self._at, self.anchor
         self._at += 1
         self._anchors[self._at] = Anchor.near(self.navigator.aim)
@@ -232,7 +234,7 @@ class PanZoomView:
     # -- frames
 
     def draw(self, number: int, frame: Frame) -> None:
-        """Show a frame where it belongs; nothing is sent if it shows what is there already."""
+        """Draw a frame at its position; skip it if it equals the visible picture."""
         notes, facts, raster = frame.notes, frame.facts, frame.rasters["escape"]
         place = Viewport.parse((notes["center_re"], notes["center_im"]), notes["zoom"])
         step = [] if self.anchor.serves(self.navigator.aim) else self._step()
@@ -251,14 +253,14 @@ class PanZoomView:
         return (at, extent, waited) == (self._at, self.drawn, waiting) and np.array_equal(shown, levels)
 
     def _extent(self, place: Viewport, raster: Raster, shape: tuple[float, float]) -> Extent:
-        """The extent of a raster of `place`, whose own counts pixels of the view, in the anchor's numbers."""
+        """Return the extent, in the anchor's coordinates, of a raster of `place`, whose own extent is in pixels."""
         x, y, height = self.anchor.count(place)
         unit, (ny, nx), (x0, y0, x1, y1) = height / shape[0], shape, raster.extent
         left, low = x - nx / 2 * unit, y - ny / 2 * unit
         return left + x0 * unit, low + y0 * unit, left + x1 * unit, low + y1 * unit
 
     def _everywhere(self) -> Extent:
-        """More than the view, in the anchor's numbers."""
+        """Return an extent larger than the view, in the anchor's coordinates."""
         x, y, height = self.anchor.count(self.navigator.aim)
         reach = WIDE * height
         return x - reach, y - reach, x + reach, y + reach
@@ -277,7 +279,7 @@ class PanZoomView:
 
 
 def label_axes(plot: figure, source: ColumnDataSource, x_range: Range1d, y_range: Range1d) -> None:
-    """Give both axes of `plot` ticks; column "origin" of `source` says where 0 is: [re, im, exponent of the unit]."""
+    """Add ticks to both axes of `plot`; column "origin" of `source` contains [re, im, exponent of the unit]."""
     for axis, along, own in ((plot.xaxis, 0, x_range), (plot.yaxis, 1, y_range)):
         args: dict[str, Any] = {"source": source, "own": own, "along": along, "decimals": DECIMALS, "plot": plot}
         axis.ticker = CustomJSTicker(args=args, major_code=AXES_CODE + "return ticks();")
@@ -285,5 +287,5 @@ def label_axes(plot: figure, source: ColumnDataSource, x_range: Range1d, y_range
 
 
 def shows_offsets(exponent: int) -> bool:
-    """Whether a view whose unit is 10^exponent has distances from the centre on its axes."""
+    """Return whether axes with the unit 10^exponent show distances from the centre."""
     return -exponent + 1 > DECIMALS

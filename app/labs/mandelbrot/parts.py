@@ -1,4 +1,4 @@
-"""What the Mandelbrot lab's tab consists of, and its line in the status bar: how deep, how fine, how far."""
+"""The parts of the Mandelbrot lab's tab: view, controls, help, and facts for the status bar."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VALUES = {"center": HOME.center, "zoom": HOME.zoom, "max_iterations": HOME.max_i
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:
-    """(label, value, kind) of each; kind is "", "warn" or "bad"."""
+    """Return (label, value, kind) for each fact; kind is "", "warn" or "bad"."""
     known, notes = frame.facts, frame.notes
     warned = bool(notes.get("warning"))
     items = [
@@ -53,21 +53,21 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
 
 
 def area(known: Mapping[str, float]) -> str:
-    """The estimate with its standard error, or what it waits for: the group that asks for it may be closed."""
+    """Return the estimate with its standard error, or its status: the group "Explain" may be closed."""
     if isfinite(known["area"]) and isfinite(known["area_error"]):
         return f"{known['area']:.5f} ± {known['area_error']:.5f}"
     return "measuring" if known["finished"] else "once the picture is complete"
 
 
 def progress(part: float, precision: str) -> tuple[str, str, str]:
-    """How far the picture is: in a deep view the reference orbit comes first."""
+    """Return the progress of the picture; in a deep view the reference orbit is computed first."""
     if precision in DEEP and part < ORBIT_SHARE:
         return "reference orbit", f"{100 * part / ORBIT_SHARE:.0f} %", ""
     return "picture", f"{100 * part:.0f} %", ""
 
 
 def power_of_two(log2: float, digits: int = 2) -> str:
-    """2^log2 to that many figures, at any depth: "3.6e-117"; plain between 0.01 and 1000."""
+    """Format 2^log2 with `digits` digits at any depth: "3.6e-117"; without exponent between 0.01 and 1000."""
     if not isfinite(log2):
         return "–"
     exponent = floor(log2 * log10(2))
@@ -80,7 +80,7 @@ def power_of_two(log2: float, digits: int = 2) -> str:
 
 
 def zoom_in(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """From the whole set to what is shown."""
+    """Return the first and last values of a film from the whole set to the current view."""
     last = {name: values[name] for name in ("center", "zoom")}
     return {"center": HOME.center, "zoom": HOME.zoom}, last
 

@@ -1,7 +1,7 @@
-"""The group "Place" (what a drag does, bookmarks as pictures, typed coordinates), and the full centre in words.
+"""The group "Place" (mode of dragging, bookmarks, typed coordinates), and the full centre as text.
 
-What is wrong with a typed number stands beside it, and nothing moves. The centre is written in full, however long it
-is, because the axes of a deep picture cannot show it.
+An invalid number is reported next to its field and does not move the view. The centre is written with all digits, as
+the axes of a deep picture cannot show them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from compute.labs.mandelbrot.views import Landmark
 if TYPE_CHECKING:
     from app.labs.mandelbrot.view import MandelbrotView
 
-MOST_MARKS = 24  # marks of one's own
+MOST_MARKS = 24  # marks of the user
 DRAG = {"Move": False, "Zoom to a box": True}
 GALLERY_STYLE = """
 .places { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 8px; overflow: hidden auto;
@@ -47,7 +47,7 @@ button:focus-visible { outline: 3px solid var(--accent); outline-offset: 1px; }
 .drop { position: absolute; right: 4px; top: 4px; width: 24px; height: 24px; border-radius: 12px;
   background: var(--paper); line-height: 24px; text-align: center; }
 """
-FIELDS = {  # what a message of the lab begins with -> the label of its field
+FIELDS = {  # start of the lab's error message -> label of the field
     "center[0]": "Centre, real part",
     "center[1]": "Centre, imaginary part",
     "zoom": "Zoom (the view is 4 / zoom high)",
@@ -75,9 +75,9 @@ TEXT_STYLE = """
 
 
 class PlaceGroup:
-    """The widgets of one session; `lab_view` has the navigator and the palette at hand. `panel` is the group's body.
+    """The widgets of one session; `panel` is the group's body. `lab_view` provides navigator and palette.
 
-    picked(view) is called with the bookmark that was chosen.
+    picked(view) is called with the chosen bookmark.
     """
 
     def __init__(self, session: Session, lab_view: MandelbrotView) -> None:
@@ -107,7 +107,7 @@ class PlaceGroup:
         self.picked(view)
 
     def mark(self) -> None:
-        """Remember what is shown, with its picture in the palette at hand, for as long as the page is open."""
+        """Store the current view with its picture in the current palette, until the page is closed."""
         frame = self.session.latest
         if frame is None:
             return
@@ -123,7 +123,7 @@ class PlaceGroup:
         self.gallery.show(self._bookmarks)
 
     def drop(self, title: str) -> None:
-        """Forget the mark of that name, if there is one."""
+        """Remove the user's mark with this title; unknown titles are ignored."""
         left = [bookmark for bookmark in self._bookmarks if not (bookmark.own and bookmark.title == title)]
         if len(left) < len(self._bookmarks):
             self._bookmarks = left
@@ -131,12 +131,12 @@ class PlaceGroup:
 
 
 def thumbnail(title: str) -> str:
-    """The address of a place's picture in assets/."""
+    """Return the data URL of a place's thumbnail in assets/."""
     return data_url((FOLDER / file_of(title)).read_bytes())
 
 
 class Gallery(JSComponent):
-    """Shows `items`; picked(index) and dropped(title) are called when one is chosen, or an own one is removed."""
+    """Shows `items`; picked(index) is called when a bookmark is chosen, dropped(title) when a mark is removed."""
 
     items = param.List(default=[], item_type=dict, doc="title, picture and own of each bookmark.")
 
@@ -193,7 +193,7 @@ class Gallery(JSComponent):
         self._picked, self._dropped = picked, dropped
 
     def show(self, bookmarks: Sequence[Bookmark]) -> None:
-        """Show `bookmarks`, in that order."""
+        """Show `bookmarks` in this order."""
         self.items = [{"title": b.title, "picture": b.picture, "own": b.own} for b in bookmarks]
 
     def _handle_msg(self, data: Any) -> None:
@@ -229,21 +229,21 @@ class GoToDialog:
         )
 
     def open(self) -> None:
-        """Show where the picture is, to be typed over."""
+        """Open the dialog with the current view in its fields."""
         texts = (*self._navigator.center, self._navigator.zoom, str(self._session.values["max_iterations"]))
         for field, text in zip(self.fields.values(), texts, strict=True):
             field.param.update(value=text, value_input=text, error_state=False, helper_text="")
         self.panel.open = True
 
     def _paste(self, text: str) -> None:
-        """Fill all fields from the line that Copy gives, whichever field it was pasted into."""
+        """Distribute a pasted line of the button Copy over all fields."""
         parts = re.split(r"[\s,;]+", text.strip())
         if 2 <= len(parts) <= len(self.fields) and all(map(NUMBER.fullmatch, parts)):
             for field, part in zip(self.fields.values(), parts, strict=False):
                 field.param.update(value=part, value_input=part)
 
     def go(self) -> None:
-        """Go there, or say what keeps it from doing so."""
+        """Go to the typed place, or show the error at its field."""
         for field in self.fields.values():
             field.param.update(error_state=False, helper_text="")
         re, im, zoom, count = (typed(field) for field in self.fields.values())
@@ -260,13 +260,13 @@ class GoToDialog:
 
 
 def typed(field: Any) -> str:
-    """What stands in `field`, as the lab writes numbers."""
+    """Return the text of `field` in the lab's number format."""
     text = field.value_input or field.value or ""
     return str(text).strip().replace("\N{MINUS SIGN}", "-")
 
 
 def iterations(text: str) -> int:
-    """Typed iterations, "5000" or "1e7"; ValueError says what they may be."""
+    """Return typed iterations, "5000" or "1e7"; raise ValueError with the valid range."""
     low, high = Mandelbrot.param["max_iterations"].bounds
     try:
         value = float(text)
@@ -281,7 +281,7 @@ def iterations(text: str) -> int:
 
 
 class PlaceText(JSComponent):
-    """Two numbers in full, and what else there is to say about the view."""
+    """The centre with all digits, and more information about the view."""
 
     re = param.String(doc="Real part of the centre.")
     im = param.String(doc="Imaginary part of the centre.")

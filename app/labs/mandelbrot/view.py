@@ -1,4 +1,4 @@
-"""The main area of the Mandelbrot lab: the picture, what explains it, and where it lies. One per session."""
+"""The main area of the Mandelbrot lab: picture, inset, histogram, and position as text. One per session."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from app.upstream.plot_pane import PlotPane
 from compute.frames import Frame
 from compute.measure.rates import spaced
 
-SMALLEST = 128, 64  # px of width and height of the picture: a turned phone leaves 94 above a bar of two lines
-HISTOGRAM = {0: 116, 640: 136}  # px of it and of the place beside it, from so many px of room on
-PLACE = {False: 100, True: 136}  # px of the place alone: two lines of words, two of digits; in presenter mode
-ROOMY = (560, 420)  # px of width and height from which there is room for the histogram
-LOW = {False: 400, True: 560}  # px of height below which the picture stands alone; in presenter mode
-BAR_TITLES = {  # what the colours are, by the colouring
+SMALLEST = 128, 64  # px, minimum size of the picture: a phone in landscape leaves 94 above a bar of two lines
+HISTOGRAM = {0: 116, 640: 136}  # px of the histogram and the text next to it, by minimum height of the window
+PLACE = {False: 100, True: 136}  # px of the text alone, two lines of words and two of digits, by presenter mode
+ROOMY = (560, 420)  # px, minimum width and height for the histogram
+LOW = {False: 400, True: 560}  # px of height below which only the picture is shown, by presenter mode
+BAR_TITLES = {  # title of the colour bar by colouring
     "histogram": "iterations until |z| > 2; black: inside the set",
     "smooth": "iterations until |z| > 2; black: inside the set",
     "distance": "distance to the set; black: inside it",
     "interior": "inside: |derivative of the cycle|, 0 attracts most",
 }
-MOST_PIXELS = 10**6  # that a browser gets a frame
-SHARP = 1.25  # a frame may bring this many pixels for each on the screen, before it is reduced by a whole factor
-CALM = 250  # ms after the last change of size before the lab's grid follows
-MIDDLE = (0.5, 0.5)  # of the view: where the pointer is taken to be before it has been there
-FIGURES = 3  # of zoom and spacing in words
+MOST_PIXELS = 10**6  # maximum per frame
+SHARP = 1.25  # maximum of frame pixels per screen pixel and axis, before a frame is reduced by an integer factor
+CALM = 250  # ms after the last change of size before the lab's grid is changed
+MIDDLE = (0.5, 0.5)  # of the view: assumed position of the pointer before its first move
+FIGURES = 3  # significant digits of zoom and spacing
 HINT_PLACE = {"position": "absolute", "left": "88px", "top": "24px", "z-index": "2", "pointer-events": "none"}
 HINT = """
 .hint { display: inline-block; max-width: 26em; background: rgb(0 0 0 / 70%); color: #fff; border-radius: 6px;
@@ -47,7 +47,7 @@ Resolution: TypeAlias = float | tuple[int, int]
 
 
 class MandelbrotView(LabView):
-    """Picture, inset, histogram and place of one session, and their sizes in its window."""
+    """Picture, inset, histogram and text of one session, and their layout."""
 
     RESOLUTIONS: ClassVar[dict[str, Resolution]] = {
         "as on the screen": 1.0,
@@ -100,20 +100,20 @@ class MandelbrotView(LabView):
         self.wait_for(plot.figure, self.histogram.figure)
         self._resize()
 
-    # -- sizes
+    # -- layout
 
     def resolve(self, resolution: Resolution) -> None:
-        """How many pixels the lab computes: a part of those on the screen, or (rows, columns)."""
+        """Set the lab's resolution: a factor relative to screen pixels, or (rows, columns)."""
         self._resolution = resolution
         self.arrange()
 
     def show_histogram(self, shown: bool) -> None:
-        """Show the histogram below the picture, where there is room, or not."""
+        """Show the histogram below the picture if there is room, or hide it."""
         self._with_histogram = shown
         self.resize(*self.size)
 
     def arrange(self) -> None:
-        """Give everything its size on the screen; the lab's grid follows once that has come to rest."""
+        """Set all sizes on the screen; the lab's grid is changed CALM ms after the last call."""
         roomy = self.size[0] >= ROOMY[0] and self.size[1] >= ROOMY[1] and not self._low
         self.histogram.figure.visible = self._below.visible = self._with_histogram and roomy
         self.panel.param.update(width=self.size[0], height=self.size[1])
@@ -131,7 +131,7 @@ class MandelbrotView(LabView):
         self._resizing = self.session.document.add_timeout_callback(self._resize, CALM)
 
     def _resize(self) -> None:
-        """Let the lab compute what the picture shows."""
+        """Set the lab's grid to the size of the picture."""
         self._resizing = None
         width, height = self._size()
         ny, nx = self._resolution if isinstance(self._resolution, tuple) else grid(height, width, self._resolution)
@@ -140,7 +140,7 @@ class MandelbrotView(LabView):
         self.picture.pointer_state.grain = height / ny
 
     def _size(self) -> tuple[int, int]:
-        """(width, height) in px of the picture: what the room leaves, in the grid's shape if that is fixed."""
+        """Return (width, height) in px of the picture: the free space, or within it the shape of a fixed grid."""
         more = around(self.presenter)
         width = max(SMALLEST[0], self.size[0] - more[0] - GRID)
         under = self._under(self.histogram.figure.visible)
@@ -153,34 +153,34 @@ class MandelbrotView(LabView):
 
     @property
     def _low(self) -> bool:
-        """Whether there is room for the picture alone."""
+        """Whether there is room for the picture only."""
         return self.alone or self.size[1] < LOW[self.presenter]
 
     def _under(self, histogram: bool) -> int:
-        """Height in px of what lies below the picture, with or without the histogram."""
+        """Return the height in px of the row below the picture, with or without the histogram."""
         if self._low:
             return 0
         if not histogram:
             return PLACE[self.presenter]
         return PLACE[True] if self.presenter else HISTOGRAM[max(room for room in HISTOGRAM if room <= self.size[1])]
 
-    # -- looks
+    # -- theme
 
     def apply_theme(self) -> None:
-        """Colour what explains the picture, and set the type of all plots."""
+        """Apply colours to histogram and inset, and fonts to all plots."""
         set_type(self.picture.plot.figure, self.presenter)
         self.colours.set_theme(self.dark)
         self.histogram.set_theme(self.dark, self.presenter)
         self.inset.set_theme(self.dark, self.presenter)
 
     def box_mode(self, on: bool) -> None:
-        """Dragging draws a box to be zoomed into, or it moves the picture."""
+        """Set whether dragging draws a box to zoom into, or pans."""
         self.picture.pointer_state.boxing = on
 
-    # -- the pointer
+    # -- pointer
 
     def _pointed(self, fx: float, fy: float) -> None:
-        """Remember where the pointer is; the lab is told if it does anything with it."""
+        """Store the pointer's position, and send it to the lab if an overlay needs it."""
         self._pointer = (fx, fy)
         if self._explaining and self.session.values["pointer"] != self._pointer:
             self._point(pointer=self._pointer)
@@ -197,7 +197,7 @@ class MandelbrotView(LabView):
         self.inset.show(frame, self.session.values["julia"])
 
     def _trace(self, frame: Frame) -> None:
-        """The orbit over the picture."""
+        """Draw the orbit over the picture."""
         curve = frame.curves.get("orbit") if self.session.values["orbit_length"] else None
         points = in_anchor_units(curve, self.picture.anchor) if curve is not None else None
         if points is None:
@@ -206,7 +206,7 @@ class MandelbrotView(LabView):
             self.orbit.show(points, extent_around(self.picture.drawn))
 
     def tick(self) -> None:
-        """A few times a second: scales, histogram, and the place in words."""
+        """Update ticks, histogram and text, a few times a second."""
         self._say()
         if self._explaining and self.session.values["pointer"] is None:
             self._pointed(*self._pointer)
@@ -228,7 +228,7 @@ class MandelbrotView(LabView):
             self.hint.param.update(object=hint, visible=bool(hint))
 
     def _say(self) -> None:
-        """Where the picture lies."""
+        """Update the text with the position of the picture."""
         shown, (re, im) = self.navigator.shown, self.navigator.center
         deep = shows_offsets(self.picture.anchor.exponent)
         more = "axes count from the centre" if deep else f"pixel {in_words(self.navigator.spacing)}"
@@ -238,7 +238,7 @@ class MandelbrotView(LabView):
 
 
 def inside(frame: Frame) -> str:
-    """What a picture means that has one colour all over, as HTML; "" of any other."""
+    """Return the explanation of a picture of a single colour as HTML; "" for other pictures."""
     facts = frame.facts
     if facts["waiting"] == 1:
         return "<b>Not computed yet.</b> Every pixel needs more iterations."
@@ -250,12 +250,12 @@ def inside(frame: Frame) -> str:
 
 
 def grid(height: int, width: int, factor: float) -> tuple[int, int]:
-    """(rows, columns) for a picture of that many px: `factor` times as many, and at most MOST_PIXELS."""
+    """Return (rows, columns) for a picture of height x width px: `factor` times its size, at most MOST_PIXELS."""
     part = min(factor, (MOST_PIXELS / (height * width)) ** 0.5)
     return max(1, round(height * part)), max(1, round(width * part))
 
 
 def in_words(number: Fraction) -> str:
-    """To three figures: "1.5", "0.0071", "5e113"."""
+    """Format with three digits: "1.5", "0.0071", "5e113"."""
     text = scientific(number, FIGURES)
     return f"{float(text):g}" if -4 <= int(text.partition("e")[2]) <= 4 else text

@@ -1,1 +1,1 @@
-"""How the page shows a lab that has no parts of its own."""
+"""The default tab, for labs without a folder here."""

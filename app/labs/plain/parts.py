@@ -1,7 +1,7 @@
-"""The tab of a lab that brings no parts of its own: everything in it is made from the lab's parameters and frames.
+"""The default tab of a lab, built from the lab's parameters and frames.
 
-`PlainControls` has one widget a parameter, `PlainView` one picture a raster and one plot a curve, `facts` writes the
-first numbers of a frame into the status bar.
+`PlainControls` has one widget per parameter, `PlainView` one picture per raster and one plot per curve, and `facts`
+shows the first numbers of a frame in the status bar.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from compute.frames import Frame
 
 PALETTE = "Viridis"
 CURVE_HEIGHT, HEADING = 168, 36  # px
-SMALLEST, SCANTIEST = 128, 16  # px of a picture: where curves make way for it, and that it always has
+SMALLEST, SCANTIEST = 128, 16  # px of a picture: below the first curves are hidden; the second is its minimum
 MACHINE = ("backend", "device_index", "variant")
 SLIDER_STEPS = 200  # of a slider over real numbers
 WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
-WIDEST_SLIDER = 1000  # whole numbers beyond this span are typed, because a slider cannot hit them
+WIDEST_SLIDER = 1000  # larger ranges of integers get a text field, as a slider is too coarse
 HELP = """
 | **Space** | run or pause |
 | **S** | one step |
 | **R** | reset |
 """
 POINTER = "Drag on a picture to move it, scroll to zoom, double-click to show all of it."
-MOST_FACTS = 6  # that fit beside those of the stream on a laptop
+MOST_FACTS = 6  # fit next to the stream's facts on a laptop
 
 
 class PlainView(LabView):
-    """Pictures in a row, curves in a row below; both are made when the first frame says which there are."""
+    """Pictures in a row, with curves in a row below; built from the first frame."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
@@ -51,16 +51,16 @@ class PlainView(LabView):
         self.pictures: RasterPlots | None = None
         self.curves: dict[str, CurvePlot] = {}
         self._panes: list[PlotPane] = []  # of the pictures
-        self._columns: list[Any] = []  # each of them below its heading
+        self._columns: list[Any] = []  # each pane below its heading
         self._lines: list[PlotPane] = []  # of the curves
-        self._pictures = self._below = pn.Row()  # both kinds, in rows
+        self._pictures = self._below = pn.Row()  # the rows of pictures and curves
         self._built = False
         self._extent = (0.0, 0.0, 1.0, 1.0)  # of the rasters, in the lab's cells
         session.on_frame = self._show
         session.later(self._begin)
 
     def _begin(self) -> None:
-        """Let the first frame come at once: no plot exists before it."""
+        """Request the first frame immediately, as no plot exists before it."""
         self.on_ready()
 
     @property
@@ -93,7 +93,7 @@ class PlainView(LabView):
         self._lay_out()
 
     def _show_whole(self) -> None:
-        """Show the whole raster of the newest frame."""
+        """Show the whole raster of the latest frame."""
         if self.pictures is not None and self.session.latest is not None:
             self._fit_ranges(self.pictures, self.session.latest)
 
@@ -114,9 +114,9 @@ class PlainView(LabView):
         self.panel.objects = [self._pictures, self._below]
 
     def arrange(self) -> None:
-        """Give the pictures the room that the curves leave, each the same, in as many rows as make them largest.
+        """Give the pictures equal shares of the space above the curves, in as many rows as make them largest.
 
-        In a small window the curves are left out, then the colour bars, until a picture has SMALLEST px.
+        In a small window the curves are hidden, then the colour bars, until a picture has SMALLEST px.
         """
         width, height = self.size
         x0, y0, x1, y1 = self._extent
@@ -148,14 +148,14 @@ class PlainView(LabView):
         self._below.param.update(width=width, height=CURVE_HEIGHT)
 
     def apply_theme(self) -> None:
-        """Colour the curves, and set the type of all plots."""
+        """Apply colours to the curves, and fonts to all plots."""
         for curve in self.curves.values():
             curve.set_theme(self.dark)
         for plot in (*self.curves.values(), *self._plots.values()):
             set_type(plot.figure, self.presenter)
 
     def tick(self) -> None:
-        """A few times a second: curves and colour bars of the newest frame; the whole of it, if its size changed."""
+        """Update curves and colour bars from the latest frame; fit the ranges if its size has changed."""
         frame = self.session.latest
         if frame is None or not self.drawn:
             return
@@ -170,14 +170,14 @@ class PlainView(LabView):
 
 
 def largest_scale(pictures: int, room: tuple[int, int], cells: tuple[float, float], around: tuple[int, int]) -> float:
-    """Return the px a cell at which so many equal pictures fit into `room`, in as many rows as make it largest.
+    """Return the px per cell at which `pictures` equal pictures fit into `room`, maximised over the number of rows.
 
-    room: px wide and high; cells: of a picture, wide and high; around: px beside and below a picture, its axes and
-    heading. It is 0 or less if they do not fit.
+    room: width and height in px; cells: width and height of a picture in cells; around: px next to and below a picture
+    for its axes and heading. The result is 0 or negative if they do not fit.
     """
 
     def scale(columns: int) -> float:
-        """Return it for so many pictures in a row."""
+        """Return the px per cell for this number of columns."""
         rows = -(-pictures // columns)
         sides = (room[0] // columns - around[0], room[1] // rows - around[1])
         return min(side / length for side, length in zip(sides, cells, strict=True))
@@ -186,13 +186,13 @@ def largest_scale(pictures: int, room: tuple[int, int], cells: tuple[float, floa
 
 
 def _pane(plot: Any) -> PlotPane:
-    """Return the pane of a figure that has exactly the size that it is given."""
+    """Return a pane of fixed size for a figure."""
     plot.sizing_mode = "fixed"
     return PlotPane(plot, margin=0, sizing_mode="fixed")
 
 
 class PlainControls(Controls):
-    """One widget a parameter: Field holds those that choose the initial state, Compute those that rebuild it."""
+    """One widget per parameter: Field contains those for the initial state, Compute those that rebuild the lab."""
 
     def __init__(self, session: Session, lab_view: object, notices: Notices) -> None:
         super().__init__(session)
@@ -230,13 +230,13 @@ class PlainControls(Controls):
         return self.add(name, kind(**options))
 
     def show_values(self, values: Any) -> None:
-        """Show `values`, which the session took without these widgets."""
+        """Show `values`, which were changed without these widgets."""
         super().show_values(values)
         self.compute.show_values(values)
 
 
 def step_of(parameter: Any) -> float:
-    """Return the step of a slider: the parameter's own, or a part of its bounds; 0 if a slider cannot cover these."""
+    """Return the step of a slider: the parameter's own, or a fraction of its bounds; 0 if a slider is unsuitable."""
     low, high = parameter.bounds or (None, None)
     if low is None or high is None:
         return 0
@@ -247,7 +247,7 @@ def step_of(parameter: Any) -> float:
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:
-    """The status bar's entries: (name, value to four figures, "") of the first MOST_FACTS numbers of `frame`."""
+    """Return the status bar's facts: (name, value with four digits, "") of the first MOST_FACTS numbers of `frame`."""
     return [(name.replace("_", " "), f"{value:.4g}", "") for name, value in list(frame.facts.items())[:MOST_FACTS]]
 
 
