@@ -298,7 +298,7 @@ def _size(z: NDArray[np.complex128]) -> NDArray[np.float64]:
 def multiplier(
     re: Axis, im: Axis, count: NDArray[Any], out: NDArray[Any], max_iterations: int, settle: int, longest: int
 ) -> None:
-    """Write |product of 2 z over the attracting cycle|, 0 to 1, for the pixels whose count is max_iterations, to out.
+    """Write |product of 2 z over the attracting cycle|, 0 to 1, to out where the count is max_iterations.
 
     re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other pixels
     and where no cycle of up to `longest` points was found within `settle` iterations.

@@ -71,9 +71,8 @@ def perturb_far(reference, delta, m, n, end, top, dc):  # type: ignore[no-untype
     """Iterate like `perturb`, outside the range of float64: delta and dc are (x, y, e) for (x + iy) 2^e.
 
     reference: orbit and exponents of reference_orbit.py, table (T, 4) of mantissas, powers (T, 2), log2 radius and
-    reach of bla.py. Returns (x, y, e, m, n, found, zx, zy). A delta larger than `reach`, to which no table entry
-    applies and which is far above the smallest float64, is iterated in plain numbers with e = 0; this is nearly all of
-    the work. Periods are not detected.
+    reach of bla.py. Returns (x, y, e, m, n, found, zx, zy). A delta above reach, which no table entry covers, is far
+    above the smallest float64 and is iterated with e = 0: nearly all of the work. Periods are not detected.
     """
     orbit, exponents, table, powers, radius, reach = reference
     last = orbit.shape[0] - 1

@@ -161,7 +161,7 @@ def _launch_entries(name: str, count: int, *arguments: Any) -> None:
 
 
 def multiplier(re: Array, im: Array, count: Array, out: Array, max_iterations: int, settle: int, longest: int) -> None:
-    """Write |product of 2 z over the attracting cycle|, 0 to 1, for the pixels whose count is max_iterations, to out.
+    """Write |product of 2 z over the attracting cycle|, 0 to 1, to out where the count is max_iterations.
 
     re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other pixels
     and where no cycle of up to `longest` points was found within `settle` iterations.

@@ -37,7 +37,7 @@ class PixelArrays:
 
     @classmethod
     def allocate(cls, device: Device, shape: tuple[int, int], dtype: str, deep: bool) -> PixelArrays:
-        """Arrays for a picture of `shape` (ny, nx); contents are undefined until `clear`."""
+        """Return uninitialised arrays for a picture of `shape` (ny, nx)."""
         ny, nx = shape
         return cls(
             device.allocate((nx,), dtype),
