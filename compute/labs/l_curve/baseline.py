@@ -1,10 +1,11 @@
-"""What the L-curve lab is compared with: one run of LSMR for every λ, on the CPU by SciPy.
+"""The baseline of the L-curve lab: one run of LSMR for every λ, on the CPU by SciPy.
 
-`StackedSciPy` is a GPU tutorial's way: [A; λ I] is made for every λ and given to LSMR with its usual tolerances.
-The identity is float64, so the stacked matrix is too, though A be float32: 12 bytes a non-zero, read twice an
-iteration. At these tolerances both norms are some 2 % off at the tutorial's smallest λ. One thing is not taken over:
-the tutorial subtracts an (n, 1) array from an (n,) one, which gives n x n numbers and a wrong residual. `DampedSciPy`
-is LSMR as it should be called: λ as its damping, A and its transpose stored, products in A's own type.
+`StackedSciPy` is the method of a GPU tutorial: it builds [A; λ I] for every λ and calls LSMR with its default
+tolerances. The identity is float64, so the stacked matrix is float64 as well, even if A is float32: 12 bytes per
+non-zero, read twice per iteration. At these tolerances both norms are some 2 % off at the tutorial's smallest λ. One
+part is not copied: the tutorial subtracts an (n, 1) array from an (n,) array, which gives n x n numbers and a wrong
+residual. `DampedSciPy` is the recommended use of LSMR: λ as its damping, A and its transpose stored, products in A's
+own type.
 
 LSMR: D. C.-L. Fong and M. A. Saunders, SIAM J. Sci. Comput. 33 (2011).
 """
@@ -35,31 +36,31 @@ class BaselinePoint:
 
 
 class Solver(Protocol):
-    """Finds x for one λ after the other."""
+    """Solves for one λ after the other."""
 
     title: str
 
     def solve(self, lam: float) -> tuple[Any, int]:
-        """(x, iterations)."""
+        """Return (x, iterations)."""
 
     def norms(self, x: Any) -> tuple[float, float]:
-        """|A x - b| and |x|; waits for the device."""
+        """Return |A x - b| and |x|; waits for the device."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The points that were finished, in the order of the λ; arrays of one value each."""
+    """The completed points, in the order of the λ; arrays of one value each."""
 
     title: str
     points: tuple[BaselinePoint, ...]
 
     def column(self, name: str) -> NDArray[Any]:
-        """(count,) values of "lam", "residual_norm", "solution_norm", "iterations" or "seconds"."""
+        """Return the (count,) values of "lam", "residual_norm", "solution_norm", "iterations" or "seconds"."""
         return np.array([getattr(point, name) for point in self.points])
 
     @property
     def seconds(self) -> float:
-        """Of all points."""
+        """Seconds of all points."""
         return float(sum(point.seconds for point in self.points))
 
 
@@ -69,9 +70,10 @@ def run(
     progress: Callable[[BaselinePoint, int], object] = lambda _point, _count: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Baseline:
-    """Solve for every λ > 0 in turn; ValueError for one that is not.
+    """Solve for every λ > 0 in turn; raise ValueError for any other λ.
 
-    progress: called after each λ with its point and how many are done; cancelled: asked before each, ends the run.
+    progress: called after each λ with its point and the number of points; cancelled: called before each λ, True ends
+    the run.
     """
     for lam in lambdas:
         if not 0 < lam < np.inf:
@@ -89,7 +91,7 @@ def run(
 
 
 class StackedSciPy:
-    """The tutorial's way on the CPU. A: (m, n) csr; b: (m,)."""
+    """The tutorial's method on the CPU. A: (m, n) csr; b: (m,)."""
 
     title = f"{TITLE}, stacked in float64 (the tutorial's way), SciPy"
 
@@ -97,14 +99,14 @@ class StackedSciPy:
         self._A, self._b = A, np.asarray(b, np.float64)
 
     def solve(self, lam: float) -> tuple[NDArray[np.float64], int]:
-        """(x, iterations)."""
+        """Return (x, iterations)."""
         n = self._A.shape[1]
         stacked = scipy.sparse.vstack([self._A, lam * scipy.sparse.eye(n, format="csr")], format="csr")
         x, _, iterations, *_ = scipy.sparse.linalg.lsmr(stacked, np.concatenate([self._b, np.zeros(n)]))
         return x, int(iterations)
 
     def norms(self, x: NDArray[np.float64]) -> tuple[float, float]:
-        """|A x - b| and |x|, in float64."""
+        """Return |A x - b| and |x|, in float64."""
         return float(np.linalg.norm(self._A @ x - self._b)), float(np.linalg.norm(x))
 
 
@@ -118,7 +120,7 @@ class DampedSciPy(StackedSciPy):
         self._T, self._real = A.T.tocsr(), A.dtype
 
     def solve(self, lam: float) -> tuple[NDArray[np.float64], int]:
-        """(x, iterations)."""
+        """Return (x, iterations)."""
         operator = scipy.sparse.linalg.LinearOperator(
             self._A.shape,
             matvec=lambda x: (self._A @ x.astype(self._real, copy=False)).astype(np.float64, copy=False),

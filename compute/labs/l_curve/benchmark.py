@@ -1,4 +1,4 @@
-"""What `fieldlab bench l_curve` times: the tutorial's problem, by one bidiagonalisation and in the tutorial's way."""
+"""The benchmark of `fieldlab bench l_curve`: the tutorial's problem by one bidiagonalisation and by LSMR."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import BenchmarkFixture, Option, Row
 from compute.measure.course import Course
 
-N = 15_000  # the tutorial's
-CPU_SIZES = (3000, 2000, 1500, 1000, 700)  # where there is no GPU: the largest that fits the budget
-CPU_N, CPU_SECONDS = CPU_SIZES[0], 120.0  # the first pass over all curves of that n took so long on two busy cores
-GROWTH = 2.5  # power of n that a curve's time grows by: n² non-zeros, and more steps
+N = 15_000  # of the tutorial
+CPU_SIZES = (3000, 2000, 1500, 1000, 700)  # without a GPU: the largest size that fits the budget
+CPU_N, CPU_SECONDS = CPU_SIZES[0], 120.0  # seconds of the first pass over all curves of that n on two busy cores
+GROWTH = 2.5  # the time of a curve grows with this power of n: n² non-zeros, and more steps
 FITTING = 0.6  # of the budget for the first pass
 LARGEST_N = 40_000  # 1.6e8 non-zeros
-ROOM = 4000  # columns of V that the reference may take, in float64
+ROOM = 4000  # maximum columns of V for the reference, in float64
 DTYPES = ("float32", "float64")
 KINDS = ("product", "step", *(f"curve, {count} λ" for count in COUNTS))
-MOST_STEPS = 40  # in one sample at most; a step needs room for them
+MOST_STEPS = 40  # maximum per sample; each step needs room
 ALL, TWICE = "all λ at once", "two products"  # of a backend's VARIANTS
-BASELINES = {"cpu_numpy": "baseline", "gpu_cupy": "gpu_baseline"}  # where LSMR comes from
+BASELINES = {"cpu_numpy": "baseline", "gpu_cupy": "gpu_baseline"}  # modules with the LSMR solvers
 RATE = replace(LIVE_RATE, step="run")
 INCLUDED = (
     "A run is one product, one step (two products, V made orthogonal against half of a curve's steps) or one curve. "
@@ -69,52 +69,52 @@ class LCurveCase:
 
     @property
     def plain(self) -> bool:
-        """A curve's work differs from way to way."""
+        """Whether all ways do the same work; for a curve they do not."""
         return not self.kind.startswith("curve")
 
     @property
     def title(self) -> str:
-        """In words."""
+        """Description of the case."""
         return f"{self.kind}  n = {self.n}  {self.dtype}"
 
     @property
     def entries(self) -> int:
-        """Non-zeros."""
+        """Number of non-zeros."""
         return PROBLEMS["random_sparse"].entries(self.n, density=0.1)
 
     @property
     def cells(self) -> int:
-        """Non-zeros used, roughly, for a curve."""
+        """Non-zeros used per run, approximate for a curve."""
         return self.entries * (1 if self.kind == "product" else 2)
 
     @property
     def needed_bytes(self) -> int:
-        """The matrix and its transpose, once more while they are laid out, and V."""
+        """Bytes of the matrix and its transpose, twice during their layout, and of V."""
         real = np.dtype(self.dtype).itemsize
         return 4 * self.entries * (real + 4) + ROOM * self.n * real
 
     @property
     def tolerance(self) -> float:
-        """Up to which a result counts as right; PARAMETERS says of what."""
+        """Largest error that counts as correct; `parameters` defines the error of each kind."""
         return TOLERANCE[self.kind.partition(",")[0]][self.dtype]
 
     @property
     def shared(self) -> int:
-        """One reference for all of a size."""
+        """The key of the reference, which all cases of a size share."""
         return self.n
 
     @property
     def pace(self) -> str:
-        """What a time depends on besides the size: one at more λ, or in float64, takes that long at least."""
+        """The part of the case that determines the pace besides the size: more λ or float64 take at least as long."""
         return self.kind.partition(",")[0]
 
     @property
     def count(self) -> int:
-        """λ of a curve."""
+        """Number of λ of a curve."""
         return int(self.kind.split()[1])
 
     def facts(self) -> dict[str, Any]:
-        """For the record."""
+        """Return the values for the record."""
         return {"ny": self.n, "nx": self.n, "dtype": self.dtype, "scene": self.kind, "entries": self.entries}
 
 
@@ -135,7 +135,7 @@ KIND_NAMES = tuple(kind.replace(", ", "-").removesuffix(" λ") for kind in KINDS
 
 
 def _in_one_pass(by: Backend, case: LCurveCase) -> bool:
-    """Whether `steps` of that backend reads A once for both products."""
+    """Return whether `steps` of that backend reads A once for both products."""
     if by.missing or TWICE not in by.kernels(PACKAGE).VARIANTS:
         return False
     return case.n <= 2**16 and pays_for((case.n, case.n), case.entries, case.dtype, 0)
@@ -169,7 +169,7 @@ class LCurveBenchmark(CaseBenchmark):
     rules = RULES
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[LCurveCase]:
-        """Return every size, type and kind; those of one matrix together."""
+        """Return every size, type and kind; cases of one matrix are adjacent."""
         sizes = chosen["sizes"] or ((N,) if gpu else (CPU_N,))
         kinds = chosen["parts"] or KINDS
         return [LCurveCase(kind, n, dtype) for n in sorted(sizes) for dtype in dtypes for kind in kinds]
@@ -177,7 +177,7 @@ class LCurveBenchmark(CaseBenchmark):
     def fitted(
         self, cases: Sequence[Any], chosen: Mapping[str, Sequence[Any]], gpu: bool, budget: float
     ) -> tuple[Sequence[Any], tuple[str, ...]]:
-        """Return smaller problems where there is no GPU and the budget is small."""
+        """Return smaller problems if there is no GPU and the budget is small."""
         if gpu or chosen["sizes"]:
             return cases, ()
         fits = [n for n in CPU_SIZES if CPU_SECONDS * (n / CPU_N) ** GROWTH <= FITTING * budget]
@@ -194,12 +194,12 @@ class LCurveBenchmark(CaseBenchmark):
         return [case for case in cases if case.dtype == DTYPES[0] and not case.plain]
 
     def variants(self, backend: Backend, case: LCurveCase) -> Mapping[str, Any]:
-        """Return the backend's ways: to multiply, to step, to get a curve."""
+        """Return the backend's implementations of a product, a step or a curve."""
         kernels = backend.kernels(PACKAGE)
         if case.kind == "product":
             return {"product": kernels.multiply}
         steps: Mapping[str, Any] = kernels.VARIANTS
-        if TWICE in steps and not _in_one_pass(backend, case):  # both would be two products
+        if TWICE in steps and not _in_one_pass(backend, case):  # otherwise both would be two products
             steps = {ALL: steps[ALL]}
         if case.kind == "step":
             return steps
@@ -207,16 +207,16 @@ class LCurveBenchmark(CaseBenchmark):
         return {**ways, "as in the lab": InTheLab(kernels.steps), **_baselines(backend)}
 
     def reference(self, case: LCurveCase) -> CurveReference:
-        """Return the right curve."""
+        """Return the reference curve."""
         found = CurveReference(case.n)
         if any(not backend(name).missing for name in FASTEST):
-            _ = found.steps  # now, when no case's time runs
+            _ = found.steps  # computed here, outside the time of any case
         return found
 
     def fixture(
         self, device: Device, case: LCurveCase | CurveCase, right: CurveReference | LaneCurve
     ) -> BenchmarkFixture:
-        """Return what computes the case, or runs in a race."""
+        """Return the fixture that computes the case, or runs in a race."""
         if isinstance(case, CurveCase) or isinstance(right, LaneCurve):
             return CurveFixture(device, case.dtype, right, 0)
         match case.kind:
@@ -227,12 +227,12 @@ class LCurveBenchmark(CaseBenchmark):
         return CurveFixture(device, case.dtype, right, case.count)
 
     def counted_share(self, row: Row) -> float:
-        """Return 1/2 for a step that reads A once for both products; what is left is not of this way."""
+        """Return 1/2 for a step that reads A once for both products, else 1."""
         once = row.case.kind == "step" and row.variant == ALL and _in_one_pass(backend(row.backend), row.case)
         return 0.5 if once else 1.0
 
     def differs(self, difference: float, tolerance: float) -> str:
-        """Say a disagreement in words."""
+        """Return a sentence that describes the disagreement."""
         return f"differs by {difference:.1e} (relative); the tolerance is {tolerance:.0e}"
 
     def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:  # noqa: ARG002
@@ -240,11 +240,11 @@ class LCurveBenchmark(CaseBenchmark):
         return course_of(values, made_by)
 
     def course_words(self, values: Mapping[str, Any]) -> str:
-        """Return the curve in words."""
+        """Return a description of the curve."""
         return words_of(values)
 
     def target(self, lab: Any) -> CurveTarget:
-        """Return the lab as a maker of whole curves."""
+        """Return the target that computes whole curves with the lab."""
         return CurveTarget(lab)
 
 

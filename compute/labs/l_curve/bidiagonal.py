@@ -1,6 +1,6 @@
-"""A bidiagonalisation that goes on: steps in chunks on any backend, alpha and beta on the host after each of them.
+"""Incremental bidiagonalisation: steps in chunks on any backend, with alpha and beta on the host after each chunk.
 
-BidiagonalArrays is what lies on the device meanwhile, and what the kernels of every backend are handed.
+BidiagonalArrays contains the arrays on the device, which are passed to the kernels of every backend.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from compute.devices import Array, Device, Stopwatch
 from compute.labs.l_curve.small_system import Small, coefficients
 
-TINY = 8  # machine epsilons of the largest coefficient: what rounding leaves where there is nothing
-LOST = 0.01  # scalar product of two columns of V from which a step is made of rounding errors alone
-LOOK = 16  # steps between two looks at V: errors that feed on themselves grow by less than a factor of 16 a step
-AHEAD = {"cpu": 0, "gpu": 1}  # looks for which a device does not wait: its next steps are launched before
-SPARE = 8  # steps beyond min(m, n) that rounding may ask for before the matrix is used up
-INDEX_BYTES = 8  # of one stored entry's column and, shared by a row, of where it begins; at most
-VECTORS = 6  # u, w, c and what the products of a backend allocate
+TINY = 8  # machine epsilons of the largest coefficient: the rounding errors of a coefficient that should be 0
+LOST = 0.01  # scalar product of two columns of V above which a step consists of rounding errors
+LOOK = 16  # steps between two checks of V: self-amplifying errors grow by less than a factor of 16 per step
+AHEAD = {"cpu": 0, "gpu": 1}  # checks that the host does not wait for before it launches the next steps
+SPARE = 8  # steps beyond min(m, n) that rounding may require before the matrix is exhausted
+INDEX_BYTES = 8  # maximum for one stored entry's column and its part of the row's start
+VECTORS = 6  # u, w, c and the allocations of a backend's products
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A matrix by rows, on a device: entries starts[i] to starts[i + 1] are those of row i.
+    """A matrix by rows, on a device: row i has the entries starts[i] to starts[i + 1].
 
-    starts: (rows + 1,) int32 or int64; columns: (entries,) uint16, int32 or int64, as the backend's `index_types`
-    says; values: (entries,) float32 or float64. The columns within a row differ, and ascend.
+    starts: (rows + 1,) int32 or int64; columns: (entries,) uint16, int32 or int64, as returned by the backend's
+    `index_types`; values: (entries,) float32 or float64. The columns within a row differ, and ascend.
     """
 
     shape: tuple[int, int]
@@ -42,7 +42,7 @@ class Rows:
 
     @classmethod
     def of(cls, device: Device, kernels: ModuleType, matrix: scipy.sparse.csr_matrix) -> Rows:
-        """`matrix` on `device`, with the indices that `kernels` reads."""
+        """Upload `matrix` to `device`, with the index types of `kernels`."""
         starts, columns = kernels.index_types(matrix.shape[1], matrix.nnz)
         arrays = (matrix.indptr.astype(starts), matrix.indices.astype(columns), matrix.data)
         return cls(matrix.shape, *(device.upload(array) for array in arrays))
@@ -54,7 +54,7 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that one product reads of it."""
+        """Bytes of the matrix that one product reads."""
         return int(self.starts.nbytes + self.columns.nbytes + self.values.nbytes)
 
 
@@ -62,8 +62,8 @@ class Rows:
 class BidiagonalArrays:
     """The arrays of a Golub-Kahan bidiagonalisation of A (m, n) with room for `most` steps; real: float32 or float64.
 
-    A, T: the matrix and its transpose, by rows. u: (m,) real, the newest left vector; b before the start. V: (most +
-    1, n) real, the right vectors in its rows. w: (n,) real and c: (most + 1,) real, scratch. alpha, beta: (most + 1,)
+    A, T: the matrix and its transpose, by rows. u: (m,) real, the latest left vector; b before the start. V: (most + 1,
+    n) real, the right vectors in its rows. w: (n,) real and c: (most + 1,) real, scratch. alpha, beta: (most + 1,)
     float64: alpha[j] couples u_j and v_j, beta[j] couples u_j and v_(j - 1), beta[0] = |b|, counted from 0.
     """
 
@@ -78,7 +78,7 @@ class BidiagonalArrays:
 
     @classmethod
     def of(cls, device: Device, kernels: ModuleType, A: scipy.sparse.csr_matrix, most: int) -> BidiagonalArrays:
-        """Arrays for the matrix A, whose dtype is that of the vectors; u and V hold nothing yet."""
+        """Allocate arrays for A, whose dtype is that of the vectors; u and V are uninitialised."""
         rows, transposed = Rows.of(device, kernels, A), Rows.of(device, kernels, A.T.tocsr())
         (m, n), real = A.shape, A.dtype
         vectors = (device.allocate(shape, real) for shape in ((m,), (most + 1, n), (n,), (most + 1,)))
@@ -86,19 +86,19 @@ class BidiagonalArrays:
         return cls(rows, transposed, *vectors, *scalars)
 
     def resized(self, device: Device, most: int) -> BidiagonalArrays:
-        """The same matrix and u with other room: V holds nothing, alpha and beta are zeros."""
+        """Return the same matrix and u with room for `most` steps: V is uninitialised, alpha and beta are zeros."""
         V, c = (device.allocate(shape, self.V.dtype) for shape in ((most + 1, self.V.shape[1]), (most + 1,)))
         alpha, beta = (device.upload(np.zeros(most + 1)) for _ in range(2))
         return BidiagonalArrays(self.A, self.T, self.u, V, self.w, c, alpha, beta)
 
     @property
     def most(self) -> int:
-        """Steps that there is room for."""
+        """Maximum number of steps."""
         return int(self.alpha.shape[0]) - 1
 
 
 def compressed(A: Any, dtype: str) -> scipy.sparse.csr_matrix:
-    """A as CSR of `dtype`, entries sorted and summed, stored zeros left out."""
+    """Return A as CSR of `dtype`, entries sorted and summed, without stored zeros."""
     matrix = scipy.sparse.csr_matrix(A, dtype=dtype, copy=False)
     if not matrix.has_canonical_format or (matrix.data == 0).any():
         matrix = matrix.copy()
@@ -111,18 +111,18 @@ def compressed(A: Any, dtype: str) -> scipy.sparse.csr_matrix:
 
 
 def nbytes(unknowns: int, entries: int, room: int, dtype: str) -> int:
-    """Bytes on the device of a matrix of `unknowns` columns, its transpose, and the vectors of `room` steps."""
+    """Return the device bytes of a matrix of `unknowns` columns, its transpose, and the vectors of `room` steps."""
     real = np.dtype(dtype).itemsize
     return 2 * entries * (real + INDEX_BYTES) + (room + 1 + VECTORS) * unknowns * real
 
 
 def footprint(A: scipy.sparse.csr_matrix, room: int) -> int:
-    """`nbytes` of a matrix that is there."""
+    """Return `nbytes` of an existing matrix."""
     return nbytes(A.shape[1], int(A.nnz), room, A.dtype.name)
 
 
 def room_for(shape: tuple[int, int], most: int, orthogonal: bool) -> int:
-    """Steps to make room for: no more than `most`, nor than an orthogonal basis can have."""
+    """Return the number of steps to allocate: at most `most`, and at most the size of an orthogonal basis."""
     return min(most, min(shape) + SPARE) if orthogonal else most
 
 
@@ -136,7 +136,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class _Look:
-    """Steps from `old` to `k` under way. On call: their alpha, beta (k - old,), and what v_k has of those before it."""
+    """Launched steps from `old` to `k`; callables return alpha, beta (k - old,), and the overlap of v_k."""
 
     old: int
     k: int
@@ -148,7 +148,7 @@ class _Look:
 
 @dataclass(frozen=True)
 class _Doubt:
-    """Whether one of V's rows from old + 1 to `last` is made of rounding errors: its overlap is under way."""
+    """A pending check whether one of V's rows from old + 1 to `last` consists of rounding errors."""
 
     old: int
     last: int
@@ -156,11 +156,11 @@ class _Doubt:
 
 
 class Bidiagonalisation:
-    """Golub-Kahan bidiagonalisation of A (m, n), csr, for one b at a time; its type is that of all vectors.
+    """Golub-Kahan bidiagonalisation of A (m, n), csr, for one b at a time; all vectors have the type of A.
 
-    orthogonal: whether V is reorthogonalised. k: steps done. exhausted: whether A is used up, so that the small
-    system holds the whole curve. products: with A or its transpose, since `start`. seconds: of the device, for them;
-    launched: of the host, to launch them.
+    orthogonal: whether V is reorthogonalised. k: steps done. exhausted: whether A is exhausted, so that the small
+    system describes the whole curve. products: with A or its transpose, since `start`. seconds: device time of the
+    products; launched: host time to launch them.
     """
 
     def __init__(
@@ -178,31 +178,31 @@ class Bidiagonalisation:
 
     @property
     def most(self) -> int:
-        """Steps that there is room for."""
+        """Maximum number of steps."""
         return self.work.most
 
     @property
     def finished(self) -> bool:
-        """Whether no step can be added: A is used up, or there is no room."""
+        """Whether no step can be added, because A is exhausted or the arrays are full."""
         return self.exhausted or self.k >= self.most
 
     @property
     def share(self) -> float:
-        """The part of A and its transpose that the two products of a step read: 1/2 where one pass serves both."""
+        """The part of A and its transpose that the two products of a step read: 1/2 where one pass computes both."""
         return 0.5 if self.kernels.one_pass(self.work.A) else 1.0
 
     @property
     def bytes_per_product(self) -> float:
-        """Bytes that a product moves at the least: the matrix, the vector it reads and the one it writes.
+        """Minimum bytes that a product moves: the matrix, the vector it reads and the vector it writes.
 
-        Of a step that reads A once for both of its products, half of that matrix each.
+        If a step reads A once for both of its products, half of the matrix counts for each.
         """
         A, T = self.work.A, self.work.T
         matrices = A.nbytes if self.share < 1.0 else A.nbytes + T.nbytes
         return matrices / 2 + sum(A.shape) * self.dtype.itemsize
 
     def start(self, b: NDArray[Any]) -> Spent:
-        """Begin anew with b (m,); ValueError if transpose(A) b vanishes or overflows in the matrix's type."""
+        """Restart with b (m,); raise ValueError if transpose(A) b vanishes or overflows in the matrix's type."""
         self._reset()
         with np.errstate(over="ignore"):
             self.device.write(b.astype(self.dtype), self.work.u)
@@ -215,10 +215,10 @@ class Bidiagonalisation:
         return Spent(watch.launch, self.seconds)
 
     def advance(self, count: int, enough: Callable[[], bool] = lambda: False, every: int = LOOK) -> Spent:
-        """`count` >= 1 more steps, or as many as there is room for; none once it is finished.
+        """Add `count` >= 1 steps, as far as there is room; return immediately if finished.
 
-        `enough` is asked after every `every` steps whether to end. Steps that the device has been given by then are
-        done and count: those of AHEAD looks.
+        `enough` is called after every `every` steps; True ends the run. Steps already launched by then, those of AHEAD
+        checks, are completed and count.
         """
         before, launch, queued, asked = self.seconds, 0.0, self.k, self.k
         goal, ahead = min(self.k + count, self.most), AHEAD[self.device.kind]
@@ -235,12 +235,12 @@ class Bidiagonalisation:
             if self.k - asked >= every and not self.exhausted:
                 asked, goal = self.k, queued if enough() else goal
         self._settle()
-        self.seconds += sum(look.watch.seconds() for look in looks)  # of steps in vain
+        self.seconds += sum(look.watch.seconds() for look in looks)  # of discarded steps
         self.launched += launch
         return Spent(launch, self.seconds - before)
 
     def _launch(self, old: int, k: int) -> _Look:
-        """Launch the steps from `old` to `k`, and the copies of what they give."""
+        """Launch the steps from `old` to `k`, and the copies of their results."""
         work = self.work
         tiny = TINY * float(np.finfo(self.dtype).eps) * max(self._alpha.max(), self._beta[1:].max(initial=0.0))
         with self.device.lock, self.device.stopwatch() as watch:
@@ -251,18 +251,18 @@ class Bidiagonalisation:
         return _Look(old, k, watch, alpha, beta, newest)
 
     def _take(self, look: _Look) -> None:
-        """Wait for what some steps gave.
+        """Wait for the results of launched steps.
 
-        A new v that is not orthogonal to those before it holds nothing but rounding errors: A is used up there. Steps
-        beyond would be made of them too, so the newest v and the one with the smallest alpha tell whether to look at
-        all of them.
+        A new v that is not orthogonal to the previous v consists of rounding errors: A is exhausted there. Later steps
+        would consist of rounding errors as well, so the last v and the v with the smallest alpha decide whether all v
+        are checked.
         """
         self.seconds += look.watch.seconds()
         self._settle()
         if self.exhausted:
             return
         self._read(look.old + 1, look.alpha(), look.beta())
-        last = self.k - self.exhausted  # after the end V holds zeros
+        last = self.k - self.exhausted  # after the end V contains zeros
         if look.newest is None or last == look.old:
             return
         newest = look.newest if last == look.k else self._overlap(last)
@@ -273,26 +273,26 @@ class Bidiagonalisation:
             self._doubt = _Doubt(look.old, last, self._overlap(suspect))
 
     def _settle(self) -> None:
-        """Hear of the doubt that is left, if there is one."""
+        """Evaluate the pending check, if any."""
         doubt, self._doubt = self._doubt, None
         if doubt and doubt.overlap() > LOST:
             self._lose(doubt.old, doubt.last)
 
     def _lose(self, old: int, last: int) -> None:
-        """End before the first v from old + 1 to `last` that is made of rounding errors."""
+        """End before the first v from old + 1 to `last` that consists of rounding errors."""
         k = next(j for j in range(old + 1, last + 1) if self._overlap(j)() > LOST)
         self._end(k, self._alpha, self._beta)
         self._alpha[k], self.exhausted = 0.0, True
 
     def _overlap(self, j: int) -> Callable[[], float]:
-        """The largest scalar product of v_j with those before it, once it is asked for."""
+        """Launch V[:j] v_j; return a callable for the largest scalar product of v_j with an earlier v."""
         products = self.device.allocate((j,), self.dtype)
         self.kernels.project(self.work.V, self.work.V[j], products)
         found = self.device.fetch(products)
         return lambda: float(np.abs(found()).max())
 
     def _read(self, first: int, alpha: NDArray[np.float64], beta: NDArray[np.float64]) -> None:
-        """Note alpha and beta from number `first` on, up to the first alpha that is 0."""
+        """Store alpha and beta from index `first` on, up to the first alpha that is 0."""
         if not (np.isfinite(alpha).all() and np.isfinite(beta).all()):
             raise ValueError(f"A and b must be small enough for {self.dtype}: their products overflow")
         ends = np.flatnonzero(alpha == 0) if first else np.empty(0)
@@ -305,33 +305,33 @@ class Bidiagonalisation:
 
     @property
     def small(self) -> Small:
-        """The small system of the steps done, at least one."""
+        """The small system of the completed steps, at least one."""
         return Small.of(self._alpha, self._beta)
 
     def solution(self, y: NDArray[np.float64]) -> Any:
-        """x (n,) = transpose(V[:k]) y on the device, for y (k,) of the small system."""
+        """Return x (n,) = transpose(V[:k]) y on the device, for y (k,) of the small system."""
         x = self.device.allocate((self.work.A.shape[1],), self.dtype)
         self.kernels.combine(self.work.V, self.device.upload(y.astype(self.dtype)), x)
         return x
 
     def projection(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(k,) = V[:k] x for x (n,)."""
+        """Return (k,) = V[:k] x for x (n,)."""
         y = self.device.upload(np.zeros(self.k, self.dtype))
         self.kernels.project(self.work.V, self.device.upload(x.astype(self.dtype)), y)
         return self.device.download(y).astype(np.float64)
 
     def solve(self, lam: float) -> NDArray[Any]:
-        """(n,) host: the solution for λ = lam > 0, the best within the steps done."""
+        """Return the (n,) solution for λ = lam > 0 on the host, the best within the completed steps."""
         return self.device.download(self.solution(coefficients(self.small, lam)))
 
     def residual(self, lam: float, b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(m,) host float64: b - A x for λ = lam > 0; one product."""
+        """Return the (m,) float64 residual b - A x for λ = lam > 0 on the host; one product."""
         product = self.device.allocate((self.work.A.shape[0],), self.dtype)
         self.kernels.multiply(self.work.A, self.solution(coefficients(self.small, lam)), product)
         return b - self.device.download(product)
 
     def grow(self, most: int) -> None:
-        """Make room for `most` steps in all, or as many as are done; what is computed stays."""
+        """Resize for `most` steps in total, at least the completed ones; computed values are kept."""
         most = max(most, self.k)
         kept = {name: self.device.download(getattr(self.work, name)[: self.k + 1]) for name in ("V", "alpha", "beta")}
         self.work = self.work.resized(self.device, most)

@@ -1,9 +1,9 @@
-"""What the live readout compares of an L-curve lab and says of it: see compute/measure/rules.py.
+"""The comparison in the live readout of an L-curve lab: see compute/measure/rules.py.
 
 A time is that of the whole curve of the present problem, from b until every ribbon is within the tolerance. Norms are
-compared on a problem of the same kind that NumPy solves at once.
+compared on a problem of the same kind that NumPy solves immediately.
 
-CurveTarget is the second lab beside the live one: a step of it is a whole curve, its result are the norms.
+CurveTarget is the second lab that is measured: its step is a whole curve, its result is the norms.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from compute.measure.verdict import Variant
 from compute.parallel_regions import counted
 
 RATE = Rate("Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize)
-LARGEST = 3_000_000  # non-zeros of a problem that gets a twin beside the live one: making it takes some 0.2 s
+LARGEST = 3_000_000  # maximum non-zeros of a problem with a second lab: making it takes some 0.2 s
 SMALL_N = 300  # n of the random matrix on which norms are compared
-CLOSER = 1e-3  # part of the live tolerance to which the right curve is solved
-ROUNDING = {"float32": 1e-3, "float64": 1e-6}  # relative error of a norm that rounding may leave
-FLOOR = 1e-4  # part of the largest residual norm below which one is compared with that: without noise it falls to 1e-7
+CLOSER = 1e-3  # part of the live tolerance to which the reference curve is solved
+ROUNDING = {"float32": 1e-3, "float64": 1e-6}  # relative error of a norm due to rounding
+FLOOR = 1e-4  # least divisor of a residual's error, in largest residual norms: without noise they fall to 1e-7
 TUTORIAL_N, TUTORIAL_KIND = 15_000, "curve, 10 λ"
 CITED_BY = "A GPU tutorial: 10 λ by LSMR, n = 15 000, density 0.1"
 CITED = tuple(
@@ -50,14 +50,14 @@ CITED = tuple(
 
 PROBLEM = tuple(name for name in LCurve.STRUCTURAL if name not in ("backend", "device_index"))
 
-SLICE = 0.02  # seconds after which a curve lets others in
-PATIENCE = 6.0  # seconds after which a curve is given up: the live lab waits meanwhile, three quarters of the time
-MOST_PIECES = 4096  # steps in a slice, at most
-CHECKED, COUNT = 1e-4, 50  # λ at which results are compared: from this part of |A| on, which float32 reaches, how many
+SLICE = 0.02  # seconds after which a curve yields to other work
+PATIENCE = 6.0  # seconds after which a curve is abandoned: the live lab waits during three quarters of that time
+MOST_PIECES = 4096  # maximum steps per slice
+CHECKED, COUNT = 1e-4, 50  # λ of the comparison: from this part of |A| on, which float32 can resolve, and their number
 
 
 class CurveRules(ComparisonRules):
-    """A step is one whole curve of the problem as it is; `refusal` sees to it that no engine is crowded."""
+    """A step is one whole curve of the present problem; `refusal` prevents a crowded engine."""
 
     rate = RATE
     timed = (*PROBLEM, "noise", "noise_seed", "reorthogonalise", "lambdas", "tolerance", "steps_at_most", "chunk")
@@ -69,18 +69,18 @@ class CurveRules(ComparisonRules):
     )
 
     def right(self, values: LabValues) -> dict[str, Any]:
-        """Float64, and ribbons a thousand times as narrow."""
+        """Return float64, and ribbons a thousand times as narrow."""
         return {"dtype": "float64", "tolerance": max(values["tolerance"] * CLOSER, 1e-12)}
 
     def small(self, values: LabValues) -> dict[str, Any]:
-        """The same kind of problem at a size that takes NumPy a moment; an own one as it is."""
+        """Return the same kind of problem at a size that NumPy solves quickly; an own problem unchanged."""
         if values["problem"] == OWN:
             return {}
         usual = SMALL_N if values["problem"] == "random_sparse" else typical(values["problem"])
         return {"n": min(values["n"], usual)}
 
     def agreement(self, right: NDArray[Any], got: NDArray[Any], values: LabValues, steps: int) -> Agreement:  # noqa: ARG002
-        """By the largest relative error of both norms at any λ."""
+        """Return the agreement, by the largest relative error of both norms at any λ."""
         least = np.array([[FLOOR], [0.0]]) * right.max(axis=1, keepdims=True)
         difference = float(np.max(np.abs(got - right) / np.maximum(right, least)))
         tolerance = values["tolerance"] + ROUNDING[values["dtype"]]
@@ -95,21 +95,21 @@ class CurveRules(ComparisonRules):
         )
 
     def refusal(self, variant: Variant, values: LabValues) -> str:  # noqa: ARG002
-        """Why a large problem is not solved a second time beside the live one."""
+        """Return the reason why a large problem is not solved a second time in parallel with the live lab."""
         if _entries(values) <= LARGEST:
             return ""
         return "a second problem of this size would hold up the live one; `fieldlab bench l_curve` times it"
 
     def held(self, values: LabValues) -> float:
-        """The matrix, which every product reads."""
+        """Return the bytes of the matrix, which every product reads."""
         return _entries(values) * RATE.need(self.dtype(values))
 
     def cells(self, values: LabValues) -> int:
-        """Non-zeros of a step: two products."""
+        """Return the non-zeros of a step: two products."""
         return 2 * _entries(values)
 
     def facts(self, values: LabValues, frame: Frame, roof: float) -> Sequence[Fact]:  # noqa: ARG002
-        """The live run: its products, what they read, how far it is."""
+        """Return the facts of the live run: its products, the bytes they read, its steps."""
         known = frame.facts
         rate = products_per_second(known)
         moved = rate * known.get("bytes_per_product", nan)
@@ -127,12 +127,12 @@ class CurveRules(ComparisonRules):
         )
 
     def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
-        """The fastest recorded whole curve of the tutorial's problem, in the live run's dtype."""
+        """Return the fastest recorded whole curve of the tutorial's problem, in the live run's dtype."""
         fitting = [f for f in _recorded(figures) if f.dtype == values["dtype"] and f.backend.startswith("gpu_")]
         return [min(fitting, key=lambda f: f.step)] if fitting and values["problem"] == "random_sparse" else []
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
-        """On the tutorial's curve, which is large; it is compared with nothing that runs here."""
+        """Return the recorded pair of the tutorial's curve, which is too large to be compared with a run here."""
         curve = f"the tutorial's curve, n = {spaced(TUTORIAL_N)}"
         pairs = [
             paired([f for f in _recorded(figures) if f.dtype == of], f"{curve}, {of}", False, revisions=self.revisions)
@@ -142,7 +142,7 @@ class CurveRules(ComparisonRules):
         return next((pair for pair in known if pair.cpu), known[0] if known else None)
 
     def chart(self, values: LabValues, figures: Sequence[Recorded]) -> Chart | None:
-        """The tutorial's whole curve by one bidiagonalisation and by LSMR, if its problem is on the screen."""
+        """Return the tutorial's whole curve by one bidiagonalisation and by LSMR, if the lab has its problem."""
         if values["problem"] != "random_sparse":
             return None
         title = f"The tutorial's curve, n = {spaced(TUTORIAL_N, between=' ')}"
@@ -162,7 +162,7 @@ RULES = CurveRules()
 
 
 def _entries(values: LabValues) -> int:
-    """Non-zeros, at most; of an own matrix what its bytes tell."""
+    """Return the maximum number of non-zeros; for an own matrix, an estimate from its bytes."""
     if values["problem"] == OWN:
         return LCurve.predicted_bytes(**values) // 32
     n, options = settled(values)
@@ -177,7 +177,7 @@ def _recorded(figures: Sequence[Recorded]) -> list[Recorded]:
 
 
 class CurveTarget:
-    """Computes the curve of a lab's problem again and again, until its ribbons close, in slices of about SLICE seconds.
+    """Computes the curve of a lab's problem repeatedly, until its ribbons close, in slices of about SLICE seconds.
 
     A timing's seconds are wall time from b to closed ribbons, the matrix on the device before; its cells are the
     non-zeros that were multiplied. A curve that takes longer than PATIENCE raises ValueError.
@@ -190,10 +190,10 @@ class CurveTarget:
         self._fresh = True
 
     def warm(self) -> None:
-        """Nothing: a curve is many steps long."""
+        """Do nothing: a curve is many steps long."""
 
     def advance(self, steps: int) -> Timing:
-        """Up to `steps` curves, as many as are finished within a slice; one that is not goes on next time."""
+        """Compute up to `steps` curves, those that finish within a slice; the next call continues the rest."""
         start, done, seconds, launched, regions, cells = perf_counter(), 0, 0.0, 0.0, 0.0, 1
         while True:
             finished = self._piece()
@@ -207,10 +207,10 @@ class CurveTarget:
         return Timing(self._lab.backend, "", done, cells, launched, seconds, share=share, regions=per_curve)
 
     def begin(self, seed: int) -> None:
-        """Nothing: a curve starts from b, whatever the seed."""
+        """Do nothing: a curve starts from b for every seed."""
 
     def result(self) -> NDArray[np.float64]:
-        """(2, count) |A x - b| and |x|."""
+        """Return (2, count) |A x - b| and |x|."""
         lab = self._lab
         while not lab.done:
             lab.advance(lab.chunk)
@@ -230,7 +230,7 @@ class CurveTarget:
         return int(self._lab.bidiagonal.products * self._lab.system.A.nnz)
 
     def _piece(self) -> float:
-        """Go on with the curve; its seconds once it is finished, else 0."""
+        """Advance the curve; return its seconds after the last piece, else 0."""
         lab, start = self._lab, perf_counter()
         if self._fresh:
             lab.reset()

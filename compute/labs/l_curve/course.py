@@ -1,8 +1,8 @@
 """The race for a curve: from b on the host to both norms at every λ, as `fieldlab bench l_curve` times "as in the lab".
 
-One run of the live problem says how many steps close its ribbons, or what ends it before: its steps at most, or a
-matrix that is used up. Every lane does just as many. What is drawn on the way are the bounds of both norms that were
-known after so many steps.
+One run of the live problem determines the number of steps: until its ribbons close, or until the limit of steps or an
+exhausted matrix ends it. Every lane does the same number of steps. Intermediate pictures show the bounds of both norms
+after the completed steps.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from compute.measure.course import Course, turns
 from compute.measure.timing import Timing
 
 TIMED = "wall time from b on the host to both norms at every λ, the matrix on the device before"
-FEW = 5 * BEFORE  # steps of a curve up to which the first call is the whole of it
+FEW = 5 * BEFORE  # steps of a curve up to which the first call computes the whole curve
 
 
 class LaneCurve:
-    """The right curve of a race: that of one of its lanes. What a CurveFixture asks of its reference.
+    """The reference curve of a race, computed by one of its lanes, with the interface of a CurveFixture's reference.
 
-    A: (m, n) csr; b: (m,) float64 with its noise; steps: after which it ended; ended: why, in words; n: columns.
+    A: (m, n) csr; b: (m,) float64 with its noise; steps: number of steps; ended: a sentence with the reason for the
+    end; n: columns.
     """
 
     def __init__(self, values: Mapping[str, Any], made_by: Backend) -> None:
@@ -48,22 +49,22 @@ class LaneCurve:
         self._right = points(self.small, self.grid)
 
     def lambdas(self, count: int) -> NDArray[np.float64]:  # noqa: ARG002 as many as the curve has
-        """λ of the curve, ascending."""
+        """Return the λ of the curve, ascending."""
         return self.grid
 
     def matrix(self, dtype: str) -> scipy.sparse.csr_matrix:
-        """A in this type."""
+        """Return A in this type."""
         return self.A.astype(dtype, copy=False)
 
     def distance(self, residual: NDArray[np.float64], solution: NDArray[np.float64]) -> tuple[float, float]:
-        """(largest relative, largest absolute) difference of both norms from the right ones, as the readout has it."""
+        """Return the (largest relative, largest absolute) difference from both reference norms, as in the readout."""
         right, got = np.stack([self._right.residual, self._right.solution]), np.stack([residual, solution])
         return RULES.agreement(right, got, self._values, 1).difference, float(np.abs(got - right).max())
 
 
 @dataclass(frozen=True)
 class CurveCase:
-    """The live problem as a case of the bench: see TimedCase. Up to `tolerance` norms count as the same."""
+    """The live problem as a case of the bench: see TimedCase. Norms that differ by up to `tolerance` count as equal."""
 
     title: str
     dtype: str
@@ -74,24 +75,24 @@ class CurveCase:
 
     @property
     def shared(self) -> str:
-        """Its own reference."""
+        """The key of its reference, which is not shared."""
         return self.title
 
     @property
     def pace(self) -> str:
-        """Tells nothing of another's."""
+        """The key of its pace, which is not shared."""
         return self.title
 
     def facts(self) -> dict[str, Any]:
-        """For the record."""
+        """Return the values for the record."""
         return {"title": self.title, "dtype": self.dtype}
 
 
 class WholeCurve(InTheLab):
-    """As in the lab; a short curve's first call is the whole of it, since the bench's steps may be more than it has."""
+    """A curve as in the lab; `first` computes a short curve whole, because it may have fewer than BEFORE steps."""
 
     def first(self, rig: CurveFixture, way: Implementation) -> tuple[Timing, float]:
-        """The first call, and what a curve takes."""
+        """Run the first call, and predict the seconds of a curve."""
         if rig.right.steps > FEW:
             return super().first(rig, way)
         return rig.run(way, 1), rig.run(way, 1).step_seconds
@@ -111,12 +112,12 @@ def course_of(values: Mapping[str, Any], made_by: Backend) -> Course:
 
 
 def bounds(at: Points) -> NDArray[np.float64]:
-    """(2, 2, λ): lower and upper, of |A x - b| and of |x|."""
+    """Return (2, 2, λ): lower and upper bounds of |A x - b| and of |x|."""
     return np.stack([at.residual_bounds, at.solution_bounds], axis=1)
 
 
 def words_of(values: Mapping[str, Any]) -> str:
-    """Return the work in words."""
+    """Return a description of the work."""
     name = "one's own A and b" if values["problem"] == OWN else values["problem"].replace("_", " ")
     size = "" if values["problem"] == OWN else f", n = {values['n']}"
     until = f"until its ribbons are {values['tolerance']:g} wide, {values['steps_at_most']} steps at most"

@@ -1,8 +1,8 @@
-"""Bidiagonalisation in Numba: rows in parallel over all cores, two-byte columns where they suffice.
+"""Bidiagonalisation in Numba: rows in parallel over all cores, two-byte columns for up to 65 536 columns.
 
-Sums are reassociated, so that LLVM can vectorise them: results agree with the reference to rounding, not to the bit.
-They do not depend on the number of threads. Small problems run on one thread: a step has four parallel regions, and
-waking the threads may take longer than one of them.
+Sums are reassociated, so that LLVM can vectorise them: results agree with the reference up to rounding, not bit for
+bit. They do not depend on the number of threads. Small problems run on one thread: a step has four parallel regions,
+and waking the threads may take longer than one of them.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
 numba_threads.choose_layer()
 
 Vector = NDArray[np.floating]
-LOOSE = {"reassoc", "contract", "nsz"}  # what a sum needs to be vectorised; NaN and inf keep their meaning
-SHARE = 16  # rows of a matrix that a thread takes at a time
-PROBE = 64  # rows and columns of the dense matrix whose product tells how long an entry takes
-BLOCK = 1024  # columns of V that a thread updates at once: with all k rows they pass through its cache once
+LOOSE = {"reassoc", "contract", "nsz"}  # flags that let LLVM vectorise a sum; NaN and inf keep their meaning
+SHARE = 16  # rows of a matrix per thread and turn
+PROBE = 64  # rows and columns of the dense matrix with which the time per entry is measured
+BLOCK = 1024  # columns of V that a thread updates together: with all k rows they pass through its cache once
 
 
 def index_types(columns: int, entries: int) -> tuple[type, type]:
-    """Types of starts and columns: two bytes a column reach 65 536, and save a quarter of the traffic in float32."""
+    """Return the types of starts and columns: two bytes for up to 65 536 columns save a quarter of float32 traffic."""
     return np.int64, np.uint16 if columns <= 2**16 else np.int32
 
 
 def one_pass(matrix: Rows) -> bool:
-    """Whether `steps` reads the matrix once for both products: here never."""
+    """Return whether `steps` reads the matrix once for both products: never here."""
     return False
 
 
 def start(work: BidiagonalArrays) -> None:
-    """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; in full in cpu_numpy."""
+    """Compute beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; contract in cpu_numpy."""
     numba_threads.launch()
     with numba_threads.shared(_seconds(work.T, work.T.values.size)):
         _start(*_arrays(work.T), work.u, work.V, work.w, work.alpha, work.beta)
 
 
 def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
-    """Steps number first to first + count - 1 of the bidiagonalisation; in full in cpu_numpy."""
+    """Compute steps first to first + count - 1 of the bidiagonalisation; contract in cpu_numpy."""
     vectors = work.u, work.V, work.w, work.c
     numba_threads.launch()
     regions = 4 if orthogonal else 2
@@ -55,30 +55,30 @@ def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny
 
 
 def multiply(matrix: Rows, x: Vector, out: Vector) -> None:
-    """out (rows,) = matrix x, x (columns,), all of one type."""
+    """Compute out (rows,) = matrix x, x (columns,), all of one type."""
     with numba_threads.shared(_seconds(matrix, matrix.values.size)):
         _multiply(*_arrays(matrix), x, out)
 
 
 def combine(V: Vector, y: Vector, x: Vector) -> None:
-    """x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
+    """Compute x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
     x[:] = 0
     _subtract(V, y.size, -y, x)
 
 
 def project(V: Vector, x: Vector, y: Vector) -> None:
-    """y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
+    """Compute y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
     _project(V, y.size, x, y)
 
 
 def _seconds(matrix: Rows, entries: int) -> float:
-    """Seconds that one thread takes for so many entries of a matrix of this type, or numbers of V."""
+    """Return the seconds of one thread for `entries` entries of a matrix of this type, or numbers of V."""
     return entries * _seconds_per_entry(matrix.values.dtype.name, matrix.starts.dtype.name, matrix.columns.dtype.name)
 
 
 @cache
 def _seconds_per_entry(values: str, starts: str, columns: str) -> float:
-    """Measure the product of a dense matrix that lies in the cache, by its arrays' types, once a process."""
+    """Measure the product of a dense matrix in the cache, by its arrays' types, once per process."""
     first = np.arange(PROBE + 1, dtype=starts) * PROBE
     matrix = first, np.tile(np.arange(PROBE, dtype=columns), PROBE), np.ones(PROBE * PROBE, values)
     x, out = np.ones(PROBE, values), np.empty(PROBE, values)
@@ -91,7 +91,7 @@ def _arrays(matrix: Rows) -> tuple[Any, Any, Any]:
 
 @njit(cache=True, nogil=True, fastmath=LOOSE)
 def _row(starts, columns, values, i, x):  # type: ignore[no-untyped-def]
-    """Row i times x. Unsigned counting spares a test for indices below 0, which costs more than all the rest."""
+    """Return row i times x. Unsigned indices avoid a test for negative ones, which costs more than all the rest."""
     total = values.dtype.type(0)
     for entry in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
         total += values[entry] * x[columns[entry]]
@@ -106,7 +106,7 @@ def _multiply(starts, columns, values, x, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _total(numbers):  # type: ignore[no-untyped-def]
-    """Their sum, in order: in a parallel function Numba would make a sum another parallel region."""
+    """Return the sum in order: in a parallel function Numba would make it another parallel region."""
     total = 0.0
     for number in numbers:
         total += number
@@ -115,7 +115,7 @@ def _total(numbers):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, parallel=True)
 def _multiply_less(matrix, x, scale, old, out):  # type: ignore[no-untyped-def]
-    """out = matrix x - scale old; returns |out|^2 in float64, the sum of the shares' sums. out may be old."""
+    """Compute out = matrix x - scale old; return |out|^2 in float64, the sum of the shares' sums. out may be old."""
     starts, columns, values = matrix
     squares = np.empty((out.size + SHARE - 1) // SHARE)
     for share in prange(squares.size):
@@ -139,14 +139,14 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, parallel=True)
 def _project(V, rows, w, c):  # type: ignore[no-untyped-def]
-    """c = V[:rows] w."""
+    """Compute c = V[:rows] w."""
     for i in prange(rows):
         c[i] = _dot(V[i], w)
 
 
 @njit(cache=True, nogil=True, parallel=True)
 def _subtract(V, rows, c, w):  # type: ignore[no-untyped-def]
-    """w -= c V[:rows]; returns |w|^2 in float64, the sum of the blocks' sums."""
+    """Compute w -= c V[:rows]; return |w|^2 in float64, the sum of the blocks' sums."""
     squares = np.empty((w.size + BLOCK - 1) // BLOCK)
     for block in prange(squares.size):
         low = np.int64(block) * BLOCK
@@ -158,7 +158,7 @@ def _subtract(V, rows, c, w):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=LOOSE)
 def _subtract_block(V, c, w):  # type: ignore[no-untyped-def]
-    """w -= c V, four rows at a time: each of them would load and store w by itself."""
+    """Compute w -= c V, four rows at a time, so that w is loaded and stored once for four rows."""
     rows = V.shape[0]
     fours = rows // 4 * 4
     for i in range(0, fours, 4):
@@ -174,7 +174,7 @@ def _subtract_block(V, c, w):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _scale(vector, squares, tiny, out):  # type: ignore[no-untyped-def]
-    """out = vector / norm; returns the norm, or 0 and zeros if it is at most `tiny`."""
+    """Write out = vector / norm; return the norm, or 0 and zeros if the norm is at most `tiny`."""
     norm = np.sqrt(squares)
     if norm <= tiny:
         out[:] = 0

@@ -1,9 +1,9 @@
-"""What `fieldlab bench l_curve` runs under the clock: a product, a step, a whole curve; LSMR for each λ beside it.
+"""The fixtures of `fieldlab bench l_curve`: a product, a step, a whole curve; for comparison LSMR for each λ.
 
-A curve is known to be right by bounds that have closed in float64, confirmed by the gradient of the solution. The
-tutorial's problem of size n is solved in float64 on the fastest backend there is until both bounds of both norms agree
-to CLOSED at every λ. That the bounds are right is confirmed without them: SciPy's products give the gradient
-g = transpose(A) (b - A x) - λ^2 x, and |x - solution| <= |g| / λ^2.
+The reference curve is verified by bounds that have closed in float64, and by the gradient of the solution. The
+tutorial's problem of size n is solved in float64 on the fastest available backend until both bounds of both norms agree
+to CLOSED at every λ. The bounds are then checked independently: SciPy's products give the gradient g = transpose(A) (b
+- A x) - λ^2 x, and |x - solution| <= |g| / λ^2.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from compute.measure.timing import Timing
 
 PACKAGE = "compute.labs.l_curve"
 FASTEST = ("gpu_cupy", "cpu_numba")
-ACCURACY = 0.02  # relative error of the tutorial's own norms at its smallest λ: what all are timed at
+ACCURACY = 0.02  # relative error of the tutorial's own norms at its smallest λ, to which all ways are timed
 CLOSED, CONFIRMED = 1e-10, 1e-3  # relative width of the bounds, and error of x that the gradient allows: ~ its root
-MORE, ROOM = 100, 4000  # steps between two looks, and at most
-COUNTS = (10, 200)  # λ of a curve: the tutorial's, and one to look at
+MORE, ROOM = 100, 4000  # steps between two checks, and maximum
+COUNTS = (10, 200)  # λ of a curve: the tutorial's, and a display curve
 
-BEFORE = 20  # steps that a first call and a check take
-SAMPLE = 5  # number of the λ, of the tutorial's ten, that tells what the others will take
-PER_STEP = 2.6  # LSMR's iterations for ten λ over the steps that serve all: 1 499 / 580 at n = 15 000
+BEFORE = 20  # steps of a first call and of a check
+SAMPLE = 5  # index of the λ, of the tutorial's ten, from which the time of the others is predicted
+PER_STEP = 2.6  # LSMR's iterations for ten λ over the steps of one bidiagonalisation: 1 499 / 580 at n = 15 000
 
 
 class CurveReference:
@@ -50,7 +50,7 @@ class CurveReference:
 
     @cached_property
     def small(self) -> Small:
-        """The small system at which the bounds have closed; RuntimeError if they do not, or are not confirmed."""
+        """The small system after the bounds have closed; RuntimeError if they do not close, or are not confirmed."""
         chosen = next(backend(name) for name in FASTEST if not backend(name).missing)
         device, widest, room = chosen.open_device(), self.lambdas(COUNTS[0]), min(self.n + SPARE, ROOM)
         run = Bidiagonalisation(device, chosen.kernels(PACKAGE), self.matrix("float64"), room, True)
@@ -75,11 +75,11 @@ class CurveReference:
                 raise RuntimeError(f"the reference may be wrong by {error:.1e} at λ = {lam:g}")
 
     def lambdas(self, count: int) -> NDArray[np.float64]:
-        """(count,) λ over the tutorial's range."""
+        """Return (count,) λ over the tutorial's range."""
         return np.geomspace(*TUTORIAL[:2], count)
 
     def curve(self, count: int) -> Points:
-        """The right norms at so many λ."""
+        """Return the reference norms at `count` λ."""
         return points(self.small, self.lambdas(count))
 
     @cached_property
@@ -91,30 +91,30 @@ class CurveReference:
         return min(k, self.small.k)
 
     def error(self, small: Small, count: int) -> tuple[float, float]:
-        """(largest relative, largest absolute) error of both norms that a small system gives at `count` λ."""
+        """Return (largest relative, largest absolute) error of both norms of a small system at `count` λ."""
         return self.distance(points(small, self.lambdas(count)).residual, points(small, self.lambdas(count)).solution)
 
     def distance(self, residual: NDArray[np.float64], solution: NDArray[np.float64]) -> tuple[float, float]:
-        """The same of norms that are there."""
+        """Return (largest relative, largest absolute) error of the given norms."""
         truth = self.curve(residual.size)
         apart = np.abs(np.stack([residual - truth.residual, solution - truth.solution]))
         return float((apart / np.stack([truth.residual, truth.solution])).max()), float(apart.max())
 
     def matrix(self, dtype: str) -> scipy.sparse.csr_matrix:
-        """A in this type."""
+        """Return A in this type."""
         return self.A.astype(dtype, copy=False)
 
 
 def truncated(small: Small, k: int) -> Small:
-    """What was known after k steps."""
+    """Return the small system after k steps."""
     return Small.of(small.diagonal[: k + 1], small.below[: k + 1])
 
 
-# -- what is run under the clock
+# -- fixtures
 
 
 class RightCurve(Protocol):
-    """What a fixture asks of the right curve: see CurveReference, and course.py for that of a race."""
+    """The reference curve as used by a fixture: see CurveReference, and course.py for a race."""
 
     A: scipy.sparse.csr_matrix
     b: NDArray[np.float64]
@@ -126,23 +126,23 @@ class RightCurve(Protocol):
 
     @property
     def steps(self) -> int:
-        """How many a run does."""
+        """Number of steps of a run."""
 
     def lambdas(self, count: int) -> NDArray[np.float64]:
-        """λ at which norms are worked out."""
+        """Return the λ at which norms are computed."""
 
     def matrix(self, dtype: str) -> scipy.sparse.csr_matrix:
-        """A in this type."""
+        """Return A in this type."""
 
     def distance(self, residual: NDArray[np.float64], solution: NDArray[np.float64]) -> tuple[float, float]:
-        """(largest relative, largest absolute) error of both norms."""
+        """Return (largest relative, largest absolute) error of both norms."""
 
 
 _held: dict[str, tuple[RightCurve, str, Bidiagonalisation]] = {}  # by backend, for the next case of the same matrix
 
 
 def held(way: Implementation, device: Device, right: RightCurve, dtype: str) -> Bidiagonalisation:
-    """A bidiagonalisation of the right problem on this way's backend; one of each backend is kept."""
+    """Return a bidiagonalisation of the reference problem on this way's backend; one per backend is cached."""
     name = way.backend.name
     if name not in _held or _held[name][:2] != (right, dtype):
         _held.pop(name, None)
@@ -152,12 +152,12 @@ def held(way: Implementation, device: Device, right: RightCurve, dtype: str) -> 
 
 
 def forget() -> None:
-    """Give what is held back."""
+    """Free the cached bidiagonalisations."""
     _held.clear()
 
 
 class CurveBenchFixture:
-    """What the three rigs share."""
+    """Base class of the three fixtures."""
 
     def __init__(self, device: Device, dtype: str, right: RightCurve) -> None:
         self.device, self.dtype, self.right = device, dtype, right
@@ -167,11 +167,11 @@ class CurveBenchFixture:
         self.problem(way)
 
     def problem(self, way: Implementation) -> Bidiagonalisation:
-        """The arrays."""
+        """Return the arrays."""
         return held(way, self.device, self.right, self.dtype)
 
     def timed(self, way: Implementation, count: int, entries: int, call: Callable[[], object]) -> Timing:
-        """`count` runs of `entries` non-zeros each in one call, between two events on a GPU."""
+        """Time `count` runs of `entries` non-zeros each in one call, between two events on a GPU."""
         watch = self.device.stopwatch()
         with self.device.lock, watch:
             call()
@@ -180,16 +180,16 @@ class CurveBenchFixture:
 
 
 class ProductFixture(CurveBenchFixture):
-    """A and its transpose times a vector, in turn: neither finds anything of itself in a cache it does not fit in."""
+    """A and its transpose times a vector, in turn, so that neither reuses parts of itself in a smaller cache."""
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """The first product, and the second for how long one takes."""
+        """Time the first product, and the second to predict the time of a product."""
         self.problem(way)
         first = self.run(way, 1)
         return first, self.run(way, 1).step_seconds
 
     def check(self, way: Implementation) -> Checked:
-        """A x against SciPy in float64."""
+        """Compare A x with SciPy in float64."""
         problem = self.problem(way)
         x = np.random.default_rng(1).standard_normal(self.right.n).astype(self.dtype)
         out = self.device.upload(np.zeros_like(x))
@@ -200,7 +200,7 @@ class ProductFixture(CurveBenchFixture):
         return Checked(float(np.linalg.norm(apart) / np.linalg.norm(truth)), float(apart.max()), timing)
 
     def run(self, way: Implementation, steps: int) -> Timing:
-        """`steps` products, of A and of its transpose in turn."""
+        """Time `steps` products, of A and of its transpose in turn."""
         problem = self.problem(way)
         work, multiply = problem.work, problem.kernels.multiply
         for vector in (work.V[0], work.u):
@@ -219,13 +219,13 @@ class StepFixture(CurveBenchFixture):
     """Steps in the middle of a curve: two products, and V made orthogonal against half of the curve's steps."""
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """The first steps of a bidiagonalisation."""
+        """Time the first steps of a bidiagonalisation."""
         work = begun(self.problem(way), self.right.b)
         timing = self.timed(way, BEFORE, self._entries, lambda: way.kernel(work, 0, BEFORE, True, 0.0))
         return timing, self.run(way, 1).step_seconds
 
     def check(self, way: Implementation) -> Checked:
-        """Alpha and beta of the first steps against the reference."""
+        """Compare alpha and beta of the first steps with the reference."""
         work = begun(self.problem(way), self.right.b)
         timing = self.timed(way, BEFORE, self._entries, lambda: way.kernel(work, 0, BEFORE, True, 0.0))
         truth = self.right.small
@@ -236,14 +236,14 @@ class StepFixture(CurveBenchFixture):
         return Checked(float(np.max(apart)), float(np.max(apart)), timing)
 
     def run(self, way: Implementation, steps: int) -> Timing:
-        """`steps` steps from the curve's middle on, always from the same one."""
+        """Time `steps` steps, always from the same middle of the curve."""
         problem, middle = self.problem(way), max(1, self.right.steps // 2)
         if self._filled != way.backend.name:
             way.kernel(begun(problem, self.right.b), 0, middle, True, 0.0)
             self._filled = way.backend.name
         return self.timed(way, steps, self._entries, lambda: way.kernel(problem.work, middle, steps, True, 0.0))
 
-    _filled = ""  # backend whose V holds a curve's first half
+    _filled = ""  # backend with the first half of a curve in V
 
     @property
     def _entries(self) -> int:
@@ -258,16 +258,16 @@ class CurveFixture(CurveBenchFixture):
         self.lambdas = right.lambdas(count)
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """What is compiled once is; then a part, for how long the whole takes."""
+        """Compile the kernels; then time a part to predict the time of the whole curve."""
         return way.kernel.first(self, way)  # type: ignore[no-any-return]
 
     def check(self, way: Implementation) -> Checked:
-        """Both norms at every λ against the reference."""
+        """Compare both norms at every λ with the reference."""
         timing, norms = self._curve(way)
         return Checked(*self.right.distance(*norms), timing)
 
     def run(self, way: Implementation, steps: int) -> Timing:
-        """`steps` whole curves."""
+        """Time `steps` whole curves."""
         start = perf_counter()
         timings = [self._curve(way)[0] for _ in range(steps)]
         return Timing(way.backend.name, way.variant, steps, timings[0].cells, 0.0, perf_counter() - start)
@@ -286,14 +286,14 @@ class AllAtOnce:
         self._steps = steps
 
     def first(self, rig: CurveFixture, way: Implementation) -> tuple[Timing, float]:
-        """A few steps twice."""
+        """Run a few steps twice."""
         timings = [self._begin(rig, way) for _ in range(2)]
         return timings[0], timings[1].step_seconds * rig.right.steps
 
     def __call__(
         self, rig: CurveFixture, way: Implementation, lambdas: NDArray[np.float64]
     ) -> tuple[int, tuple[NDArray[Any], NDArray[Any]]]:
-        """(products, (residual norms, solution norms)) after as many steps as the tutorial's accuracy takes."""
+        """Return (products, (residual norms, solution norms)) after the steps that the tutorial's accuracy requires."""
         problem, most = rig.problem(way), rig.right.steps
         work = begun(problem, rig.right.b)
         self._steps(work, 0, most, True, 0.0)
@@ -308,12 +308,12 @@ class AllAtOnce:
 
 
 class InTheLab(AllAtOnce):
-    """The same as the lab does it: alpha, beta and the newest v are looked at on the host every few steps."""
+    """The same computation as in the lab: alpha, beta and the last v are checked on the host every few steps."""
 
     def __call__(
         self, rig: CurveFixture, way: Implementation, lambdas: NDArray[np.float64]
     ) -> tuple[int, tuple[NDArray[Any], NDArray[Any]]]:
-        """(products, (residual norms, solution norms)) after as many steps as the tutorial's accuracy takes."""
+        """Return (products, (residual norms, solution norms)) after the steps that the tutorial's accuracy requires."""
         problem = rig.problem(way)
         problem.start(rig.right.b)
         problem.advance(rig.right.steps)
@@ -324,8 +324,8 @@ class InTheLab(AllAtOnce):
 class OneByOne:
     """The baseline: LSMR for each λ.
 
-    Sums on a GPU come in another order in each run, and LSMR's number of iterations with them, by a part in a thousand:
-    the work of the first run stands for all.
+    On a GPU the order of sums, and with it LSMR's number of iterations, varies from run to run by a part in a thousand:
+    the work of the first run is used for all runs.
     """
 
     def __init__(self, solver: Callable[..., Solver]) -> None:
@@ -333,7 +333,7 @@ class OneByOne:
         self._products: dict[tuple[str, int], int] = {}  # by dtype and number of λ
 
     def first(self, rig: CurveFixture, way: Implementation) -> tuple[Timing, float]:
-        """One λ in the middle, twice."""
+        """Solve for a λ in the middle twice."""
         lam = float(rig.right.lambdas(10)[SAMPLE])
         solver = self._solver(rig)
         cold, warm = run(solver, [lam]), run(solver, [lam])
@@ -347,7 +347,7 @@ class OneByOne:
         way: Implementation,  # noqa: ARG002 the solver knows its device
         lambdas: NDArray[np.float64],
     ) -> tuple[int, tuple[NDArray[Any], NDArray[Any]]]:
-        """(products, (residual norms, solution norms))."""
+        """Return (products, (residual norms, solution norms))."""
         made = run(self._solver(rig), [float(lam) for lam in lambdas])
         products = 2 * int(made.column("iterations").sum()) + len(made.points)
         products = self._products.setdefault((rig.dtype, lambdas.size), products)
@@ -361,7 +361,7 @@ class OneByOne:
 
 
 def begun(problem: Bidiagonalisation, b: NDArray[np.float64]) -> Any:
-    """The arrays after `start` with b from the host."""
+    """Return the arrays after `start` with b from the host."""
     problem.device.write(b.astype(problem.dtype), problem.work.u)
     problem.kernels.start(problem.work)
     return problem.work

@@ -1,6 +1,6 @@
-"""The same baselines on the GPU by CuPy's sparse matrices and its LSMR; baseline.py says what they are.
+"""The baselines of baseline.py on the GPU, by CuPy's sparse matrices and its LSMR.
 
-CuPy multiplies a sparse matrix with a vector by cuSPARSE, and waits for the device three times an iteration.
+CuPy multiplies a sparse matrix with a vector by cuSPARSE, and waits for the device three times per iteration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from compute.labs.l_curve.baseline import TITLE, Solver
 
 
 class StackedCuPy:
-    """The tutorial's way on the current GPU. A: (m, n) csr on the host; b: (m,)."""
+    """The tutorial's method on the current GPU. A: (m, n) csr on the host; b: (m,)."""
 
     title = f"{TITLE}, stacked in float64 (the tutorial's way), CuPy"
 
@@ -25,14 +25,14 @@ class StackedCuPy:
         self._A, self._b = self._sparse.csr_matrix(A), self._cupy.asarray(np.asarray(b, np.float64))
 
     def solve(self, lam: float) -> tuple[Any, int]:
-        """(x, iterations)."""
+        """Return (x, iterations)."""
         n = self._A.shape[1]
         stacked = self._sparse.vstack([self._A, lam * self._sparse.eye(n, format="csr")], format="csr")
         x, _, iterations, *_ = self._linalg.lsmr(stacked, self._cupy.concatenate([self._b, self._cupy.zeros(n)]))
         return x, int(iterations)
 
     def norms(self, x: Any) -> tuple[float, float]:
-        """|A x - b| and |x|, in float64."""
+        """Return |A x - b| and |x|, in float64."""
         norm = self._cupy.linalg.norm
         return float(norm(self._A @ x - self._b)), float(norm(x))
 
@@ -47,7 +47,7 @@ class DampedCuPy(StackedCuPy):
         self._T, self._real = self._sparse.csr_matrix(A.T.tocsr()), A.dtype
 
     def solve(self, lam: float) -> tuple[Any, int]:
-        """(x, iterations)."""
+        """Return (x, iterations)."""
         operator = self._linalg.LinearOperator(
             self._A.shape,
             matvec=lambda x: (self._A @ x.astype(self._real, copy=False)).astype(np.float64, copy=False),

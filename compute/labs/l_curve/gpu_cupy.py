@@ -1,12 +1,13 @@
-"""Bidiagonalisation in CUDA C, launched with CuPy: nothing waits for the host between the steps.
+"""Bidiagonalisation in CUDA C, launched with CuPy: the device does not wait for the host between the steps.
 
-A step of the recurrence is four launches. `recur` (gpu_products.cu) twice: it normalises what it reads, multiplies,
-subtracts, and leaves the sums of squares that the next kernel takes its norm from, so that alpha and beta stay on the
-device; then `project` and `subtract` (gpu_vectors.cu) make w orthogonal to V. `finish` ends a run of steps. Where rows
-are long, `sweep` and `merge` take the place of `recur`: they read A once (gpu_onepass.py).
-BLOCK steps are recorded as a CUDA graph when they come a second time, as with another noise: kernels follow each other
-sooner in it, and the host launches it in some 10 us instead of 25 to 68 a step. For the tutorial's matrix, 580 steps in
-float32 on an H200: 44.3 ms launched one by one, 41.1 in graphs; since gpu_onepass.cu has two groups 36.3.
+A step of the recurrence is four launches. `recur` (gpu_products.cu) twice: it normalises its input, multiplies,
+subtracts, and writes the sums of squares from which the next kernel computes its norm, so that alpha and beta stay on
+the device; then `project` and `subtract` (gpu_vectors.cu) make w orthogonal to V. `finish` ends a run of steps. Where
+rows are long, `sweep` and `merge` replace `recur`: they read A once (gpu_onepass.py).
+BLOCK steps are recorded as a CUDA graph when they occur a second time, for example with other noise: kernels in a graph
+follow each other sooner, and the host launches it in some 10 us instead of 25 to 68 per step. For the tutorial's
+matrix, 580 steps in float32 on an H200: 44.3 ms launched one by one, 41.1 in graphs; since gpu_onepass.cu has two
+groups 36.3.
 """
 
 from __future__ import annotations
@@ -24,34 +25,34 @@ from compute.labs.l_curve.bidiagonal import LOOK, BidiagonalArrays, Rows
 from compute.labs.l_curve.gpu_launch import MOST_BLOCKS, NULL, PLAIN, SLICES, Recurrence, product, vectors
 from compute.labs.l_curve.gpu_onepass import Tiles, sweep, tiles_of
 
-BLOCK = LOOK  # steps of a graph, from a multiple of them on
-GRAPHS = 128  # of a bidiagonalisation, at most: later steps are launched one by one
+BLOCK = LOOK  # steps of a graph, which starts at a multiple of BLOCK
+GRAPHS = 128  # maximum per bidiagonalisation: later steps are launched one by one
 
 
 def index_types(columns: int, entries: int) -> tuple[type, type]:
-    """Types of starts and columns: two bytes a column reach 65 536, and save a quarter of the traffic in float32."""
+    """Return the types of starts and columns: two bytes for up to 65 536 columns save a quarter of float32 traffic."""
     return np.int64, np.uint16 if columns <= 2**16 else np.int32
 
 
 def one_pass(matrix: Rows) -> bool:
-    """Whether `steps` reads the matrix once for both products: where that pays, and was possible."""
+    """Return whether `steps` reads the matrix once for both products: if that is faster and possible."""
     with matrix.values.device:
         return tiles_of(matrix) is not None
 
 
 def start(work: BidiagonalArrays) -> None:
-    """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; in full in cpu_numpy."""
+    """Compute beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; contract in cpu_numpy."""
     with work.u.device:
         scratch, backward, kernels = _scratch_of(work), product(work.T), vectors(work.u)
         begun = Recurrence(scratch.u, kernels.squares(work.u, scratch.u), work.beta, made=scratch.w)
         backward(work.T, work.u, work.w, begun)
         norms = work.alpha, work.beta
         kernels.finish(work.w, work.V[0], work.u, (scratch.w, backward.blocks), norms, NULL)
-        tiles_of(work.A)  # laid out here, so that no step has to wait for it
+        tiles_of(work.A)  # laid out here, so that no step waits for it
 
 
 def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
-    """Steps number first to first + count - 1, in one pass over A where that pays; in full in cpu_numpy."""
+    """Compute steps first to first + count - 1, in one pass over A where that is faster; contract in cpu_numpy."""
     with work.u.device:
         tiles, scratch = tiles_of(work.A), _scratch_of(work)
         run = _OnePass(work, scratch, tiles) if tiles else _TwoProducts(work, scratch)
@@ -60,7 +61,7 @@ def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny
 
 
 def two_products(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
-    """As `steps`, but always with A and with its transpose."""
+    """Compute the same as `steps`, but always with A and with its transpose."""
     with work.u.device:
         scratch = _scratch_of(work)
         scratch.tiny.fill(tiny)
@@ -68,26 +69,26 @@ def two_products(work: BidiagonalArrays, first: int, count: int, orthogonal: boo
 
 
 def multiply(matrix: Rows, x: Array, out: Array) -> None:
-    """out (rows,) = matrix x, x (columns,), all of one type."""
+    """Compute out (rows,) = matrix x, x (columns,), all of one type."""
     with x.device:
         product(matrix)(matrix, x, out, PLAIN)
 
 
 def combine(V: Array, y: Array, x: Array) -> None:
-    """x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
+    """Compute x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
     with x.device:
         vectors(V).combine(V, y, x)
 
 
 def project(V: Array, x: Array, y: Array) -> None:
-    """y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
+    """Compute y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
     with x.device:
         vectors(V).project(V, y.size, x, y, 1)
 
 
 @dataclass(frozen=True)
 class _Scratch:
-    """Sums of squares of u and w, one a block, the parts of scalar products, and what counts as 0 (1,)."""
+    """Sums of squares of u and w, one per block, the parts of scalar products, and the threshold of 0 (1,)."""
 
     u: Array
     w: Array
@@ -96,7 +97,7 @@ class _Scratch:
 
 
 class _Run:
-    """Steps that are launched one after the other; u and w are normalised only where the next kernel reads them."""
+    """Consecutive steps; u and w are normalised only when the next kernel reads them."""
 
     def __init__(self, work: BidiagonalArrays, scratch: _Scratch) -> None:
         self._work, self._scratch, self._tiny = work, scratch, scratch.tiny
@@ -104,7 +105,7 @@ class _Run:
         self._counted = 0  # sums of squares of w
 
     def blocks(self, first: int, count: int, orthogonal: bool) -> None:
-        """As `steps`, in blocks that end at multiples of BLOCK; from a whole one's second time on by its graph."""
+        """Run `steps` in blocks that end at multiples of BLOCK; whole blocks run as graphs from the second time."""
         last = first + count
         while first < last:
             end = min(last, (first // BLOCK + 1) * BLOCK)
@@ -116,7 +117,7 @@ class _Run:
             first = end
 
     def _graph(self, first: int, orthogonal: bool) -> Any:
-        """The graph of the steps from `first` on; None at the first time, in which kernels may have to be compiled."""
+        """Return the graph of the steps from `first` on; None the first time, because kernels may be compiled then."""
         known, key = _graphs_of(self._work), (type(self), first, orthogonal)
         if key not in known:
             known[key] = None
@@ -125,7 +126,7 @@ class _Run:
         return known[key]
 
     def steps(self, first: int, count: int, orthogonal: bool) -> None:
-        """As the contract has it."""
+        """Run the steps of the contract in cpu_numpy."""
         for j in range(first, first + count):
             self.pair(j, self._scaling(j, fresh=j == first))
             if orthogonal:
@@ -133,7 +134,7 @@ class _Run:
         self.finish(first + count)
 
     def _scaling(self, j: int, fresh: bool) -> tuple[Array, Recurrence]:
-        """(what v_j is made of, how), and how u_j is. fresh: V[j] and u are normalised."""
+        """Return (source of v_j, its scaling), including the scaling of u_j. fresh: V[j] and u are normalised."""
         work, scratch, alpha = self._work, self._scratch, self._work.alpha[j:]
         if fresh:
             return work.V[j], Recurrence(norm=alpha, old=work.u, made=scratch.u, tiny=self._tiny)
@@ -141,32 +142,32 @@ class _Run:
         return work.w, Recurrence(*squares, alpha, work.V[j], work.u, work.beta[j:], scratch.u, self._tiny)
 
     def pair(self, j: int, scaling: tuple[Array, Recurrence]) -> None:
-        """u = A v_j - alpha_j u, then w = transpose(A) u - beta_(j+1) v_j."""
+        """Compute u = A v_j - alpha_j u, then w = transpose(A) u - beta_(j+1) v_j."""
         raise NotImplementedError
 
     def orthogonalise(self, rows: int) -> None:
-        """w -= its projection on V[:rows]."""
+        """Subtract from w its projection on V[:rows]."""
         work, scratch = self._work, self._scratch
         slices = self._vectors.slices_for(rows, work.w.size)
         self._vectors.project(work.V, rows, work.w, scratch.parts, slices)
         self._counted = self._vectors.subtract(work.V, rows, scratch.parts, slices, work.w, scratch.w)
 
     def finish(self, j: int) -> None:
-        """V[j], u and alpha[j] as the contract has them."""
+        """Write V[j], u and alpha[j] as in the contract."""
         work = self._work
         norms = work.alpha[j:], work.beta[j:]
         self._vectors.finish(work.w, work.V[j], work.u, (self._scratch.w, self._counted), norms, self._tiny)
 
 
 class _TwoProducts(_Run):
-    """With A and with its transpose."""
+    """Steps with A and its transpose."""
 
     def __init__(self, work: BidiagonalArrays, scratch: _Scratch) -> None:
         super().__init__(work, scratch)
         self._forward, self._backward = product(work.A), product(work.T)
 
     def pair(self, j: int, scaling: tuple[Array, Recurrence]) -> None:
-        """Two launches of one kernel."""
+        """Launch one kernel twice."""
         work, scratch = self._work, self._scratch
         self._forward(work.A, scaling[0], work.u, scaling[1])
         squares = scratch.u, self._forward.blocks
@@ -176,7 +177,7 @@ class _TwoProducts(_Run):
 
 
 class _OnePass(_Run):
-    """With A alone, laid out for it."""
+    """Steps with A alone, in its tiled layout."""
 
     def __init__(self, work: BidiagonalArrays, scratch: _Scratch, tiles: Tiles) -> None:
         super().__init__(work, scratch)
@@ -185,7 +186,7 @@ class _OnePass(_Run):
         self._sums = _sums(work.u.device.id, work.u.dtype.name, room)
 
     def pair(self, j: int, scaling: tuple[Array, Recurrence]) -> None:
-        """The pass, and the sum of what its blocks leave."""
+        """Launch the pass, and the sum of the results of its blocks."""
         work, scratch = self._work, self._scratch
         self._sweep(self._tiles, scaling[0], work.u, self._sums, scaling[1])
         sums, squares = (self._sums, self._sweep.blocks), (scratch.u, scratch.w)
@@ -199,7 +200,7 @@ def _scratch_of(work: BidiagonalArrays) -> _Scratch:
 
 @cache
 def _scratch(device: int, real: str, rows: int) -> _Scratch:
-    """One for all that is computed on a GPU: kernels run there one after the other."""
+    """Return the scratch shared by all computations on a GPU: kernels run there one after the other."""
     u, w, tiny = (_empty(size, "float64") for size in (MOST_BLOCKS, MOST_BLOCKS, 1))
     return _Scratch(u, w, _empty(rows * SLICES, real), tiny)
 
@@ -222,7 +223,7 @@ _graphs: dict[int, dict[tuple[type, int, bool], Any]] = {}  # by the identity of
 
 
 def _graphs_of(work: BidiagonalArrays) -> dict[tuple[type, int, bool], Any]:
-    """What was recorded of these arrays, or came once (None)."""
+    """Return the recorded graphs of these arrays; None marks steps that ran once."""
     if id(work) not in _graphs:
         weakref.finalize(work, _graphs.pop, id(work), None)
         _graphs[id(work)] = {}
@@ -230,7 +231,7 @@ def _graphs_of(work: BidiagonalArrays) -> dict[tuple[type, int, bool], Any]:
 
 
 def _record(launches: Callable[[], None]) -> Any:
-    """A graph of what `launches` launches; nothing of it is done yet. Its `launch` puts it on the current stream."""
+    """Return a graph of the kernels that `launches` launches, not yet run; its `launch` uses the current stream."""
     import cupy
 
     with cupy.cuda.Stream(non_blocking=True) as stream:

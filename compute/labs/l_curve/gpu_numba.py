@@ -1,9 +1,9 @@
-"""Bidiagonalisation in Numba-CUDA: a warp a row, a thread a column, eight plain launches a step.
+"""Bidiagonalisation in Numba-CUDA: a warp per row, a thread per column, eight plain launches per step.
 
-Runs in Numba's CUDA simulator too, so that lanes add up through shared memory: the simulator has no shuffles. Alpha and
-beta stay on the device, as in gpu_cupy; but every vector is normalised by a launch of its own, x is read from memory
-through the caches, and Numba takes some 50 us of the host to launch, so that a step of a small problem costs 0.4 ms.
-Constants come in as arguments of the vectors' type: a literal 0 would turn float32 sums into float64.
+It also runs in Numba's CUDA simulator, so lanes add up through shared memory: the simulator has no shuffles. Alpha and
+beta stay on the device, as in gpu_cupy; but every vector is normalised by a separate launch, x is read from memory
+through the caches, and a launch by Numba takes some 50 us on the host, so that a step of a small problem costs 0.4 ms.
+Constants are passed as arguments of the vectors' type: a literal 0 would turn float32 sums into float64.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from compute.devices import Array
 from compute.gpu_numba_kernel import kernel
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
 
-LANES, ROWS = 32, 4  # threads of a row, rows of a block
+LANES, ROWS = 32, 4  # threads per row, rows per block
 THREADS = LANES * ROWS
-cuda: Any = None  # numba.cuda, once a kernel is wanted
+cuda: Any = None  # numba.cuda, set when the first kernel is compiled
 
 
 def index_types(columns: int, entries: int) -> tuple[type, type]:
-    """Types of starts and columns: two bytes a column reach 65 536, and save a quarter of the traffic in float32."""
+    """Return the types of starts and columns: two bytes for up to 65 536 columns save a quarter of float32 traffic."""
     return np.int64, np.uint16 if columns <= 2**16 else np.int32
 
 
 def one_pass(matrix: Rows) -> bool:
-    """Whether `steps` reads the matrix once for both products: here never."""
+    """Return whether `steps` reads the matrix once for both products: never here."""
     return False
 
 
 def start(work: BidiagonalArrays) -> None:
-    """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; in full in cpu_numpy."""
+    """Compute beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; contract in cpu_numpy."""
     squares = _scratch(max(work.u.size, work.w.size))
     count = _blocks(work.u.size, THREADS)
     kernel(_squares)[count, THREADS](work.u, squares)
@@ -47,7 +47,7 @@ def start(work: BidiagonalArrays) -> None:
 
 
 def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
-    """Steps number first to first + count - 1 of the bidiagonalisation; in full in cpu_numpy."""
+    """Compute steps first to first + count - 1 of the bidiagonalisation; contract in cpu_numpy."""
     squares = _scratch(max(work.u.size, work.w.size))
     for j in range(first, first + count):
         v, beta = work.V[j], work.beta[j + 1 :]
@@ -62,23 +62,23 @@ def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny
 
 
 def multiply(matrix: Rows, x: Array, out: Array) -> None:
-    """out (rows,) = matrix x, x (columns,), all of one type."""
+    """Compute out (rows,) = matrix x, x (columns,), all of one type."""
     arrays = matrix.starts, matrix.columns, matrix.values
     kernel(_multiply)[_blocks(out.size, ROWS), THREADS](*arrays, x, out, _real(x, 0))
 
 
 def combine(V: Array, y: Array, x: Array) -> None:
-    """x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
+    """Compute x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
     kernel(_combine)[_blocks(x.size, THREADS), THREADS](V, y, x, _real(x, 0))
 
 
 def project(V: Array, x: Array, y: Array) -> None:
-    """y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
+    """Compute y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
     kernel(_project)[y.size, THREADS](V, x, y, _real(x, 0))
 
 
 def _less(matrix: Rows, x: Array, scale: Array, old: Array, out: Array, squares: Array) -> int:
-    """out = matrix x - scale[0] old; returns how many sums of squares of out it leaves."""
+    """Compute out = matrix x - scale[0] old; return the number of sums of squares of out."""
     blocks = _blocks(out.size, ROWS)
     arrays = matrix.starts, matrix.columns, matrix.values
     kernel(_multiply_less)[blocks, THREADS](*arrays, x, scale, old, out, squares, _real(x, 0))
@@ -99,7 +99,7 @@ def _real(like: Array, value: float) -> Any:
 
 
 def _scratch(size: int) -> Array:
-    """Sums of squares, one for ROWS numbers at most."""
+    """Return scratch for sums of squares, at most one per ROWS numbers."""
     return _allocated(1 << _blocks(size, ROWS).bit_length())
 
 
@@ -110,12 +110,12 @@ def _allocated(size: int) -> Array:
     return numba_cuda.device_array(size, np.float64)
 
 
-# The loops are `while` loops with one condition, as in the other labs. A reduction by halves is spelt out in each
-# kernel: all threads of a block must meet at its barriers.
+# The loops are `while` loops with one condition, as in the other labs. Each kernel contains its own reduction by
+# halves: all threads of a block must reach its barriers.
 
 
 def _multiply(starts, columns, values, x, out, zero):  # type: ignore[no-untyped-def]
-    """out = matrix x."""
+    """Compute out = matrix x."""
     sums = cuda.shared.array(THREADS, values.dtype)
     t = cuda.threadIdx.x
     lane, i = t % LANES, cuda.blockIdx.x * ROWS + t // LANES
@@ -140,7 +140,7 @@ def _multiply(starts, columns, values, x, out, zero):  # type: ignore[no-untyped
 def _multiply_less(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 three of them are one matrix
     starts, columns, values, x, scale, old, out, squares, zero
 ):
-    """out = matrix x - scale[0] old, and the sum of its squares over each block."""
+    """Compute out = matrix x - scale[0] old, and the sum of its squares over each block."""
     sums = cuda.shared.array(THREADS, values.dtype)
     factor = cuda.shared.array(1, values.dtype)
     parts = cuda.shared.array(ROWS, np.float64)
@@ -179,7 +179,7 @@ def _multiply_less(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 thr
 
 
 def _squares(vector, squares):  # type: ignore[no-untyped-def]
-    """The sum of squares over each block."""
+    """Compute the sum of squares over each block."""
     sums = cuda.shared.array(THREADS, np.float64)
     t = cuda.threadIdx.x
     i = cuda.blockIdx.x * THREADS + t
@@ -199,7 +199,7 @@ def _squares(vector, squares):  # type: ignore[no-untyped-def]
 
 
 def _norm(squares, count, norm, tiny):  # type: ignore[no-untyped-def]
-    """norm[0] = the root of the sum of squares[:count], 0 if it is at most tiny. One block."""
+    """Compute norm[0] = the root of the sum of squares[:count], 0 if it is at most tiny. One block."""
     sums = cuda.shared.array(THREADS, np.float64)
     t = cuda.threadIdx.x
     sums[t] = 0
@@ -220,7 +220,7 @@ def _norm(squares, count, norm, tiny):  # type: ignore[no-untyped-def]
 
 
 def _scale(vector, norm, out, zero):  # type: ignore[no-untyped-def]
-    """out = vector / norm[0], zeros if that is 0."""
+    """Compute out = vector / norm[0]; zeros if norm[0] is 0."""
     factor = cuda.shared.array(1, vector.dtype)
     if cuda.threadIdx.x == 0:
         factor[0] = norm[0]
@@ -231,7 +231,7 @@ def _scale(vector, norm, out, zero):  # type: ignore[no-untyped-def]
 
 
 def _project(V, w, c, zero):  # type: ignore[no-untyped-def]
-    """c[row] = V[row] w, a block a row."""
+    """Compute c[row] = V[row] w, a block per row."""
     sums = cuda.shared.array(THREADS, w.dtype)
     t, row = cuda.threadIdx.x, cuda.blockIdx.x
     total = zero
@@ -252,7 +252,7 @@ def _project(V, w, c, zero):  # type: ignore[no-untyped-def]
 
 
 def _subtract(V, rows, c, w, squares, zero):  # type: ignore[no-untyped-def]
-    """w -= c V[:rows], and the sum of its squares over each block."""
+    """Compute w -= c V[:rows], and the sum of its squares over each block."""
     sums = cuda.shared.array(THREADS, np.float64)
     t = cuda.threadIdx.x
     j = cuda.blockIdx.x * THREADS + t
@@ -278,7 +278,7 @@ def _subtract(V, rows, c, w, squares, zero):  # type: ignore[no-untyped-def]
 
 
 def _combine(V, y, x, zero):  # type: ignore[no-untyped-def]
-    """x = y V[: y.size], a thread a column."""
+    """Compute x = y V[: y.size], a thread per column."""
     j = cuda.blockIdx.x * THREADS + cuda.threadIdx.x
     if j < x.size:
         total = zero

@@ -1,8 +1,8 @@
-"""A step of the recurrence in one pass over A: how its entries are laid out for gpu_onepass.cu, and its launch.
+"""A step of the recurrence in one pass over A: the layout of its entries for gpu_onepass.cu, and its launch.
 
-Two products read A and its transpose, 270 MB a step for the tutorial's matrix; one pass reads 138 MB. It pays where
-rows are long enough to keep a block busy, and it is possible where v and a sum of rows, both of n numbers, fit into a
-block's shared memory: n = 28 000 in float32 on an H200, 14 000 in float64.
+Two products read A and its transpose, 270 MB per step for the tutorial's matrix; one pass reads 138 MB. It is faster if
+rows are long enough to keep a block busy, and possible if v and a sum of rows, both of n numbers, fit into a block's
+shared memory: n = 28 000 in float32 on an H200, 14 000 in float64.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from compute.labs.l_curve.bidiagonal import Rows
 from compute.labs.l_curve.gpu_launch import PACK, REAL, STATIC_SHARED, WARP, Recurrence, facts
 
 SOURCE = Path(__file__).with_suffix(".cu")
-# Groups of a block, warps of a group, rows of a turn, turns in registers: the first whose sums fit into shared memory.
-# All of a type have as many warps. gpu_tune.py tries others.
+# Groups of a block, warps of a group, rows of a turn, turns in registers: the first form whose sums fit into shared
+# memory is used. All forms of a type have the same number of warps. gpu_tune.py measures other forms.
 Form = tuple[int, int, int, int]
 SHAPES: dict[str, tuple[Form, ...]] = {
     "float32": ((2, 8, 2, 2), (1, 8, 4, 2)),
     "float64": ((1, 8, 2, 4),),
 }
-SEGMENT = PACK * WARP  # entries of a row that a warp has, at most
-BUSY = 8  # lanes of a warp that have entries, at least, on average
-BANK_BYTES = 128  # of shared memory that can be read at once
-VECTOR_BYTES = 16  # that a lane loads at once
-LAYING_OUT = 80  # bytes an entry that laying it out takes for a moment
+SEGMENT = PACK * WARP  # maximum entries of a row per warp
+BUSY = 8  # minimum mean number of lanes of a warp that have entries
+BANK_BYTES = 128  # of shared memory that can be read in one cycle
+VECTOR_BYTES = 16  # loaded by a lane in one instruction
+LAYING_OUT = 80  # temporary bytes per entry during the layout
 ODD = 2  # bytes of a column
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """A matrix as gpu_onepass.cu reads it, each row cut into one segment for each warp.
+    """A matrix in the layout of gpu_onepass.cu, each row cut into one segment for each warp.
 
-    starts: (rows * warps + 1,) int32, of the segments in packs of 8 entries, a pack a lane. columns: uint16, 8 of a
-    lane one after the other, beyond the width where there is no entry. values: 0 there; within a segment the first 16
+    starts: (rows * warps + 1,) int32, of the segments in packs of 8 entries, a pack per lane. columns: uint16, the 8 of
+    a lane in sequence, beyond the width for empty places. values: 0 in empty places; within a segment the first 16
     bytes of each lane, then the second 16 bytes of each, and so on.
     """
 
@@ -52,11 +52,11 @@ class Tiles:
     values: Array
 
 
-_tiles: dict[int, Tiles | None] = {}  # by the identity of the Rows they are made from, for as long as those are alive
+_tiles: dict[int, Tiles | None] = {}  # by the identity of their Rows, while those are alive
 
 
 def tiles_of(matrix: Rows) -> Tiles | None:
-    """`matrix` laid out, on first call; None where one pass is not possible, or does not pay."""
+    """Return `matrix` laid out, cached after the first call; None if one pass is not possible or not faster."""
     if id(matrix) not in _tiles:
         weakref.finalize(matrix, _tiles.pop, id(matrix), None)
         _tiles[id(matrix)] = _laid_out(matrix) if _pays(matrix) else None
@@ -69,19 +69,19 @@ def _pays(matrix: Rows) -> bool:
 
 
 def pays_for(shape: tuple[int, int], entries: int, real: str, device: int) -> bool:
-    """Whether a matrix of so many entries fits a GPU's shared memory, and has rows that are long enough."""
+    """Return whether a matrix with `entries` entries fits a GPU's shared memory and has sufficiently long rows."""
     rows, width = shape
     return _form(width, real, device) is not None and entries >= BUSY * PACK * _warps(real) * rows
 
 
 def _form(width: int, real: str, device: int) -> Form | None:
-    """The first form that this GPU has shared memory for."""
+    """Return the first form that fits into this GPU's shared memory."""
     room = facts(device).shared - STATIC_SHARED
     return next((form for form in SHAPES[real] if _shared_bytes(width, real, form[0]) <= room), None)
 
 
 def defines(real: str, form: Form) -> dict[str, int | str | float]:
-    """What gpu_onepass.cu is compiled with."""
+    """Return the macros with which gpu_onepass.cu is compiled."""
     groups, warps, rows, depth = form
     return {"REAL": REAL[real], "GROUPS": groups, "WARPS": warps, "ROWS": rows, "DEPTH": depth}
 
@@ -96,10 +96,10 @@ def _laid_out(matrix: Rows) -> Tiles | None:
 
 
 def lay_out(xp: Any, starts: Array, columns: Array, values: Array, shape: tuple[int, int], warps: int) -> Tiles | None:
-    """The matrix laid out, by `xp`: NumPy or CuPy. None if a row has too many entries for one of its segments.
+    """Lay out the matrix with `xp`: NumPy or CuPy. Return None if a row has too many entries for one of its segments.
 
-    The lanes of a warp have up to 8 entries of a segment each, and use their first ones together, then their second
-    ones, and so on: these are the turns. `_turns` says which entry is for which of them.
+    Each lane of a warp has up to 8 entries of a segment. All lanes use their first entries together, then their second
+    entries, and so on: these are the turns. `_turns` assigns the entries to the turns.
     """
     (rows, width), count = shape, int(values.size)
     banks = BANK_BYTES // values.dtype.itemsize
@@ -110,7 +110,7 @@ def lay_out(xp: Any, starts: Array, columns: Array, values: Array, shape: tuple[
         return None
     begins, lanes = xp.cumsum(lengths) - lengths, -(-lengths // PACK)
     turn = _turns(xp, segment, column, lengths, banks)
-    order = xp.argsort(((segment * PACK + turn) << 16) | column)  # no two entries have the same
+    order = xp.argsort(((segment * PACK + turn) << 16) | column)  # no two entries have the same key
     packs = xp.zeros(rows * warps + 1, np.int32)
     packs[1:] = xp.cumsum(lanes)
     of = segment[order]
@@ -125,12 +125,13 @@ def lay_out(xp: Any, starts: Array, columns: Array, values: Array, shape: tuple[
 
 
 def _turns(xp: Any, segment: Array, column: Array, lengths: Array, banks: int) -> Array:
-    """(entries,) 0 ... 7: the turn of each entry, such that few entries of a turn lie in the same bank.
+    """Return (entries,) 0 ... 7: the turn of each entry, such that few entries of a turn are in the same bank.
 
-    A turn takes as many reads as its fullest bank has entries, and there are 1.38 a turn at the least for the
-    tutorial's matrix: some bank of a segment has 11. So all banks give each turn the same number, as far as it goes.
-    What is over of banks that have more than 8 is put into the same turns, since these take longer anyhow; what is
-    over of the others goes where there is most room. 1.40 reads a turn; entries dealt out bank by bank: 1.63.
+    A turn needs as many reads as its fullest bank has entries; the minimum for the tutorial's matrix is 1.38 per turn,
+    because some bank of a segment has 11 entries. So each bank distributes its entries evenly over the turns, as far as
+    possible. The remainders of banks with more than 8 entries are put into the same turns, since these take longer
+    anyway; the remainders of other banks go to the turns with the most room. This needs 1.40 reads per turn; dealing
+    out entries bank by bank needs 1.63.
     """
     key = segment * banks + column % banks
     held = xp.bincount(key, minlength=lengths.size * banks).reshape(lengths.size, banks)
@@ -138,7 +139,7 @@ def _turns(xp: Any, segment: Array, column: Array, lengths: Array, banks: int) -
     lanes = -(-lengths // PACK)
     room = xp.clip(lengths[:, None] - lanes[:, None] * xp.arange(PACK), 0, lanes[:, None])
     room = room - (held // PACK).sum(1)[:, None]
-    by_size = xp.argsort(-(over + PACK * full), axis=1)  # full banks first, then those with most over
+    by_size = xp.argsort(-(over + PACK * full), axis=1)  # full banks first, then banks by decreasing remainder
     dealt = xp.zeros((*held.shape, PACK), np.int8)
     each, turns = xp.arange(lengths.size), xp.arange(PACK)
     for number in range(banks):
@@ -153,7 +154,7 @@ def _turns(xp: Any, segment: Array, column: Array, lengths: Array, banks: int) -
 
 
 def _ranks(xp: Any, group: Array, column: Array, groups: int) -> Array:
-    """How many entries of the same group have a smaller column."""
+    """Return, for each entry, the number of entries of the same group with a smaller column."""
     order = xp.argsort((group << 16) | column)
     sizes = xp.bincount(group, minlength=groups)
     sorted_group = group[order]
@@ -164,7 +165,7 @@ def _ranks(xp: Any, group: Array, column: Array, groups: int) -> Array:
 
 @dataclass(frozen=True)
 class OnePassKernel:
-    """The kernel for matrices of one shape. blocks: how many sums of rows, and partial sums, it leaves."""
+    """The kernel for matrices of one shape. blocks: the number of sums of rows, and of partial sums, that it writes."""
 
     kernel: Any
     blocks: int
@@ -172,7 +173,7 @@ class OnePassKernel:
     shared: int
 
     def __call__(self, tiles: Tiles, source: Array, u: Array, sums: Array, how: Recurrence) -> None:
-        """u = A v - norm u, and sums (blocks, n): parts of transpose(A) u; `how` as for a product, but for `old`."""
+        """Compute u = A v - norm u, and sums (blocks, n): parts of transpose(A) u; `how.old` is unused."""
         (rows, width), arrays = tiles.shape, (tiles.starts, tiles.columns, tiles.values)
         scaling = how.squares, np.int32(how.counted), how.norm, how.stored
         left = u, how.divisor, sums, how.made, how.tiny
@@ -181,7 +182,7 @@ class OnePassKernel:
 
 
 def sweep(tiles: Tiles) -> OnePassKernel:
-    """The kernel for this matrix, compiled for the current GPU."""
+    """Return the kernel for this matrix, compiled for the current GPU."""
     (_, width), real, device = tiles.shape, tiles.values.dtype.name, tiles.values.device.id
     form = _form(width, real, device)
     if form is None:
@@ -193,14 +194,14 @@ def sweep(tiles: Tiles) -> OnePassKernel:
 def _sweep(shape: tuple[int, int], real: str, device: int, form: Form) -> OnePassKernel:
     groups, warps, _, _ = form
     kernel = compile_cuda(SOURCE, defines=defines(real, form)).get_function("sweep")
-    gpu = facts(device)  # matrices of several widths share the compiled kernel: none may lower what another needs
+    gpu = facts(device)  # matrices of several widths share the compiled kernel: none may lower the value of another
     kernel.max_dynamic_shared_size_bytes = gpu.shared - STATIC_SHARED
     shared = _shared_bytes(shape[1], real, groups)
     return OnePassKernel(kernel, max(1, min(gpu.multiprocessors, shape[0])), groups * warps * WARP, shared)
 
 
 def _shared_bytes(width: int, real: str, groups: int) -> int:
-    """v and a sum a group, each with a column for every lane beyond the width, and a multiple of 16 bytes."""
+    """Return the bytes of v and a sum per group, padded by a column per lane and to a multiple of 16 bytes."""
     width += _warps(real) * WARP
     return (1 + groups) * 16 * ((width * np.dtype(real).itemsize + 16) // 16)
 

@@ -1,7 +1,7 @@
-"""Where the time of a step goes on this GPU, and which forms of its kernels are fastest: how the constants were chosen.
+"""Profile the steps on this GPU and compare forms of its kernels, to choose their constants.
 
-`python -m compute.labs.l_curve.gpu_tune [n]` prints it for the tutorial's problem in float32. Nothing is changed by it:
-the forms are constants of gpu_launch.py (THREADS) and gpu_onepass.py (SHAPES).
+`python -m compute.labs.l_curve.gpu_tune [n]` prints the times for the tutorial's problem in float32. It changes
+nothing: the forms are constants of gpu_launch.py (THREADS) and gpu_onepass.py (SHAPES).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEPS = (100, 290, 580)  # a curve at the tutorial's accuracy takes 580
 
 
 class Tuning:
-    """The tutorial's problem on the GPU, and a clock."""
+    """The tutorial's problem on the GPU, with methods to time its kernels."""
 
     def __init__(self, n: int) -> None:
         self.device = backend("gpu_cupy").open_device()
@@ -36,12 +36,12 @@ class Tuning:
         self.begin()
 
     def begin(self) -> None:
-        """Up to the start."""
+        """Run `start`."""
         self.device.write(self.b.astype(REAL), self.work.u)
         gpu_cupy.start(self.work)
 
     def seconds(self, call: Callable[[], Any], launches: int = LAUNCHES) -> float:
-        """Device seconds of one call: the median of ROUNDS of so many in a row; the first round does not count."""
+        """Return device seconds of one call: the median of ROUNDS of `launches` calls each, without the first round."""
         taken = []
         for _ in range(ROUNDS + 1):
             with self.device.stopwatch() as watch:
@@ -51,7 +51,7 @@ class Tuning:
         return float(np.median(taken[1:]))
 
     def products(self) -> Iterator[str]:
-        """Threads of a block that holds x; A and its transpose in turn."""
+        """Time products by threads of a block with x in shared memory; A and its transpose in turn."""
         work, kept = self.work, dict(gpu_launch.THREADS)
         turns = (work.A, work.V[0], work.w), (work.T, work.u, work.w)
         for threads in THREADS:
@@ -63,12 +63,12 @@ class Tuning:
         gpu_launch._product.cache_clear()  # noqa: SLF001
 
     def both(self, *turns: Any) -> None:
-        """A product with A and one with its transpose."""
+        """Compute a product with A and a product with its transpose."""
         for turn in turns:
             gpu_cupy.multiply(*turn)
 
     def passes(self) -> Iterator[str]:
-        """Forms of the pass: groups, warps of one, rows of a turn, turns in registers."""
+        """Time forms of the pass: groups, warps of a group, rows of a turn, turns in registers."""
         work, kept = self.work, dict(gpu_onepass.SHAPES)
         truth = self.coefficients(gpu_cupy.two_products)
         for form in FORMS:
@@ -98,7 +98,7 @@ class Tuning:
         gpu_onepass._tiles.clear()  # noqa: SLF001
 
     def vectors(self) -> Iterator[str]:
-        """Making w orthogonal to so many rows of V, and adding up what the blocks of a pass leave."""
+        """Time the orthogonalisation of w to STEPS rows of V, and the merge of the sums of a pass."""
         work, kernels = self.work, gpu_launch.vectors(self.work.w)
         parts = self.device.allocate((gpu_launch.SLICES * (max(STEPS) + 1),), REAL)
         made = self.device.allocate((gpu_launch.MOST_BLOCKS,), "float64")
@@ -116,7 +116,7 @@ class Tuning:
         yield f"merge of {blocks} sums: {1e6 * merge:.1f} us"
 
     def curves(self) -> Iterator[str]:
-        """All steps of a curve at the tutorial's accuracy."""
+        """Time all steps of a curve at the tutorial's accuracy."""
         for name, steps in gpu_cupy.VARIANTS.items():
             for orthogonal in (True, False):
                 taken = []
@@ -132,18 +132,18 @@ class Tuning:
                 yield f"{max(STEPS)} steps, {name}, {what}: {took}"
 
     def coefficients(self, steps: Callable[..., None]) -> Any:
-        """Alpha and beta of the first steps."""
+        """Return alpha and beta of the first steps."""
         self.begin()
         steps(self.work, 0, 8, True, 0.0)
         return np.concatenate([self.device.download(getattr(self.work, name))[:8] for name in ("alpha", "beta")])
 
     def rate(self, seconds: float) -> float:
-        """GB/s of 6 bytes a non-zero."""
+        """Return GB/s at 6 bytes per non-zero."""
         return 6e-9 * float(self.A.nnz) / seconds
 
 
 def main() -> None:
-    """Print everything, and copying for comparison."""
+    """Print all times, and the copy bandwidth for comparison."""
     from compute.measure.roofs import copy_bandwidth
 
     tuning = Tuning(int(sys.argv[1]) if len(sys.argv) > 1 else N)

@@ -1,7 +1,8 @@
 """The L-curve lab: Tikhonov regularisation for all λ from one bidiagonalisation, live.
 
-Its parameters and its results. system.py holds A and b, bidiagonal.py the steps, small_system.py what alpha and beta
-tell of the curve, survey.py what is worked out beside the steps, rules/ what chooses λ, picture.py the frame.
+This module defines the lab's parameters and results. system.py contains A and b, bidiagonal.py the steps,
+small_system.py the curve computed from alpha and beta, survey.py the computations in addition to the steps, rules/ the
+rules that choose λ, picture.py the frame.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from compute.labs.l_curve.system import OWN, HeldProblem, settled, typical
 from compute.measure.timing import Timing
 from compute.panels import Panel
 
-FEWEST, MOST = 3, 1000  # λ on a curve
+FEWEST, MOST = 3, 1000  # number of λ on a curve
 PICTURE_BYTES = 16 * 2**20  # display buffers and the small system, rounded up
 
-SOLVED = {"float64": 1e-8, "float32": 1e-5}  # relative error up to which a solution counts as exact
+SOLVED = {"float64": 1e-8, "float32": 1e-5}  # relative error below which a solution counts as exact
 PROBE_ROWS = 5000
-GROWTH = 16  # of a headless run: the chunk is at least this part of the steps done
+GROWTH = 16  # of a headless run: the chunk is at least this fraction of the completed steps
 
 
 def _bounded(name: str, option: str, label: str) -> Any:
-    """A parameter with the default and the bounds of a problem's option."""
+    """Return a parameter with the default and the bounds of a problem's option."""
     given: Any = PROBLEMS[name].options[option]
     kind = param.Number if isinstance(given, RealNumber) else param.Integer
     bounds = (1, given.most) if isinstance(given, Angles) else (given.low, given.high)
@@ -50,10 +51,10 @@ def _bounded(name: str, option: str, label: str) -> Any:
 
 
 class LCurve(Lab):
-    """min |A x - b|^2 + λ^2 |x|^2 for every λ at once, with lower and upper bounds of both norms.
+    """min |A x - b|^2 + λ^2 |x|^2 for every λ simultaneously, with lower and upper bounds of both norms.
 
-    One Golub-Kahan bidiagonalisation serves all λ, since it does not depend on λ. b holds noise of |e| = noise |b|,
-    the same for every λ. README.md beside this file has the method and its sources.
+    One Golub-Kahan bidiagonalisation serves all λ, since it does not depend on λ. b contains noise of |e| = noise |b|,
+    the same for every λ. README.md in this folder describes the method and its sources.
     """
 
     LAB = "l_curve"
@@ -68,7 +69,7 @@ class LCurve(Lab):
         *("problem", "n", "options", "density", "seed", "depth", "kappa", "band", "sigma", "rays", "angles", "dtype"),
     )
 
-    # the options of a problem are used by those that have one of that name
+    # options of the problems: each applies to the problems that have an option of its name
     problem = param.Selector(default="random_sparse", objects=list(NAMES), label="Problem")
     n = param.Integer(default=typical("random_sparse"), bounds=(1, 2**31 - 1), label="n", doc="Samples, or pixels.")
     options = param.Dict(default={}, label="Further options", doc="By name; a file by its bytes, or read already.")
@@ -97,7 +98,7 @@ class LCurve(Lab):
     b: NDArray[np.float64]  # with noise
     noise_norm: float  # |e|
     survey: CurveSurvey
-    probe: TraceProbe | None  # of the matrix: it serves every b and every λ
+    probe: TraceProbe | None  # of the matrix: valid for every b and every λ
 
     def __init__(self, **values: Any) -> None:
         if "problem" in values:
@@ -108,18 +109,18 @@ class LCurve(Lab):
         self.param.watch(self._make_room, ["steps_at_most"])
         self.param.watch(self._look_again, ["lambdas", "tolerance", "gcv_weight"])
 
-    # -- values that go together
+    # -- consistent values
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
-        """The matrix, its transpose and the vectors of all steps; of a matrix in a file only what its bytes tell."""
+        """Return the bytes of the matrix, its transpose and all vectors; estimated from the file size for a file."""
         given = {name: values.get(name, cls.param[name].default) for name in cls.param if name != "name"}
         unknowns, entries = _extent(given)
         basis = min(given["steps_at_most"], unknowns + SPARE) if given["reorthogonalise"] else given["steps_at_most"]
         return nbytes(unknowns, entries, basis, given["dtype"]) + PICTURE_BYTES
 
     def validate(self, values: dict[str, Any]) -> None:
-        """The problem's n and options within their bounds, and λ that are within theirs, ascending and not too many."""
+        """Require n and options within the problem's bounds, and λ in range, ascending and not too many."""
         if values["lambdas"] is not None:
             require_range(values["lambdas"])
         if values["lam"] is not None:
@@ -131,13 +132,13 @@ class LCurve(Lab):
 
     @classmethod
     def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """Columns of the matrix, and steps: what a server may bound."""
+        """Return the columns of the matrix and the steps, which a server may limit."""
         return {"unknowns": _extent(values)[0], "iterations": values["steps_at_most"]}
 
     def update(self, **values: Any) -> None:
-        """Set several parameters at once, all or none; a new problem begins with its usual n and no further options.
+        """Set several parameters, all or none; a new problem resets n to its default and clears the options.
 
-        One's own data are taken as they are: noise is added to them only if it is given with them, or later.
+        A user's own data are not changed: noise is added to them only if `noise` is set in the same call, or later.
         """
         name = values.get("problem", self.problem)
         if name != self.problem:
@@ -149,7 +150,7 @@ class LCurve(Lab):
 
     def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another problem or backend begins anew
         system = HeldProblem.of(self.values())
-        settings.require("unknowns", system.shape[1])  # those of a file are known from here on
+        settings.require("unknowns", system.shape[1])  # the unknowns of a file are known from here on
         room = room_for(system.shape, self.steps_at_most, self.reorthogonalise)
         held = self._held()
         self._require_memory(footprint(system.A, room), held)
@@ -162,7 +163,7 @@ class LCurve(Lab):
         self.reset()
 
     def _held(self) -> int:
-        """Bytes on the present device that making room anew gives back."""
+        """Return the bytes on the present device that a reallocation frees."""
         if not hasattr(self, "bidiagonal") or self.bidiagonal.device.name != self.device.name:
             return 0
         return footprint(self.system.A, self.bidiagonal.most)
@@ -176,7 +177,7 @@ class LCurve(Lab):
             self.__dict__.pop(name, None)
 
     def reset(self) -> None:
-        """Begin anew, with the noise of the present level and seed, up to the first step: before it there is no x."""
+        """Restart with noise of the present level and seed and do the first step, before which x does not exist."""
         self.b, self.noise_norm = self.system.noisy(self.noise, self.noise_seed)
         self.cold_products, self.cold_seconds, self.cold_launched = 0, 0.0, 0.0
         with watching() as builds:
@@ -184,7 +185,7 @@ class LCurve(Lab):
         if self.first_call("start", self.dtype) or builds.count > 0:
             self.cold_products, self.cold_seconds = self.bidiagonal.products, self.bidiagonal.seconds
             self.cold_launched = self.bidiagonal.launched
-        self._open = 0  # number of the λ whose ribbon was seen open last
+        self._open = 0  # index of the last λ with an open ribbon
         self._done: bool | None = None
         self.survey = CurveSurvey(self)
         self.spent = self._timing(1, begin.launch + first.launch, self.bidiagonal.seconds, first_call=True)
@@ -194,7 +195,7 @@ class LCurve(Lab):
             self.reset()
 
     def _reorthogonalise(self, *events: param.parameterized.Event) -> None:
-        """Another way to go on: from the beginning, with the room that it may need."""
+        """Restart after a change of `reorthogonalise`, with the room that it may need."""
         if self._ready:
             room = self._affordable(events)
             self._release()
@@ -202,7 +203,7 @@ class LCurve(Lab):
             self.reset()
 
     def _make_room(self, *events: param.parameterized.Event) -> None:
-        """More steps may follow; those that are done are kept."""
+        """Make room for more steps after a change of `steps_at_most`; completed steps are kept."""
         if self._ready:
             room = self._affordable(events)
             if room > self.bidiagonal.most:
@@ -210,7 +211,7 @@ class LCurve(Lab):
             self._look_again()
 
     def _affordable(self, events: tuple[param.parameterized.Event, ...]) -> int:
-        """The room for steps that the parameters want; if there is no memory for it, they are as before."""
+        """Return the room for steps that the parameters require; restore their old values if memory is insufficient."""
         room = room_for(self.system.shape, self.steps_at_most, self.reorthogonalise)
         try:
             self._require_memory(footprint(self.system.A, room), self._held())
@@ -221,30 +222,30 @@ class LCurve(Lab):
         return room
 
     def _look_again(self, *_events: param.parameterized.Event) -> None:
-        """Other λ, or another tolerance: no product is repeated, but more of them may be needed."""
+        """Reset the results after a change of λ or tolerance: no product is repeated, but more may be needed."""
         if self._ready:
             self._open, self._done = 0, None
             self.survey.forget()
 
     def snapshot(self) -> dict[str, Any]:
-        """How far it is; what it is made from is in the parameters, and a run repeats itself."""
+        """Return the number of steps; the parameters define the problem, and a run is reproducible."""
         return {"steps": self.bidiagonal.k}
 
     def restore(self, snapshot: dict[str, Any]) -> None:  # noqa: ARG002 see snapshot
-        """Begin anew."""
+        """Restart."""
         self.reset()
 
     # -- advancing
 
     @property
     def grid(self) -> NDArray[np.float64]:
-        """(count,) λ of the curve, ascending."""
+        """The λ of the curve (count,), ascending."""
         low, high, count = self.lambdas or self.system.automatic
         return np.geomspace(low, high, count)
 
     @property
     def limit(self) -> int:
-        """Steps at most, of what there is room for."""
+        """Maximum number of steps, within the available room."""
         return min(self.bidiagonal.most, self.steps_at_most)
 
     @property
@@ -268,11 +269,11 @@ class LCurve(Lab):
 
     @property
     def resting(self) -> bool:
-        """Whether nothing is left to do until a value changes: the curve is done, and so are its rules."""
+        """Whether the curve and its rules are complete, until a value changes."""
         return self.done and self.survey.complete
 
     def advance(self, steps: int = 1) -> Timing:
-        """`steps` >= 1 steps of the bidiagonalisation, fewer if the ribbons close; then the rules' own products."""
+        """Do `steps` >= 1 bidiagonalisation steps, fewer if the ribbons close; then the products of the rules."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         if self.done:
@@ -293,7 +294,7 @@ class LCurve(Lab):
         return timing
 
     def _look(self) -> bool:
-        """Whether the ribbons are closed by now."""
+        """Return whether the ribbons are closed."""
         self._done = None
         return self.done
 
@@ -302,7 +303,7 @@ class LCurve(Lab):
         return Timing(self.backend, "", steps, entries, launch, compute, first_call=first_call)
 
     def idle_timing(self) -> Timing:
-        """Of a frame before which nothing was computed."""
+        """Return the timing of a frame without new steps."""
         return Timing(self.backend, "", 0, 2 * int(self.system.A.nnz))
 
     def _go_on(self) -> None:
@@ -313,9 +314,9 @@ class LCurve(Lab):
     # -- results
 
     def solve(self) -> LCurveResult:
-        """Go on until every ribbon is within the tolerance, or no step can be added; returns the whole curve.
+        """Advance until every ribbon is within the tolerance, or no step can be added; return the whole curve.
 
-        What GCV needs is left out for more than PROBE_ROWS rows, where it costs as much again: `complete` adds it.
+        With more than PROBE_ROWS rows, GCV costs as much as the curve and is left out: `complete` adds it.
         """
         while not self.done:
             self._go_on()
@@ -324,13 +325,13 @@ class LCurve(Lab):
         return self.complete() if self.system.shape[0] <= PROBE_ROWS else self.curve()
 
     def complete(self) -> LCurveResult:
-        """The whole curve, and what every rule says of it."""
+        """Return the whole curve, with the choices of all rules."""
         while not self.resting:
             self.advance(self.chunk)
         return self.curve()
 
     def curve(self, lambdas: Sequence[float] | None = None) -> LCurveResult:
-        """The curve as far as it is, at `lambdas` (all > 0), the lab's own if None; costs no product."""
+        """Return the present curve at `lambdas` (all > 0), the lab's grid if None, without further products."""
         grid = self.grid if lambdas is None else np.array(sorted(require_lambda(lam) for lam in lambdas))
         at = points(self.bidiagonal.small, grid)
         converged = self.bidiagonal.exhausted or bool(at.widths.max() <= self.tolerance)
@@ -338,28 +339,28 @@ class LCurve(Lab):
 
     @classmethod
     def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """The L-curve first."""
+        """Return the panels of a frame, the L-curve first."""
         return panels_of(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
-        """lambdas, residual_norms and solution_norms (k,), residual_bounds and solution_bounds (2, k)."""
+        """Return lambdas, residual_norms and solution_norms (k,), residual_bounds and solution_bounds (2, k)."""
         curve, both = self.curve(), ("norms", "bounds")
         names = "lambdas", *(f"{of}_{what}" for what in both for of in ("residual", "solution"))
         return {name: np.asarray(getattr(curve, name)) for name in names}
 
     def bounds(self, at: Points) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(2, count) bounds of the residual and of the solution norm, with what rounding adds to them."""
+        """Return (2, count) bounds of the residual and of the solution norm, widened by rounding errors."""
         size = scale(largest(self.bidiagonal.small), self.system.size, self.system.shape)
         return widened(at, size, self.dtype)
 
     def choices(self) -> dict[str, RuleChoice]:
-        """What every rule says now, on the lab's own λ."""
+        """Return the present choice of every rule, on the lab's λ."""
         return choose(self.survey.reading())
 
     def solution(self, lam: float) -> NDArray[Any]:
-        """(n,) x for λ = lam > 0, in the lab's dtype; takes the steps that this λ needs.
+        """Return x (n,) for λ = lam > 0, in the lab's dtype, after the steps that this λ needs.
 
-        Its error is at most |gradient| / λ^2, which is brought below SOLVED |x|, or the tolerance if that is smaller.
+        Its error is at most |gradient| / λ^2, which is reduced below SOLVED |x|, or the tolerance if that is smaller.
         """
         lam, goal = require_lambda(lam), min(self.tolerance, SOLVED[self.dtype])
         while not self._ended and self.error_bound(lam) > goal:
@@ -367,16 +368,16 @@ class LCurve(Lab):
         return self.bidiagonal.solve(lam)
 
     def error_bound(self, lam: float) -> float:
-        """Upper bound of |x - x*| / |x| for λ = lam: x the solution within the steps done, x* the exact one."""
+        """Return an upper bound of |x - x*| / |x| for λ = lam: x is the present solution, x* the exact one."""
         at = points(self.bidiagonal.small, np.array([lam]))
         return float(at.gradient[0] / (lam * lam * at.solution[0]))
 
     def residual(self, lam: float) -> NDArray[np.float64]:
-        """(m,) b - A x for λ = lam; one product."""
+        """Return (m,) b - A x for λ = lam; one product."""
         return self.bidiagonal.residual(lam, self.b)
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
-        """The curve as far as it is done, and everything beside it; picture.py says what the parts and facts are.
+        """Return the present curve and the other parts of the frame; picture.py documents the parts and facts.
 
         view: of a picture, (x0, y0, x1, y1) in pixels, None for all; pixels: largest (height, width) of it.
         """
@@ -385,8 +386,9 @@ class LCurve(Lab):
 
 
 def require_range(lambdas: Any) -> None:
-    """ValueError unless `lambdas` is (lowest, highest, count) with 3 <= count <= 1000 and
-    SMALLEST <= lowest < highest <= LARGEST.
+    """Raise ValueError unless `lambdas` is (lowest, highest, count) within the bounds.
+
+    The bounds are 3 <= count <= 1000 and SMALLEST <= lowest < highest <= LARGEST.
     """
     low, high, count = lambdas
     if not (is_finite(low) and is_finite(high) and 0 < low < high):
@@ -398,7 +400,7 @@ def require_range(lambdas: Any) -> None:
 
 
 def require_lambda(lam: Any) -> float:
-    """A λ from SMALLEST to LARGEST as float; ValueError otherwise."""
+    """Return a λ from SMALLEST to LARGEST as float; raise ValueError otherwise."""
     if not (is_finite(lam) and lam > 0):
         raise ValueError(f"lam must be a finite number above 0, not {lam!r}")
     if not SMALLEST <= lam <= LARGEST:
@@ -407,13 +409,13 @@ def require_lambda(lam: Any) -> float:
 
 
 def _extent(given: Mapping[str, Any]) -> tuple[int, int]:
-    """(columns, entries) of the problem's matrix, at most."""
+    """Return the maximum (columns, entries) of the problem's matrix."""
     if given["problem"] == OWN:
         matrix = given["options"].get("matrix", b"")
         if isinstance(matrix, (bytes, bytearray)):
             return given["n"], len(matrix) // np.dtype(given["dtype"]).itemsize
         if isinstance(matrix, ArrayFile):
-            matrix = matrix.arrays.get("A", np.zeros((0, 0)))  # without A the file is refused once it is used
+            matrix = matrix.arrays.get("A", np.zeros((0, 0)))  # a file without A is refused when it is used
         if scipy.sparse.issparse(matrix):
             return matrix.shape[1], int(matrix.nnz)
         shape = real_array(matrix, "A").shape

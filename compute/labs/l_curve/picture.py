@@ -1,19 +1,19 @@
-"""What the screen shows of an L-curve lab.
+"""The frame of an L-curve lab.
 
 curves: l-curve (|A x - b|, |x|); ribbon-lower and ribbon-upper, the bounds at the same λ; width (λ, relative width of
-the ribbon), whose x are the λ of all points; curvature, gcv (of a large matrix when the steps are done), weighted-gcv,
-quasi-optimality and, where the truth is known, error over λ; history (steps, widest ribbon); singular (i, value);
+the ribbon), whose x are the λ of all points; curvature, gcv (of a large matrix after the last step), weighted-gcv,
+quasi-optimality and, if the truth is available, error over λ; history (steps, widest ribbon); singular (i, value);
 picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a small matrix; solution and truth of a problem
 on a line. rasters: solution and truth of a picture.
 
-facts: steps, limit, width, tolerance, done (no more steps), finished (nor rules to work out), converged, exhausted,
-products, seconds (the device's, for them), launched (the host's, to launch them), cold_products, cold_seconds and
-cold_launched (of steps that loaded or compiled their kernels, which no rate counts), bytes_per_product, rows, columns,
-entries, noise (|e|), lam (of the solution shown), alpha (its square), and there residual and solution (norms), each
+facts: steps, limit, width, tolerance, done (steps complete), finished (steps and rules complete), converged, exhausted,
+products, seconds (device time of the products), launched (host time to launch them), cold_products, cold_seconds and
+cold_launched (of steps that loaded or compiled their kernels, which rates exclude), bytes_per_product, rows, columns,
+entries, noise (|e|), lam (of the solution shown), alpha (its square), and at lam residual and solution (norms), each
 with _lower and _upper, gradient, error_bound (of x within these steps, relative), error (from the truth, relative, nan
-where none is known); for each rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown
-(why this λ), spectrum (what `singular` is); problem, files (their fingerprint, "" for none) and kept (the part of a
-picture, six numbers of a Kept), of what it was made.
+without a truth); for each rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown (the
+reason for this λ), spectrum (the kind of `singular`); problem, files (their fingerprint, "" for none) and kept (the
+part used of a picture, six numbers of a Kept) of the problem.
 """
 
 from __future__ import annotations
@@ -73,31 +73,31 @@ ALL: Mapping[str, Panel] = {
 
 Vector = NDArray[np.float64]
 
-MOST_POINTS = 2048  # of a line on the screen; a longer one shows every k-th
+MOST_POINTS = 2048  # maximum points of a line on the screen; a longer line shows every k-th point
 
 
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
-    """Those of which the frame has a curve; solution and truth as pictures where they are some."""
+    """Return the panels with a curve in the frame; solution and truth as pictures if the frame has rasters."""
     found = {name: panel for name, panel in ALL.items() if any(line.curve in frame.curves for line in panel.lines)}
     return found | {name: Panel(name, "x", "y", image=name) for name in frame.rasters}
 
 
 def products_per_second(facts: Mapping[str, float]) -> float:
-    """Of the live run, by the device's clock; nan where nothing was timed."""
+    """Return the products per second of the live run in device time; nan if none were timed."""
     seconds = facts.get("seconds", 0.0) - facts.get("cold_seconds", 0.0)
     products = facts.get("products", 0.0) - facts.get("cold_products", 0.0)
     return products / seconds if seconds > 0 and products > 0 else nan
 
 
 def launch_bound(facts: Mapping[str, float]) -> bool:
-    """Whether launching the products of the live run takes as long as they do: then their rate is that of launches."""
+    """Return whether launching the products takes as long as computing them, so that launches limit the rate."""
     seconds = facts.get("seconds", 0.0) - facts.get("cold_seconds", 0.0)
     launched = facts.get("launched", 0.0) - facts.get("cold_launched", 0.0)
     return launched >= LAUNCH_BOUND * seconds > 0
 
 
 def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
-    """Build the frame; costs no step."""
+    """Build the frame without further steps."""
     camera = Camera(lab.device, lab.display)
     lam, why = shown(lab)
     parts: dict[str, Raster | Curve] = dict(_over_lambda(lab) | _spectra(lab))
@@ -111,7 +111,7 @@ def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
 
 
 def shown(lab: LCurve) -> tuple[float, str]:
-    """(λ, why) of the solution to show: the one that was set, or the rule's, or the middle of the range."""
+    """Return (λ, reason) of the displayed solution: `lam` if set, or the rule's λ, or the middle of the range."""
     if lab.lam is not None:
         return float(lab.lam), "chosen by hand"
     choice = lab.survey.choices[lab.rule]
@@ -122,7 +122,7 @@ def shown(lab: LCurve) -> tuple[float, str]:
 
 
 def _over_lambda(lab: LCurve) -> dict[str, Curve]:
-    """Everything that belongs to the λ of the curve."""
+    """Return all curves over the λ of the curve."""
     at = lab.survey.points
     reading = lab.survey.reading(at)
     weight = adaptive_weight(reading.small) if lab.gcv_weight is None else lab.gcv_weight
@@ -168,7 +168,7 @@ def _thinned(x: Vector, y: Vector, label: str) -> Curve:
 
 
 def _lines(lab: LCurve, x: Array) -> dict[str, Curve]:
-    """The solution, and the truth, over the middles of n cells of the unit interval."""
+    """Return the solution, and the truth, over the middles of n cells of the unit interval."""
     values = lab.device.download(x)
     middles = (np.arange(values.size) + 0.5) / values.size
     curves = {"solution": _thinned(middles, values, "solution")}
@@ -178,7 +178,7 @@ def _lines(lab: LCurve, x: Array) -> dict[str, Curve]:
 
 
 def _pictures(lab: LCurve, camera: Camera, x: Array, view: View | None, pixels: tuple[int, int]) -> dict[str, Raster]:
-    """Solution and truth as pictures, in the colours of the truth's values."""
+    """Return solution and truth as pictures, in the colour range of the truth."""
     side = lab.system.side
     square = x.reshape((side, side))
     if lab.system.x is None:
@@ -216,7 +216,7 @@ def _facts(lab: LCurve) -> dict[str, float]:
 
 
 def _here(lab: LCurve, lam: float) -> dict[str, float]:
-    """Norms, bounds and error at the λ that is shown."""
+    """Return norms, bounds and error at the displayed λ."""
     at = points(lab.bidiagonal.small, np.array([lam]))
     residual, solution = lab.bounds(at)
     facts = {"lam": lam, "alpha": lam * lam, "gradient": at.gradient[0], "error": _error(lab, lam)}
@@ -227,7 +227,7 @@ def _here(lab: LCurve, lam: float) -> dict[str, float]:
 
 
 def _error(lab: LCurve, lam: float) -> float:
-    """|x - truth| / |truth| at this λ; nan where no truth is known."""
+    """Return |x - truth| / |truth| at this λ; nan without a truth."""
     truth = lab.system.x
     if truth is None:
         return nan
@@ -241,7 +241,7 @@ def _words(lab: LCurve, why: str) -> dict[str, str]:
 
 
 def state_words(lab: LCurve) -> str:
-    """Why the steps go on, or why they ended."""
+    """Return a sentence: why the steps continue, or why they ended."""
     run = lab.bidiagonal
     steps = f"{run.k} step" + "s" * (run.k != 1)
     if run.exhausted:

@@ -1,16 +1,17 @@
-"""The small system: everything about the curve that alpha and beta of k steps tell, in O(k) for each λ.
+"""The small system: all properties of the curve that follow from alpha and beta of k steps, in O(k) for each λ.
 
 The matrix B_k (k + 1, k) has alpha_0 ... alpha_(k-1) on its diagonal and beta_1 ... beta_k below it; B = Q R, R upper
-bidiagonal. With y = (transpose(B) B + λ^2)^-1 transpose(B) beta_0 e_0 the solution is x = transpose(V) y, and
-|x| = |y|, |b - A x| = |beta_0 e_0 - B y|. Both are quadratic forms, which Gauss and Gauss-Radau quadrature bound from
-either side: Golub and von Matt, "Tikhonov regularization for large scale problems" (1997), and D. Calvetti, P. C.
-Hansen and L. Reichel, "L-curve curvature bounds via Lanczos bidiagonalization", ETNA 14 (2002).
+bidiagonal. With y = (transpose(B) B + λ^2)^-1 transpose(B) beta_0 e_0 the solution is x = transpose(V) y, and |x| =
+|y|, |b - A x| = |beta_0 e_0 - B y|. Both are quadratic forms, which Gauss and Gauss-Radau quadrature bound from either
+side: Golub and von Matt, "Tikhonov regularization for large scale problems" (1997), and D. Calvetti, P. C. Hansen and
+L. Reichel, "L-curve curvature bounds via Lanczos bidiagonalization", ETNA 14 (2002).
 
 All of them are norms of (L transpose(L) + λ^2)^-1 e_0 for a lower bidiagonal L. Sweeps in the manner of the
-differential qd algorithm (Fernando and Parlett, Numer. Math. 67, 1994) add, multiply and divide positive numbers
-only, so that nothing cancels, however ill-posed the problem and however small λ.
+differential qd algorithm (Fernando and Parlett, Numer. Math. 67, 1994) add, multiply and divide positive numbers only,
+so that no cancellation occurs, however ill-posed the problem and however small λ.
 
-What rounding adds to the bounds is here too: they hold in exact arithmetic, and the curve is computed in another one.
+The last section widens the bounds by rounding errors: the bounds are valid in exact arithmetic, and the curve is
+computed in floating point.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Pair = NDArray[np.float64]
 
-SMALLEST, LARGEST = 1e-50, 1e50  # λ: up to the sixth power of it, in the square of the change of x with λ^2, is a float
-UNITS = 2.0  # roundoffs of the vectors' type: of A as it is stored, and of the products
-COMPARED = 12.0  # roundoffs of float64: of the small system, and of what the bounds are compared with
-MIXED = 8.0  # root mean squares of A's singular values that random errors of its entries amount to, at most
+SMALLEST, LARGEST = 1e-50, 1e50  # λ: its sixth power, in the square of the change of x with λ^2, must be a finite float
+UNITS = 2.0  # roundoffs of the vectors' type: of the stored A, and of the products
+COMPARED = 12.0  # roundoffs of float64: of the small system, and of the values compared with the bounds
+MIXED = 8.0  # maximum effect of random errors of A's entries, in root mean squares of its singular values
 
 
 @dataclass(frozen=True)
 class Small:
     """A bidiagonalisation of k >= 1 steps, ready for sweeps. All arrays are float64.
 
-    beta0: |b|; diagonal, below: (k + 1,) of C, the square matrix that holds B_k and alpha_k; below[0] is |b|; r,
+    beta0: |b|; diagonal, below: (k + 1,) of C, the square matrix that contains B_k and alpha_k; below[0] is |b|; r,
     theta: (k + 1,) diagonal and superdiagonal of R in r[:k], theta[:k], and the coupling theta[k] to the next step.
     """
 
@@ -47,17 +48,17 @@ class Small:
 
     @classmethod
     def of(cls, alpha: Vector, beta: Vector) -> Small:
-        """From alpha and beta (k + 1,) as `steps` writes them, k >= 1; only the last of them may be 0."""
+        """Build from alpha and beta (k + 1,) as `steps` writes them, k >= 1; only their last elements may be 0."""
         r, theta = _triangular(alpha, beta)
         return cls(float(beta[0]), np.array(alpha), np.array(beta), r, theta)
 
     def part(self, j: int) -> Small:
-        """What was known after 1 <= j <= k steps."""
+        """Return the small system after 1 <= j <= k steps."""
         return Small.of(self.diagonal[: j + 1], self.below[: j + 1])
 
     @property
     def k(self) -> int:
-        """Steps."""
+        """Number of steps."""
         return self.diagonal.size - 1
 
     @property
@@ -68,12 +69,12 @@ class Small:
 
 @dataclass(frozen=True)
 class Points:
-    """The curve at some λ, all (count,) float64 but the bounds (2, count), lower and upper.
+    """The curve at some λ, all (count,) float64 except the bounds (2, count), lower and upper.
 
-    residual: |A x - b| and solution: |x|, those of the best x within k steps; they are the upper and the lower bound.
-    curvature: of (log residual, log solution), > 0 at the corner. gradient: |transpose(A) (b - A x) - λ^2 x|.
-    free: k minus the sum of the filter factors θ^2 / (θ^2 + λ^2) of the k Ritz values θ.
-    slope: -dη/dλ λ / η with η = |x|^2. change: |λ^2 dx / d(λ^2)|, what quasi-optimality minimises.
+    residual: |A x - b| and solution: |x|, both of the best x within k steps; they are the upper and the lower bound.
+    curvature: of (log residual, log solution), > 0 at the corner. gradient: |transpose(A) (b - A x) - λ^2 x|. free: k
+    minus the sum of the filter factors θ^2 / (θ^2 + λ^2) of the k Ritz values θ. slope: -dη/dλ λ / η with η = |x|^2.
+    change: |λ^2 dx / d(λ^2)|, which quasi-optimality minimises.
     """
 
     lambdas: Vector
@@ -97,14 +98,14 @@ class Points:
 
     @property
     def widths(self) -> Vector:
-        """(count,) relative width of the ribbon: the larger one of those of the two norms."""
+        """Relative width of the ribbon (count,): the larger of the widths of the two norms."""
         low = np.stack([self.residual_bounds[0], self.solution_bounds[0]])
         high = np.stack([self.residual_bounds[1], self.solution_bounds[1]])
         return ((high - low) / high).max(axis=0)
 
 
 def points(small: Small, lambdas: Vector) -> Points:
-    """The curve at `lambdas` (count,), all > 0."""
+    """Compute the curve at `lambdas` (count,), all > 0."""
     lambdas = np.ascontiguousarray(lambdas, np.float64)
     out = np.empty((9, lambdas.size))
     _points(lambdas, small.beta0, small.diagonal, small.below, small.r, small.theta, out)
@@ -112,29 +113,29 @@ def points(small: Small, lambdas: Vector) -> Points:
 
 
 def widest(small: Small, lambdas: Vector, tolerance: float, first: int = 0) -> tuple[int, float]:
-    """(index, width) of the first λ from number `first` on, around the end, whose ribbon is wider than `tolerance`.
+    """Return (index, width) of the first λ, cyclically from index `first`, with a ribbon wider than `tolerance`.
 
-    (-1, largest width seen) if there is none. It costs one λ as long as the same one stays open.
+    Returns (-1, largest width) if there is none. Only one λ is computed while the ribbon at `first` is too wide.
     """
     return _widest(lambdas, small.beta0, small.diagonal, small.below, small.r, small.theta, tolerance, first)
 
 
 def coefficients(small: Small, lam: float) -> Vector:
-    """y (k,): x = transpose(V[:k]) y is the solution for λ = lam > 0."""
+    """Return y (k,): x = transpose(V[:k]) y is the solution for λ = lam > 0."""
     y = np.empty(small.k)
     _solve(small.r[:-1], small.theta[:-1], lam * lam, small.source, y, np.empty_like(y))
     return y
 
 
 def distances(small: Small, lambdas: Vector, target: Vector) -> Vector:
-    """(count,) |y - target| for every λ; target (k,)."""
+    """Return (count,) |y - target| for every λ; target (k,)."""
     out = np.empty(lambdas.size)
     _distances(small.r[:-1], small.theta[:-1], lambdas, small.source, target, out)
     return out
 
 
 def largest(small: Small) -> float:
-    """The largest Ritz value, |B|."""
+    """Return the largest Ritz value, |B|."""
     squares = small.r[:-1] ** 2 + small.theta[:-1] ** 2
     last = small.k - 1
     above = small.r[:-2] * small.theta[1:-1]
@@ -142,24 +143,24 @@ def largest(small: Small) -> float:
 
 
 def ritz_values(small: Small) -> Vector:
-    """(k,) singular values of B, descending: the positive eigenvalues of the Golub-Kahan matrix (2 k + 1)^2."""
+    """Return the (k,) singular values of B, descending: positive eigenvalues of the Golub-Kahan matrix (2 k + 1)^2."""
     off = np.empty(2 * small.k)
     off[0::2], off[1::2] = small.diagonal[:-1], small.below[1:]
     return np.asarray(scipy.linalg.eigvalsh_tridiagonal(np.zeros(off.size + 1), off)[: small.k : -1])
 
 
 def first_of_inverse(alpha: Vector, beta: Vector, lambdas: Vector) -> tuple[Vector, Vector]:
-    """Lower and upper bound, (count,) each, of z (A transpose(A) + λ^2)^-1 z for the unit vector z = u_0.
+    """Return lower and upper bound, (count,) each, of z (A transpose(A) + λ^2)^-1 z for the unit vector z = u_0.
 
-    alpha, beta: (k + 1,) of k >= 1 steps that began with z. By Gauss quadrature, and by Gauss-Radau quadrature with a
-    node at 0.
+    alpha, beta: (k + 1,) of k >= 1 steps that started with z. The bounds are Gauss quadrature, and Gauss-Radau
+    quadrature with a node at 0.
     """
     return _first(alpha, beta, lambdas, alpha[-1]), _first(alpha, beta, lambdas, 0.0)
 
 
 @njit(cache=True, nogil=True)
 def _first(diagonal, below, lambdas, last):  # type: ignore[no-untyped-def]
-    """First entry of (L transpose(L) + λ^2)^-1 for each λ: 1 / t_0 of the sweep in `_norm`."""
+    """Return the first entry of (L transpose(L) + λ^2)^-1 for each λ: 1 / t_0 of the sweep in `_norm`."""
     out = np.empty(lambdas.size)
     for index in range(lambdas.size):
         mu = lambdas[index] * lambdas[index]
@@ -172,7 +173,7 @@ def _first(diagonal, below, lambdas, last):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _triangular(alpha, beta):  # type: ignore[no-untyped-def]
-    """R of B = Q R: diagonal r, superdiagonal theta[i] = R[i - 1, i]; products and quotients only."""
+    """Return R of B = Q R: diagonal r, superdiagonal theta[i] = R[i - 1, i]; products and quotients only."""
     k = alpha.size - 1
     r, theta, rest = np.zeros(k + 1), np.zeros(k + 1), alpha[0]
     for i in range(k):
@@ -184,10 +185,10 @@ def _triangular(alpha, beta):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _norm(diagonal, last, below, mu):  # type: ignore[no-untyped-def]
-    """|(L transpose(L) + mu)^-1 e_0|, the last diagonal entry of L replaced by `last`.
+    """Return |(L transpose(L) + mu)^-1 e_0|, the last diagonal entry of L replaced by `last`.
 
-    From the last row up: pivots p_i = below_i^2 + t_i, t_i = mu + diagonal_i^2 t_(i+1) / p_(i+1), and the quotient
-    of neighbouring components is -q_i = -diagonal_i below_(i+1) / p_(i+1).
+    From the last row up: pivots p_i = below_i^2 + t_i, t_i = mu + diagonal_i^2 t_(i+1) / p_(i+1), and the quotient of
+    neighbouring components is -q_i = -diagonal_i below_(i+1) / p_(i+1).
     """
     t, squares = last * last + mu, 1.0
     for i in range(diagonal.size - 2, -1, -1):
@@ -200,7 +201,7 @@ def _norm(diagonal, last, below, mu):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _bounds(lam, beta0, diagonal, below, r, theta):  # type: ignore[no-untyped-def]
-    """Lower and upper bound of the residual norm, then of the solution norm."""
+    """Return lower and upper bound of the residual norm, then of the solution norm."""
     mu, k = lam * lam, diagonal.size - 1
     source = diagonal[0] * beta0
     return (
@@ -226,7 +227,7 @@ def _widest(lambdas, beta0, diagonal, below, r, theta, tolerance, first):  # typ
 
 @njit(cache=True, nogil=True)
 def _solve(r, theta, mu, source, y, q):  # type: ignore[no-untyped-def]
-    """y = (transpose(R) R + mu)^-1 source e_0; q: scratch."""
+    """Compute y = (transpose(R) R + mu)^-1 source e_0; q: scratch."""
     k = r.size
     t = r[k - 1] * r[k - 1] + mu
     for i in range(k - 2, -1, -1):
@@ -251,10 +252,10 @@ def _distances(r, theta, lambdas, source, target, out):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def _details(r, theta, mu, source, work):  # type: ignore[no-untyped-def]
-    """(y M^-1 y / y_0^2, |M^-1 y|, trace of M^-1, |y_last|) for M = transpose(R) R + mu and y = source M^-1 e_0.
+    """Return (y M^-1 y / y_0^2, |M^-1 y|, trace M^-1, |y_last|), M = transpose(R) R + mu, y = source M^-1 e_0.
 
     M = N P transpose(N) with N unit upper bidiagonal, q above its diagonal. With S_i the sum of the squares of y_i,
-    y_(i+1) ... over y_i^2, N w = y has w_i = S_i y_i. 1 / (M^-1)_ii joins a sweep from above (s, d) and one from
+    y_(i+1) ... over y_i^2, N w = y has w_i = S_i y_i. 1 / (M^-1)_ii joins a sweep from above (s, d) and a sweep from
     below. work: (4, k) scratch.
     """
     k = r.size
@@ -283,7 +284,7 @@ def _details(r, theta, mu, source, work):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, parallel=True)
 def _points(lambdas, beta0, diagonal, below, r, theta, out):  # type: ignore[no-untyped-def]
-    """Rows of out: the bounds, then curvature, gradient, free, slope, change."""
+    """Write the rows of out: the bounds, then curvature, gradient, free, slope, change."""
     k = diagonal.size - 1
     for index in prange(lambdas.size):  # 200 λ after 580 steps take one core 6 ms
         work = np.empty((4, k))
@@ -302,16 +303,16 @@ def _points(lambdas, beta0, diagonal, below, r, theta, out):  # type: ignore[no-
         out[8, index] = mu * change
 
 
-# -- what rounding adds to the bounds
+# -- rounding errors added to the bounds
 
 
 def scale(largest: float, frobenius: float, shape: tuple[int, int]) -> float:
-    """|δA| in roundoffs, for rounding errors δA of A (m, n): its norm, or less where that is one direction's alone."""
+    """Return |δA| in roundoffs, for rounding errors δA of A (m, n): |A|, or less if one direction dominates it."""
     return min(largest, MIXED * frobenius / float(np.sqrt(min(shape))))
 
 
 def widened(at: Points, size: float, dtype: str) -> tuple[Vector, Vector]:
-    """Bounds (2, count) of the residual norm and of the solution norm, wider by what |δA| = size in roundoffs changes.
+    """Return the bounds (2, count) of residual and solution norm, widened by the effect of |δA| = size roundoffs.
 
     To first order |δx| <= |δA| (|x| / λ + |r| / λ^2) and |δr| <= |δA| (|x| + |r| / (2 λ)), with r = b - A x.
     """

@@ -1,13 +1,14 @@
-"""What is worked out beside the steps: the curve on the lab's λ, what the rules say, the error where x is known.
+"""Results in addition to the steps: the curve on the lab's λ, the choices of the rules, the error if x is known.
 
-The points cost O(k) for each λ and are made anew for each picture; rules, error and Ritz values cost more, and are
-made anew when the steps have grown by a quarter, and when they are done. LCurveResult is what a caller gets of them.
+The points cost O(k) for each λ and are recomputed for each picture; rules, error and Ritz values cost more, and are
+recomputed when the steps have grown by a quarter, and after the last step. LCurveResult contains the results for a
+caller.
 
-TraceProbe estimates the trace that generalised cross-validation needs of a matrix too large for its singular values. m
-minus the sum of the filter factors is λ^2 trace((A transpose(A) + λ^2)^-1), and for a vector z of random signs
-z (A transpose(A) + λ^2)^-1 z has that trace as its mean, at all λ smoothly (Hutchinson 1990). A bidiagonalisation that
+TraceProbe estimates the trace that generalised cross-validation needs, for a matrix too large for its singular values.
+m minus the sum of the filter factors is λ^2 trace((A transpose(A) + λ^2)^-1), and for a vector z of random signs z (A
+transpose(A) + λ^2)^-1 z has that trace as its mean, smoothly at all λ (Hutchinson 1990). A bidiagonalisation that
 starts from z bounds it from either side: G. H. Golub and U. von Matt, "Generalized cross-validation for large-scale
-problems", J. Comput. Graph. Stat. 6 (1997). Only the first row of the inverse is wanted, so no basis is kept.
+problems", J. Comput. Graph. Stat. 6 (1997). It needs only the first row of the inverse, so no basis is kept.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
-CHUNK = 16  # steps for which there is room; the last vector of a chunk is the first of the next
-CLOSE = 0.01  # relative distance of the two bounds that is enough: the probe's own scatter is larger
+CHUNK = 16  # allocated steps; the last vector of a chunk is the first of the next
+CLOSE = 0.01  # sufficient relative distance of the two bounds: the probe's own scatter is larger
 SEED = 20020
 
-GROWN = 1.25  # factor of the steps after which rules, error and Ritz values are worked out again
-PROBED, LEAST = 2, 64  # steps of the probe at most, as a multiple of the run's, but no fewer than 64 are tried
-FINE = 200  # λ on the grid that the rules read, at the least
+GROWN = 1.25  # factor of the steps after which rules, error and Ritz values are recomputed
+PROBED, LEAST = 2, 64  # maximum steps of the probe, as a multiple of the run's steps, at least 64
+FINE = 200  # minimum number of λ on the grid for the rules
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class LCurveResult:
     """An L-curve after `steps` steps; every array is float64.
 
     lambdas, residual_norms |A x - b|, solution_norms |x|, curvature: (k,), ascending in λ. residual_bounds,
-    solution_bounds: (2, k), lower and upper: the norms of the exact solution lie between them. width: the largest
-    relative distance of two bounds, before rounding widened them. converged: whether it is within the tolerance, or
-    the matrix is used up. choices: λ and reason by rule.
+    solution_bounds: (2, k), lower and upper bounds of the norms of the exact solution. width: the largest relative
+    distance of two bounds, before they were widened by rounding errors. converged: whether the width is within the
+    tolerance, or the matrix is exhausted. choices: λ and reason by rule.
     """
 
     lambdas: Vector
@@ -64,14 +65,14 @@ class LCurveResult:
     def of(
         cls, at: Points, bounds: tuple[Vector, Vector], state: tuple[int, bool], choices: Mapping[str, RuleChoice]
     ) -> LCurveResult:
-        """From the points of the small system, their bounds after rounding, (steps, converged) and the choices."""
+        """Build from the points of the small system, bounds after rounding, (steps, converged) and choices."""
         width = float(at.widths.max())
         norms = at.residual, at.solution
         return cls(at.lambdas, *norms, *bounds, at.curvature, state[0], width, state[1], choices)
 
     @property
     def corners(self) -> dict[str, float | None]:
-        """The λ of every rule, None where it has none; `choices` has the reasons."""
+        """The λ of every rule, None if it has none; `choices` contains the reasons."""
         return {name: choice.lam for name, choice in self.choices.items()}
 
     @property
@@ -84,7 +85,7 @@ class LCurveResult:
 
 
 class TraceProbe:
-    """A probe of the matrix of `run`, which it shares. k: steps done; exhausted: whether it is exact."""
+    """A probe of the matrix of `run`, which it shares. k: completed steps; exhausted: whether it is exact."""
 
     def __init__(self, run: Bidiagonalisation) -> None:
         self._device, self._kernels = run.device, run.kernels
@@ -101,11 +102,11 @@ class TraceProbe:
 
     @property
     def k(self) -> int:
-        """Steps done."""
+        """Completed steps."""
         return self._alpha.size - 1
 
     def advance(self, count: int) -> None:
-        """`count` more steps, fewer if the matrix is used up."""
+        """Do `count` further steps, fewer if the matrix is exhausted."""
         while count > 0 and not self.exhausted:
             if self._at == CHUNK:
                 self._turn()
@@ -116,7 +117,7 @@ class TraceProbe:
             self._read(slice(self._at - some + 1, self._at + 1))
 
     def _turn(self) -> None:
-        """The last vector of a chunk becomes the first of the next."""
+        """Start the next chunk with the last vector of the present one."""
         self._device.write(self._device.download(self._work.V[CHUNK]), self._work.V[0])
         self._device.write(np.full(CHUNK + 1, self._alpha[-1]), self._work.alpha)
         self._at = 0
@@ -129,14 +130,14 @@ class TraceProbe:
             self._alpha, self._beta, self.exhausted = self._alpha[: ends[0] + 1], self._beta[: ends[0] + 1], True
 
     def finished(self, lambdas: Vector, most: int) -> bool:
-        """Whether the bounds are close at all λ (count,), or `most` steps are done, or no step can be added."""
+        """Return whether the bounds are close at all λ (count,), or `most` steps are done, or no step can be added."""
         if self.exhausted or self.k >= most:
             return True
         low, high = self._bounds(lambdas)
         return bool(((high - low) <= CLOSE * high).all())
 
     def freedom(self, lambdas: Vector) -> Vector:
-        """(count,) m minus the sum of the filter factors, estimated; between 0 and m."""
+        """Return the estimate (count,) of m minus the sum of the filter factors; between 0 and m."""
         low, high = self._bounds(lambdas)
         return np.asarray((low + high) / 2)
 
@@ -147,21 +148,21 @@ class TraceProbe:
         return self.rows * lambdas**2 * low, self.rows * lambdas**2 * high
 
 
-# -- beside the steps
+# -- in addition to the steps
 
 
 class CurveSurvey:
-    """Of one run of a lab. history: (steps, widest ribbon) of every picture on the present λ, ascending in steps."""
+    """Results of one run of a lab. history: (steps, widest ribbon) per picture on the present λ, ascending in steps."""
 
     def __init__(self, lab: LCurve) -> None:
         self._lab = lab
         self.history: list[tuple[int, float]] = []
-        self._history_on: Vector = np.empty(0)  # the λ that its ribbons are of
+        self._history_on: Vector = np.empty(0)  # the λ of the history
         self._picard: tuple[Vector, Vector] | None = None
         self.forget()
 
     def forget(self) -> None:
-        """Other λ: what was worked out for the old ones is of no use."""
+        """Discard the results for the old λ."""
         self._at: tuple[int, Points] | None = None
         self._rest: tuple[int, dict[str, RuleChoice], Vector | None] | None = None
         self._ritz: tuple[int, Vector] | None = None
@@ -171,7 +172,7 @@ class CurveSurvey:
 
     @property
     def points(self) -> Points:
-        """The curve on the lab's λ after the steps done."""
+        """The curve on the lab's λ after the completed steps."""
         k = self._lab.bidiagonal.k
         if self._at is None or self._at[0] != k:
             grid = self._lab.grid
@@ -183,7 +184,7 @@ class CurveSurvey:
         return self._at[1]
 
     def reading(self, at: Points | None = None) -> CurveReading:
-        """What the rules read: the points `at`, or if None the curve on a grid that is fine enough for them."""
+        """Return the input of the rules at the points `at`, or if None on a sufficiently fine grid."""
         lab = self._lab
         small = lab.bidiagonal.small
         if at is None and lab.grid.size >= FINE:
@@ -197,14 +198,14 @@ class CurveSurvey:
 
     @property
     def probed(self) -> bool:
-        """Whether the probe has gone far enough for the lab's λ."""
+        """Whether the probe has enough steps for the lab's λ."""
         lab = self._lab
         return lab.probe is not None and lab.probe.finished(lab.grid, max(PROBED * lab.bidiagonal.k, LEAST))
 
-    # -- what costs more
+    # -- more expensive results
 
     def probe(self, steps: int) -> bool:
-        """Advance the probe by `steps`, if the matrix needs one; False if there is nothing to do for it."""
+        """Advance the probe by `steps` if the matrix needs a probe; return False if no steps remain."""
         lab = self._lab
         if lab.system.spectrum is not None or self.probed:
             return False
@@ -213,7 +214,7 @@ class CurveSurvey:
         return True
 
     def listen(self, count: int) -> bool:
-        """Work out `count` residuals for the search for the whitest; False if there is nothing to do for it."""
+        """Compute `count` residuals of the search for the whitest residual; return False if none remain."""
         lab = self._lab
         if self._whitest is not None or lab.system.shape[0] < FEWEST_ROWS:
             return False
@@ -230,7 +231,7 @@ class CurveSurvey:
         return True
 
     def look(self) -> None:
-        """Work out rules and error for the last time; nothing is left to do then."""
+        """Compute rules and error after the last step; the survey is complete then."""
         self._rest, self._ritz = None, None
         self._refresh()
         self.complete = True
@@ -246,16 +247,16 @@ class CurveSurvey:
 
     @property
     def choices(self) -> dict[str, RuleChoice]:
-        """λ and reason by rule, perhaps of some steps ago."""
+        """λ and reason by rule, possibly of an earlier step."""
         return self._refresh()[1]
 
     @property
     def errors(self) -> Vector | None:
-        """(count,) |x - truth| / |truth| on the lab's λ, perhaps of some steps ago; None where no truth is known."""
+        """The (count,) |x - truth| / |truth| on the lab's λ, possibly of an earlier step; None without a truth."""
         return self._refresh()[2]
 
     def _errors(self) -> Vector | None:
-        """|x - truth|^2 = |y - V truth|^2 + |truth - its part in the span of V|^2."""
+        """Compute |x - truth|^2 = |y - V truth|^2 + |truth - its part in the span of V|^2."""
         lab, truth = self._lab, self._lab.system.x
         if truth is None:
             return None
@@ -267,7 +268,7 @@ class CurveSurvey:
 
     @property
     def singular(self) -> tuple[Vector, str]:
-        """Singular values of A, descending, and "exact"; or the Ritz values, perhaps of some steps ago."""
+        """Singular values of A, descending, and their label; or the Ritz values, possibly of an earlier step."""
         spectrum, k = self._lab.system.spectrum, self._lab.bidiagonal.k
         if spectrum is not None:
             return spectrum.values, "singular values"
@@ -277,7 +278,7 @@ class CurveSurvey:
 
     @property
     def picard(self) -> tuple[Vector, Vector] | None:
-        """(singular values, |u_i b|) of the exact decomposition; None for a large matrix."""
+        """The (singular values, |u_i b|) of the exact decomposition; None for a large matrix."""
         spectrum = self._lab.system.spectrum
         if spectrum is not None and self._picard is None:
             self._picard = spectrum.values, np.abs(spectrum.left.T @ self._lab.b)

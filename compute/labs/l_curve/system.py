@@ -1,4 +1,4 @@
-"""The problem that a lab holds: A, b without noise, and what is known beside them; and the noise that is added to b."""
+"""The problem of a lab: A, b without noise, the solution if known, and derived values; also the noise added to b."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from compute.labs.l_curve.small_system import LARGEST, SMALLEST
 from compute.loaded import LoadedFile, fingerprint
 
 OWN = NAMES[-1]
-EXACT = 400  # rows and columns up to which singular values are worked out: a tenth of a second
+EXACT = 400  # rows and columns up to which singular values are computed: a tenth of a second
 TYPICAL = {"random_sparse": 3000, **dict.fromkeys(("blur", "tomo", "paralleltomo"), 48)}
-TYPICAL_LINE = 200  # n of all others
-TUTORIAL = (0.1, 5e3, 10)  # λ of the tutorial that the random sparse matrix is from
-SPAN, COUNT = {"float64": 1e-6, "float32": 1e-4}, 200  # automatic range of λ, below |A|, and how many
+TYPICAL_LINE = 200  # n of all other problems
+TUTORIAL = (0.1, 5e3, 10)  # λ of the tutorial from which the random sparse matrix originates
+SPAN, COUNT = {"float64": 1e-6, "float32": 1e-4}, 200  # automatic range of λ, relative to |A|, and their number
 
 
 def noisy(b: NDArray[np.float64], level: float, seed: int) -> tuple[NDArray[np.float64], float]:
-    """(b + e, |e|) with white Gaussian e of exactly |e| = level |b|, level >= 0; e depends on `seed` alone."""
+    """Return (b + e, |e|) with white Gaussian e of exactly |e| = level |b|, level >= 0; e depends on `seed` alone."""
     if level == 0:
         return b, 0.0
     e = np.random.default_rng(seed).standard_normal(b.size)
@@ -37,35 +37,35 @@ def noisy(b: NDArray[np.float64], level: float, seed: int) -> tuple[NDArray[np.f
 
 
 def typical(name: str) -> int:
-    """A size of the problem `name` that is solved at once."""
+    """Return a size of the problem `name` that is solved immediately."""
     return TYPICAL.get(name, TYPICAL_LINE)
 
 
 def options_of(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the problem `name` among a lab's values: `options` first, then parameters of the same name."""
+    """Return the options of problem `name` from a lab's values: `options`, then parameters of the same name."""
     known = PROBLEMS[name].options if name in PROBLEMS else {}
     named = {option: _whole(kind, values[option]) for option, kind in known.items() if values.get(option) is not None}
     return named | dict(values["options"])
 
 
 def _whole(kind: ProblemOption, value: Any) -> Any:
-    """A float that is a whole number as int where the option wants one: a slider knows no kinds of numbers."""
+    """Return a whole float as int if the option requires an int, because sliders return floats."""
     return int(value) if isinstance(kind, WholeNumber) and isinstance(value, float) and value.is_integer() else value
 
 
 def settled(values: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-    """n and all options of a problem that has a name; ValueError if one of them cannot be."""
+    """Return n and all options of a named problem; raise ValueError if one of them is invalid."""
     return require(values["problem"], values["n"], options_of(values["problem"], values))
 
 
 def files_of(options: Mapping[str, Any]) -> str:
-    """Return the fingerprint of the files among a problem's options, read or not; "" if there is none."""
+    """Return the fingerprint of the files in a problem's options, loaded or not; "" if they contain none."""
     files = [_fingerprint_of(options[name]) for name in sorted(options)]
     return fingerprint(*(each.encode() for each in files if each)) if any(files) else ""
 
 
 def _fingerprint_of(value: object) -> str:
-    """The fingerprint of one option; "" if it is no file."""
+    """Return the fingerprint of one option; "" if it is not a file."""
     if isinstance(value, LoadedFile):
         return value.fingerprint
     return fingerprint(bytes(value)) if isinstance(value, bytes | bytearray) else ""
@@ -83,9 +83,8 @@ class Spectrum:
 class HeldProblem:
     """A problem. A: (m, n) csr in the lab's type; b: (m,) float64 without noise; x: (n,) float64 or None.
 
-    side: of a picture whose pixels x holds, 0 of a line; tutorial: whether it is the tutorial's; files: the fingerprint
-    of the files that it is made of, "" for none; kept: the part that was taken of a picture among them, the six numbers
-    of a Kept.
+    side: of the picture whose pixels are x, 0 for a line; tutorial: whether it is the tutorial's problem; files: the
+    fingerprint of its files, "" for none; kept: the part used of a picture among them, as the six numbers of a Kept.
     """
 
     A: scipy.sparse.csr_matrix
@@ -98,9 +97,9 @@ class HeldProblem:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> HeldProblem:
-        """Make the problem that a lab's values name.
+        """Make the problem described by a lab's values.
 
-        Raises ValueError, and OutOfMemory before anything large is made.
+        Raises ValueError, and OutOfMemory before any large allocation.
         """
         name, dtype = values["problem"], values["dtype"]
         options = options_of(name, values)
@@ -122,7 +121,7 @@ class HeldProblem:
         return problem
 
     def require_size(self) -> None:
-        """ValueError unless the automatic range of λ is one that can be computed with; a zero matrix is not judged."""
+        """Raise ValueError if the automatic range of λ exceeds the supported range; a zero matrix is accepted."""
         low, high = SMALLEST / SPAN[self.A.dtype.name], LARGEST
         if self.A.data.any() and not low <= self.size <= high:
             words = f"from {low:.0e} to {high:.0e} for {self.A.dtype.name}, as λ follow it"
@@ -134,23 +133,23 @@ class HeldProblem:
         return self.A.shape
 
     def noisy(self, level: float, seed: int) -> tuple[NDArray[np.float64], float]:
-        """(b + e, |e|) with white e of |e| = level |b| from the seed."""
+        """Return (b + e, |e|) with white e of |e| = level |b| from the seed."""
         return noisy(self.b, level, seed)
 
     @cached_property
     def size(self) -> float:
-        """Frobenius norm of A, which is at least the largest singular value."""
+        """Frobenius norm of A, an upper bound of the largest singular value."""
         data = self.A.data
         return float(np.sqrt(np.einsum("i,i->", data, data, dtype=np.float64)))
 
     @property
     def automatic(self) -> tuple[float, float, int]:
-        """Lowest and highest λ, and how many, where none are asked for."""
+        """Default range of λ: the lowest, the highest and their number."""
         return TUTORIAL if self.tutorial else (SPAN[self.A.dtype.name] * self.size, self.size, COUNT)
 
     @cached_property
     def spectrum(self) -> Spectrum | None:
-        """Singular values and left vectors of the stored A; None if that costs more than for EXACT rows and columns."""
+        """Singular values and left vectors of the stored A; None if they cost more than for EXACT rows and columns."""
         if min(self.shape) ** 2 * max(self.shape) > EXACT**3:
             return None
         left, values, _ = np.linalg.svd(self.A.toarray().astype(np.float64), full_matrices=False)

@@ -1,6 +1,6 @@
-"""What `fieldlab bench mandelbrot` times: a scene's picture in one launch, or a frame after a pan.
+"""The benchmark of `fieldlab bench mandelbrot`: a scene's picture in one launch, or a frame after a pan.
 
-scenes.py knows the scenes and which counts are right, comparison.py what the live readout compares.
+scenes.py defines the scenes and their reference counts, comparison.py the comparison of the live readout.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from compute.measure.course import Course
 from compute.measure.run import BenchProgress, silent
 from compute.measure.timing import Timing
 
-LEAD = 3  # pictures of a sample of several that are not counted
+LEAD = 3  # pictures of a sample of several that are not timed
 COARSE = 16  # pixels between those of the first call, which must not take minutes
 
 EVERY = {"host": ("lesson",), "cuda": ("lesson", "interior")}  # scenes on which slow kernels are timed too
-MOST_STEPS = 48  # pictures in one sample at most
+MOST_STEPS = 48  # maximum pictures per sample
 CHECKED = "cpu_numba"
 OUTSIDE = 0.15  # of the budget, for the check against plain C++
 INCLUDED = (
@@ -54,10 +54,10 @@ INCLUDED = (
 
 
 class SceneFixture(BenchmarkFixture):
-    """The kernels of a scene's whole picture, in one launch on fresh pixels; making them fresh is not timed.
+    """The kernels of a scene's whole picture, in one launch on fresh pixels; resetting the pixels is not timed.
 
-    Nothing waits between the pictures of a sample, and the first LEAD of several do not count: then the host is ahead,
-    and a GPU does not wait for a launch, which can take as long as a picture.
+    The pictures of a sample are launched without waiting, and the first LEAD of several are not timed: then the host is
+    ahead of the GPU, which does not wait for a launch. A launch can take as long as a picture.
     """
 
     def __init__(self, device: Device, scene: BenchScene, right: CountsReference) -> None:
@@ -65,10 +65,11 @@ class SceneFixture(BenchmarkFixture):
         self._lab: Mandelbrot | None = None
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """A coarse picture, which may compile, then that and a finer one to tell what a full one will take.
+        """Compute a coarse picture, which may compile, then this and a finer one to predict the time of a full picture.
 
-        A line through both, since what a launch takes by itself does not grow with the pixels: NumPy's does not at all
-        up to some thousand of them, and by the coarse one alone a picture of 0.1 s seemed to take 2.
+        The prediction is a line through both, since the overhead of a launch does not grow with the pixels: NumPy's
+        time is constant up to some thousand pixels, and from the coarse picture alone a picture of 0.1 s was predicted
+        to take 2 s.
         """
         first = self._paint(way, stride=COARSE)
         times, pixels = [], []
@@ -79,12 +80,12 @@ class SceneFixture(BenchmarkFixture):
         return first, times[1] + more * (self._scene.cells - pixels[1])
 
     def check(self, way: Implementation) -> Checked:
-        """One picture, and its counts against the right ones."""
+        """Compute one picture and compare its counts with the reference."""
         timing = self._paint(way)
         return Checked(*self._right.error(self.device.download(self._open(way).state.count)), timing)
 
     def run(self, way: Implementation, steps: int) -> Timing:
-        """`steps` pictures; a cell of the timing is an iteration that was done."""
+        """Compute `steps` pictures; a cell of the timing is an iteration that was done."""
         return self._paint(way, steps)
 
     def _paint(self, way: Implementation, pictures: int = 1, stride: int = 1) -> Timing:
@@ -97,7 +98,7 @@ class SceneFixture(BenchmarkFixture):
         lab.state.forget_totals(self.device)
         with self.device.lock:
             for watch in watches:
-                raster.gather(count, count, 1, 1, -rows, 0, FRESH)  # from outside of it, so that all are filled
+                raster.gather(count, count, 1, 1, -rows, 0, FRESH)  # reads outside the array only: fills it with FRESH
                 with watch:
                     way.kernel(lab.state, part, *deep)
         seconds, launch = (sum(times) for times in zip(*((w.seconds(), w.launch) for w in watches[lead:]), strict=True))
@@ -114,26 +115,26 @@ class SceneFixture(BenchmarkFixture):
 
 
 class PanFixture(BenchmarkFixture):
-    """A live lab that is moved to and fro: the new centre, the strips that this uncovers, and the frame."""
+    """A live lab whose view moves back and forth: the new centre, the uncovered strips, and the frame."""
 
     def __init__(self, device: Device, scene: BenchScene, right: CountsReference) -> None:
         self.device, self._scene, self._right = device, scene, right
         self._lab: Mandelbrot | None = None
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """The first picture and the first pan."""
+        """Compute the first picture and the first pan."""
         start = perf_counter()
         self._move(self._open(way), self._scene.view.center)
         again = self.run(way, 2)
         return Timing(way.backend.name, way.variant, 1, 1, 0.0, perf_counter() - start), again.step_seconds
 
     def check(self, way: Implementation) -> Checked:
-        """There and back again: counts that were kept and counts of the strip that came back, all against the right."""
+        """Pan away and back, then compare all counts with the reference, both kept and recomputed ones."""
         timing = self.run(way, 2)
         return Checked(*self._right.error(self._open(way).counts()), timing)
 
     def run(self, way: Implementation, steps: int) -> Timing:
-        """`steps` pans, rounded up to as many forth as back; wall time, a cell is an iteration that was done."""
+        """Time `steps` pans, rounded up to pairs of away and back; wall time, a cell is an iteration that was done."""
         lab, away, done = self._open(way), PAN[0], 0
         pairs = -(-steps // 2)
         start = perf_counter()
@@ -163,7 +164,7 @@ def _scene(text: str) -> str:
 
 
 class MandelbrotBenchmark(CaseBenchmark):
-    """Scenes, by every kernel of every backend; a pan and a deep view have one."""
+    """Scenes, by every kernel of every backend; a pan and a deep view have one kernel per backend."""
 
     package = PACKAGE
     rate = RATE
@@ -176,7 +177,7 @@ class MandelbrotBenchmark(CaseBenchmark):
     raced = RACED
 
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
-        """Check and time every case; then time the CPU kernel beside plain C++ where its cases are among them."""
+        """Check and time every case; then compare the CPU kernel with plain C++ if the plan contains its cases."""
         scenes = [case for case in plan.cases if case.plain] if CHECKED in plan.backends else []
         if not scenes:
             return super().run(plan, progress)
@@ -199,7 +200,7 @@ class MandelbrotBenchmark(CaseBenchmark):
         gpu: bool,
         budget: float,
     ) -> tuple[Sequence[Any], tuple[str, ...]]:
-        """Return smaller pictures where there is no GPU, as many halvings as the prediction asks for."""
+        """Return smaller pictures if the machine has no GPU, halved until the predicted time fits the budget."""
         if gpu:
             return cases, ()
         fitting = [fitted_scene(case, budget / len(cases)) for case in cases]
@@ -229,15 +230,15 @@ class MandelbrotBenchmark(CaseBenchmark):
         return found | {COUNTS_ONLY: bare} if bare and case.name == "lesson" else found
 
     def reference(self, case: BenchScene) -> CountsReference:
-        """Return the right counts."""
+        """Return the reference counts."""
         return CountsReference(case)
 
     def fixture(self, device: Device, case: BenchScene, right: CountsReference) -> SceneFixture | PanFixture:
-        """Return what computes the scene."""
+        """Return the fixture that computes the scene."""
         return (PanFixture if case.pan else SceneFixture)(device, case, right)
 
     def differs(self, difference: float, tolerance: float) -> str:
-        """Say a disagreement in words."""
+        """Return a sentence that describes the disagreement."""
         return f"{100 * difference:.2g} % of the pixels differ by more than 1; {100 * tolerance:g} % may"
 
     def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:
@@ -247,11 +248,11 @@ class MandelbrotBenchmark(CaseBenchmark):
         return course_of(scene, right, lambda of: next(iter(self.variants(of, scene).values())))
 
     def course_words(self, values: Mapping[str, Any]) -> str:
-        """Return the picture in words."""
+        """Return a description of the picture."""
         return words_of(scene_of(values))
 
     def target(self, lab: Any) -> PictureTarget:
-        """Return the lab as a maker of whole pictures."""
+        """Return the target that computes whole pictures with the lab."""
         return PictureTarget(lab)
 
 

@@ -1,18 +1,19 @@
 """Bilinear approximation: over a stretch of the reference orbit, a small delta becomes A delta + B dc.
 
-Level 0 covers one step, each higher level two entries of the one below: a table with all stretches of 2^k steps that
-begin at m = 1 + j, j a multiple of 2^k. An entry may be used where |delta| is below its radius, so that the delta^2
-left out is below the rounding. It stands at 2 j + 2^k - 1 (the levels interleaved, as in a tree read from left to
-right): entries with the same beginning are neighbours, and a kernel finds the longest usable one without an index.
+Level 0 covers one step, each higher level two entries of the level below: the table contains all stretches of 2^k steps
+that begin at m = 1 + j, j a multiple of 2^k. An entry may be used where |delta| is below its radius, so that the
+omitted delta^2 is below the rounding. Its index is 2 j + 2^k - 1 (the levels interleaved, as in a tree read from left
+to right): entries with the same beginning are neighbours, and a kernel finds the longest usable entry without an index.
 Source: Zhuoran, "Another solution to perturbation glitches", fractalforums.org 2021, and C. Heiland-Allen's account.
-Complex numbers are mantissa times power of two, because A and B outgrow float64 in deep views.
+Complex numbers are mantissa times power of two, because A and B exceed the range of float64 in deep views.
 
-First the table in NumPy, a level at a time; then its entries one by one, for compilers: from the orbit, or from two
-entries a level below. Of these the functions that read arrays stay plain: each backend compiles them with its own
-compiler. `plain`: everything is float64, R = 0 means unusable; `far`: mantissas and powers of two, log2 R.
+The first part computes the table in NumPy, a level per pass. The second part computes single entries, for compilers:
+from the orbit, or from two entries of the level below. Its functions that read arrays are plain functions here: each
+backend compiles them with its own compiler. `plain`: everything is float64, R = 0 means unusable; `far`: mantissas and
+powers of two, log2 R.
 
-Numba's cache does not see a change of this file in what calls it: `fieldlab serve` forgets what it holds then,
-or delete the __pycache__ of this folder.
+Numba's cache does not notice a change of this file in its callers: `fieldlab serve` deletes the stale kernels;
+otherwise delete the __pycache__ of this folder.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ from numba import njit
 from numpy.typing import NDArray
 
 NEVER = -1e18  # log2 of the radius of an entry that must not be used
-MARGIN = 1e-9  # part of 4 by which |Z|^2 stays below it at an index that is jumped over, at least: see escape_bound
-LEAST = 1e-9  # the terms of a radius must differ by this power of two at least: below it is rounding
-PLAIN_POWER = 1000  # powers of two below which A, B and 1 / R are plain float64
-LARGEST_A = 2  # log2 of |A| = 2 |Z| at most
+MARGIN = 1e-9  # least part of 4 by which |Z|^2 stays below 4 at an index inside a jump: see escape_bound
+LEAST = 1e-9  # minimum difference of the terms of a radius, as a power of two: a smaller one is rounding
+PLAIN_POWER = 1000  # powers of two below this let A, B and 1 / R be plain float64
+LARGEST_A = 2  # log2 of the largest |A| = 2 |Z|
 
 Numbers = NDArray[np.complex128]
 Reals = NDArray[np.float64]
 Powers = NDArray[np.int64]
 
 SMALL, LARGE = 2.0**-PLAIN_POWER, 2.0 ** (PLAIN_POWER - 1)  # a number in this range has a power below PLAIN_POWER
-PART = 2.0**-LEAST  # of the first term of a radius, that the second must stay below
+PART = 2.0**-LEAST  # of the first term of a radius; the second term must be below it
 
 
 def entries(last: int) -> int:
-    """T: entries of the table of an orbit Z_0 … Z_last; one at least, so that no array is empty."""
+    """Return T, the number of table entries for an orbit Z_0 … Z_last; at least 1, so that no array is empty."""
     return max(1, 2 * (last - 1) - 1)
 
 
 def reach(log2_epsilon: float) -> float:
-    """No radius is larger, at any level: R <= epsilon |A| at level 0, and no merged one exceeds its parts."""
+    """Return a bound of all radii: R <= epsilon |A| at level 0, and merging never increases it."""
     return float(2.0 ** (log2_epsilon + LARGEST_A))
 
 
@@ -61,8 +62,9 @@ def bla(
     """Fill the table of the orbit Z_m = orbit[m] 2^exponents[m], m = 0 … M, for pixels with |dc| up to 2^log2_dc.
 
     orbit (M + 1, 2) float64, exponents (M + 1,) int32; table (T, 4) float64: A and B, powers (T, 2) int32 of both,
-    radius (T,) float64: log2 R. Not `far`: plain numbers, exponents and powers unused, and R = 0 where any of these is
-    out of range. log2_epsilon: part of a step's result that may be left out; -53 loses nothing against float64.
+    radius (T,) float64: log2 R. Without `far`: plain numbers, exponents and powers unused, and R = 0 where any of these
+    is out of range. log2_epsilon: log2 of the part of a step's result that may be omitted; -53 omits nothing compared
+    with float64.
     """
     level, k = _first(orbit, exponents if far else np.zeros(len(orbit), np.int32), log2_dc, log2_epsilon), 0
     while level.a.size:
@@ -74,14 +76,14 @@ def bla(
         else:
             usable = np.all(np.abs(shifts) < PLAIN_POWER, axis=1) & (level.radius > -PLAIN_POWER)
             table[at] = np.ldexp(numbers, np.where(usable[:, None], shifts, 0).repeat(2, axis=1))
-            level.radius[~usable] = NEVER  # nor what would be merged from it
+            level.radius[~usable] = NEVER  # also invalidates the entries merged from it
             radius[at] = np.where(usable, np.exp2(np.where(usable, level.radius, 0.0)), 0.0)
         level, k = _merge(level, log2_dc), k + 1
 
 
 @dataclass(frozen=True)
 class _Level:
-    """Mantissas a, b with 1/2 <= |a| < 2, their powers, and log2 R."""
+    """The entries of one level: mantissas a, b with 1/2 <= |a| < 2, their powers, and log2 R."""
 
     a: Numbers
     b: Numbers
@@ -91,7 +93,7 @@ class _Level:
 
 
 def _first(values: Reals, exponents: NDArray[np.int32], log2_dc: float, log2_epsilon: float) -> _Level:
-    """Single steps from Z_1 … Z_{M-1}: A = 2 Z, B = 1, R = epsilon |A| - |dc| / |A|."""
+    """Return the single steps from Z_1 … Z_{M-1}: A = 2 Z, B = 1, R = epsilon |A| - |dc| / |A|."""
     z = values[1:-1, 0] + 1j * values[1:-1, 1]
     a, power = normal(2 * z, exponents[1:-1].astype(np.int64))
     size = _log2(a, power)
@@ -102,7 +104,7 @@ def _first(values: Reals, exponents: NDArray[np.int32], log2_dc: float, log2_eps
 
 
 def _merge(below: _Level, log2_dc: float) -> _Level:
-    """x then y: A = Ay Ax, B = Ay Bx + By, R = min(Rx, (Ry - |Bx| |dc|) / |Ax|); an odd last entry has no pair."""
+    """Merge x, y: A = Ay Ax, B = Ay Bx + By, R = min(Rx, (Ry - |Bx| |dc|) / |Ax|); an odd last entry is dropped."""
     even = below.a.size // 2 * 2
     x, y = (_taken(below, part) for part in (slice(0, even, 2), slice(1, even, 2)))
     a, a_power = normal(y.a * x.a, y.a_power + x.a_power)
@@ -118,19 +120,19 @@ def _taken(level: _Level, which: slice) -> _Level:
 
 
 def normal(z: Numbers, power: Powers) -> tuple[Numbers, Powers]:
-    """The same numbers with a mantissa around 1."""
+    """Return the same numbers with a mantissa around 1."""
     shift = np.frexp(np.maximum(np.abs(z.real), np.abs(z.imag)))[1].astype(np.int64)
     return scaled(z, -shift), np.where(z == 0, 0, power + shift)
 
 
 def plus(a: Numbers, a_power: Powers, b: Numbers, b_power: Powers) -> tuple[Numbers, Powers]:
-    """The sum of two arrays of such numbers."""
+    """Return the sum of two arrays of such numbers."""
     top = np.maximum(np.where(a == 0, b_power, a_power), np.where(b == 0, a_power, b_power))
     return normal(scaled(a, a_power - top) + scaled(b, b_power - top), top)
 
 
 def scaled(z: Numbers, power: Powers) -> Numbers:
-    """z 2^power, 0 or inf where that is beyond float64."""
+    """Return z 2^power; 0 or inf outside the range of float64."""
     power = np.clip(power, -2000, 2000)
     return np.ldexp(z.real, power) + 1j * np.ldexp(z.imag, power)
 
@@ -141,17 +143,17 @@ def _log2(z: Numbers, power: Powers) -> Reals:
 
 
 def _minus(a: Reals, b: Reals) -> Reals:
-    """log2(2^a - 2^b), NEVER where that is not positive."""
+    """Return log2(2^a - 2^b); NEVER where the difference is not positive."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         difference = a + np.log2(1 - np.exp2(np.minimum(b - a, 0.0)))
     return np.where(b < a - LEAST, difference, NEVER)
 
 
-# -- the entries one by one
+# -- single entries
 
 
 def first_plain(i, orbit, table, radius, dc, epsilon):  # type: ignore[no-untyped-def]
-    """Entry i of level 0, the step from Z_{i + 1}; dc: largest |dc|."""
+    """Compute entry i of level 0, the step from Z_{i + 1}; dc: largest |dc|."""
     x, y, after_x, after_y = orbit[i + 1, 0], orbit[i + 1, 1], orbit[i + 2, 0], orbit[i + 2, 1]
     at = 2 * i
     table[at, 0], table[at, 1], table[at, 2], table[at, 3] = 2.0 * x, 2.0 * y, 1.0, 0.0
@@ -161,7 +163,7 @@ def first_plain(i, orbit, table, radius, dc, epsilon):  # type: ignore[no-untype
 
 
 def merge_plain(i, level, table, radius, dc):  # type: ignore[no-untyped-def]
-    """Entry i of a level above 0: first x, then y."""
+    """Compute entry i of a level above 0: first x, then y."""
     half = 1 << (level - 1)
     x = 4 * half * i + half - 1
     y, at = x + 2 * half, x + half
@@ -180,7 +182,7 @@ def merge_plain(i, level, table, radius, dc):  # type: ignore[no-untyped-def]
 
 
 def first_far(i, orbit, exponents, table, powers, radius, log2_dc, log2_epsilon):  # type: ignore[no-untyped-def]
-    """As first_plain, for mantissas and powers."""
+    """Compute the same entry as first_plain, with mantissas and powers."""
     at = 2 * i
     ax, ay, power = normalised(2.0 * orbit[i + 1, 0], 2.0 * orbit[i + 1, 1], exponents[i + 1])
     after = orbit[i + 2, 0] * orbit[i + 2, 0] + orbit[i + 2, 1] * orbit[i + 2, 1]
@@ -192,7 +194,7 @@ def first_far(i, orbit, exponents, table, powers, radius, log2_dc, log2_epsilon)
 
 
 def merge_far(i, level, table, powers, radius, log2_dc):  # type: ignore[no-untyped-def]
-    """As merge_plain, for mantissas and powers."""
+    """Compute the same entry as merge_plain, with mantissas and powers."""
     half = 1 << (level - 1)
     x = 4 * half * i + half - 1
     y, at = x + 2 * half, x + half
@@ -213,43 +215,43 @@ def merge_far(i, level, table, powers, radius, log2_dc):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True)
 def escape_bound(epsilon):  # type: ignore[no-untyped-def]
-    """|Z|^2 up to which an index may be jumped over: no pixel escapes there.
+    """Return the largest |Z|^2 at which a jump may pass an index, because no pixel escapes there.
 
-    There |delta| is below the radius of the entry that follows, which is at most `reach`, 4 epsilon; twice that is
-    left. With epsilon = 2^-53 it is MARGIN, which also covers the rounding.
+    At such an index |delta| is below the radius of the next entry, which is at most `reach`, 4 epsilon; the bound
+    leaves twice that. With epsilon = 2^-53 it is MARGIN, which also covers the rounding.
     """
     return 4.0 * (1.0 - max(MARGIN, 8.0 * epsilon))
 
 
 @njit(cache=True, nogil=True)
 def in_range(x, y):  # type: ignore[no-untyped-def]
-    """Whether a number is neither near the smallest nor the largest float64; False for NaN."""
+    """Return whether a number is neither near the smallest nor the largest float64; False for NaN."""
     size = max(abs(x), abs(y))
     return size >= SMALL and size < LARGE and x == x and y == y  # noqa: PLR0124
 
 
 @njit(cache=True, nogil=True)
 def product(a, b):  # type: ignore[no-untyped-def]
-    """a b."""
+    """Return a b."""
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 @njit(cache=True, nogil=True)
 def length(a):  # type: ignore[no-untyped-def]
-    """|a|."""
+    """Return |a|."""
     square = a[0] * a[0] + a[1] * a[1]
     return math.sqrt(square) if 1e-280 < square < 1e280 else math.hypot(a[0], a[1])
 
 
 @njit(cache=True, nogil=True)
 def less(a, b):  # type: ignore[no-untyped-def]
-    """a - b, 0 where that is not positive."""
+    """Return a - b, or 0 if the difference is not positive."""
     return a - b if b < a * PART else 0.0
 
 
 @njit(cache=True, nogil=True)
 def normalised(x, y, e):  # type: ignore[no-untyped-def]
-    """(x + iy) 2^e with the larger part between 1/2 and 1; 0 has the power 0."""
+    """Return (x + iy) 2^e with the larger part between 1/2 and 1; 0 has the power 0."""
     largest = max(abs(x), abs(y))
     if largest == 0.0:
         return 0.0, 0.0, 0 * e
@@ -259,7 +261,7 @@ def normalised(x, y, e):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def total(ax, ay, ae, bx, by, be):  # type: ignore[no-untyped-def]
-    """a + b."""
+    """Return a + b."""
     top = be if ax == 0.0 and ay == 0.0 else ae if bx == 0.0 and by == 0.0 else max(ae, be)
     down, other = max(ae - top, -2000), max(be - top, -2000)
     return normalised(math.ldexp(ax, down) + math.ldexp(bx, other), math.ldexp(ay, down) + math.ldexp(by, other), top)
@@ -267,14 +269,14 @@ def total(ax, ay, ae, bx, by, be):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def log2_of(x, y, e):  # type: ignore[no-untyped-def]
-    """log2 |x + iy| + e for a normal number, NEVER for 0."""
+    """Return log2 |x + iy| + e for a normal number, NEVER for 0."""
     square = x * x + y * y
     return 0.5 * math.log2(square) + e if square > 0.0 else NEVER
 
 
 @njit(cache=True, nogil=True)
 def minus(a, b):  # type: ignore[no-untyped-def]
-    """log2(2^a - 2^b), NEVER where that is not positive."""
+    """Return log2(2^a - 2^b); NEVER if the difference is not positive."""
     if b < a - 64.0:
         return a
     return a + math.log2(1.0 - 2.0 ** (b - a)) if b < a - LEAST else NEVER

@@ -1,4 +1,4 @@
-"""From smooth counts to levels: which number of a pixel the palette shows, and on what scale. Nothing is iterated."""
+"""Conversion of smooth counts to levels: the quantity that the palette shows, and its scale. Iterates no pixels."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SCALES = ("log", "linear")
 SHARE = "share of pixels that escape earlier"
 LABELS = {"log": "log2 of the smooth count", "linear": "smooth count"}
 BINS = 2048  # of the equalising table
-BARS = 128  # of the histogram that is drawn; BINS is a multiple
+BARS = 128  # of the displayed histogram; BINS is a multiple
 CLOSEST, FARTHEST = -3.0, -2.0  # log2 of the distances at both ends, in pixels and in heights of the picture
 
-ROUNDING = 1e-6  # of a logarithm in float32, which must not put the first and the last pixel outside
+ROUNDING = 1e-6  # margin in float32 logarithms that keeps the first and the last pixel inside the limits
 
 ColourLimits = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class ColourSettings:
-    """How to colour: one of COLOURINGS, one of SCALES for counts, and fixed limits of the counts or None."""
+    """Settings: one of COLOURINGS, one of SCALES for counts, and fixed limits of the counts or None."""
 
     colouring: str
     scale: str
@@ -38,8 +38,9 @@ class ColourSettings:
 
 @dataclass(frozen=True)
 class ColouredPicture:
-    """The raster, the curves "histogram" and "cumulative" of the smooth counts, the limits of these, and which part of
-    the pixels has none.
+    """The raster, the curves "histogram" and "cumulative" of the smooth counts, and their limits.
+
+    inside: part of the pixels without a smooth count.
     """
 
     raster: Raster
@@ -49,7 +50,7 @@ class ColouredPicture:
 
 
 class ColourMapper:
-    """Colours what lies on one device, and keeps the buffers for it."""
+    """Colours arrays on one device and caches the buffers."""
 
     def __init__(self, device: Device, camera: Camera, kernels: ModuleType) -> None:
         self._device, self._camera, self._kernels = device, camera, kernels
@@ -68,8 +69,8 @@ class ColourMapper:
     ) -> ColouredPicture:
         """Colour the part of counts inside `view`, in at most `pixels`.
 
-        counts: float32 (py, px), NaN in the set; inner: what colours the interior, 0 to 1, if that is wanted.
-        mark: of an unfinished picture, as of Camera.raster.
+        counts: float32 (py, px), NaN in the set; inner: values that colour the interior, 0 to 1, or None. mark: of an
+        unfinished picture, as in Camera.raster.
         """
         survey = self._camera.survey(counts)
         limits = look.limits or survey.limits()
@@ -93,7 +94,7 @@ class ColourMapper:
     def _scaled(
         self, counts: Array, scale: str, limits: ColourLimits
     ) -> tuple[Array, ColourLimits, Callable[[NDArray[Any]], NDArray[Any]]]:
-        """The counts on the scale, the limits on it, and the way back from it."""
+        """Return the counts on the scale, the limits on it, and its inverse function."""
         if scale == "linear":
             return counts, limits, lambda values: values
         logs = self._buffer("logs", counts.shape)
@@ -111,7 +112,7 @@ class ColourMapper:
     def _distance(
         self, counts: Array, view: View | None, pixels: tuple[int, int], mark: Callable[..., None] | None
     ) -> Raster:
-        """log2 of the distance in pixels of the picture."""
+        """Return the raster of log2 of the distance in pixels of the picture."""
         distances, logs = self._buffer("distances", counts.shape), self._buffer("logs", counts.shape)
         self._kernels.distance(counts, distances)
         self._kernels.logarithm(distances, logs)
@@ -125,7 +126,7 @@ class ColourMapper:
 
 
 def _curves(number: NDArray[np.int64], shares: NDArray[Any], edges: NDArray[Any]) -> dict[str, Curve]:
-    """The histogram in BARS bars, and the share of pixels up to each bar's end, over smooth counts."""
+    """Return the histogram in BARS bars, and the share of pixels up to each bar's end, over smooth counts."""
     step = BINS // BARS
     middles, ends = edges[step // 2 :: step][:BARS], edges[step::step]
     bars = number.reshape(BARS, step).sum(axis=1).astype(float)

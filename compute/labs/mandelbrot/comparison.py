@@ -1,6 +1,6 @@
-"""What the live readout compares of a Mandelbrot lab and says of it, and the second lab that it measures.
+"""The comparison in the live readout of a Mandelbrot lab, and the second lab that it measures.
 
-See compute/measure/rules.py. Of the second lab a step is a whole picture, its result are the counts.
+See compute/measure/rules.py. A step of the second lab is a whole picture; its result is the counts.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from compute.measure.verdict import Variant
 
 STEP_INSTRUCTIONS = 4.0  # three fused multiply-adds and an addition
 BLOCK = "block"  # the fast kernel
-COUNTS_ONLY = "block, counts only"  # as the lesson's own kernels, which have no smooth counts
+COUNTS_ONLY = "block, counts only"  # comparable to the lesson's kernels, which have no smooth counts
 
 
 def own_instructions(name: str, variant: str, dtype: str, steps: int) -> float:  # noqa: ARG001 - however many
-    """Return the part of the four instructions an iteration that the kernel's loop has on the units of the roof.
+    """Return the part of the four instructions per iteration that the kernel's loop runs on the units of the roof.
 
-    In float64 the fast kernel doubles by an integer addition (gpu_cupy.cu), beside three on the FP64 pipe.
+    In float64 the fast kernel doubles by an integer addition (gpu_cupy.cu), in addition to three instructions on the
+    FP64 pipe.
     """
     fast = backend(name).device_class is Cuda and (variant or BLOCK) in (BLOCK, COUNTS_ONLY)
     return 0.75 if fast and dtype == "float64" else 1.0
@@ -46,18 +47,18 @@ RATE = Rate(
     "Giter/s", "iterations", "picture", "fma", "instructions", lambda _: STEP_INSTRUCTIONS,
     "fewer instructions than were counted, or the roof was disturbed", own_instructions,
 )  # fmt: skip
-REVISIONS: Revisions = {("cpu_numba", "block"): 2, ("cpu_numba", "frame"): 2}  # 2: 64 pixels at once
+REVISIONS: Revisions = {("cpu_numba", "block"): 2, ("cpu_numba", "frame"): 2}  # 2: 64 pixels in vector registers
 WHOLE_SET, SHORTCUTS, LESSON_SCENE = "whole set", "whole set, shortcuts", "lesson"  # scenes of a record
 SCENES_IN_WORDS = {
     WHOLE_SET: "the whole set without shortcuts",
     SHORTCUTS: "the whole set with shortcuts",
     LESSON_SCENE: "the lesson's scene without shortcuts",
 }
-TIMED_ROWS = 360  # of the pictures that are timed, at most
-CHECK_ROWS = 128  # of those compared
-HOST_WORK = 2e8  # pixels x iterations of a timed picture where there is no GPU: a second or two of two cores
-DEEP_WORK = 6e7  # pixels x iterations of a compared picture in deep views: NumPy does every step
-FEW = 2  # pixels that may differ however few there are
+TIMED_ROWS = 360  # maximum rows of the timed pictures
+CHECK_ROWS = 128  # rows of the compared pictures
+HOST_WORK = 2e8  # pixels x iterations of a timed picture without a GPU: a second or two on two cores
+DEEP_WORK = 6e7  # pixels x iterations of a compared picture in deep views: NumPy computes every step
+FEW = 2  # pixels that may differ in any picture, however small
 LESSON = "A GPU lesson, its GPU unnamed: x -1.5 to 0, y -1 to 0, 3000 × 2000 pixels, 20 iterations, complex128"
 LESSON_ITERATIONS = 67.95e6
 LESSON_SECONDS = (
@@ -74,16 +75,16 @@ CITED = tuple(
 )  # fmt: skip
 
 
-SLICE = 0.02  # seconds after which a picture lets others in
-PATIENCE = 6.0  # seconds after which a picture is given up: the live lab waits meanwhile, three quarters of the time
-LONGEST_SLICE = 2**14  # of the lab's slices in one
+SLICE = 0.02  # seconds after which a picture yields to other work
+PATIENCE = 6.0  # seconds after which a picture is abandoned: the live lab waits during three quarters of that time
+LONGEST_SLICE = 2**14  # maximum of the lab's slices per piece
 
 
 class PictureRules(ComparisonRules):
     """A step is one whole picture.
 
-    No variant is refused, for a picture that takes too long is given up while it is computed; no engine is crowded, for
-    the second labs are small; no cache is named, for the roof is arithmetic.
+    No variant is refused, because a picture that takes too long is abandoned during its computation. The other defaults
+    apply too: the second labs are small and do not crowd an engine, and the roof is arithmetic, so no cache is named.
     """
 
     rate = RATE
@@ -97,27 +98,27 @@ class PictureRules(ComparisonRules):
     )
 
     def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
-        """The arithmetic of the live picture, which a smaller one alone might not choose."""
+        """Return the arithmetic of the live picture, because the smaller picture might choose another."""
         return {"precision": "perturbation" if arithmetic(values).deep else arithmetic(values).name}
 
     def right(self, values: LabValues) -> dict[str, Any]:
-        """What "auto" takes, with every step done."""
+        """Return the arithmetic of "auto", with every step computed."""
         deep = choose("auto", _place(values)).deep
         return {"precision": "perturbation" if deep else "float64", "fidelity": "exact"}
 
     def small(self, values: LabValues) -> dict[str, Any]:
-        """The same view in few pixels."""
+        """Return the same view in few pixels."""
         return _shrunk(values, CHECK_ROWS, DEEP_WORK if choose("auto", _place(values)).deep else inf)
 
     def sampled(self, values: LabValues) -> dict[str, Any]:
-        """The same view, smaller; the lesson's scene as it was, every iteration done."""
+        """Return the same view, smaller; the lesson's scene in its own size, every iteration computed."""
         if is_lesson(values):
             return {"ny": LESSON_SHAPE[0], "nx": LESSON_SHAPE[1], "shortcuts": False}
         work = DEEP_WORK if choose("auto", _place(values)).deep else HOST_WORK
         return _shrunk(values, TIMED_ROWS, inf if any(b.device == "cuda" for b in _here()) else work)
 
     def agreement(self, right: NDArray[Any], got: NDArray[Any], values: LabValues, steps: int) -> Agreement:  # noqa: ARG002
-        """By the share of pixels whose counts differ by more than 1."""
+        """Return the agreement, by the share of pixels whose counts differ by more than 1."""
         share, largest = apart(right, got)
         ny, nx = right.shape
         tolerance = max(TOLERANCE["float32" if values["precision"] == "float32" else "float64"], FEW / right.size)
@@ -132,19 +133,19 @@ class PictureRules(ComparisonRules):
         )
 
     def cells(self, values: LabValues) -> int:
-        """Pixels."""
+        """Return the number of pixels."""
         return int(values["ny"]) * int(values["nx"])
 
     def others(self, values: LabValues) -> Sequence[Variant]:
-        """For the lesson's scene every kernel that can run here."""
+        """Return every kernel available here for the lesson's scene."""
         return all_variants() if is_lesson(values) else ()
 
     def dtype(self, values: LabValues) -> str:
-        """Of z."""
+        """Return the type of z."""
         return arithmetic(values).dtype
 
     def facts(self, values: LabValues, frame: Frame, roof: float) -> Sequence[Fact]:
-        """The live picture: rate, percent of the roof, iterations, time if all its pixels were computed."""
+        """Return the facts of the live picture: rate, percent of the roof, iterations, time if no pixel was reused."""
         named = ("iterations", "timed_iterations", "compute_seconds")
         done, timed, seconds = (frame.facts.get(name, nan) for name in named)
         rate = timed / seconds if timed > 0 and seconds > 0 else nan
@@ -164,23 +165,24 @@ class PictureRules(ComparisonRules):
         )
 
     def _mix(self, values: LabValues) -> Sequence[Fact]:
-        """Instructions of a step in the live picture's kernel; a deep view's steps are of several kinds."""
+        """Return the instructions of a step in the live picture's kernel; empty for a deep view, whose steps vary."""
         variant = values.get("variant") or "block"
         mix = MIX.get((values["backend"], variant, self.dtype(values)))
         return (Fact("A step", mix, "text", MIX_ABOUT),) if mix and not arithmetic(values).deep else ()
 
     def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
-        """Return the fastest recorded one of the whole set, with precision and shortcuts of the live picture."""
+        """Return the fastest record of the whole set with the precision and shortcuts of the live picture."""
         scene = SHORTCUTS if values["shortcuts"] else WHOLE_SET
         known = (f for f in _recorded(figures, scene) if not outdated(f, self.revisions))
         fitting = [f for f in known if f.dtype == self.dtype(values)]
         return [min(fitting, key=lambda f: f.step)] if fitting else []
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
-        """Return the pair on the lesson's scene if that is on the screen, else on the whole set.
+        """Return the pair on the lesson's scene if the view shows it, else on the whole set.
 
-        Precision and shortcuts are those of the live picture, and counts are smooth, as in it. The lesson's scene is
-        timed at its own size without shortcuts: that is the same work. The whole set is not, since its size differs.
+        Precision and shortcuts are those of the live picture, and counts are smooth, as in the live picture. The
+        lesson's scene is timed at its own size without shortcuts, which is the same work. The whole set has a different
+        size and is not the same work.
         """
         same, dtype = is_lesson(values), self.dtype(values)
         scene = LESSON_SCENE if same else SHORTCUTS if values["shortcuts"] else WHOLE_SET
@@ -191,13 +193,13 @@ class PictureRules(ComparisonRules):
         return paired(known, words, same, revisions=self.revisions)
 
     def chart(self, values: LabValues, figures: Sequence[Recorded]) -> Chart | None:
-        """All backends and all kernels on the lesson's scene, if it is on the screen."""
+        """Return all backends and all kernels on the lesson's scene if the view shows it, else None."""
         if not is_lesson(values):
             return None
         ways = tuple(Variant(b.name) for b in _here()) + all_variants()
         known = [f for f in _recorded(figures, "lesson") if f.dtype == "float64"]
         fastest = min(known, key=lambda f: f.step, default=None)
-        recorded = tuple(f for f in known if fastest and f.machine == fastest.machine)  # one machine: no row twice
+        recorded = tuple(f for f in known if fastest and f.machine == fastest.machine)  # no duplicate rows
         reasons = {way: REASONS[way.name] for way in _slow()}
         return Chart("The lesson's scene, shortcuts off", ways, reasons, (*recorded, *CITED))
 
@@ -220,24 +222,24 @@ RULES = PictureRules()
 
 
 def is_lesson(values: LabValues) -> bool:
-    """Whether a view is the lesson's scene, whatever its size in pixels."""
+    """Return whether a view is the lesson's scene, at any size in pixels."""
     lesson, one = VIEWS["lesson"], (1, 1)
     here, there = _place(values, one), Place.of(lesson.center, lesson.zoom, *one)
     return values["max_iterations"] == lesson.max_iterations and here == there
 
 
 def arithmetic(values: LabValues) -> Precision:
-    """What the live picture is computed in."""
+    """Return the arithmetic of the live picture."""
     return choose(values["precision"], _place(values))
 
 
 def all_variants() -> tuple[Variant, ...]:
-    """Every kernel that can run here, but for the backends' defaults."""
+    """Return every kernel available here, except the backends' defaults."""
     return tuple(Variant(b.name, variant) for b in _here() for variant in list(kernels_of(b))[1:])
 
 
 def _slow() -> tuple[Variant, ...]:
-    """All that are slow on purpose, whether they can run here or not."""
+    """Return all kernels that are slow on purpose, including those unavailable here."""
     return tuple(dict.fromkeys(Variant(backend, variant) for backend, variant, _ in MIX if variant in REASONS))
 
 
@@ -254,7 +256,7 @@ def _place(values: LabValues, shape: tuple[int, int] | None = None) -> Place:
 
 
 def _shrunk(values: LabValues, rows: int, work: float) -> dict[str, Any]:
-    """The view in at most `rows` rows and `work` pixels x iterations, in the same proportions."""
+    """Return the view in at most `rows` rows and `work` pixels x iterations, in the same proportions."""
     ny, nx = values["ny"], values["nx"]
     scale = min(1.0, rows / ny, (work / (ny * nx * values["max_iterations"])) ** 0.5)
     return {"ny": max(1, round(ny * scale)), "nx": max(1, round(nx * scale))}
@@ -264,7 +266,7 @@ def _shrunk(values: LabValues, rows: int, work: float) -> dict[str, Any]:
 
 
 class PictureTarget:
-    """Computes the picture of a lab's view again and again, all pixels in one pass, in slices of about SLICE seconds.
+    """Computes the picture of a lab's view repeatedly, all pixels in one pass, in slices of about SLICE seconds.
 
     A cell of a timing is an iteration that was done; its seconds are the device's for all slices of a picture, without
     the reference orbit. A picture that takes longer than PATIENCE raises ValueError.
@@ -272,19 +274,19 @@ class PictureTarget:
 
     def __init__(self, lab: Mandelbrot) -> None:
         self._lab = lab
-        self._pieces = 1  # of the lab's slices in one of ours
+        self._pieces = 1  # of the lab's slices per piece
         self._used = self._short = 0.0  # wall seconds of this picture and of the last
         self._launch = 0.0
         self._again()
 
     def warm(self) -> None:
-        """A picture that does not count, if it is short and none is under way."""
+        """Compute a picture that is not timed, if pictures are short and the last is complete."""
         if self._used == 0.0 and 0.0 < self._short < SLICE:
             while not self._piece():
                 pass
 
     def advance(self, steps: int) -> Timing:
-        """Up to `steps` pictures, as many as are finished within a slice; one that is not goes on next time."""
+        """Compute up to `steps` pictures, those that finish within a slice; the next call continues the rest."""
         start, done, launch, compute = perf_counter(), 0, 0.0, 0.0
         while True:
             finished = self._piece()
@@ -296,10 +298,10 @@ class PictureTarget:
         return Timing(lab.backend, lab.painting.name, done, max(1, self._iterations), launch, compute)
 
     def begin(self, seed: int) -> None:
-        """Nothing: a picture starts from fresh pixels, whatever the seed."""
+        """Do nothing: a picture starts from fresh pixels for every seed."""
 
     def result(self) -> NDArray[np.int32]:
-        """(ny, nx) counts."""
+        """Return the (ny, nx) counts."""
         return self._lab.counts()
 
     def close(self) -> None:
@@ -307,7 +309,7 @@ class PictureTarget:
         self._lab.close()
 
     def _piece(self) -> Timing | None:
-        """Go on with the picture; its timing once it is finished."""
+        """Advance the picture; return its timing after the last piece, else None."""
         lab, start = self._lab, perf_counter()
         if lab.finished:
             self._again()
@@ -316,7 +318,7 @@ class PictureTarget:
         self._launch += timing.launch
         compiling = timing.first_call and timing.compute > 0
         self._used += 0.0 if compiling else seconds
-        if seconds < SLICE / 3 and timing.compute > 0 and self._pieces < LONGEST_SLICE:  # of pixels, not of the orbit
+        if seconds < SLICE / 3 and timing.compute > 0 and self._pieces < LONGEST_SLICE:  # pixels, not the orbit
             self._pieces *= 2
         elif seconds > SLICE:
             self._pieces = max(1, self._pieces // 2)
@@ -328,7 +330,7 @@ class PictureTarget:
         return None
 
     def _again(self) -> None:
-        """All pixels fresh, in one pass."""
+        """Restart the picture with fresh pixels, in one pass."""
         lab = self._lab
         lab.reset()
         lab.painting.schedule = Schedule(lab.ny, lab.nx, lab.max_iterations, lab.shortcuts, (1,), fresh=True)

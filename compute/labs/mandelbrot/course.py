@@ -1,7 +1,7 @@
 """The race for a picture: the whole view in one launch on fresh pixels, as `fieldlab bench mandelbrot` times a scene.
 
 The work is that of the live readout (PictureRules.sampled): the same view in few enough pixels for NumPy, the lesson's
-scene at its own size. Pictures on the way hold the lower rows of the finished one.
+scene at its own size. Intermediate pictures show the lower rows of the finished picture.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ RACED: Mapping[str, Mapping[str, Any]] = {
         "center": LESSON.center, "zoom": LESSON.zoom, "max_iterations": LESSON.max_iterations, "precision": "float64",
     }
 }  # fmt: skip
-COLOURED = ("colouring", "scale", "limits")  # values of the lab that its picture depends on beside the view
+COLOURED = ("colouring", "scale", "limits")  # values of the lab, in addition to the view, that determine its picture
 TIMED = "the kernels of the whole picture in one launch on fresh pixels, without the reference orbit of a deep view"
-NOT_YET = 255  # level of a pixel that is not computed: as in the set
+NOT_YET = 255  # level of a pixel that is not computed yet: as in the set
 
 
 class LanePicture:
-    """The right counts of a race: those of one of its lanes, and the picture of them. `error` as in CountsReference."""
+    """The reference counts of a race, from one of its lanes, and their picture. `error` as in CountsReference."""
 
     def __init__(
         self, scene: BenchScene, made_by: Backend, values: Mapping[str, Any], picture: tuple[int, int]
@@ -43,12 +43,12 @@ class LanePicture:
         self.name = made_by.label
 
     def error(self, counts: NDArray[np.int32]) -> tuple[float, float]:
-        """(share of pixels that differ by more than 1, largest difference) of the counts of a whole picture."""
+        """Return (share of pixels that differ by more than 1, largest difference) for the counts of a whole picture."""
         return apart(self.counts, counts)
 
 
 def scene_of(values: Mapping[str, Any]) -> BenchScene:
-    """Return the picture of these values as the bench knows pictures; ValueError for an arithmetic it has not."""
+    """Return the bench's scene for these values; raise ValueError if it lacks their arithmetic."""
     given = {**values, **RULES.sampled(values)}
     view = Landmark(given["center"], given["zoom"], given["max_iterations"])
     asked = arithmetic(given)
@@ -60,26 +60,26 @@ def scene_of(values: Mapping[str, Any]) -> BenchScene:
 
 
 def course_of(scene: BenchScene, right: LanePicture, kernel: Callable[[Backend], Any]) -> Course:
-    """Return the race for a picture. kernel: that of a backend for it."""
+    """Return the race for a picture. kernel: returns a backend's kernel for it."""
     marks = turns(scene.shape[0])
     pictures = tuple(rows_done(right.levels, mark / marks[-1]) for mark in marks)
     return Course(scene, right, kernel, TIMED, differs, "row", marks, pictures)
 
 
 def differs(share: float) -> str:
-    """Say a difference in words."""
+    """Return a description of the difference."""
     return f"{100 * share:.2g} % of pixels differ"
 
 
 def rows_done(levels: NDArray[np.uint8], part: float) -> NDArray[np.uint8]:
-    """Return the picture with only its lowest rows, `part` of all, done."""
+    """Return the picture with only its lowest rows, a fraction `part` of all, computed."""
     shown = levels.copy()
     shown[round(part * levels.shape[0]) :] = NOT_YET
     return shown
 
 
 def words_of(scene: BenchScene) -> str:
-    """Return the work in words."""
+    """Return a description of the work."""
     (ny, nx), switched = scene.shape, "on" if scene.shortcuts else "off"
     most = f"{scene.view.max_iterations} iterations at most"
     return f"one picture, {nx} × {ny} pixels, {most}, {scene.arithmetic.name}, shortcuts {switched}"

@@ -1,8 +1,8 @@
-"""The Mandelbrot set in Numba on all cores and in their vector registers: the fair CPU opponent. No fastmath: NumPy's
-bits.
+"""The Mandelbrot set in Numba on all cores and in their vector registers: the fair CPU opponent.
 
-`direct` is in cpu_lanes.py. The scalar code of the other kernels is that of formula.py, deep.py and bla.py. Last come
-kernels that are slow on purpose: what the lecture writes first, with the same counts as `direct`.
+No fastmath: the results equal NumPy's bit for bit. `direct` is in cpu_lanes.py. The scalar code of the other kernels is
+in formula.py, deep.py and bla.py. The last section contains kernels that are slow on purpose, such as a lecture writes
+first, with the same counts as `direct`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from compute.labs.mandelbrot.state import MARGIN, LaunchPart, PixelArrays
 
 numba_threads.choose_layer()
 
-ROWS_AT_ONCE = 4  # handed to a thread: rows differ in work by orders of magnitude
+ROWS_AT_ONCE = 4  # per thread and chunk; small because the work of rows differs by orders of magnitude
 MARGIN64 = MARGIN["float64"]
 _perturb = njit(cache=True, nogil=True)(perturb)
 _perturb_far = njit(cache=True, nogil=True)(perturb_far)
@@ -58,7 +58,7 @@ def direct(state: PixelArrays, part: LaunchPart) -> None:
 
 
 def one_pixel_at_a_time(state: PixelArrays, part: LaunchPart) -> None:
-    """As `direct`, bit for bit, in scalar code: a thread follows one pixel until it is finished."""
+    """Iterate like `direct`, bit for bit, in scalar code: a thread iterates one pixel until it is finished."""
     with numba.parallel_chunksize(ROWS_AT_ONCE):
         _direct(*_direct_arguments(state, part), part.shortcuts)
 
@@ -76,7 +76,7 @@ def perturbed(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -
 
 
 def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
-    """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
+    """Iterate like `perturbed`, with a separate exponent for each number: any pixel spacing. Also writes place[1]."""
     arrays = reference.exponents, reference.table, reference.powers, reference.radius, reference.reach
     geometry = (*reference.centre, reference.spacing, reference.exponent)
     with numba.parallel_chunksize(ROWS_AT_ONCE):
@@ -84,7 +84,7 @@ def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None
 
 
 def pick(values: NDArray[Any], out: NDArray[Any], stride: int) -> None:
-    """out (py, px) = every stride-th value of values (ny, nx) in both directions, from (0, 0) on; both float32."""
+    """Copy every stride-th value of values (ny, nx) in both directions, from (0, 0), to out (py, px); both float32."""
     out[...] = values[::stride, ::stride]
 
 
@@ -93,7 +93,7 @@ def _numbers(part: LaunchPart) -> tuple[int, ...]:
 
 
 def _direct_arguments(state: PixelArrays, part: LaunchPart) -> tuple[Any, ...]:
-    """Arrays, totals, numbers of the part, and constants of z's type."""
+    """Return arrays, totals, numbers of the part, and constants of z's type."""
     real = state.z.dtype.type
     constants = real(4), real(0.25), real(0.0625), real(1), real(MARGIN[state.z.dtype.name])
     arrays = state.re, state.im, state.z, state.count, state.smooth
@@ -106,7 +106,7 @@ def _deep_arrays(state: PixelArrays) -> tuple[NDArray[Any], ...]:
 
 @njit(cache=True, nogil=True)
 def _pixel(arrays, i, j, numbers, constants, shortcuts):  # type: ignore[no-untyped-def]
-    """One pixel of a slice: (iterations done, 1 if it stays unfinished)."""
+    """Iterate one pixel of a slice; return (iterations done, 1 if it stays unfinished)."""
     re, im, z, count, smooth = arrays
     _, _, _, iterations, limit, top = numbers
     four, quarter, sixteenth, one, margin = constants
@@ -152,7 +152,7 @@ def _direct(arrays, totals, numbers, constants, shortcuts):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True)
 def _settle(arrays, i, j, n, top, found, z, c):  # type: ignore[no-untyped-def]
-    """Write what became of a pixel after a slice of perturbation; 1 if it must be kept."""
+    """Store the state of a pixel after a slice of perturbation; return 1 if it is unfinished."""
     count, smooth = arrays[4], arrays[5]
     if found == ESCAPED:
         count[i, j] = n
@@ -167,7 +167,7 @@ def _settle(arrays, i, j, n, top, found, z, c):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _perturbed_pixel(arrays, reference, i, j, numbers, geometry):  # type: ignore[no-untyped-def]
-    """One pixel of a slice: (iterations done, 1 if it stays unfinished)."""
+    """Iterate one pixel of a slice; return (iterations done, 1 if it stays unfinished)."""
     re, im, z, place, count, smooth = arrays
     _, _, _, iterations, limit, top = numbers
     centre_x, centre_y, spacing, shortcuts = geometry
@@ -192,7 +192,7 @@ def _perturbed_pixel(arrays, reference, i, j, numbers, geometry):  # type: ignor
 
 @njit(cache=True, nogil=True)
 def _far_pixel(arrays, reference, i, j, numbers, geometry):  # type: ignore[no-untyped-def]
-    """One pixel of a slice: (iterations done, 1 if it stays unfinished)."""
+    """Iterate one pixel of a slice; return (iterations done, 1 if it stays unfinished)."""
     re, im, z, place, count, _ = arrays
     _, _, _, iterations, limit, top = numbers
     centre_x, centre_y, spacing, exponent = geometry
@@ -256,7 +256,7 @@ def bla(
 ) -> None:
     """Fill the table of the orbit Z_m = orbit[m] 2^exponents[m], m = 0 … M, for pixels with |dc| up to 2^log2_dc.
 
-    Arguments and results as of `bla` in bla.py.
+    See `bla` in bla.py for the arguments and results.
     """
     if far:
         _table_far(orbit, exponents, table, powers, radius, log2_dc, log2_epsilon)
@@ -292,10 +292,10 @@ def _table_far(orbit, exponents, table, powers, radius, log2_dc, log2_epsilon): 
 def multiplier(
     re: Axis, im: Axis, count: NDArray[Any], out: NDArray[Any], max_iterations: int, settle: int, longest: int
 ) -> None:
-    """out = |product of 2 z over the attracting cycle|, 0 to 1, for the pixels whose count is max_iterations.
+    """Write |product of 2 z over the attracting cycle|, 0 to 1, to out where the count is max_iterations.
 
-    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other
-    pixels and where no cycle of up to `longest` points was found within `settle` iterations.
+    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other pixels
+    and where no cycle of up to `longest` points was found within `settle` iterations.
     """
     with numba.parallel_chunksize(ROWS_AT_ONCE):
         _multiplier(re, im, count, out, (max_iterations, settle, longest))
@@ -315,12 +315,12 @@ def _multiplier(re, im, count, out, numbers):  # type: ignore[no-untyped-def]
 
 
 def with_a_test_each_step(state: PixelArrays, part: LaunchPart) -> None:
-    """As cpu_numba.direct, with an escape test after each step and no shortcuts."""
+    """Iterate like cpu_numba.direct, with an escape test after each step and no shortcuts."""
     _launch_slow(_each_step, state, part)
 
 
 def with_complex_numbers(state: PixelArrays, part: LaunchPart) -> None:
-    """As cpu_numba.direct, with z**2 + c and abs(z) on complex numbers and no shortcuts."""
+    """Iterate like cpu_numba.direct, with z**2 + c and abs(z) on complex numbers and no shortcuts."""
     _launch_slow(_complex, state, part)
 
 
@@ -332,11 +332,11 @@ def _launch_slow(kernel: Callable[..., None], state: PixelArrays, part: LaunchPa
 
 
 def _slow(iterate: Any) -> Any:
-    """A kernel that goes over the pixels of a part with `iterate`."""
+    """Return a kernel that advances the pixels of a part with `iterate`."""
 
     @njit(nogil=True)
     def pixel(arrays, i, j, numbers, four):  # type: ignore[no-untyped-def]
-        """Take one pixel on; return the iterations done, and 1 if it stays below the limit."""
+        """Advance one pixel; return the iterations done, and 1 if it stays below the limit."""
         re, im, z, count, smooth = arrays
         _, _, _, iterations, limit, top = numbers
         done = np.int64(-1 - count[i, j])
@@ -358,7 +358,7 @@ def _slow(iterate: Any) -> Any:
 
     @njit(nogil=True, parallel=True)
     def kernel(arrays, totals, numbers, four):  # type: ignore[no-untyped-def]
-        """Take all pixels of the part on, rows in parallel, and add to the totals."""
+        """Advance all pixels of the part, rows in parallel, and add to the totals."""
         first, last, stride = numbers[0], numbers[1], numbers[2]
         work = 0
         left = 0
@@ -385,4 +385,4 @@ SLOW: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {
     "complex z**2": with_complex_numbers,
 }
 VARIANTS: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {"block": direct, **SLOW}  # the first is the default
-counts_only = None  # no kernel without smooth counts: only CUDA C has one, to be timed
+counts_only = None  # no kernel without smooth counts: only CUDA C has such a kernel, for timing

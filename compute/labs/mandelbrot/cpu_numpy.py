@@ -46,8 +46,8 @@ def direct(state: PixelArrays, part: LaunchPart) -> None:
 def perturbed(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
     """Iterate the pixels of `part` as differences from `reference`, in float64: pixel spacings down to 1e-290.
 
-    Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals. Every
-    step is done: no table, so that it is a check on the other backends.
+    Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals. Computes
+    every step without the table, so that it checks the other backends.
     """
     for n, rows, columns in _groups(state, part):
         i, j = rows, columns
@@ -62,7 +62,7 @@ def perturbed(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -
 
 
 def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
-    """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
+    """Iterate like `perturbed`, with a separate exponent for each number: any pixel spacing. Also writes place[1]."""
     for n, i, j in _groups(state, part):
         d, m, power = _kept(state, n, i, j)
         dc = WideNumbers.of(_offset(state, reference, i, j), np.full(i.size, reference.exponent))
@@ -70,12 +70,12 @@ def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None
 
 
 def pick(values: Line, out: Line, stride: int) -> None:
-    """out (py, px) = every stride-th value of values (ny, nx) in both directions, from (0, 0) on; both float32."""
+    """Copy every stride-th value of values (ny, nx) in both directions, from (0, 0), to out (py, px); both float32."""
     out[...] = values[::stride, ::stride]
 
 
 def unfinished(count: Line, part: LaunchPart) -> tuple[Line, Line, Line]:
-    """Iterations done, row and column of the pixels that `part` works on."""
+    """Return the completed iterations, the row and the column of the pixels that `part` iterates."""
     rows = slice(part.first * part.stride, (part.last - 1) * part.stride + 1, part.stride)
     done = -1 - count[rows, :: part.stride].astype(np.int64)
     i, j = np.nonzero((done >= 0) & (done < part.limit))
@@ -89,7 +89,7 @@ def finish(state: PixelArrays, i: Line, j: Line, count: Any, smooth: Any) -> Non
 
 
 def leave(state: PixelArrays, part: LaunchPart, i: Line, j: Line, n: int) -> bool:
-    """Pixels (i, j) have done n iterations without escape: note it; True if the caller must keep their state."""
+    """Record that pixels (i, j) did n iterations without escape; return True if the caller must store their state."""
     if n >= part.max_iterations:
         finish(state, i, j, part.max_iterations, np.nan)
         return False
@@ -99,7 +99,7 @@ def leave(state: PixelArrays, part: LaunchPart, i: Line, j: Line, n: int) -> boo
 
 
 def smooth_count(x: Line, y: Line, cr: Line, ci: Line, n: Line) -> Line:
-    """n + 1 - log2(ln|z_n| / ln 2), read off a few steps later where it is accurate. Everything in float64."""
+    """Return n + 1 - log2(ln|z_n| / ln 2), computed in float64 a few steps later, where the formula is accurate."""
     x, y, cr, ci = (a.astype(np.float64) for a in (x, y, cr, ci))
     n = n.astype(np.float64)
     for _ in range(FAR_STEPS):
@@ -112,7 +112,7 @@ def smooth_count(x: Line, y: Line, cr: Line, ci: Line, n: Line) -> Line:
 
 
 def _run(state: PixelArrays, part: LaunchPart, n: int, *pixels: Line) -> None:
-    """Iterate pixels i, j, cr, ci, x, y that have all done n iterations; drop those that escape, block by block."""
+    """Iterate pixels i, j, cr, ci, x, y that all have n iterations; drop escaped pixels, block by block."""
     i, j, cr, ci, x, y = pixels
     end = min(n + part.iterations, part.limit)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -133,7 +133,7 @@ def _run(state: PixelArrays, part: LaunchPart, n: int, *pixels: Line) -> None:
 
 
 def _replay(state: PixelArrays, n: int, *pixels: Line) -> None:
-    """Step by step through the block in which these pixels escape."""
+    """Repeat the block in which these pixels escape, step by step."""
     i, j, cr, ci, x, y = pixels
     while i.size:
         x, y = _step(x, y, cr, ci)
@@ -148,20 +148,20 @@ def _replay(state: PixelArrays, n: int, *pixels: Line) -> None:
 
 
 def _step(x: Line, y: Line, cr: Line, ci: Line) -> tuple[Line, Line]:
-    """z^2 + c, operation by operation as in formula.py."""
+    """Return z^2 + c, with the operations of formula.py in the same order."""
     t = cr - y * y
     return x * x + t, (x + x) * y + ci
 
 
 def _groups(state: PixelArrays, part: LaunchPart) -> Iterator[tuple[int, Line, Line]]:
-    """The pixels that `part` works on, by the number n of iterations they have done: (n, rows, columns)."""
+    """Yield the pixels that `part` iterates, grouped by their number n of completed iterations: (n, rows, columns)."""
     done, i, j = unfinished(state.count, part)
     for n in np.unique(done):
         yield int(n), i[done == n], j[done == n]
 
 
 def _kept(state: PixelArrays, n: int, i: Line, j: Line) -> tuple[Line, Line, Line]:
-    """Delta, index in the reference and power of pixels that have done n iterations; before the first all are 0."""
+    """Return delta, index in the reference and power of pixels with n iterations; all are 0 for n = 0."""
     if n == 0:
         return np.zeros(i.size, complex), np.zeros(i.size, np.int64), np.zeros(i.size, np.int64)
     m, power = state.place[:, i, j].astype(np.int64)
@@ -173,7 +173,7 @@ def _offset(state: PixelArrays, reference: ReferenceOrbit, i: Line, j: Line) -> 
 
 
 def _follow(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit, n: int, *pixels: Any) -> None:
-    """Perturbation with rebasing for pixels i, j with deltas d on index m of the reference and offsets dc."""
+    """Iterate pixels i, j, with deltas d at index m of the reference and offsets dc, by perturbation with rebasing."""
     i, j, d, m, dc = pixels
     centre = complex(*reference.centre)
     orbit = type(d).orbit(reference)
@@ -199,7 +199,7 @@ def _follow(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit, n: 
 
 
 def _inside(cr: Line, ci: Line) -> Line:
-    """Whether c lies in the main cardioid or in the disc of period 2, by at least MARGIN."""
+    """Return whether c is in the main cardioid or in the disc of period 2, by at least MARGIN."""
     real = cr.dtype.type
     margin = real(MARGIN[cr.dtype.name])
     a, y2 = cr - real(0.25), ci * ci
@@ -208,7 +208,7 @@ def _inside(cr: Line, ci: Line) -> Line:
 
 
 VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default
-counts_only = None  # no kernel without smooth counts: only CUDA C has one, to be timed
+counts_only = None  # no kernel without smooth counts: only CUDA C has such a kernel, for timing
 
 
 # -- arrays of complex numbers: plain float64, and with an exponent beyond its range
@@ -216,14 +216,14 @@ counts_only = None  # no kernel without smooth counts: only CUDA C has one, to b
 
 @dataclass(frozen=True)
 class PlainNumbers:
-    """(n,) complex128, with the operations of `Wide`."""
+    """(n,) complex128 numbers, with the operations of WideNumbers."""
 
     a: NDArray[np.complex128]
     power: Any = 0
 
     @classmethod
     def orbit(cls, reference: ReferenceOrbit) -> PlainNumbers:
-        """Z_0 … Z_M."""
+        """Return Z_0 … Z_M."""
         return cls(reference.orbit[:, 0] + 1j * reference.orbit[:, 1])
 
     def __getitem__(self, which: Any) -> PlainNumbers:
@@ -236,15 +236,15 @@ class PlainNumbers:
         return PlainNumbers(self.a * other.a)
 
     def value(self) -> NDArray[np.complex128]:
-        """In float64."""
+        """Return the numbers in float64."""
         return self.a
 
     def smaller(self, other: Self) -> Mask:
-        """Where |self| < |other|, in the norm |x| + |y|."""
+        """Return the mask where |self| < |other|, in the norm |x| + |y|."""
         return np.asarray(_size(self.a) < _size(other.a))
 
     def where(self, mask: Mask, other: Self) -> PlainNumbers:
-        """`other` where mask is set, else self."""
+        """Return `other` where mask is set, else self."""
         return PlainNumbers(np.where(mask, other.a, self.a))
 
 
@@ -257,12 +257,12 @@ class WideNumbers:
 
     @classmethod
     def of(cls, a: NDArray[np.complex128], power: NDArray[np.int64]) -> WideNumbers:
-        """a 2^power with its mantissa brought near 1."""
+        """Return a 2^power with its mantissa near 1."""
         return cls(*normal(a, power))
 
     @classmethod
     def orbit(cls, reference: ReferenceOrbit) -> WideNumbers:
-        """Z_0 … Z_M."""
+        """Return Z_0 … Z_M."""
         return cls.of(reference.orbit[:, 0] + 1j * reference.orbit[:, 1], reference.exponents.astype(np.int64))
 
     def __getitem__(self, which: Any) -> WideNumbers:
@@ -275,16 +275,16 @@ class WideNumbers:
         return WideNumbers.of(self.a * other.a, self.power + other.power)
 
     def value(self) -> NDArray[np.complex128]:
-        """In float64; 0 where that is too small."""
+        """Return the numbers in float64; 0 where they are too small."""
         return scaled(self.a, self.power)
 
     def smaller(self, other: Self) -> Mask:
-        """Where |self| < |other|, in the norm |x| + |y|."""
+        """Return the mask where |self| < |other|, in the norm |x| + |y|."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log2(_size(self.a)) + self.power < np.log2(_size(other.a)) + other.power)
 
     def where(self, mask: Mask, other: Self) -> WideNumbers:
-        """`other` where mask is set, else self."""
+        """Return `other` where mask is set, else self."""
         return WideNumbers(np.where(mask, other.a, self.a), np.where(mask, other.power, self.power))
 
 
@@ -298,10 +298,10 @@ def _size(z: NDArray[np.complex128]) -> NDArray[np.float64]:
 def multiplier(
     re: Axis, im: Axis, count: NDArray[Any], out: NDArray[Any], max_iterations: int, settle: int, longest: int
 ) -> None:
-    """out = |product of 2 z over the attracting cycle|, 0 to 1, for the pixels whose count is max_iterations.
+    """Write |product of 2 z over the attracting cycle|, 0 to 1, to out where the count is max_iterations.
 
-    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other
-    pixels and where no cycle of up to `longest` points was found within `settle` iterations.
+    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other pixels
+    and where no cycle of up to `longest` points was found within `settle` iterations.
     """
     out[...] = np.nan
     i, j = np.nonzero(count == max_iterations)
@@ -321,7 +321,7 @@ def multiplier(
 
 
 def _attraction(z: Points, c: Points, longest: int) -> Axis:
-    """|multiplier| of the attracting cycles near z; NaN where none was found. Tries the periods of closest return."""
+    """Return |multiplier| of the attracting cycles near z, or NaN; tries the periods of closest return."""
     sizes, best, w, k = np.full(c.size, np.nan), np.full(c.size, np.inf), z, np.arange(c.size)
     for period in range(1, longest + 1):
         w = w * w + c[k]
@@ -336,7 +336,7 @@ def _attraction(z: Points, c: Points, longest: int) -> Axis:
 
 
 def _settled(z: Points, c: Points, period: int) -> Points:
-    """The points near z that return after `period` steps, by Newton's method; NaN where it does not converge."""
+    """Return the points near z that return after `period` steps, by Newton's method; NaN where it does not converge."""
     z, k = z.copy(), np.arange(z.size)
     move2 = np.full(z.size, np.inf)
     for _ in range(NEWTON):
@@ -356,7 +356,7 @@ def _settled(z: Points, c: Points, period: int) -> Points:
 
 
 def _strength(z: Points, c: Points, period: int) -> Axis:
-    """|product of 2 z| over the cycles of z, whose true period divides `period`; NaN where it is above 1."""
+    """Return |product of 2 z| over the cycles of z, whose true period divides `period`; NaN where it is above 1."""
     w, slope, open_ = z, np.ones_like(z), np.ones(z.size, bool)
     for _ in range(period):
         slope = np.where(open_, 2 * w * slope, slope)

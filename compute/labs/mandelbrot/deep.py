@@ -1,11 +1,12 @@
-"""The arithmetic of one pixel in deep views, written once: perturbation with rebasing and bilinear approximation.
+"""The arithmetic of one pixel in deep views: perturbation with rebasing and bilinear approximation.
 
 A pixel c = C + dc follows the reference orbit Z of C: z_n = Z_m + d with d' = (2 Z_m + d) d + dc. When |z| < |d| the
-pixel is nearer to 0 than to the reference, so it starts on it anew with d = z, m = 0 (rebasing): no glitches.
-`perturb` and `perturb_far` read arrays, so they stay plain here: each backend compiles them with its own compiler.
+pixel is nearer to 0 than to the reference, so it restarts on the reference with d = z, m = 0 (rebasing), which avoids
+glitches. `perturb` and `perturb_far` read arrays, so they are plain functions here: each backend compiles them with its
+own compiler.
 
-Numba's cache does not see a change of this file in what calls it: `fieldlab serve` forgets what it holds then,
-or delete the __pycache__ of this folder.
+Numba's cache does not notice a change of this file in its callers: `fieldlab serve` deletes the stale kernels;
+otherwise delete the __pycache__ of this folder.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from numba import njit
 from compute.labs.mandelbrot.formula import ACTIVE, ESCAPED, PERIODIC
 
 VANISHED = -(2**30)  # exponent of 0
-LOST = -1100  # a part smaller than the sum by this power of two is below every bit of it
-FAR_BELOW = -200  # exponents under this belong to numbers that are not beyond reach
+LOST = -1100  # a summand smaller than the sum by this power of two does not change any bit of it
+FAR_BELOW = -200  # a number with a lower exponent is below reach
 
 
 def perturb(reference, delta, m, n, end, top, dc, periodic):  # type: ignore[no-untyped-def]
-    """Continue z_n = Z_m + d until |z|^2 > 4, z repeats or n >= end: (dx, dy, m, n, found, zx, zy), all in float64.
+    """Iterate z_n = Z_m + d until |z|^2 > 4, z repeats or n >= end; return (dx, dy, m, n, found, zx, zy) in float64.
 
     reference: orbit (M + 1, 2), as plain numbers table (T, 4), radius (T,) and reach of bla.py, and settled and cycle
-    of ReferenceOrbit. The last stretch may go beyond `end`, never beyond `top`: what a slice ends with does not depend
-    on where it is cut. With `periodic`, d is compared with an earlier one (Brent) after each rebasing and each `cycle`
-    steps: where d and what is left of the orbit are equal, z repeats for ever.
+    of ReferenceOrbit. The last jump may pass `end`, but never `top`, so that the results do not depend on how the
+    iterations are divided into slices. With `periodic`, d is compared with an earlier value (Brent) after each rebasing
+    and each `cycle` steps: if d and the remaining orbit are equal, z repeats for ever.
     """
     orbit, table, radius, reach, settled, cycle = reference
     dx, dy = delta
@@ -67,11 +68,11 @@ def perturb(reference, delta, m, n, end, top, dc, periodic):  # type: ignore[no-
 
 
 def perturb_far(reference, delta, m, n, end, top, dc):  # type: ignore[no-untyped-def]
-    """As `perturb`, beyond the range of float64: delta and dc are (x, y, e) for (x + iy) 2^e.
+    """Iterate like `perturb`, outside the range of float64: delta and dc are (x, y, e) for (x + iy) 2^e.
 
     reference: orbit and exponents of reference_orbit.py, table (T, 4) of mantissas, powers (T, 2), log2 radius and
-    reach of bla.py. Returns (x, y, e, m, n, found, zx, zy). A delta beyond reach, which no entry serves and which is
-    far above the smallest float64, goes on in plain numbers with e = 0: nearly all of the work. Looks for no period.
+    reach of bla.py. Returns (x, y, e, m, n, found, zx, zy). A delta above reach, which no table entry covers, is far
+    above the smallest float64 and is iterated with e = 0: nearly all of the work. Periods are not detected.
     """
     orbit, exponents, table, powers, radius, reach = reference
     last = orbit.shape[0] - 1
@@ -115,20 +116,20 @@ def perturb_far(reference, delta, m, n, end, top, dc):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True)
 def alike(m, other, settled, cycle):  # type: ignore[no-untyped-def]
-    """Whether the orbit goes on from both indices through the same numbers."""
+    """Return whether the orbit continues through the same numbers from both indices."""
     return m == other or (min(m, other) >= settled and (m - other) % cycle == 0)
 
 
 @njit(cache=True, nogil=True)
 def step(x, y, z, cx, cy):  # type: ignore[no-untyped-def]
-    """d' = (2 Z + d) d + dc."""
+    """Return d' = (2 Z + d) d + dc."""
     tx, ty = 2.0 * z[0] + x, 2.0 * z[1] + y
     return x * tx - y * ty + cx, x * ty + y * tx + cy
 
 
 @njit(cache=True, nogil=True)
 def step_far(x, y, e, z, dc):  # type: ignore[no-untyped-def]
-    """As `step`, with exponents."""
+    """Return the same as `step`, with exponents."""
     tx, ty, te = plus(2.0 * z[0], 2.0 * z[1], z[2], x, y, e)
     ux, uy, ue = times(x, y, e, tx, ty, te)
     return plus(ux, uy, ue, dc[0], dc[1], dc[2])
@@ -136,7 +137,7 @@ def step_far(x, y, e, z, dc):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def leap_far(x, y, e, entry, dc):  # type: ignore[no-untyped-def]
-    """A d + B dc."""
+    """Return A d + B dc."""
     ux, uy, ue = times(entry[0], entry[1], entry[2], x, y, e)
     vx, vy, ve = times(entry[3], entry[4], entry[5], dc[0], dc[1], dc[2])
     return plus(ux, uy, ue, vx, vy, ve)
@@ -144,20 +145,20 @@ def leap_far(x, y, e, entry, dc):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def above(z):  # type: ignore[no-untyped-def]
-    """Z as a plain number; 0 for a tiny one, which counts for nothing beside a delta beyond reach."""
+    """Return Z as a plain number; 0 for a tiny Z, which is negligible compared with a delta above reach."""
     return (z[0], z[1]) if z[2] == 0 else (0.0, 0.0)
 
 
 @njit(cache=True, nogil=True)
 def beside(z, x, y):  # type: ignore[no-untyped-def]
-    """Z + d as a plain number."""
+    """Return Z + d as a plain number."""
     zx, zy = above(z)
     return zx + x, zy + y
 
 
 @njit(cache=True, nogil=True)
 def levelled(x, y, e, reach):  # type: ignore[no-untyped-def]
-    """The same number with e = 0 if it is beyond reach."""
+    """Return the same number, with e = 0 if it is above reach."""
     if e == 0 or e < FAR_BELOW:
         return x, y, e
     fx, fy = scaled(x, e), scaled(y, e)
@@ -166,13 +167,13 @@ def levelled(x, y, e, reach):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def scaled(x, power):  # type: ignore[no-untyped-def]
-    """x 2^power; 0 where that is beyond float64."""
+    """Return x 2^power; 0 below the range of float64."""
     return 0.0 if power < LOST else math.ldexp(x, power)
 
 
 @njit(cache=True, nogil=True)
 def normal(x, y, e):  # type: ignore[no-untyped-def]
-    """The same number with mantissas within 2^40 of 1, so that squares and sums of a few stay in range."""
+    """Return the same number with mantissas within 2^40 of 1, so that squares and short sums stay in range."""
     largest = max(abs(x), abs(y))
     if largest == 0.0:
         return 0.0, 0.0, VANISHED
@@ -184,7 +185,7 @@ def normal(x, y, e):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def plus(ax, ay, ae, bx, by, be):  # type: ignore[no-untyped-def]
-    """a + b."""
+    """Return a + b."""
     if ae >= be:
         return normal(ax + scaled(bx, be - ae), ay + scaled(by, be - ae), ae)
     return normal(bx + scaled(ax, ae - be), by + scaled(ay, ae - be), be)
@@ -192,13 +193,13 @@ def plus(ax, ay, ae, bx, by, be):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def times(ax, ay, ae, bx, by, be):  # type: ignore[no-untyped-def]
-    """a b."""
+    """Return a b."""
     return normal(ax * bx - ay * by, ax * by + ay * bx, max(ae + be, VANISHED))
 
 
 @njit(cache=True, nogil=True)
 def smaller(ax, ay, ae, bx, by, be):  # type: ignore[no-untyped-def]
-    """Whether |a| < |b|, in the norm |x| + |y|."""
+    """Return whether |a| < |b|, in the norm |x| + |y|."""
     shift = ae - be
     if shift > 100:
         return False
@@ -209,6 +210,6 @@ def smaller(ax, ay, ae, bx, by, be):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def log2_size(x, y, e):  # type: ignore[no-untyped-def]
-    """log2(|x| + |y|) + e; very low for 0."""
+    """Return log2(|x| + |y|) + e; a very low number for 0."""
     size = abs(x) + abs(y)
     return math.log2(size) + e if size > 0.0 else -1e17

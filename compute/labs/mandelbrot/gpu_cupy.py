@@ -1,7 +1,7 @@
-"""The Mandelbrot set in CUDA C, launched with CuPy. Launches only: nothing here allocates, waits or measures.
+"""The Mandelbrot set in CUDA C, launched with CuPy. The functions only launch: they do not allocate, wait or measure.
 
-Sources: gpu_cupy.cu direct iteration, gpu_slow.cu what is slow on purpose, gpu_deep.cu perturbation (plain float64, and
-with exponents beyond its range), gpu_table.cu its table of bla.py, gpu_interior.cu the attracting cycle.
+Sources: gpu_cupy.cu direct iteration, gpu_slow.cu kernels that are slow on purpose, gpu_deep.cu perturbation (plain
+float64, and with exponents beyond its range), gpu_table.cu its table of bla.py, gpu_interior.cu the attracting cycle.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from compute.labs.mandelbrot.state import BLOCK, MARGIN, LaunchPart, PixelArrays
 SOURCE = Path(__file__).with_suffix(".cu")
 SLOW_SOURCE = SOURCE.with_name("gpu_slow.cu")
 REAL = {"float32": "float", "float64": "double"}
-TILES, TALL = (32, 4), 4  # threads of a block with few iterations, in x and y; rows of each: as in gpu_cupy.cu
-PICK_THREADS = 256  # a block of `pick`
+TILES, TALL = (32, 4), 4  # threads of a block with few iterations, in x and y; rows per thread: as in gpu_cupy.cu
+PICK_THREADS = 256  # per block of `pick`
 DEEP_SOURCE = SOURCE.with_name("gpu_deep.cu")
 TABLE_SOURCE = SOURCE.with_name("gpu_table.cu")
 ENTRY_THREADS = 128
@@ -42,7 +42,7 @@ def direct(state: PixelArrays, part: LaunchPart) -> None:
 
 
 def counts_only(state: PixelArrays, part: LaunchPart) -> None:
-    """As `direct` without shortcuts; writes no smooth count of a pixel that escapes."""
+    """Iterate like `direct` without shortcuts; write no smooth count of a pixel that escapes."""
     if part.few:
         _launch(SOURCE, "few_counts", tiles(state, part), TILES, state, part)
     else:
@@ -50,17 +50,17 @@ def counts_only(state: PixelArrays, part: LaunchPart) -> None:
 
 
 def with_a_test_each_step(state: PixelArrays, part: LaunchPart) -> None:
-    """As `direct`, with an escape test after each step and no shortcuts."""
+    """Iterate like `direct`, with an escape test after each step and no shortcuts."""
     _launch_direct(SLOW_SOURCE, "each_step", state, part)
 
 
 def with_additions(state: PixelArrays, part: LaunchPart) -> None:
-    """As `direct`, with the doubling as an addition of two numbers and no shortcuts."""
+    """Iterate like `direct`, with the doubling as an addition of two numbers and no shortcuts."""
     _launch_direct(SLOW_SOURCE, "additions", state, part)
 
 
 def pick(values: Array, out: Array, stride: int) -> None:
-    """out (py, px) = every stride-th value of values (ny, nx) in both directions, from (0, 0) on; both float32."""
+    """Copy every stride-th value of values (ny, nx) in both directions, from (0, 0), to out (py, px); both float32."""
     sizes = values.shape[1], out.shape[1], out.size, stride
     with out.device:
         kernel = _kernel(SOURCE, "pick", out.device.id, "float32")
@@ -72,7 +72,7 @@ def _launch_direct(source: Path, name: str, state: PixelArrays, part: LaunchPart
 
 
 def tiles(state: PixelArrays, part: LaunchPart) -> tuple[int, int]:
-    """Blocks in x and y, each warp of which takes TALL rows of 32 pixels."""
+    """Return the number of blocks in x and y; each warp computes TALL rows of 32 pixels."""
     width, warps = TILES
     return -(-state.count.shape[1] // width), -(-part.rows // (warps * TALL))
 
@@ -102,7 +102,7 @@ def perturbed(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -
 
 
 def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
-    """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
+    """Iterate like `perturbed`, with a separate exponent for each number: any pixel spacing. Also writes place[1]."""
     arrays = reference.orbit, reference.exponents, reference.table, reference.powers, reference.radius
     _launch_deep("far", state, part, reference, arrays, (np.int32(reference.exponent),))
 
@@ -123,7 +123,7 @@ def _launch_deep(
         kernel(grid(state, part), BLOCK, (*pixels, *arrays, *orbit, *geometry, *own, *numbers(state, part)))
 
 
-# -- the table of bla.py: a launch a level, a thread an entry
+# -- the table of bla.py: a launch per level, a thread per entry
 
 
 def bla(
@@ -138,7 +138,7 @@ def bla(
 ) -> None:
     """Fill the table of the orbit Z_m = orbit[m] 2^exponents[m], m = 0 … M, for pixels with |dc| up to 2^log2_dc.
 
-    Arguments and results as of `bla` in bla.py.
+    See `bla` in bla.py for the arguments and results.
     """
     count = orbit.shape[0] - 2
     distances = (log2_dc, log2_epsilon) if far else (math.exp2(log2_dc), math.exp2(log2_epsilon))
@@ -161,10 +161,10 @@ def _launch_entries(name: str, count: int, *arguments: Any) -> None:
 
 
 def multiplier(re: Array, im: Array, count: Array, out: Array, max_iterations: int, settle: int, longest: int) -> None:
-    """out = |product of 2 z over the attracting cycle|, 0 to 1, for the pixels whose count is max_iterations.
+    """Write |product of 2 z over the attracting cycle|, 0 to 1, to out where the count is max_iterations.
 
-    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other
-    pixels and where no cycle of up to `longest` points was found within `settle` iterations.
+    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other pixels
+    and where no cycle of up to `longest` points was found within `settle` iterations.
     """
     grid = -(-out.shape[1] // BLOCK[0]), -(-out.shape[0] // BLOCK[1])
     numbers = (*out.shape, max_iterations, settle, longest)
@@ -176,7 +176,7 @@ def multiplier(re: Array, im: Array, count: Array, out: Array, max_iterations: i
 
 @cache
 def _kernel(source: Path, name: str, device: int, dtype: str = "") -> Any:
-    """The kernel for the current GPU, which is number `device`; dtype: where the source is compiled for each."""
+    """Return the kernel for the current GPU, number `device`; dtype: REAL of a source that is compiled per type."""
     return compile_cuda(source, defines={"REAL": REAL[dtype]} if dtype else {}).get_function(name)
 
 

@@ -1,8 +1,8 @@
-"""The Mandelbrot set in Numba-CUDA, a thread a pixel or an entry of the table. Runs in the simulator.
+"""The Mandelbrot set in Numba-CUDA, a thread per pixel or per entry of the table. Also runs in the simulator.
 
-The scalar code is that of formula.py, deep.py and bla.py. Constants come in as arguments of z's type: a
-literal 4 would turn float32 arithmetic into float64. Last come kernels that are slow on purpose: what the lecture
-writes first, with the same counts as `direct`, no shortcuts.
+The scalar code is in formula.py, deep.py and bla.py. Constants are passed as arguments of z's type: a literal 4 would
+turn float32 arithmetic into float64. The last section contains kernels that are slow on purpose, such as a lecture
+writes first, with the same counts as `direct`, without shortcuts.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from compute.labs.mandelbrot.formula import (
 from compute.labs.mandelbrot.reference_orbit import ReferenceOrbit
 from compute.labs.mandelbrot.state import BLOCK, MARGIN, LaunchPart, PixelArrays, grid
 
-cuda: Any = None  # numba.cuda, once a kernel is wanted
-perturb: Any = None  # deep.perturb and deep.perturb_far for the GPU, once they are wanted
+cuda: Any = None  # numba.cuda, set when the first kernel is compiled
+perturb: Any = None  # deep.perturb and deep.perturb_far for the GPU, set by _link
 perturb_far: Any = None
 MARGIN64 = MARGIN["float64"]
 WIDTH, BLOCK_THREADS = BLOCK[0], BLOCK[0] * BLOCK[1]  # a power of two
-first_plain: Any = None  # the functions of bla.py for the GPU, once they are wanted
+first_plain: Any = None  # the functions of bla.py for the GPU, set by _link_table
 merge_plain: Any = None
 first_far: Any = None
 merge_far: Any = None
@@ -67,7 +67,7 @@ def perturbed(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -
 
 
 def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
-    """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
+    """Iterate like `perturbed`, with a separate exponent for each number: any pixel spacing. Also writes place[1]."""
     table = reference.table, reference.powers, reference.radius, reference.reach
     orbit = reference.orbit, reference.exponents, *table
     geometry = (*reference.centre, reference.spacing, reference.exponent)
@@ -76,7 +76,7 @@ def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None
 
 
 def pick(values: Array, out: Array, stride: int) -> None:
-    """out (py, px) = every stride-th value of values (ny, nx) in both directions, from (0, 0) on; both float32."""
+    """Copy every stride-th value of values (ny, nx) in both directions, from (0, 0), to out (py, px); both float32."""
     blocks = -(-out.shape[1] // BLOCK[0]), -(-out.shape[0] // BLOCK[1])
     kernel(_pick)[blocks, BLOCK](values, out, stride)
 
@@ -87,7 +87,7 @@ def _pixels(state: PixelArrays) -> tuple[Array, ...]:
 
 @cache
 def _link() -> None:
-    """Compile the array code of deep.py for the GPU and give it the names that the kernels below call."""
+    """Compile the array code of deep.py for the GPU and bind it to the names that the kernels below call."""
     global perturb, perturb_far
     perturb, perturb_far = device_function(deep.perturb), device_function(deep.perturb_far)
 
@@ -102,14 +102,14 @@ def _iterate(x, y, cr, ci, n, end, constants, shortcuts):  # type: ignore[no-unt
 
 @njit
 def _settle(found, n, top):  # type: ignore[no-untyped-def]
-    """The new count of a pixel: final, or -1 - n while it is unfinished."""
+    """Return the new count of a pixel: final, or -1 - n while unfinished."""
     if found == ESCAPED:
         return n
     return top if found == PERIODIC or n >= top else -1 - n
 
 
 def _perturbed(pixels, totals, reference, numbers, geometry):  # type: ignore[no-untyped-def]
-    """One slice of the pixels of a part."""
+    """Advance the pixels of a part by one slice."""
     re, im, z, place, count, smooth = pixels
     first, last, stride, iterations, limit, top, shortcuts = numbers
     centre_x, centre_y, spacing = geometry
@@ -138,7 +138,7 @@ def _perturbed(pixels, totals, reference, numbers, geometry):  # type: ignore[no
 
 
 def _far(pixels, totals, reference, numbers, geometry):  # type: ignore[no-untyped-def]
-    """One slice of the pixels of a part."""
+    """Advance the pixels of a part by one slice."""
     re, im, z, place, count, smooth = pixels
     first, last, stride, iterations, limit, top, _ = numbers
     centre_x, centre_y, spacing, exponent = geometry
@@ -171,15 +171,15 @@ def _pick(values, out, stride):  # type: ignore[no-untyped-def]
         out[i, j] = values[i * stride, j * stride]
 
 
-# -- direct iteration, for any way to iterate one pixel: the fast one and the slow ones
+# -- direct iteration with any function for one pixel: the fast one and the slow ones
 
 
 def iterate_pixels(advance: Any, state: PixelArrays, part: LaunchPart) -> None:
-    """One slice of the pixels of a part: see gpu_numba.direct, whose arrays it takes.
+    """Advance the pixels of a part by one slice, with the arrays of `direct`.
 
-    `advance(x, y, c_re, c_im, n, end, constants, shortcuts)` continues z_n of one pixel: (x, y, n, found), as
-    formula.iterate does. constants, numbers of z's type, since a literal 4 would turn float32 arithmetic into float64:
-    0, 4, and what formula.inside takes.
+    `advance(x, y, c_re, c_im, n, end, constants, shortcuts)` iterates one pixel from z_n and returns (x, y, n, found),
+    as formula.iterate does. constants: numbers of z's type, since a literal 4 would turn float32 arithmetic into
+    float64: 0, 4, and the constants of formula.inside.
     """
     dtype = np.dtype(state.z.dtype)
     constants = tuple(map(dtype.type, (0, 4, 0.25, 0.0625, 1, MARGIN[dtype.name])))
@@ -188,20 +188,20 @@ def iterate_pixels(advance: Any, state: PixelArrays, part: LaunchPart) -> None:
 
 
 def part_numbers(part: LaunchPart) -> tuple[int, ...]:
-    """What a kernel needs to know of a part."""
+    """Return the parameters of a part for a kernel."""
     numbers = part.first, part.last, part.stride, part.iterations, part.limit, part.max_iterations, part.shortcuts
     return tuple(map(int, numbers))
 
 
 @cache
 def _pixel_kernel(advance: Any) -> Any:
-    """The kernel with this way to iterate. Totals are summed over a block first.
+    """Return the kernel that iterates with `advance`. Totals are summed over a block first.
 
-    An atomic addition a pixel took milliseconds.
+    An atomic addition per pixel took milliseconds.
     """
 
     def pixels(re, im, z, count, smooth, totals, numbers, constants):  # type: ignore[no-untyped-def]
-        """Take a thread's own pixel on, and add to the totals."""
+        """Advance the thread's pixel, and add to the totals."""
         first, last, stride, iterations, limit, top, shortcuts = numbers
         column, row = cuda.grid(2)
         i, j = (row + first) * stride, column * stride
@@ -240,7 +240,7 @@ def _pixel_kernel(advance: Any) -> Any:
     return kernel(pixels)
 
 
-# -- the table of bla.py: a launch a level, a thread an entry
+# -- the table of bla.py: a launch per level, a thread per entry
 
 
 def bla(
@@ -255,7 +255,7 @@ def bla(
 ) -> None:
     """Fill the table of the orbit Z_m = orbit[m] 2^exponents[m], m = 0 … M, for pixels with |dc| up to 2^log2_dc.
 
-    Arguments and results as of `bla` in bla.py.
+    See `bla` in bla.py for the arguments and results.
     """
     _link_table()
     count = orbit.shape[0] - 2
@@ -277,7 +277,7 @@ def _launch_entries(function: Any, count: int, *arguments: Any) -> None:
 
 @cache
 def _link_table() -> None:
-    """Compile the array code of bla.py for the GPU and give it the names that the kernels below call."""
+    """Compile the array code of bla.py for the GPU and bind it to the names that the kernels below call."""
     from numba import cuda
 
     global first_plain, merge_plain, first_far, merge_far
@@ -313,10 +313,10 @@ def _merge_far(count, level, table, powers, radius, log2_dc):  # type: ignore[no
 
 
 def multiplier(re: Array, im: Array, count: Array, out: Array, max_iterations: int, settle: int, longest: int) -> None:
-    """out = |product of 2 z over the attracting cycle|, 0 to 1, for the pixels whose count is max_iterations.
+    """Write |product of 2 z over the attracting cycle|, 0 to 1, to out where the count is max_iterations.
 
-    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other
-    pixels and where no cycle of up to `longest` points was found within `settle` iterations.
+    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other pixels
+    and where no cycle of up to `longest` points was found within `settle` iterations.
     """
     grid = -(-out.shape[1] // BLOCK[0]), -(-out.shape[0] // BLOCK[1])
     kernel(_multiplier)[grid, BLOCK](re, im, count, out, max_iterations, settle, longest)
@@ -335,17 +335,17 @@ def _multiplier(re, im, count, out, max_iterations, settle, longest):  # type: i
 
 
 def with_a_test_each_step(state: PixelArrays, part: LaunchPart) -> None:
-    """As gpu_numba.direct, with an escape test after each step."""
+    """Iterate like gpu_numba.direct, with an escape test after each step."""
     iterate_pixels(_each_step, state, part)
 
 
 def with_literals(state: PixelArrays, part: LaunchPart) -> None:
-    """As with_a_test_each_step, written with the literals 2 and 4.0: float32 pixels are computed in float64."""
+    """Iterate like with_a_test_each_step, with the literals 2 and 4.0: float32 pixels are computed in float64."""
     iterate_pixels(_literals, state, part)
 
 
 def with_complex_numbers(state: PixelArrays, part: LaunchPart) -> None:
-    """As gpu_numba.direct, with z**2 + c and abs(z) on complex numbers."""
+    """Iterate like gpu_numba.direct, with z**2 + c and abs(z) on complex numbers."""
     iterate_pixels(_complex, state, part)
 
 
@@ -370,4 +370,4 @@ SLOW: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {
     "complex z**2": with_complex_numbers,
 }
 VARIANTS: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {"block": direct, **SLOW}  # the first is the default
-counts_only = None  # no kernel without smooth counts: only CUDA C has one, to be timed
+counts_only = None  # no kernel without smooth counts: only CUDA C has such a kernel, for timing

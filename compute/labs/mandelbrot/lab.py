@@ -1,7 +1,8 @@
 """The Mandelbrot lab: escape counts of z^2 + c at any depth, live, coarse to fine.
 
-Its parameters and its results. painting.py computes one picture with the kernels of a backend, picture.py shows it,
-place.py says where a view lies, reference_orbit.py makes what deep views are differences from.
+This module defines the lab's parameters and results. painting.py computes one picture with the kernels of a backend,
+picture.py displays it, place.py defines the position of a view, reference_orbit.py computes the reference of deep
+views.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from compute.panels import Panel
 SLICE = {"cpu": 2**21, "gpu": 2**33}  # iterations of one step: a few milliseconds
 PIXEL_BYTES = 2 * 8 + 2 * 4 + 4 + 4  # z, place, count, smooth
 SAMPLE_BYTES = PIXEL_BYTES + 3 * 4  # another picture, sums, hits and means
-ORBIT_BYTES = 300  # of the reference and its table, for each iteration of it, while they are made
+ORBIT_BYTES = 300  # for each iteration of the reference orbit, including its table, during their computation
 PICTURE_BYTES = 32 * 2**20  # samples, display buffers, scratch and the small pictures, rounded up
 ORBIT_SHARE = 0.3  # of the progress shown in deep views
-EPSILON = {"exact": -53.0, "fast preview": -24.0}  # log2 of what a jump of perturbation may leave out of a result
-_SHOWN: set[tuple[str, str, str, bool]] = set()  # backend, arithmetic, colouring, julia that this process has shown
+EPSILON = {"exact": -53.0, "fast preview": -24.0}  # log2 of the relative error that a jump of perturbation may cause
+_SHOWN: set[tuple[str, str, str, bool]] = set()  # displayed by this process: (backend, arithmetic, colouring, julia)
 ALL = 2**62  # a budget that no picture exceeds in one launch
 
 
 class Mandelbrot(Lab):
     """For each pixel c the first n with |z_n| > 2, where z_0 = 0 and z_{n+1} = z_n^2 + c; max_iterations if none.
 
-    The view is 4 / zoom high around `center` (real part, imaginary part; decimal strings, as zoom, of any length);
-    pixels are square, row 0 has the lowest imaginary part, c is a pixel's centre. README.md beside this file has the
-    algorithm and its sources.
+    The view is 4 / zoom high around `center` (real part, imaginary part; decimal strings, like zoom, of any length);
+    pixels are square, row 0 has the lowest imaginary part, c is a pixel's centre. README.md in this folder describes
+    the algorithm and its sources.
     """
 
     LAB = "mandelbrot"
@@ -89,7 +90,7 @@ class Mandelbrot(Lab):
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
-        """The arrays of a picture in the widest arithmetic, what a frame needs, and the reference of a deep view."""
+        """Return the bytes of a picture in the widest arithmetic, of a frame, and of the reference of a deep view."""
         given = {name: values.get(name, cls.param[name].default) for name in cls.param if name != "name"}
         place = Place.of(given["center"], given["zoom"], given["ny"], given["nx"])
         orbit = ORBIT_BYTES * int(given["max_iterations"]) if choose(given["precision"], place).deep else 0
@@ -97,7 +98,7 @@ class Mandelbrot(Lab):
         return int(given["ny"]) * int(given["nx"]) * pixel + PICTURE_BYTES + orbit
 
     def validate(self, values: dict[str, Any]) -> None:
-        """Centre and zoom must be decimal numbers within their bounds, limits in order, pointer and variant known."""
+        """Require decimal centre and zoom within bounds, ordered limits, a valid pointer and a known variant."""
         Place.of(values["center"], values["zoom"], values["ny"], values["nx"])
         limits, pointer, variant = values["limits"], values["pointer"], values["variant"]
         if limits is not None and not (all(map(is_finite, limits)) and limits[0] < limits[1]):
@@ -110,17 +111,17 @@ class Mandelbrot(Lab):
 
     @classmethod
     def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """The grid, and how long a pixel may take: what a server may bound."""
+        """Return the grid and the iterations per pixel, which a server may limit."""
         return super().sizes(values) | {"iterations": values["max_iterations"]}
 
     @classmethod
     def pictured(cls, values: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
-        """A pixel of the picture is one of the lab."""
+        """Return the values with one lab pixel per pixel of the picture."""
         return values | {"ny": size[0], "nx": size[1]}
 
     @classmethod
     def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
-        """As for any lab, but for zoom, by equal factors, and the centre, which follows it: place.py."""
+        """Interpolate like any lab, but zoom by equal factors and the centre in step with it: see place.py."""
         mixed = super().between(first, last, part)
         low, high = (values.get("zoom", cls.param["zoom"].default) for values in (first, last))
         mixed |= {"zoom": zoom_between(low, high, part)} if "zoom" in first else {}
@@ -131,7 +132,7 @@ class Mandelbrot(Lab):
 
     @classmethod
     def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """The set over the complex plane, and what else the frame shows."""
+        """Return the panels of a frame: the set over the complex plane, then the other parts."""
         return panels_of(frame)
 
     # -- state
@@ -149,18 +150,18 @@ class Mandelbrot(Lab):
 
     @property
     def picture(self) -> ProgressivePicture:
-        """The display; made when it is first needed, since counts need none."""
+        """The display, created on first use, since counts do not need it."""
         if self._drawn is None:
             self._drawn = ProgressivePicture(self, self._shown)
         return self._drawn
 
     def _restart(self, *events: param.parameterized.Event) -> None:
-        """Another view: what was computed belongs to the old one, but for what `reuse` may keep."""
+        """Start the picture of a changed view; `reuse` keeps pixels after a change of centre or zoom."""
         if self._ready:
             self._begin(kept=self.reuse and {event.name for event in events} <= {"center", "zoom"})
 
     def reset(self) -> None:
-        """Begin the picture of the present view anew."""
+        """Restart the picture of the present view."""
         self._begin(kept=False)
 
     def _begin(self, kept: bool) -> None:
@@ -177,14 +178,14 @@ class Mandelbrot(Lab):
         self.spent: Timing | None = None
 
     def _builder_for(self, task: Task) -> ReferenceBuilder:
-        """The reference for the present view; an orbit that is there already is kept if it serves."""
+        """Return the builder of the reference for the present view; it keeps the current orbit if that serves."""
         epsilon, far = EPSILON[self.fidelity], task.arithmetic.name == "extended"
         return ReferenceBuilder(
             self.device, self.kernels.bla, task.place, task.max_iterations, epsilon, far, self.painting.builder
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """Counts and smooth counts (0 in the set) if the picture is finished; the view itself is in the parameters."""
+        """Return counts and smooth counts (0 in the set) of a finished picture; the parameters contain the view."""
         kept: dict[str, Any] = {"iterations": self.painting.iterations}
         if self.finished:
             kept["counts"] = self.device.download(self.state.count)
@@ -192,7 +193,7 @@ class Mandelbrot(Lab):
         return kept
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Take over a finished picture of the same view and size; anything else begins anew."""
+        """Restore a finished picture of the same view and size; otherwise restart the picture."""
         self.reset()
         if "counts" not in snapshot:
             return
@@ -211,7 +212,7 @@ class Mandelbrot(Lab):
 
     @property
     def iterations(self) -> int:
-        """Done since the view was set, on all pixels."""
+        """Iterations done on all pixels since the view was set."""
         return self.painting.iterations
 
     @property
@@ -221,12 +222,12 @@ class Mandelbrot(Lab):
 
     @property
     def resting(self) -> bool:
-        """Whether nothing is left to do: neither pixels, nor their further samples, nor the area."""
+        """Whether pixels, their further samples and the area are complete."""
         return self.finished and not ((self.samples > 1 or self.area) and self.picture.wants(self.samples, self.area))
 
     @property
     def cold(self) -> bool:
-        """Whether this arithmetic, or this way of showing it, is new to this process."""
+        """Whether this process has not yet run this arithmetic or displayed it with these settings."""
         return self.painting.cold or self._shown_as not in _SHOWN
 
     @property
@@ -235,32 +236,32 @@ class Mandelbrot(Lab):
 
     @property
     def progress(self) -> float:
-        """Part of the work that is done, roughly, from 0 to 1: the reference orbit, then the pixels."""
+        """Approximate completed part of the work, from 0 to 1: the reference orbit, then the pixels."""
         builder, pixels = self.painting.builder, self.painting.schedule.progress
         return ORBIT_SHARE * builder.progress + (1 - ORBIT_SHARE) * pixels if builder else pixels
 
     @property
     def headway(self) -> float:
-        """How far the picture is, from 0 to 1."""
+        """Completed part of the picture, from 0 to 1."""
         return self.progress
 
     @property
     def reference_length(self) -> int:
-        """Iterations of the reference orbit that are known; 0 without perturbation."""
+        """Computed iterations of the reference orbit; 0 without perturbation."""
         return self.painting.builder.length if self.painting.builder else 0
 
     @property
     def exhausted(self) -> bool:
-        """Whether a forced precision is too coarse for this view: neighbouring pixels fall together."""
+        """Whether a forced precision is too coarse for this view: neighbouring pixels coincide."""
         return not enough(self.painting.task.arithmetic.name, self.place)
 
     @property
     def point(self) -> PointerPoint | None:
-        """The point under the pointer, exact; None without one."""
+        """The exact point under the pointer; None without a pointer."""
         return under(self.place, (self.pointer[0], self.pointer[1])) if self.pointer is not None else None
 
     def advance(self, steps: int = 1) -> Timing:
-        """Do the work of `steps` >= 1 slices, of a few milliseconds each; nothing once the lab rests."""
+        """Compute `steps` >= 1 slices, of a few milliseconds each; return immediately if the lab rests."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         budget = steps * SLICE[self.device.kind]
@@ -271,21 +272,22 @@ class Mandelbrot(Lab):
         return timing
 
     def counts(self) -> NDArray[np.int32]:
-        """(ny, nx) first n with |z_n| > 2, max_iterations where there is none; finishes the picture first."""
+        """Finish the picture and return its (ny, nx) counts: the first n with |z_n| > 2, or max_iterations."""
         self._finish()
         return self.device.download(self.painting.state.count)
 
     def smooth(self) -> NDArray[np.float64]:
-        """(ny, nx) counts without steps, n + 1 - log2(ln|z_n| / ln 2); max_iterations where z did not escape.
+        """Return (ny, nx) continuous counts, n + 1 - log2(ln|z_n| / ln 2); max_iterations where z did not escape.
 
-        Those of escaped pixels come from the device in float32: above 2^24 they are rounded to 2, `counts` are exact.
+        The device computes the counts of escaped pixels in float32: above 2^24 they are rounded to 2; `counts` are
+        exact.
         """
         self._finish()
         values = self.device.download(self.painting.state.smooth)
         return np.where(np.isnan(values), float(self.max_iterations), values.astype(np.float64))
 
     def data(self) -> dict[str, NDArray[Any]]:
-        """counts and smooth."""
+        """Return counts and smooth."""
         return {"counts": self.counts(), "smooth": self.smooth()}
 
     def _finish(self) -> None:
@@ -293,12 +295,11 @@ class Mandelbrot(Lab):
             self.painting.advance(ALL if self.device.kind == "cpu" else 64 * SLICE["gpu"])
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
-        """The picture as far as it is done, as the raster "escape": level 255 for the set, 254 for pixels that
-        are not computed yet (Raster.waiting).
+        """Return the present picture as the raster "escape": level 255 for the set, 254 for waiting pixels.
 
-        view: (x0, y0, x1, y1) in pixels, None for all; pixels: largest (height, width) of the raster. Until the first
-        coarse pass of a new view is complete, it is the raster of the last view, and the notes say of which. What the
-        facts, notes and curves are, picture.py says.
+        Waiting pixels are not computed yet (Raster.waiting). view: (x0, y0, x1, y1) in pixels, None for all; pixels:
+        largest (height, width) of the raster. Until the first coarse pass of a new view is complete, the raster is that
+        of the last view, and the notes describe its view. picture.py documents the facts, notes and curves.
         """
         with self.device.lock:
             frame = self.picture.show(view, pixels)
@@ -306,5 +307,5 @@ class Mandelbrot(Lab):
         return frame
 
     def sampled(self, stride: int) -> Array:
-        """The smooth counts of every stride-th pixel, on the device; NaN where not known or in the set."""
+        """Return the smooth counts of every stride-th pixel on the device; NaN for unfinished pixels and in the set."""
         return self.picture.sampled(stride)

@@ -1,10 +1,10 @@
-"""What is shown beside the picture: the orbit of the point under the pointer, its Julia set, the area of the set.
+"""Additions to the picture: the orbit of the point under the pointer, its Julia set, and the area of the set.
 
-The area is estimated by Monte Carlo, with its error bar. Each pass lays a lattice of points over the upper half of the
-set, moved by a random part of its spacing: every such pass is an unbiased estimate, and they are independent, so that
-their scatter gives the standard error of their mean (randomly shifted lattice). Points that stay for max_iterations
-count as inside: the estimate is of the area of those, a little more than the set's, for which 1.50640 < A < 1.53121 is
-known.
+The area is estimated by the Monte Carlo method, with its error bar. Each pass puts a lattice of points over the upper
+half of the set, shifted by a random part of its spacing: every pass is an unbiased estimate, and the passes are
+independent, so that their scatter gives the standard error of their mean (randomly shifted lattice). Points that stay
+for max_iterations count as inside, so the estimate is slightly larger than the area A of the set, for which the bounds
+1.50640 < A < 1.53121 are known.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ PointerPoint = tuple[Fraction, Fraction]
 
 ROWS, COLUMNS = 256, 512  # points of a pass
 NEAR = Fraction(-3, 4), Fraction(5, 8), Fraction(16, 5)  # centre and zoom of -2 … 0.5 and 0 … 1.25
-WIDE = Fraction(0), Fraction(1), Fraction(2)  # of -2 … 2 and 0 … 2: the upper half of all that stays for one iteration
-FITS = 6  # iterations from which on all that stays lies in the near one: after 5 it reaches 0.5005
-MOST = 2000  # passes, then the estimate is left alone
-FEWEST = 8  # passes from which on their scatter says something
+WIDE = Fraction(0), Fraction(1), Fraction(2)  # of -2 … 2 and 0 … 2: upper half of the points that stay one iteration
+FITS = 6  # iterations after which all remaining points are within NEAR: after 5 they extend to 0.5005
+MOST = 2000  # passes, after which the estimate stops
+FEWEST = 8  # minimum passes for an estimate from their scatter
 SHIFTS = 2**30  # parts of a spacing, one of which is drawn
 
 
 def under(place: Place, pointer: tuple[float, float]) -> PointerPoint:
-    """The point of the plane at these fractions of the view, from its lower left corner; exact."""
+    """Return the exact point of the plane at these fractions of the view, from its lower left corner."""
     across, up = Fraction(pointer[0]) - Fraction(1, 2), Fraction(pointer[1]) - Fraction(1, 2)
     return place.re + across * place.nx * place.step, place.im + up * place.ny * place.step
 
 
 def orbit(point: PointerPoint, bits: int, length: int) -> Curve:
-    """z_0 = 0, z_1 = c, … z_n, n <= length, up to the first with |z| > 2; real parts over imaginary ones."""
+    """Return z_0 = 0, z_1 = c, … z_n, n <= length, up to the first with |z| > 2; real over imaginary parts."""
     walk = Orbit(*point, bits, length)
     while not walk.finished:
         walk.advance(length)
@@ -67,7 +67,7 @@ class JuliaInset:
         self._raster: Raster | None = None
 
     def raster(self, point: PointerPoint) -> Raster:
-        """Its picture, from the logarithm of the smooth count; level 255 stays bounded. Computed when c is new."""
+        """Return the logarithm of its smooth count; level 255 stays bounded. Recomputed only if c changes."""
         if self._raster is None or point != self._at:
             task = Task(
                 Place(Fraction(0), Fraction(0), Fraction(1), SIDE, SIDE), PRECISIONS["float64"], JULIA_ITERATIONS, True
@@ -86,7 +86,7 @@ class JuliaInset:
 
 
 class AreaEstimate:
-    """The running estimate. passes: so far; mean, error: of the area, nan before there are FEWEST passes."""
+    """The running estimate. passes: so far; mean, error: of the area, nan before FEWEST passes."""
 
     def __init__(self, painting: Painting, camera: Camera, seed: int = 0) -> None:
         self._painting, self._camera = painting, camera
@@ -95,12 +95,12 @@ class AreaEstimate:
         self.restart()
 
     def restart(self) -> None:
-        """Forget the estimate."""
+        """Discard the estimate."""
         self.passes, self._sum, self._squares, self._under_way = 0, 0.0, 0.0, False
 
     @property
     def mean(self) -> float:
-        """Area so far."""
+        """Mean area of the passes."""
         return self._sum / self.passes if self.passes >= FEWEST else math.nan
 
     @property
@@ -112,7 +112,7 @@ class AreaEstimate:
         return math.sqrt(max(variance, 0.0) / self.passes)
 
     def advance(self, max_iterations: int, budget: int) -> Timing:
-        """Spend about `budget` iterations on the present pass."""
+        """Run about `budget` iterations of the present pass."""
         if not self._under_way:
             place = self._place(NEAR if max_iterations >= FITS else WIDE)
             task = Task(place, PRECISIONS["float64"], max_iterations, True)
@@ -129,7 +129,7 @@ class AreaEstimate:
         return timing
 
     def _place(self, where: tuple[Fraction, Fraction, Fraction]) -> Place:
-        """The lattice, moved to the right and up by less than one spacing."""
+        """Return the lattice, moved to the right and up by less than one spacing."""
         place = Place(*where, ROWS, COLUMNS)
         right, up = (Fraction(int(k), SHIFTS) - Fraction(1, 2) for k in self._random.integers(0, SHIFTS, 2))
         return Place(place.re + right * place.step, place.im + up * place.step, place.zoom, ROWS, COLUMNS)

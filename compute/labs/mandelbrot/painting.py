@@ -1,7 +1,7 @@
-"""One picture while it is computed: its arrays on the device, what is left to do, and what was done.
+"""The computation of one picture: its arrays on the device, its remaining launches and its statistics.
 
-The lab's picture is one; the passes of supersampling, a Julia set and the sampling of the area are others, on the same
-kernels.
+The lab's picture, the passes of supersampling, a Julia set and the sampling of the area each use a Painting, on the
+same kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RUN_BEFORE: set[tuple[str, str, str]] = set()  # by this process: (backend, ari
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be computed: the pixels of `place`, in an arithmetic, with one of its kernels ("" for the first)."""
+    """The work of a Painting: the pixels of `place`, in an arithmetic, by one of its kernels ("" for the first)."""
 
     place: Place
     arithmetic: Precision
@@ -37,15 +37,15 @@ class Task:
 
     @property
     def key(self) -> tuple[tuple[int, int], str, bool]:
-        """Shape, dtype and depth: what the arrays depend on."""
+        """Shape, dtype and depth, which determine the arrays."""
         return (self.place.ny, self.place.nx), self.arithmetic.dtype, self.arithmetic.deep
 
 
 class Painting:
-    """`begin` a task, `advance` until `finished`; then state.count and state.smooth hold it.
+    """Computes one task: `begin`, then `advance` until `finished`; the results are state.count and state.smooth.
 
-    iterations, seconds: done so far on all pixels, and the device's time for them. reused: share of the pixels that the
-    last task had already.
+    iterations, seconds: totals of all pixels, and the device's time for them. reused: share of the pixels that were
+    taken from the last task.
     """
 
     def __init__(self, device: Device, kernels: ModuleType, raster: ModuleType, backend: str) -> None:
@@ -63,7 +63,7 @@ class Painting:
         shared: Overlap | None = None,
         strides: tuple[int, ...] = STRIDES,
     ) -> None:
-        """Start on a task; with `builder` for perturbation. `shared`: what it has in common with the present one."""
+        """Start a task; `builder`: reference of perturbation; `shared`: the overlap with the present task."""
         if shared is not None and task.key == self._key and builder_point(builder) == builder_point(self.builder):
             self._take_over(shared)
             strides, self.reused, fresh = shared.strides, shared.share, False
@@ -72,11 +72,11 @@ class Painting:
             self._clear(FRESH)
             self.reused, fresh = 0.0, True
             if self._device.kind == "gpu" and task.max_iterations <= FEW:
-                strides = (1,)  # the whole picture is sooner there than its passes are launched
+                strides = (1,)  # the whole picture takes less time than launching its passes
         self._start(task, builder, strides, fresh=fresh)
 
     def begin_at(self, task: Task, parts: tuple[float, float], start: tuple[Array, Array]) -> None:
-        """Start on z_1 = start (real, imaginary parts, (ny, nx)) with c = `parts` for all pixels: a Julia set."""
+        """Start at z_1 = start (real, imaginary parts, (ny, nx)) with c = `parts` for all pixels: a Julia set."""
         self._allocate(task)
         self._clear(FRESH - 1)
         self._device.write(np.stack(start).astype(task.arithmetic.dtype), self.state.z)
@@ -86,7 +86,7 @@ class Painting:
         self.reused = 0.0
 
     def take(self, counts: NDArray[np.int32], smooth: NDArray[np.float32], iterations: int) -> None:
-        """Take over a finished picture of the present task."""
+        """Store a finished picture of the present task."""
         self._device.write(counts, self.state.count)
         self._device.write(smooth, self.state.smooth)
         self.iterations = iterations
@@ -104,7 +104,7 @@ class Painting:
         self.cold_iterations, self.cold_seconds = 0, 0.0
 
     def _allocate(self, task: Task) -> None:
-        """Arrays for `task`, new ones only if their type or size changed."""
+        """Allocate arrays for `task` if their type or size has changed."""
         if task.key != self._key:
             self._spare, self._key = None, ()
             if hasattr(self, "state"):
@@ -112,13 +112,13 @@ class Painting:
             self.state, self._key = PixelArrays.allocate(self._device, *task.key), task.key
 
     def _clear(self, count: int) -> None:
-        """Every pixel to this count, and no smooth count; on the device, as no pixel lies in the picture moved away."""
+        """Set all counts to `count`, all smooth counts to NaN, on the device: gather from outside the picture."""
         ny = self.state.count.shape[0]
         for array, fill in ((self.state.count, count), (self.state.smooth, np.nan)):
             self._raster.gather(array, array, 1, 1, -ny, 0, fill)
 
     def _take_over(self, shared: Overlap) -> None:
-        """Move what both views have to where it lies in the new one."""
+        """Move the pixels that both views contain to their positions in the new view."""
         old = self.state
         if self._spare is None:
             self._spare = PixelArrays.allocate(self._device, *self._key)  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ class Painting:
         return self.schedule.finished
 
     def advance(self, budget: int, slices: int = 1) -> Timing:
-        """Spend about `budget` iterations (or `slices` pieces of the reference orbit); nothing once it is finished."""
+        """Run about `budget` iterations (or `slices` pieces of the reference orbit); return immediately if finished."""
         task = self.task
         timing = Timing(self._backend, self.name, slices, task.place.ny * task.place.nx, 0.0, 0.0)
         timing = replace(timing, first_call=self.cold)
@@ -159,12 +159,12 @@ class Painting:
 
     @property
     def name(self) -> str:
-        """The kernel in words: the arithmetic, and the variant if one was chosen."""
+        """Name of the kernel: the arithmetic, and the selected variant if any."""
         return f"{self.task.arithmetic.name} {self.task.variant}".strip()
 
     @property
     def cold(self) -> bool:
-        """Whether this arithmetic has not yet run in this process, so that its kernels may have to be compiled."""
+        """Whether this process has not yet run this arithmetic, so that its kernels may be compiled first."""
         return self._compiled_for not in _RUN_BEFORE
 
     @property
@@ -172,7 +172,7 @@ class Painting:
         return self._backend, self.task.arithmetic.name, self.task.variant
 
     def _launch(self, part: LaunchPart) -> tuple[float, float]:
-        """One launch: host seconds to enqueue it, device seconds it took."""
+        """Launch one part; return the host seconds to enqueue it and its device seconds."""
         self.state.forget_totals(self._device)
         deep = (self.builder.at(self.task.place),) if self.builder else ()
         with self._device.lock, self._device.stopwatch() as watch:
@@ -193,11 +193,11 @@ class Painting:
 
 
 def kernel_of(kernels: ModuleType, arithmetic: Precision) -> Callable[..., None]:
-    """The kernel of a backend's file that iterates in that arithmetic."""
+    """Return the kernel of a backend's file that iterates in `arithmetic`."""
     found = {"direct": kernels.direct, "perturbed": kernels.perturbed, "far": kernels.far}
     return found[arithmetic.kernel]
 
 
 def builder_point(builder: ReferenceBuilder | None) -> object:
-    """What deltas are relative to: the reference's point; None without perturbation."""
+    """Return the reference's point, to which deltas are relative; None without perturbation."""
     return builder.point if builder else None

@@ -1,15 +1,15 @@
-"""What the screen shows of a Mandelbrot lab, coarse first, and what is done to it once every pixel has its count.
+"""The display of a Mandelbrot lab: coarse pictures first, then refinement after every pixel has its count.
 
-facts: iterations (done on all pixels), timed_iterations and compute_seconds (those of launches that loaded no kernel,
-and the device's time for them), cold (1 if there were others), progress (0 to 1), finished,
-stride (of the samples shown), limit (iterations that pixels are brought to now), reference (length of the orbit),
-spacing_log2, finest_log2 (of the arithmetic), minimum and maximum (smooth counts at the ends of the colours), automatic
-(1 where these are the picture's own, 0 where they were given), samples (a pixel), inside (share of the pixels shown
-that are in the set), waiting (share that is not computed yet), reused (share of pixels that the last view had),
-raster_ny and raster_nx (pixels of the view shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in
-the set), area_wanted (1 while it is asked for),
-area, area_error, area_passes. notes: center_re, center_im, zoom (of the view shown), precision, warning (a sentence, or
-empty). curves: histogram, cumulative, orbit. rasters: escape, julia.
+facts: iterations (on all pixels), timed_iterations and compute_seconds (of launches that loaded no kernel, and the
+device's time for them), cold (1 if other launches occurred), progress (0 to 1), finished, stride (of the samples
+shown), limit (iteration limit of the current pass), reference (length of the orbit), spacing_log2, finest_log2 (of the
+arithmetic), minimum and maximum (smooth counts at the ends of the colours), automatic (1 if minimum and maximum were
+computed from the picture, 0 if they were set), samples (per pixel), inside (share of the shown pixels that are in the
+set), waiting (share that is not computed yet), reused (share of pixels taken from the last view), raster_ny and
+raster_nx (pixels of the view shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in the set),
+area_wanted (1 while the area is requested), area, area_error, area_passes.
+notes: center_re, center_im, zoom (of the view shown), precision, warning (a sentence, or empty). curves: histogram,
+cumulative, orbit. rasters: escape, julia.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from compute.labs.mandelbrot.lab import Mandelbrot
 
 
-CLOSE = 10**6  # zoom from which axes count from the centre
+CLOSE = 10**6  # zoom from which axes show the distance from the centre
 HALF = Fraction(1, 2)
-SHOWN = 24  # characters of a centre in an axis' name
+SHOWN = 24  # maximum characters of a centre in an axis' name
 
 FARTHEST_OUT = 15.0  # |c| up to which every smooth count is positive: 2 - log2(log2 |c|) at n = 1
 
 
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
-    """The set over its axes first, then what else the frame has."""
+    """Return the panels of a frame: the set over its axes first, then the other parts."""
     found = dict(plain(frame))
     if "escape" in found:
         found["escape"] = replace(found["escape"], title="Mandelbrot set")
@@ -59,7 +59,7 @@ def panels_of(frame: Frame) -> Mapping[str, Panel]:
 
 
 def _over_plane(panel: Panel, notes: Mapping[str, str], aspect: Fraction) -> Panel:
-    """`panel` with axes for a view that is 4 / zoom high and `aspect` times as wide."""
+    """Return `panel` with axes for a view that is 4 / zoom high and `aspect` times as wide."""
     zoom = number("zoom", notes["zoom"])
     sides = 4 / zoom * aspect, 4 / zoom
     if zoom < CLOSE:
@@ -78,7 +78,7 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True)
 class ShownPicture:
-    """The newest picture: raster and curves, and the notes and facts that say of which view."""
+    """The latest picture: raster and curves, and the notes and facts that describe its view."""
 
     raster: Raster
     curves: dict[str, Curve]
@@ -87,7 +87,7 @@ class ShownPicture:
 
 
 class ProgressivePicture:
-    """The display of one lab. shown: what was shown last, perhaps by a lab on another device."""
+    """The display of one lab. shown: the last picture, possibly of a lab on another device."""
 
     def __init__(self, lab: Mandelbrot, shown: ShownPicture | None) -> None:
         self._lab, self.shown = lab, shown
@@ -106,7 +106,7 @@ class ProgressivePicture:
         return Painting(lab.device, lab.kernels, lab.display, lab.backend)
 
     def restart(self) -> None:
-        """The lab begins another view."""
+        """Prepare for another view of the lab."""
         self._idle.restart()
         self._inner.restart()
         if self._lab.max_iterations != self._area_of:
@@ -116,15 +116,15 @@ class ProgressivePicture:
     # -- after the last pixel
 
     def wants(self, samples: int, area: bool) -> bool:
-        """Whether a finished picture can still be refined."""
+        """Return whether a finished picture can be refined further."""
         return self._sampling(samples) or (area and self._area.passes < MOST)
 
     def _sampling(self, samples: int) -> bool:
-        """Whether more samples can be taken: of positive counts only, so not of a view far beyond the set."""
+        """Return whether more samples are possible: only of positive counts, so not far outside the set."""
         return self._idle.samples < samples and self._lab.place.farthest < FARTHEST_OUT
 
     def refine(self, steps: int, budget: int) -> Timing:
-        """Spend about `budget` iterations on further samples, then on the area; they count as no one's compute time."""
+        """Run about `budget` iterations on further samples, then on the area; the timing excludes their time."""
         lab = self._lab
         timing = Timing(lab.backend, lab.painting.name, steps, lab.ny * lab.nx, 0.0, 0.0)
         if self._sampling(lab.samples):
@@ -136,7 +136,7 @@ class ProgressivePicture:
     # -- frames
 
     def sampled(self, stride: int) -> Array:
-        """The smooth counts of every stride-th pixel, on the device; NaN where not known or in the set."""
+        """Return the smooth counts of every stride-th pixel on the device; NaN for unfinished pixels and in the set."""
         lab = self._lab
         smooth = lab.painting.state.smooth
         if stride == 1:
@@ -148,7 +148,7 @@ class ProgressivePicture:
         return self._samples[stride]
 
     def show(self, view: View | None, pixels: tuple[int, int]) -> Frame:
-        """Build the frame; no pixel of the picture is iterated for it."""
+        """Build the frame without iterating any pixel of the picture."""
         lab = self._lab
         self.camera.start()
         if lab.painting.schedule.stride or self.shown is None:
@@ -182,7 +182,7 @@ class ProgressivePicture:
         return ShownPicture(fine(done.raster, stride), done.curves, notes, facts)
 
     def _mark(self, stride: int, levels: Array, *blocks: int) -> None:
-        """Tell pixels that are not computed yet from those of the set: neither has a smooth count."""
+        """Mark the pixels that are not computed yet; they and the pixels of the set have no smooth count."""
         self._lab.display.mark(self._lab.painting.state.count, levels, *blocks, stride)
 
     def _facts(self) -> dict[str, float]:
@@ -211,7 +211,7 @@ class ProgressivePicture:
         }
 
     def _point(self, point: overlays.PointerPoint, parts: dict[str, Raster | Curve]) -> dict[str, float]:
-        """Facts about the point under the pointer, and its orbit and Julia set among the parts."""
+        """Return facts about the point under the pointer, and add its orbit and Julia set to `parts`."""
         lab = self._lab
         if lab.orbit_length:
             parts["orbit"] = overlays.orbit(point, lab.place.bits, lab.orbit_length)
@@ -226,7 +226,7 @@ class ProgressivePicture:
         return {"precision": self._lab.painting.task.arithmetic.name, "warning": self._warning()}
 
     def _warning(self) -> str:
-        """What a lecturer must know about this picture; empty if nothing."""
+        """Return a warning about this picture for the lecturer; empty if there is none."""
         lab, name = self._lab, self._lab.painting.task.arithmetic.name
         if lab.exhausted:
             finest = lab.painting.task.arithmetic.finest
@@ -240,7 +240,7 @@ class ProgressivePicture:
 
 
 def coarse(view: View | None, stride: int) -> View | None:
-    """A view in pixels as a view in samples: sample k stands for the pixels around k stride."""
+    """Convert a view in pixels to a view in samples: sample k represents the pixels around k stride."""
     if view is None or stride == 1:
         return view
     x0, y0, x1, y1 = ((edge - 0.5) / stride + 0.5 for edge in view)
@@ -248,6 +248,6 @@ def coarse(view: View | None, stride: int) -> View | None:
 
 
 def fine(raster: Raster, stride: int) -> Raster:
-    """A raster of samples with its extent in pixels."""
+    """Return a raster of samples with its extent in pixels."""
     x0, y0, x1, y1 = ((edge - 0.5) * stride + 0.5 for edge in raster.extent)
     return replace(raster, extent=(x0, y0, x1, y1))

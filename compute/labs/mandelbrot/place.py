@@ -1,13 +1,15 @@
-"""Where a view lies: centre and zoom as decimal strings, exact at any depth, and what follows from them.
+"""The position of a view: centre and zoom as decimal strings, exact at any depth, and the pixel grid they define.
 
-A view is 4 / zoom high. Nothing is rounded to a machine number before the offset of a pixel from the centre is known.
+A view is 4 / zoom high. Values are rounded to machine numbers only after the offset of a pixel from the centre is
+computed.
 
-Precision: which arithmetic a view needs, direct iteration where float64 is good enough for its counts, then
-perturbation. At a spacing of 2^-50 float64 still tells pixels apart, but its rounding moves each by part of a pixel:
-measured at the Seahorse valley (20 000 iterations), 60 % of the counts are wrong at 2^-50, 7 % at 2^-38, 0.4 % at
-2^-20.
+Precision: the arithmetic that a view needs, which is direct iteration where float64 gives correct counts, and
+perturbation below that. At a spacing of 2^-50 float64 still distinguishes pixels, but its rounding moves each by part
+of a pixel: measured at the Seahorse valley (20 000 iterations), 60 % of the counts are wrong at 2^-50, 7 % at 2^-38,
+0.4 % at 2^-20.
 
-Ways from one view to another, at any depth: by equal factors of zoom, towards a point that stays where it is.
+Interpolation between two views, at any depth: by equal factors of zoom, towards a point that keeps its place in the
+view.
 """
 
 from __future__ import annotations
@@ -23,31 +25,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-VIEW_HEIGHT = 4  # of zoom 1
-FARTHEST = 8  # largest part of a centre; the set lies within 2 of the origin
+VIEW_HEIGHT = 4  # height of the view at zoom 1
+FARTHEST = 8  # maximum size of a part of the centre; the set is within 2 of the origin
 SHALLOWEST, DEEPEST = "1e-2", "1e2000"  # zooms
-LONGEST = 4200  # characters of a number: twice the digits that the deepest zoom can use
+LONGEST = 4200  # maximum characters of a number: twice the digits that the deepest zoom can use
 DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?")
-GUARD_BITS = 64  # of the reference orbit beyond the pixel spacing
+GUARD_BITS = 64  # of the reference orbit, in addition to those of the pixel spacing
 
 Line = NDArray[np.float64]
 
-GUARD = 25  # digits of a centre beyond those that tell its pixels apart
-FIGURES = 15  # of a zoom
+GUARD = 25  # digits of a centre in addition to those that distinguish its pixels
+FIGURES = 15  # significant digits of a zoom
 
 Center = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """mantissa * 2^exponent with 1/2 <= |mantissa| < 1, or 0: a number beyond the range of float64."""
+    """A number mantissa * 2^exponent with 1/2 <= |mantissa| < 1, or 0, for values outside the range of float64."""
 
     mantissa: float
     exponent: int
 
     @classmethod
     def of(cls, number: Fraction) -> Scaled:
-        """`number` rounded to 53 bits."""
+        """Return `number` rounded to 53 bits."""
         if not number:
             return cls(0.0, 0)
         shift = number.numerator.bit_length() - number.denominator.bit_length()
@@ -62,7 +64,7 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Place:
-    """A view of ny x nx square pixels. Row 0 has the lowest imaginary part; a pixel stands for its centre."""
+    """A view of ny x nx square pixels. Row 0 has the lowest imaginary part; a pixel represents its centre."""
 
     re: Fraction
     im: Fraction
@@ -72,7 +74,7 @@ class Place:
 
     @classmethod
     def of(cls, center: tuple[str, str], zoom: str, ny: int, nx: int) -> Place:
-        """Read the strings; ValueError names the parameter, what it was and what it may be."""
+        """Parse the strings; raise ValueError with the parameter's name, its value and the allowed range."""
         parts = [number(f"center[{k}]", text) for k, text in enumerate(center)]
         for k, part in enumerate(parts):
             if abs(part) > FARTHEST:
@@ -100,17 +102,17 @@ class Place:
 
     @property
     def bits(self) -> int:
-        """Bits that a number needs to tell these pixels apart, with a guard for the rounding of a long orbit."""
+        """Number of bits that distinguish these pixels, plus GUARD_BITS for the rounding of a long orbit."""
         return max(53, -self.spacing.exponent) + GUARD_BITS
 
     def away(self, re: Fraction, im: Fraction) -> tuple[Fraction, Fraction]:
-        """Where the point re + i im lies from the centre, in pixels."""
+        """Return the offset of the point re + i im from the centre, in pixels."""
         return (re - self.re) / self.step, (im - self.im) / self.step
 
     def offsets(self, re: Fraction | None = None, im: Fraction | None = None) -> tuple[Line, Line]:
-        """(nx,) and (ny,): offset in pixels of each column and row from the point re + i im, or from the centre.
+        """Return (nx,) and (ny,): the offsets in pixels of all columns and rows from re + i im, or from the centre.
 
-        From the centre they are exact; else rounded once, and inf beyond the range of float64.
+        Offsets from the centre are exact; others are rounded once, and inf outside the range of float64.
         """
         x, y = self.away(self.re if re is None else re, self.im if im is None else im)
         return _sum(Fraction(1 - self.nx, 2) - x, np.arange(self.nx)), _sum(
@@ -118,14 +120,14 @@ class Place:
         )
 
     def axes(self) -> tuple[Line, Line]:
-        """(nx,) real and (ny,) imaginary parts of the pixels, in float64; each is rounded once."""
+        """Return the (nx,) real and (ny,) imaginary parts of the pixels in float64; each is rounded once."""
         step = math.ldexp(self.spacing.mantissa, max(self.spacing.exponent, -1074))
         across, up = self.offsets()
         return _sum(self.re, across * step), _sum(self.im, up * step)
 
 
 def number(name: str, text: str) -> Fraction:
-    """The exact value of a decimal string such as "-0.75" or "5e113"; ValueError names the parameter `name`."""
+    """Return the exact value of a decimal string such as "-0.75" or "5e113"; ValueError names the parameter `name`."""
     if not isinstance(text, str):
         raise ValueError(f"{name} must be a decimal number as a string, not {text!r}")  # noqa: TRY004 one kind of error
     if len(text) > LONGEST:
@@ -139,27 +141,27 @@ def number(name: str, text: str) -> Fraction:
 
 
 def short(text: str) -> str:
-    """`text` as far as a message needs it."""
+    """Return `text`, shortened for a message."""
     return text if len(text) <= 40 else f"{text[:30]}… ({len(text)} characters)"
 
 
 def _sum(centre: Fraction, offsets: NDArray[Any]) -> Line:
-    """centre + offsets, where the centre has more digits than float64."""
+    """Return centre + offsets, where the centre has more digits than float64."""
     high = float(centre)
     low = float(centre - Fraction(high))
     total: Line = high + (low + offsets)
     return total
 
 
-# -- which arithmetic a view needs
+# -- the arithmetic that a view needs
 
 
 @dataclass(frozen=True)
 class Precision:
     """An arithmetic: `kernel` names its function in a backend's file, `dtype` the type of z and of the pixels' parts.
 
-    finest: log2 of the least pixel spacing it can draw; below that neighbouring pixels fall together. good: down to
-    which "auto" takes it, because its counts are those of exact arithmetic.
+    finest: log2 of the smallest pixel spacing that it can draw; below that, neighbouring pixels coincide. good: log2 of
+    the smallest spacing at which "auto" selects it, because its counts equal those of exact arithmetic.
     """
 
     name: str
@@ -179,11 +181,11 @@ PRECISIONS = {
         Precision("extended", "far", "float64", -(2.0**30), deep=True),
     )
 }
-CHOICES = ("auto", "float32", "float64", "perturbation")  # extended is what perturbation becomes below 1e-290
+CHOICES = ("auto", "float32", "float64", "perturbation")  # perturbation becomes extended below a spacing of 1e-290
 
 
 def choose(wanted: str, place: Place) -> Precision:
-    """The arithmetic for `place` when the lab's precision is `wanted`, one of CHOICES."""
+    """Return the arithmetic for `place` when the lab's precision is `wanted`, one of CHOICES."""
     if wanted == "auto":
         wanted = "float64" if place.spacing.log2 >= PRECISIONS["float64"].good else "perturbation"
     if wanted == "perturbation" and not enough(wanted, place):
@@ -192,15 +194,15 @@ def choose(wanted: str, place: Place) -> Precision:
 
 
 def enough(name: str, place: Place) -> bool:
-    """Whether arithmetic `name` can draw `place`."""
+    """Return whether the arithmetic `name` can draw `place`."""
     return place.spacing.log2 >= PRECISIONS[name].finest
 
 
-# -- ways from one view to another
+# -- interpolation between two views
 
 
 def zoom_between(first: str, last: str, part: float) -> str:
-    """The zoom `part` of the way, by equal factors; both ends are met exactly."""
+    """Return the zoom at the fraction `part` between two zooms, by equal factors; both ends are exact."""
     if part in (0, 1):
         return last if part else first
     low, high = (_log10(number("zoom", text)) for text in (first, last))
@@ -210,10 +212,10 @@ def zoom_between(first: str, last: str, part: float) -> str:
 
 
 def center_between(first: Center, last: Center, zooms: tuple[str, str], zoom: str, part: float) -> Center:
-    """The centre of the view at `zoom`, `part` of the way between two views with `zooms`; both ends are met exactly.
+    """Return the centre of the view at `zoom`, the fraction `part` between two views with `zooms`; both ends are exact.
 
-    It moves in proportion to the height of the view, so that the point that lies at the same place of both views lies
-    there all the way, as under a finger; evenly between views of equal zoom.
+    The centre moves in proportion to the height of the view, so that the point that has the same place in both views
+    keeps it throughout, as under a finger. Between views of equal zoom it moves evenly.
     """
     if part in (0, 1):
         return last if part else first
@@ -232,6 +234,6 @@ def _text(value: Fraction, digits: int) -> str:
 
 
 def _log10(value: Fraction) -> float:
-    """log10 of any positive number, beyond the range of float64 too."""
+    """Return log10 of any positive number, also outside the range of float64."""
     shift = value.numerator.bit_length() - value.denominator.bit_length()
     return math.log10(float(value / Fraction(2) ** shift)) + shift * math.log10(2)

@@ -37,7 +37,7 @@ WORK = "32 pixels together, smooth counts; counts equal in every pixel"
 # A view with many iterations; not a scene of the bench.
 LONG = BenchScene("seahorse valley", replace(VIEWS["seahorse valley"], max_iterations=5000), SCREEN)
 PAIRS = 7  # timings of each program per scene and thread count
-LATE = 3.0  # times its seconds after which no further scene is begun
+LATE = 3.0  # LATE x `seconds` is the time after which no further scene is started
 LEAST_ROWS = 16  # rows of the picture that estimates the time of a row
 LONGEST, SHORTEST = 0.2, 0.01  # bounds of the seconds per picture
 

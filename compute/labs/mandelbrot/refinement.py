@@ -1,10 +1,10 @@
-"""What is added to a picture whose pixels all have their counts: further samples of each, and the colour of the set.
+"""Refinement of a finished picture: further samples per pixel, and the colour of the set.
 
-Supersampling, while nothing else is to be done: the same picture again and again, its pixels moved by parts of one. A
-pixel becomes the geometric mean of its samples' smooth counts (a plain mean would follow the few that escape late), or
-part of the set when most of its samples are.
+Supersampling runs while the lab is otherwise idle. It repeats the picture with its pixels moved by fractions of a
+pixel. A pixel becomes the geometric mean of its samples' smooth counts (an arithmetic mean would follow the few samples
+that escape late), or part of the set if most of its samples are.
 
-The set itself is coloured by |multiplier| of the cycle that attracts an orbit, 0 at a centre, 1 at an edge.
+The set is coloured by |multiplier| of the cycle that attracts an orbit: 0 at a centre, 1 at an edge.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from compute.labs.mandelbrot.place import Place
 from compute.measure.timing import Timing
 
 STEPS = Fraction(2**16), (Fraction(49472), Fraction(37345))  # 2^16 over the plastic number, and over its square
-NOTHING = -1  # samples of pixels that have none
+NOTHING = -1  # number of samples of pixels without samples
 
-DEEPEST = -44.0  # log2 of the pixel spacing down to which float64 tells the interior's pixels apart
-SETTLE = 16384  # iterations within which a cycle is looked for
-LONGEST = 1024  # period that is looked for
+DEEPEST = -44.0  # log2 of the smallest pixel spacing at which float64 distinguishes the interior's pixels
+SETTLE = 16384  # maximum iterations of the search for a cycle
+LONGEST = 1024  # maximum period of a cycle
 PACKAGE = "compute.labs.mandelbrot"
 
 
 class Supersampler:
-    """Passes over a finished picture. `samples`: in `smooth` so far, 1 while there is the picture alone."""
+    """Supersampling passes over a finished picture. `samples`: in `smooth` so far, 1 before the first pass."""
 
     def __init__(self, device: Device, painting: Painting, colour: ModuleType, raster: ModuleType) -> None:
         self._device, self._painting, self._colour, self._raster = device, painting, colour, raster
@@ -41,11 +41,11 @@ class Supersampler:
         self._under_way = False
 
     def restart(self) -> None:
-        """The picture is about to change: begin anew once it is finished."""
+        """Reset, because the picture changes; the passes restart after it is finished."""
         self.samples, self._under_way = 1, False
 
     def advance(self, picture: Painting, budget: int) -> Timing:
-        """Spend about `budget` iterations on the next pass over `picture`; `smooth` is new when `samples` grows."""
+        """Run about `budget` iterations of the next pass over `picture`; `smooth` changes when `samples` grows."""
         if not self._under_way:
             self._begin(picture)
         timing = self._painting.advance(budget)
@@ -72,11 +72,11 @@ class Supersampler:
             self._sums, self.smooth = (self._device.allocate(shape, np.float32) for _ in range(2))
             self._hits = self._device.allocate(shape, np.int32)
         for array in (self._sums, self._hits):
-            self._raster.gather(array, array, 1, 1, -shape[0], 0, 0)  # all of it lies outside: 0 everywhere
+            self._raster.gather(array, array, 1, 1, -shape[0], 0, 0)  # reads outside the array only: fills it with 0
 
 
 def moved(place: Place, sample: int) -> Place:
-    """The view for pass number `sample` >= 1: moved by less than half a pixel along the R2 sequence.
+    """Return the view of pass `sample` >= 1: moved by less than half a pixel along the R2 sequence.
 
     Source: M. Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018.
     """
@@ -89,7 +89,7 @@ def moved(place: Place, sample: int) -> Place:
 
 
 class InteriorStrength:
-    """Computes them once a picture is finished, and keeps them until it changes."""
+    """Computes the interior's |multiplier| after a picture is finished, and caches it until the picture changes."""
 
     def __init__(self, device: Device, backend: Backend) -> None:
         self._device, self._backend = device, backend
@@ -97,15 +97,15 @@ class InteriorStrength:
         self._known = False
 
     def restart(self) -> None:
-        """Another picture: what is known does not hold any more."""
+        """Discard the values, because the picture changes."""
         self._known = False
 
     def too_deep(self, painting: Painting) -> bool:
-        """Whether float64 cannot do it for this view."""
+        """Return whether this view is too deep for float64."""
         return painting.task.place.spacing.log2 < DEEPEST
 
     def values(self, painting: Painting) -> Array | None:
-        """(ny, nx) float32 on the device, NaN outside the set; None if the view is too deep."""
+        """Return the (ny, nx) float32 values on the device, NaN outside the set; None if the view is too deep."""
         if self.too_deep(painting):
             return None
         if not self._known:

@@ -1,10 +1,10 @@
-"""The pictures that `fieldlab bench mandelbrot` times, and the right counts of each.
+"""The pictures that `fieldlab bench mandelbrot` times, and the reference counts of each.
 
-The right counts are those of cpu_numpy: in float64, or by perturbation without a table, every step done, on a lattice
-of pixels that it can afford. A result agrees if few pixels differ by more than 1: where an orbit grazes the circle
-|z| = 2, a rounding more or less decides.
+The reference counts are computed by cpu_numpy: in float64, or by perturbation without a table, every step computed, on
+a lattice of as many pixels as NumPy can compute in reasonable time. A result agrees if few pixels differ by more than
+1: where an orbit grazes the circle |z| = 2, one rounding decides.
 
-REASONS and MIX say what each way to write the direct kernel costs, and why the slow ones are slow.
+REASONS and MIX describe the cost of each variant of the direct kernel, and why the slow variants are slow.
 """
 
 from __future__ import annotations
@@ -75,20 +75,20 @@ MIX: Mapping[tuple[str, str, str], str] = {
 source (host, where nothing is fused)."""
 
 PACKAGE = "compute.labs.mandelbrot"
-TOLERANCE = {"float64": 1e-3, "float32": 5e-3}  # share of pixels; why float32 has more, `BenchScene.tolerance` says
+TOLERANCE = {"float64": 1e-3, "float32": 5e-3}  # share of pixels; see `BenchScene.tolerance` for float32
 SQUARE = (2048, 2048)
-SCREEN, SMALL_SCREEN = (1080, 1920), (270, 480)  # rows and columns; the small one where there is no GPU
-LATTICE = 2000  # pixels at most at which deep views are compared
-PAN = ("-0.4", "0.0"), 36  # centre after a pan to the right from the whole set's, and by how many of 1080 rows
+SCREEN, SMALL_SCREEN = (1080, 1920), (270, 480)  # rows and columns; the small screen is used without a GPU
+LATTICE = 2000  # maximum number of pixels compared in deep views
+PAN = ("-0.4", "0.0"), 36  # centre after a pan to the right from the whole set, and the distance in pixels of 1080 rows
 FOUR_THIRDS = "1." + 39 * "3"  # zoom of a view 3 high, to 1e-39
 
 
 @dataclass(frozen=True)
 class BenchScene:
-    """One picture: a view, its shape in pixels, and how it is iterated.
+    """One picture: a view, its shape in pixels, and its arithmetic.
 
-    name: for `--scenes`; shortcuts: whether cardioid, disc and periodicity may end pixels early; pan: whether what is
-    timed is a frame of a lab after a pan, not the kernels of a picture.
+    name: for `--scenes`; shortcuts: whether cardioid, disc and periodicity may end pixels early; pan: time a frame of a
+    lab after a pan instead of the kernels of a picture.
     """
 
     name: str
@@ -100,12 +100,12 @@ class BenchScene:
 
     @property
     def place(self) -> Place:
-        """Where the pixels lie."""
+        """The position of the pixels."""
         return Place.of(self.view.center, self.view.zoom, *self.shape)
 
     @property
     def arithmetic(self) -> Precision:
-        """Direct in `dtype`, or perturbation where even float64 cannot tell the pixels apart."""
+        """Direct in `dtype`, or perturbation if float64 cannot distinguish the pixels."""
         deep = choose("auto", self.place).deep
         return choose("perturbation", self.place) if deep else PRECISIONS[self.dtype]
 
@@ -116,7 +116,7 @@ class BenchScene:
 
     @property
     def title(self) -> str:
-        """What is computed, in words."""
+        """Description of the work."""
         words = f"{self.shape[1]} x {self.shape[0]}  {self.arithmetic.name}  {self.view.max_iterations} iterations"
         if self.pan:
             return f"{self.name}  {words}  one frame after a pan by {self.pan_pixels} pixels, end to end"
@@ -131,38 +131,38 @@ class BenchScene:
     def tolerance(self) -> float:
         """Share of pixels that may differ by more than 1 from the counts of float64.
 
-        In float32 c and z are rounded 5e8 times as coarsely: 0.2 % of the whole set's pixels, all at its boundary, then
-        show another count. That is float32, no error of a kernel.
+        In float32 c and z are rounded 5e8 times as coarsely, so 0.2 % of the whole set's pixels, all at its boundary,
+        have another count. This is a property of float32, not an error of a kernel.
         """
         return TOLERANCE[self.dtype]
 
     @property
     def cells(self) -> int:
-        """Pixels."""
+        """Number of pixels."""
         return self.shape[0] * self.shape[1]
 
     @property
     def needed_bytes(self) -> int:
-        """z, place, count and smooth count twice over, as a pan needs."""
+        """Bytes of z, place, count and smooth count, doubled for a pan."""
         return 2 * 32 * self.cells
 
     @property
     def plain(self) -> bool:
-        """Whether an iteration costs what it costs in a plain loop; jumps cost less, a whole frame more."""
+        """Whether an iteration costs the same as in a plain loop; jumps cost less, a whole frame more."""
         return not self.arithmetic.deep and not self.pan
 
     @property
     def shared(self) -> Hashable:
-        """Neither dtype nor shortcuts change the right counts."""
+        """The key of the reference counts, which depend neither on dtype nor on shortcuts."""
         return self.view, self.shape
 
     @property
     def pace(self) -> Hashable:
-        """No scene tells the pace of another."""
+        """The key of the pace, which scenes do not share."""
         return self.name, self.dtype, self.shape
 
     def facts(self) -> dict[str, Any]:
-        """For the record."""
+        """Return the values for the record."""
         (ny, nx), view = self.shape, self.view
         return {
             "ny": ny, "nx": nx, "dtype": self.dtype, "scene": self.name, "center": list(view.center),
@@ -171,7 +171,7 @@ class BenchScene:
         }  # fmt: skip
 
 
-INTERIOR = Landmark(("-0.05", "0.0"), "10", 4096)  # x from -0.25 to 0.15, y from -0.2 to 0.2: all of it in the cardioid
+INTERIOR = Landmark(("-0.05", "0.0"), "10", 4096)  # x from -0.25 to 0.15, y from -0.2 to 0.2: entirely in the cardioid
 WHOLE = Landmark(("-0.5", "0.0"), FOUR_THIRDS, 1000)  # x from -2 to 1, y from -1.5 to 1.5
 SCENES = {
     "lesson": BenchScene("lesson", VIEWS["lesson"], LESSON_SHAPE),
@@ -185,7 +185,7 @@ SCENES = {
 
 
 def scenes(names: tuple[str, ...], dtypes: tuple[str, ...], gpu: bool) -> list[BenchScene]:
-    """The scenes called `names` (() for all) in each dtype that they have; without a GPU on the small screen."""
+    """Return the scenes called `names` (() for all) in each of their dtypes; without a GPU on the small screen."""
     found = []
     for name in names or tuple(SCENES):
         scene = SCENES[name]
@@ -196,29 +196,29 @@ def scenes(names: tuple[str, ...], dtypes: tuple[str, ...], gpu: bool) -> list[B
     return found
 
 
-ITERATIONS = {  # of a pixel in the mean, or as many as take as long, by scene
+ITERATIONS = {  # mean per pixel, or the number that takes as long, by scene
     "lesson": 11.3, "whole set": 220.0, "whole set, shortcuts": 30.0, "interior": 4096.0, "e14": 1300.0, "e113": 4500.0,
     "pan": 30.0,
 }  # fmt: skip
-CPU_RATE = 2e8  # iterations a second of a core, for a prediction of how long a picture takes without a GPU
-CALLS = 6  # of the fastest way that a first pass makes of a picture, with checks and two kernels beside it
+CPU_RATE = 2e8  # iterations per second and core, to predict the time of a picture without a GPU
+CALLS = 6  # calls of the fastest kernel in a picture's first pass, including checks and two other kernels
 LEAST_ROWS = 90
 
 
 def predicted_seconds(scene: BenchScene) -> float:
-    """Return the seconds that Numba should take for a picture on all cores, within a factor of some."""
+    """Return the predicted seconds of Numba on all cores for a picture, correct within a small factor."""
     return scene.cells * ITERATIONS.get(scene.name, scene.view.max_iterations) / (CPU_RATE * cpu_count())
 
 
 def fitted_scene(scene: BenchScene, seconds: float) -> BenchScene:
-    """Return the scene in halves of its rows and columns until CALLS pictures take `seconds`; the lesson's as it is."""
+    """Return the scene with its sides halved until CALLS pictures take `seconds`; the lesson is unchanged."""
     while scene.name != "lesson" and CALLS * predicted_seconds(scene) > seconds and scene.shape[0] >= 2 * LEAST_ROWS:
         scene = replace(scene, shape=(scene.shape[0] // 2, scene.shape[1] // 2))
     return scene
 
 
 class OneLaunch(Schedule):
-    """Every stride-th pixel of a fresh picture up to the last iteration, all in one launch."""
+    """Every stride-th pixel of a fresh picture up to the last iteration, in one launch."""
 
     def __init__(self, task: Task, stride: int = 1) -> None:
         super().__init__(task.place.ny, task.place.nx, task.max_iterations, task.shortcuts, fresh=True)
@@ -226,13 +226,13 @@ class OneLaunch(Schedule):
 
 
 def kernels_of(backend: Backend) -> Mapping[str, Any]:
-    """The kernels of a backend for direct iteration by name, its default first."""
+    """Return a backend's kernels for direct iteration by name, its default first."""
     found: Mapping[str, Any] = backend.kernels(PACKAGE).VARIANTS
     return found
 
 
 def lab_of(scene: BenchScene, backend: str, **values: Any) -> Mandelbrot:
-    """A lab that shows the scene; `values` as the lab's parameters."""
+    """Return a lab that displays the scene; `values` are parameters of the lab."""
     view, (ny, nx) = scene.view, scene.shape
     shown = {
         "backend": backend, "center": view.center, "zoom": view.zoom, "ny": ny, "nx": nx,
@@ -243,12 +243,12 @@ def lab_of(scene: BenchScene, backend: str, **values: Any) -> Mandelbrot:
 
 
 class CountsReference:
-    """The right counts of every stride-th pixel of a scene."""
+    """The reference counts of every stride-th pixel of a scene."""
 
     def __init__(self, scene: BenchScene) -> None:
         deep = scene.arithmetic.deep
         self.stride = max(1, round((scene.cells / LATTICE) ** 0.5)) if deep else 1
-        # Without a table there are no shortcuts either: every step is done.
+        # Without a table there are no shortcuts either: every step is computed.
         exact = replace(scene, dtype="float64", shortcuts=not deep)
         with closing(lab_of(exact, "cpu_numpy")) as lab:
             lab.painting.schedule = OneLaunch(lab.painting.task, self.stride)
@@ -259,11 +259,11 @@ class CountsReference:
         self.name = f"cpu_numpy {'perturbation without a table' if deep else 'float64'}{lattice}"
 
     def error(self, counts: NDArray[np.int32]) -> tuple[float, float]:
-        """(share of pixels that differ by more than 1, largest difference) of the counts of a whole picture."""
+        """Return (share of pixels that differ by more than 1, largest difference) for the counts of a whole picture."""
         return apart(self.counts, counts[:: self.stride, :: self.stride])
 
 
 def apart(right: NDArray[Any], got: NDArray[Any]) -> tuple[float, float]:
-    """(share of pixels that differ by more than 1, largest difference) of two pictures of counts."""
+    """Return (share of pixels that differ by more than 1, largest difference) of two pictures of counts."""
     difference = np.abs(right.astype(np.int64) - got)
     return float(np.mean(difference > 1)), float(difference.max())

@@ -1,8 +1,8 @@
-"""Which pixels of a picture are iterated, and in which order: coarse to fine, shallow to deep, in bounded slices.
+"""The order in which the pixels of a picture are iterated: coarse to fine, shallow to deep, in bounded slices.
 
-What a new view can take over from the last one are pixels whose centres coincide. After a pan by whole pixels all
-pixels that are in both views do, after a zoom by 2 a quarter of the new ones. What was iterated stays; a pixel that was
-not finished goes on where it was.
+A new view reuses the pixels of the last view whose centres coincide: after a pan by whole pixels all pixels that are in
+both views, after a zoom by 2 a quarter of the new pixels. Their counts are kept; an unfinished pixel continues from its
+last iteration.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from fractions import Fraction
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.state import LaunchPart
 
-STRIDES = (8, 4, 2, 1)  # pixels between those of a pass; each pass adds to the ones before
-FIRST_LIMIT, GROWTH = 4096, 8  # iterations that all pixels get before any gets more, and how that limit grows
-SHORTEST = 256  # iterations of a slice at least: reading and writing a pixel's state then costs little
+STRIDES = (8, 4, 2, 1)  # distance in pixels between the pixels of a pass; each pass adds to the previous passes
+FIRST_LIMIT, GROWTH = 4096, 8  # first iteration limit, reached by all pixels before any gets more, and its growth
+SHORTEST = 256  # minimum iterations of a slice, so that reading and writing a pixel's state costs little
 
-CLOSE = Fraction(1, 1000)  # of a pixel: so far the new centres may lie from the old ones, and take their place
-LEAST = 0.25  # of the new view that the old one must cover, else all is begun anew
-RATIOS = {Fraction(1): (1, 1), Fraction(1, 2): (1, 2), Fraction(2): (2, 1)}  # of the pixel spacings, new to old
+CLOSE = Fraction(1, 1000)  # of a pixel: maximum distance at which a new centre counts as an old one
+LEAST = 0.25  # minimum part of the new view that the old one must cover; below it, no pixel is reused
+RATIOS = {Fraction(1): (1, 1), Fraction(1, 2): (1, 2), Fraction(2): (2, 1)}  # pixel spacings, new to old
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Pass:
 
 
 class Schedule:
-    """Deals out the parts of one picture of ny x nx pixels.
+    """Divides one picture of ny x nx pixels into the parts of its launches.
 
-    strides: of the passes up to the first limit. fresh: whether no pixel has begun. stride: of the finest pass that is
-    complete up to the first limit, 0 before the first; finished: nothing is left.
+    strides: the strides of the passes up to the first limit. fresh: whether no pixel has been iterated. stride: of the
+    finest pass that is complete up to the first limit, 0 before the first; finished: whether all passes are complete.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Schedule:
 
     @property
     def limit(self) -> int:
-        """Iterations up to which pixels are being brought now."""
+        """Iteration limit of the current pass."""
         return self._passes[min(self._at, len(self._passes) - 1)].limit
 
     @property
     def progress(self) -> float:
-        """Part of the passes that is complete, from 0 to 1; every pass counts as if no pixel escaped."""
+        """The completed part of the passes, from 0 to 1; every pass counts as if no pixel escaped."""
         if self.finished:
             return 1.0
         now = self._passes[self._at]
@@ -74,7 +74,7 @@ class Schedule:
         return (self._at + min(1.0, depth / now.limit)) / len(self._passes)
 
     def part(self, budget: int) -> LaunchPart:
-        """The next part, of at most about `budget` iterations (pixels x iterations, as if none escaped)."""
+        """Return the next part, of at most about `budget` iterations (pixels x iterations, as if none escaped)."""
         now = self._passes[self._at]
         rows, columns = self._rows(now), -(-self._nx // now.stride)
         iterations = min(max(SHORTEST, budget // (rows * columns)), now.limit)
@@ -84,7 +84,7 @@ class Schedule:
         return LaunchPart(self._row, last, now.stride, iterations, now.limit, self._top, self._shortcuts, fresh)
 
     def did(self, part: LaunchPart, left: int) -> None:
-        """Note that `part` was done and left that many pixels below its limit."""
+        """Record that `part` was computed and left `left` pixels below its limit."""
         self._left += left
         self._row = part.last
         self._sweep = min(self._sweep or part.iterations, part.iterations)
@@ -98,7 +98,7 @@ class Schedule:
             self._row, self._left, self._depth, self._sweep = 0, 0, self._depth + self._sweep, 0
 
     def _begin(self) -> None:
-        """A new pass: the next row, pixels left so far, iterations all have done, and what this sweep adds to them."""
+        """Start a pass: reset next row, unfinished pixels, iterations of all pixels, and iterations of this sweep."""
         self._row = self._left = self._depth = self._sweep = 0
 
     def _rows(self, which: Pass) -> int:
@@ -106,7 +106,7 @@ class Schedule:
 
 
 def passes(max_iterations: int, strides: tuple[int, ...] = STRIDES) -> list[Pass]:
-    """First all `strides` (the last one is 1) up to the first limit, then the full picture up to ever higher limits."""
+    """Return the passes: all `strides` (the last one is 1) up to the first limit, then stride 1 up to rising limits."""
     limit = min(FIRST_LIMIT, max_iterations)
     found = [Pass(stride, limit) for stride in strides]
     while limit < max_iterations:
@@ -115,15 +115,15 @@ def passes(max_iterations: int, strides: tuple[int, ...] = STRIDES) -> list[Pass
     return found
 
 
-# -- what a new view can take over
+# -- pixels that a new view reuses
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Pixel (i, j) of the new view is pixel ((i num + y0) / den, (j num + x0) / den) of the old one, where whole.
+    """Pixel (i, j) of the new view is pixel ((i num + y0) / den, (j num + x0) / den) of the old view, if integer.
 
-    place: the new view with its centre moved by at most CLOSE pixels, so that the centres coincide exactly.
-    share: of the new view's pixels that the old one has.
+    place: the new view with its centre moved by at most CLOSE pixels, so that the centres coincide exactly. share: the
+    part of the new view's pixels that the old view contains.
     """
 
     place: Place
@@ -135,12 +135,12 @@ class Overlap:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The passes that a picture needs which begins with these pixels."""
+        """The strides of the passes for a picture that starts with these pixels."""
         return (1,) if self.num == self.den else (2, 1) if self.den == 2 else (8, 4, 2, 1)
 
 
 def overlap(old: Place, new: Place) -> Overlap | None:
-    """What `new` shares with `old`; None if too little, or nothing exactly enough."""
+    """Return the overlap of `new` with `old`; None if it is too small, or if no centres coincide closely enough."""
     ratio = RATIOS.get(new.step / old.step)
     if ratio is None:
         return None
@@ -161,14 +161,14 @@ def overlap(old: Place, new: Place) -> Overlap | None:
 def _whole(
     was: Fraction, now: Fraction, old: Place, sizes: tuple[int, int], ratio: tuple[int, int]
 ) -> tuple[int, Fraction]:
-    """In units of 1 / den old pixels: where the new view's first pixel lies from the old view's, and what is left."""
+    """Return the new view's first pixel relative to the old one's, in 1 / den old pixels, and the remainder."""
     num, den = ratio
     start = Fraction(sizes[0] - 1, 2) * den + (now - was) / old.step * den - Fraction(sizes[1] - 1, 2) * num
     return round(start), start - round(start)
 
 
 def _part(size: int, was: int, start: int, num: int, den: int) -> float:
-    """Part of the new view's `size` pixels that lie within the old view, along one axis."""
+    """Return the part of the new view's `size` pixels that is within the old view, along one axis."""
     first = max(0, -(start // num))
     last = min(size - 1, ((was - 1) * den - start) // num)
     return max(0, last - first + 1) / size

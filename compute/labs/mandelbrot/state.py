@@ -1,4 +1,4 @@
-"""What the kernels of the Mandelbrot lab share: a picture's arrays, and the part of it that one launch works on."""
+"""Shared data of the Mandelbrot lab's kernels: the arrays of a picture, and the part that a launch computes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from compute.devices import Array, Device
 
-FRESH = -1  # count of a pixel that was never iterated; -1 - n after n iterations, until it is finished
-SLOTS, LINE = 64, 16  # pairs of totals, and numbers from one to the next: as in pixels.cuh
+FRESH = -1  # count of a pixel without iterations; -1 - n after n iterations, until it is finished
+SLOTS, LINE = 64, 16  # pairs of totals, and the numbers from one pair to the next: as in pixels.cuh
 MARGIN = {"float32": 1e-6, "float64": 1e-13}  # from the edge of the cardioid and the disc, 16 or more ulp
 FEW = 64  # iterations
 BLOCK = (8, 16)  # threads in x and y: four warps, one below the other; THREADS in pixels.cuh
@@ -22,9 +22,9 @@ class PixelArrays:
     re (nx,), im (ny,): the pixels' parts of c in the arithmetic's type, or their offsets from the centre in pixels for
     perturbation. z (2, ny, nx), same type: z, or its difference from the reference, of unfinished pixels. place (2, ny,
     nx) int32, perturbation only: index in the reference, and exponent of z. count (ny, nx) int32: -1 - n after n
-    iterations, the final count once finished. smooth (ny, nx) float32: smooth count, NaN for what has not escaped.
-    totals (SLOTS LINE,) int64: kernels add the iterations they did to one of the numbers 0, LINE, 2 LINE ..., and the
-    pixels they left unfinished to the one after it.
+    iterations, the final count once finished. smooth (ny, nx) float32: smooth count, NaN for pixels that have not
+    escaped. totals (SLOTS LINE,) int64: kernels add the iterations they did to one of the numbers 0, LINE, 2 LINE ...,
+    and the pixels they left unfinished to the number after it.
     """
 
     re: Array
@@ -37,7 +37,7 @@ class PixelArrays:
 
     @classmethod
     def allocate(cls, device: Device, shape: tuple[int, int], dtype: str, deep: bool) -> PixelArrays:
-        """Arrays for a picture of `shape` (ny, nx); contents are undefined until `clear`."""
+        """Return uninitialised arrays for a picture of `shape` (ny, nx)."""
         ny, nx = shape
         return cls(
             device.allocate((nx,), dtype),
@@ -54,18 +54,18 @@ class PixelArrays:
         device.write(np.zeros(SLOTS * LINE, np.int64), self.totals)
 
     def sums(self, device: Device) -> tuple[int, int]:
-        """The totals: iterations done, and pixels left unfinished."""
+        """Download the totals: iterations done, and unfinished pixels."""
         done, left = device.download(self.totals).reshape(SLOTS, LINE)[:, :2].sum(axis=0)
         return int(done), int(left)
 
 
 @dataclass(frozen=True)
 class LaunchPart:
-    """What one launch does: pixels (stride i, stride j) with first <= i < last, all j.
+    """The work of one launch: pixels (stride i, stride j) with first <= i < last, all j.
 
-    Each of them that is unfinished gets up to `iterations` more, up to `limit` in all; at max_iterations it is finished
-    as not escaped. shortcuts: cardioid, disc and periodicity may end a pixel early (its count is the same). fresh: none
-    of them has begun; their counts are FRESH and their smooth counts NaN.
+    Each unfinished pixel gets up to `iterations` further iterations, up to `limit` in total; at max_iterations it is
+    finished as not escaped. shortcuts: cardioid, disc and periodicity may end a pixel early (its count is the same).
+    fresh: no pixel has been iterated; their counts are FRESH and their smooth counts NaN.
     """
 
     first: int
@@ -79,27 +79,27 @@ class LaunchPart:
 
     @property
     def rows(self) -> int:
-        """How many rows of pixels it has."""
+        """Number of rows of pixels."""
         return self.last - self.first
 
     @property
     def few(self) -> bool:
-        """Whether it finishes fresh pixels, all of its rows, in so few iterations that launching counts."""
+        """Whether this part finishes fresh pixels in so few iterations that the launch overhead matters."""
         whole = self.stride == 1 and self.iterations >= self.limit >= self.max_iterations
         return self.fresh and whole and self.max_iterations <= FEW and not self.shortcuts
 
 
-# -- how the GPU kernels are launched: a thread a pixel, a warp 8 x 4 pixels
+# -- launch of the GPU kernels: a thread per pixel, a warp covers 8 x 4 pixels
 
 
 def grid(state: PixelArrays, part: LaunchPart) -> tuple[int, int]:
-    """Blocks in x and y that cover the pixels of `part`."""
+    """Return the number of blocks in x and y that cover the pixels of `part`."""
     columns = -(-state.count.shape[1] // part.stride)
     return -(-columns // BLOCK[0]), -(-part.rows // BLOCK[1])
 
 
 def numbers(state: PixelArrays, part: LaunchPart) -> tuple[np.int32, ...]:
-    """The last arguments of every kernel: ny, nx, and the part."""
+    """Return the last arguments of every kernel: ny, nx, and the part."""
     ny, nx = state.count.shape
     span = part.first, part.last, part.stride
     return tuple(map(np.int32, (ny, nx, *span, part.iterations, part.limit, part.max_iterations, part.shortcuts)))

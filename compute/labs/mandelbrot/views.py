@@ -1,7 +1,7 @@
-"""Places worth a visit, at every depth; also what the tests compare with brute force.
+"""Notable views at every depth; the tests compare them with brute force.
 
-e14 and e113 are public benchmark locations (rust-fractal-core, DeepDrill). The dives were found by going towards the
-highest count of each view, from the Seahorse valley on. The island's centre is the root of c^3 + 2 c^2 + c + 1; the
+e14 and e113 are public benchmark locations (rust-fractal-core, DeepDrill). The dives were found by moving towards the
+highest count of each view, starting at the Seahorse valley. The island's centre is the root of c^3 + 2 c^2 + c + 1; the
 Feigenbaum point is the limit of period doubling (OEIS A098587). "lesson" is the scene of a known GPU lesson: x from
 -1.5 to 0, y from -1 to 0, in LESSON_SHAPE pixels, 20 iterations.
 """
@@ -15,7 +15,7 @@ LESSON_SHAPE = (2000, 3000)  # rows and columns of the scene "lesson"
 
 @dataclass(frozen=True)
 class Landmark:
-    """Values of the lab's parameters: centre (real, imaginary) and zoom as decimal strings, iterations at most."""
+    """Values of the lab's parameters: centre (real, imaginary) and zoom as decimal strings, maximum iterations."""
 
     center: tuple[str, str]
     zoom: str

@@ -1,4 +1,4 @@
-"""Test problems A x = b, by name: `make("shaw", n=64)`. What is random is drawn from a seed; no noise is added here."""
+"""Test problems A x = b, by name: `make("shaw", n=64)`. Random parts depend on a seed; noise is not added."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ __all__ = ["NAMES", "PROBLEMS", "Problem", "make"]
 
 SEED = WholeNumber(1234, 0, 2**31 - 1)
 IMAGE = AnyValue(None, "an (n, n) array, row 0 the lowest; None for the phantom of Shepp and Logan")
-BUILDING = 3  # copies of a matrix that exist while it is made
+BUILDING = 3  # copies of a matrix that exist during its construction
 
 
-# the random sparse matrix of a GPU tutorial: the speed benchmark; it has no real corner, since b is not of A
+# the random sparse matrix of a GPU tutorial: the speed benchmark; it has no real corner, since b is random
 def random_sparse(n: int, density: float, seed: int) -> tuple[scipy.sparse.csr_matrix, NDArray[np.float64], None]:
-    """A (n, n) float32 with `density` n^2 entries uniform in [0, 1), and b ~ N(3, 1), both from one generator.
+    """Return A (n, n) float32 with `density` n^2 entries uniform in [0, 1), and b ~ N(3, 1), from one generator.
 
-    The draws are the tutorial's, in its order, so that A and b are its own bit for bit; but b is (n,), not (n, 1).
+    The draws are the tutorial's, in its order, so that A and b equal the tutorial's bit for bit; but b is (n,), not (n,
+    1).
     """
     rng = np.random.default_rng(seed)
     A = scipy.sparse.csr_matrix(scipy.sparse.random(m=n, n=n, density=density, dtype=np.float32, random_state=rng))
@@ -41,7 +42,7 @@ def random_sparse(n: int, density: float, seed: int) -> tuple[scipy.sparse.csr_m
 
 
 def random_entries(n: int, density: float, **_others: object) -> int:
-    """Non-zeros of `random_sparse`."""
+    """Return the non-zeros of `random_sparse`."""
     return round(density * n * n)
 
 
@@ -51,9 +52,9 @@ def _full(n: int, **_options: Any) -> int:
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: title for the screen, how it is made from n and its options, and what n may be.
+    """One problem: its title for the screen, its constructor and options, and the conditions on n.
 
-    entries(n, **options): non-zeros, at most; multiple: n must be a multiple of it; dimensions: 2 where x is a
+    entries(n, **options): maximum of the non-zeros; multiple: n must be a multiple of it; dimensions: 2 if x is a
     picture of n x n pixels, so that A has n^2 columns.
     """
 
@@ -66,7 +67,7 @@ class Problem:
     dimensions: int = 1
 
     def unknowns(self, n: int) -> int:
-        """Columns of A."""
+        """Return the columns of A."""
         return int(n) ** self.dimensions
 
     @property
@@ -75,7 +76,7 @@ class Problem:
         return self.entries is _full
 
     def nbytes(self, n: int, options: Mapping[str, Any]) -> int:
-        """Main memory that making it takes, at most, roughly."""
+        """Return the approximate maximum of the main memory needed to make the problem."""
         drawn = 8 * n * n if self.build is random_sparse else 0  # the generator draws places without replacement
         return BUILDING * (8 if self.dense else 20) * self.entries(n, **options) + drawn
 
@@ -127,18 +128,18 @@ NAMES: tuple[str, ...] = (*PROBLEMS, "own")
 
 
 def problem(name: str) -> Problem:
-    """The problem called `name`; ValueError names those there are. "own" has no entry: its size is its file's."""
+    """Return the problem `name`; ValueError lists all names. "own" has no entry: its file determines its size."""
     if name not in PROBLEMS:
         raise ValueError(f"problem must be one of {', '.join(NAMES)}, not {name!r}")
     return PROBLEMS[name]
 
 
 def make(name: str, n: int | None = None, **options: Any) -> tuple[Any, NDArray[Any], NDArray[np.float64] | None]:
-    """(A, b, x) of the problem `name`: A an (m, n) array or CSR matrix, b (m,), x (n,) or None where it is not known.
+    """Make the problem `name`; return (A, b, x): A an (m, n) array or CSR matrix, b (m,), x (n,) or None if unknown.
 
-    n: samples of a line, or pixels a side of a picture, as in Regularization Tools; None only for "own". options: see
-    PROBLEMS, and `own` for a matrix of your own. Raises ValueError that names the option, its value and its bound;
-    OutOfMemory, a ValueError, for an n that the machine cannot hold.
+    n: samples of a line, or pixels per side of a picture, as in Regularization Tools; None only for "own". options: see
+    PROBLEMS, and `own` for a user's own matrix. Raises ValueError with the option, its value and its bound;
+    OutOfMemory, a ValueError, for an n that exceeds the machine's memory.
     """
     if name == "own":
         return checked(*own(n, **_known(name, options, ("matrix", "rhs", "truth"))))
@@ -149,7 +150,7 @@ def make(name: str, n: int | None = None, **options: Any) -> tuple[Any, NDArray[
 
 
 def require(name: str, n: Any, options: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-    """n and all options of the problem `name`, defaults filled in; ValueError if one of them cannot be."""
+    """Return n and all options of the problem `name`, with defaults; raise ValueError if one of them is invalid."""
     chosen = problem(name)
     n = WholeNumber(0, chosen.least, 2**31 - 1).checked("n", n)
     if n % chosen.multiple:

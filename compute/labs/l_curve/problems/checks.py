@@ -1,4 +1,4 @@
-"""What is asked of a problem: its options within their bounds, and an A and b that fit, whoever made them."""
+"""Checks of a problem: options within their bounds, and a consistent A and b, from a problem or from a user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WholeNumber:
     high: int
 
     def checked(self, name: str, value: Any) -> int:
-        """The value as int; ValueError names it and its bounds."""
+        """Return the value as int; ValueError names it and its bounds."""
         if isinstance(value, Integral) and not isinstance(value, bool) and self.low <= int(value) <= self.high:
             return int(value)
         raise ValueError(f"{name} must be a whole number from {self.low} to {self.high}, not {value!r}")
@@ -43,7 +43,7 @@ class RealNumber:
     high: float
 
     def checked(self, name: str, value: Any) -> float:
-        """The value as float; ValueError names it and its bounds."""
+        """Return the value as float; ValueError names it and its bounds."""
         if is_finite(value) and self.low <= float(value) <= self.high:
             return float(value)
         raise ValueError(f"{name} must be a number from {self.low:g} to {self.high:g}, not {value!r}")
@@ -57,7 +57,7 @@ class Angles:
     most: int
 
     def checked(self, name: str, value: Any) -> int | tuple[float, ...]:
-        """The count, or the angles; ValueError names them and what they may be."""
+        """Return the count, or the angles; ValueError names them and the allowed values."""
         if isinstance(value, Integral):
             return WholeNumber(self.default, 1, self.most).checked(name, value)
         known = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
@@ -70,13 +70,13 @@ class Angles:
 
 @dataclass(frozen=True)
 class AnyValue:
-    """Anything else; the problem checks it. doc: what it may be."""
+    """A value of any other kind, which the problem checks. doc: the allowed values."""
 
     default: Any
     doc: str
 
     def checked(self, name: str, value: Any) -> Any:  # noqa: ARG002 as the others are called
-        """The value as it is."""
+        """Return the value unchanged."""
         return value
 
 
@@ -87,7 +87,7 @@ ProblemOption = WholeNumber | RealNumber | Angles | AnyValue
 
 
 def require_memory(needed: int, what: str) -> None:
-    """Raise OutOfMemory, a ValueError, before `needed` bytes of main memory are asked for in vain."""
+    """Raise OutOfMemory, a ValueError, if `needed` bytes of main memory are not available."""
     free = int((1 - RESERVE) * available_memory())
     if needed > free:
         raise OutOfMemory(
@@ -96,9 +96,10 @@ def require_memory(needed: int, what: str) -> None:
 
 
 def checked(A: Any, b: Any, x: Any) -> tuple[Any, NDArray[Any], NDArray[np.float64] | None]:
-    """(A, b, x) as they came, A as (m, n) array or CSR; ValueError says what is wrong with them.
+    """Return (A, b, x), A as (m, n) array or CSR; ValueError describes the error.
 
-    A and b must be finite and real, fit, and A must not vanish, nor transpose(A) b: then x would be 0 for every λ.
+    A and b must be finite and real, of matching shapes, and neither A nor transpose(A) b may vanish: then x would be 0
+    for every λ.
     """
     A = scipy.sparse.csr_matrix(A) if scipy.sparse.issparse(A) else real_array(A, "A")
     _require_matrix(A)

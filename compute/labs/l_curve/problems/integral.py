@@ -17,7 +17,7 @@ DenseProblem = tuple[Vector, Vector, Vector]
 
 
 def _middles(low: float, high: float, n: int) -> Vector:
-    """The middles of n equal cells."""
+    """Return the middles of n equal cells."""
     return np.asarray(low + (high - low) * (np.arange(n) + 0.5) / n)
 
 
@@ -44,7 +44,7 @@ def phillips(n: int) -> DenseProblem:
 
 
 def _phillips_integral(t: NDArray[Any]) -> Vector:
-    """The integral of the right-hand side (6 - |s|)(1 + cos(pi s / 3) / 2) + 9 / (2 pi) sin(pi |s| / 3) from 0 to t."""
+    """Integrate the right-hand side (6 - |s|)(1 + cos(pi s / 3) / 2) + 9 / (2 pi) sin(pi |s| / 3) from 0 to t."""
     c = np.pi / 3
     return np.asarray(t * (6 - t / 2) + ((3 - t / 2) * np.sin(c * t) - 2 / c * (np.cos(c * t) - 1)) / c)
 
@@ -91,7 +91,7 @@ def baart(n: int) -> DenseProblem:
 
 
 def _exponential_means(s: NDArray[Any], c: NDArray[Any]) -> Vector:
-    """Integrals of exp(s c) over the cells of s, (cells, size of c); well-behaved where c is 0."""
+    """Return the integrals of exp(s c) over the cells of s, (cells, size of c); well-behaved where c is 0."""
     width = s[1] - s[0]
     middle = (s[1:] + s[:-1]) / 2
     half = c * width / 2
@@ -122,9 +122,9 @@ def i_laplace(n: int) -> DenseProblem:
 
 
 def _log_laguerre_weights(t: Vector) -> Vector:
-    """ln of the Gauss-Laguerre weights at the nodes t: w = 1 / sum of L_k(t)^2 over k < n, in logarithms.
+    """Return ln of the Gauss-Laguerre weights at the nodes t: w = 1 / sum of L_k(t)^2 over k < n, in logarithms.
 
-    The polynomials grow like exp(t/2): they are rescaled as they go, since for n > 180 they would overflow.
+    The polynomials grow like exp(t/2): they are rescaled in every step, since for n > 180 they would overflow.
     """
     before, now = np.zeros_like(t), np.ones_like(t)
     total, scale = np.ones_like(t), np.zeros_like(t)

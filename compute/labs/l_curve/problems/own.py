@@ -1,17 +1,16 @@
-"""A user's own A and b. Files are untrusted: their heads are checked against bounds before anything is unpacked.
+"""A user's own A and b. Files are untrusted: their headers are checked against bounds before any data are unpacked.
 
-A file states in its head how large its arrays are, and a reader allocates them before it reads the first entry. So
-the head is read here first: a NumPy array must have as many bytes as it claims, a Matrix Market file at least the
-characters that its entries need, and at most a few lines that hold no entry; a sparse matrix, whose empty rows take no
-bytes, has at most MOST_SIDE rows and columns, since each step of a run goes through vectors of that length. Of a text
-without a head, lines and separators are counted.
+A file states in its header how large its arrays are, and a reader allocates them before it reads the first entry. So
+the header is read here first: a NumPy array must have at least the bytes that its header states, a Matrix Market file
+at least the characters that its entries need, and only a limited number of lines without an entry; a sparse matrix,
+whose empty rows need no bytes, has at most MOST_SIDE rows and columns, since each step of a run processes vectors of
+that length. For a text without a header, lines and separators are counted.
 
-`ArrayFile.read` returns the arrays of a file. A page has that done in a child process (compute/export/decoding.py),
-and its engine receives arrays only; `own` takes the bytes of files as well, for notebooks and scripts.
+`ArrayFile.read` returns the arrays of a file. A page calls it in a child process (compute/export/decoding.py), and its
+engine receives arrays only; `own` also accepts the bytes of files, for notebooks and scripts.
 
-Matrix Market files (https://math.nist.gov/MatrixMarket/formats.html) are read without any C++: scipy.io.mmread ends
-its process with a segmentation fault at a number that it cannot read. Python reads the head, NumPy's text reader the
-numbers.
+Matrix Market files (https://math.nist.gov/MatrixMarket/formats.html) are read without any C++: scipy.io.mmread ends its
+process with a segmentation fault at an invalid number. Python reads the header, NumPy's text reader the numbers.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ from compute.fields import as_type, real_array
 from compute.loaded import LoadedFile, fingerprint
 from compute.settings import MIB, current
 
-MAX_BYTES = 256 * MIB  # of arrays once unpacked, as the float64 that they become: 5792 x 5792 numbers
-UNPACKED = 16  # of these for each byte that a server lets an upload have
-ENTRY_BYTES, PLACED_BYTES = 8, 12  # of a number of float64, and with its column in a sparse matrix
-MOST_SIDE = 2_000_000  # rows, and columns, of a matrix in a file: a vector of 16 MB
-MOST_OTHER_LINES = 10_000  # of a Matrix Market file, that hold no entry: comments and empty ones
+MAX_BYTES = 256 * MIB  # of unpacked arrays, as float64: 5792 x 5792 numbers
+UNPACKED = 16  # times the bytes that a server allows for an upload
+ENTRY_BYTES, PLACED_BYTES = 8, 12  # of a float64 number, and with its column in a sparse matrix
+MOST_SIDE = 2_000_000  # maximum rows, and columns, of a matrix in a file: a vector of 16 MB
+MOST_OTHER_LINES = 10_000  # of a Matrix Market file, without an entry: comments and empty lines
 LONGEST_LINE = 8192  # bytes: the format allows 1024, and some programs write more
-MOST_MEMBERS, MOST_ABOUT = 64, 512  # files in an archive; bytes that it says of each, its name among them
+MOST_MEMBERS, MOST_ABOUT = 64, 512  # files in an archive; bytes of its entry for each, including the name
 END = b"PK\x05\x06"  # of an archive
 MAGIC = b"\x93NUMPY"
-NAMES = ("A", "b", "x", "format", "shape", "data", "indices", "indptr")  # arrays that are read of an archive
-BROKEN = (  # what the readers raise for damaged files
+NAMES = ("A", "b", "x", "format", "shape", "data", "indices", "indptr")  # arrays that are read from an archive
+BROKEN = (  # exceptions of the readers for damaged files
     OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError, MemoryError, RuntimeError, SyntaxError,
     struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
@@ -67,14 +66,14 @@ class ArrayFile(LoadedFile):
 
     @classmethod
     def read(cls, data: bytes, name: str) -> ArrayFile:
-        """Read the file for the problem option `name`; its first bytes tell the format. Raise ValueError if refused."""
+        """Read the file for the option `name`; its first bytes determine the format. Raise ValueError if refused."""
         return cls(_read(data, name), fingerprint(data))
 
 
 def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> OwnProblem:
-    """(A, b, x) from `matrix` and `rhs`: arrays, or files; n, if given, must be the columns of A.
+    """Return (A, b, x) from `matrix` and `rhs`: arrays, or files; n, if given, must be the columns of A.
 
-    matrix: an array, a sparse matrix, or a file, read or not: an .npz with A and b (and x, if known), one of
+    matrix: an array, a sparse matrix, or a file, read or not: an .npz with A and b (and x, if known), an .npz of
     scipy.sparse.save_npz, an .npy, rows of numbers as text (CSV), or a Matrix Market file. rhs, truth: an array, or a
     file with one array. Raises ValueError otherwise.
     """
@@ -94,7 +93,7 @@ def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> OwnPr
 
 
 def _line(values: Any, name: str) -> NDArray[np.float64]:
-    """A vector, or a matrix of one column or row, as (size,)."""
+    """Return a vector, or a matrix of one column or row, as (size,)."""
     array = values if scipy.sparse.issparse(values) else real_array(values, name)
     if array.ndim not in (1, 2) or prod(array.shape) != max(array.shape, default=0):
         raise ValueError(f"{name} must be a vector, not of the shape {array.shape}")
@@ -103,7 +102,7 @@ def _line(values: Any, name: str) -> NDArray[np.float64]:
 
 
 def _alone(given: Any, name: str) -> Any:
-    """The one array that `given` holds."""
+    """Return the only array of `given`."""
     held = _open(given, name)
     if held.get("A") is None:
         raise ValueError(f"{name} must hold one array; it holds {_listed(held)}")
@@ -111,13 +110,13 @@ def _alone(given: Any, name: str) -> Any:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Some names of a file, for a sentence: they may be as long and as many as somebody likes."""
+    """Return some names of a file for a message: a file may contain any number of names, of any length."""
     some = [name[:40] for name in islice(names, 6)]
     return ", ".join(some) or "nothing"
 
 
 def _open(given: Any, name: str) -> Mapping[str, Any]:
-    """The arrays of `given`, by name; an array by itself is called A."""
+    """Return the arrays of `given` by name; a single array is called A."""
     if isinstance(given, ArrayFile):
         return given.arrays
     if isinstance(given, (bytes, bytearray)):
@@ -126,7 +125,7 @@ def _open(given: Any, name: str) -> Mapping[str, Any]:
 
 
 def _read(data: bytes, name: str) -> Mapping[str, Any]:
-    """The arrays of a file."""
+    """Return the arrays of a file."""
     try:
         if data.startswith(MARKET):
             A = _market(data)
@@ -145,7 +144,7 @@ def _read(data: bytes, name: str) -> Mapping[str, Any]:
 
 
 def _market(data: bytes) -> Any:
-    """A matrix or array. Its head is compared with the bounds, and with the length of the file, before it is read."""
+    """Read a matrix or array, after comparing its header with the bounds and with the length of the file."""
     head = read_head(data)
     lines = data.count(b"\n", head.begin)
     if lines > head.entries + MOST_OTHER_LINES:
@@ -154,7 +153,7 @@ def _market(data: bytes) -> Any:
     _require_short_lines(data)
     _require_sides(head.rows, head.columns)
     full = head.layout == "array"
-    least = 2 if full else 4 if head.field == "pattern" else 6  # characters of an entry, its end of line too
+    least = 2 if full else 4 if head.field == "pattern" else 6  # minimum characters of an entry with its end of line
     if head.entries > (len(data) + 1) // least:
         raise ValueError(f"it says that it holds {head.entries} entries, and has {len(data)} bytes, too few for them")
     _require_bytes(8 * head.rows * head.columns if full else 24 * head.entries)
@@ -166,7 +165,7 @@ SEARCHED = 2**20  # bytes searched for ends of lines at a time
 
 def _require_short_lines(data: bytes) -> None:
     """Raise ValueError for a line of more than LONGEST_LINE bytes; in pieces, since every byte may end a line."""
-    last = -1  # where the line before ended
+    last = -1  # position of the last end of a line
     for begin in range(0, len(data), SEARCHED):
         piece = np.frombuffer(data, np.uint8, min(SEARCHED, len(data) - begin), begin)
         ends = np.flatnonzero(piece == ord("\n")) + begin
@@ -176,9 +175,9 @@ def _require_short_lines(data: bytes) -> None:
 
 
 def _archive(data: bytes) -> Mapping[str, Any]:
-    """The arrays of an .npz; those that scipy.sparse.save_npz wrote become one matrix. Others are only named."""
+    """Return the arrays of an .npz; those of scipy.sparse.save_npz become one matrix. Other arrays are None."""
     held: dict[str, Any] = {}
-    listing = int.from_bytes(data[data.rfind(END) + 12 :][:4], "little")  # bytes of the list of what it holds
+    listing = int.from_bytes(data[data.rfind(END) + 12 :][:4], "little")  # bytes of the archive's directory
     if listing > MOST_MEMBERS * MOST_ABOUT:
         raise ValueError(f"it must hold at most {MOST_MEMBERS} arrays; the list of them has {listing} bytes")
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
@@ -205,9 +204,10 @@ def _archive(data: bytes) -> Mapping[str, Any]:
 
 
 def _array(opened: IO[bytes], size: int, kinds: str = "fiub", entry: int = ENTRY_BYTES) -> NDArray[Any]:
-    """The array of an .npy of `size` bytes, which must be as many as its head asks for.
+    """Read the array of an .npy of `size` bytes, which must be at least the bytes that its header requires.
 
-    kinds: of dtypes; entry: bytes that each of its numbers takes in the lab, where a truth of one byte is float64, too.
+    kinds: of dtypes; entry: bytes of each of its numbers in the lab, where even a truth of one-byte numbers becomes
+    float64.
     """
     _require_bytes(size)
     version = np.lib.format.read_magic(opened)
@@ -215,7 +215,7 @@ def _array(opened: IO[bytes], size: int, kinds: str = "fiub", entry: int = ENTRY
         raise ValueError(f"its version of .npy must be 1.0 or 2.0, not {version[0]}.{version[1]}")
     try:
         shape, columns_first, dtype = READERS[version](opened)
-    except SystemError as error:  # of Python 3.12's tokenizer, which NumPy asks where a head is no literal
+    except SystemError as error:  # from Python 3.12's tokenizer, which NumPy calls if a header is not a literal
         raise ValueError("its head cannot be read") from error
     if dtype.kind not in kinds or dtype.names:
         raise ValueError(f"its arrays must hold real numbers, not {str(dtype)[:40]}")
@@ -244,14 +244,14 @@ def _require_bytes(needed: int) -> None:
 # -- rows of numbers as text
 
 TEXT = bytes(range(ord(" "), 127)) + b"\t\r\n"  # bytes of a file of numbers
-TEXT_BEGINS = 2048  # bytes, within which a file shows whether it is such a text
-BYTE_ORDER = b"\xef\xbb\xbf"  # begins the text that some spreadsheets write
+TEXT_BEGINS = 2048  # bytes at the beginning that are checked for such a text
+BYTE_ORDER = b"\xef\xbb\xbf"  # first bytes of the text files of some spreadsheets
 
 
 def _rows(data: bytes) -> NDArray[np.float64]:
-    """Return the matrix of a text: a row a line, numbers apart by a comma, a semicolon, tabs or spaces.
+    """Return the matrix of a text: a row per line, numbers separated by a comma, a semicolon, tabs or spaces.
 
-    Lines that are empty or begin with # are left out. Every row must have as many numbers as the first.
+    Empty lines and lines that begin with # are skipped. Every row must have as many numbers as the first.
     """
     first = next((line for line in io.BytesIO(data) if line.strip() and not line.lstrip().startswith(b"#")), b"")
     if not first:
@@ -260,7 +260,7 @@ def _rows(data: bytes) -> NDArray[np.float64]:
     columns = first.count(apart) + 1 if apart else len(first.split())
     lines = data.count(b"\n") + 1
     _require_sides(lines, columns)
-    most = data.count(apart) + lines if apart else len(data) // 2 + 1  # a number has a character, and one apart
+    most = data.count(apart) + lines if apart else len(data) // 2 + 1  # a number and a separator have a character each
     _require_bytes(ENTRY_BYTES * min(columns * lines, most))
     sign = apart.decode() if apart else None
     try:
@@ -282,7 +282,7 @@ SPACE = b" \t\r"
 
 
 class MarketHead(NamedTuple):
-    """What a file says of itself. entries: lines of numbers that follow; begin: where they do."""
+    """The header of a file. entries: number of the lines of numbers; begin: offset of the first of them."""
 
     rows: int
     columns: int
@@ -294,7 +294,7 @@ class MarketHead(NamedTuple):
 
 
 def read_head(data: bytes) -> MarketHead:
-    """Read the first line, the comments and the line of sizes. ValueError names what is wrong."""
+    """Read the first line, the comments and the line of sizes. ValueError describes the error."""
     line, _, _ = data[:1000].partition(b"\n")
     words = line.decode("ascii", "replace").lower().split()
     if len(words) != 5 or words[:2] != [MARKET.decode().lower(), "matrix"] or words[2] not in {"coordinate", "array"}:
@@ -329,7 +329,7 @@ def read_head(data: bytes) -> MarketHead:
 
 
 def read_body(data: bytes, head: MarketHead) -> Any:
-    """Return the matrix: dense, or sparse by coordinates. ValueError if there are other numbers than `head` says."""
+    """Return the matrix: dense, or sparse by coordinates. Raise ValueError if the numbers do not match `head`."""
     wide = 1 if head.layout == "array" else 2 if head.field == "pattern" else 3
     first = b"0 " * wide + b"\n"  # NumPy warns of a text without a number
     text = io.BytesIO(first + data[head.begin :])
@@ -341,7 +341,7 @@ def read_body(data: bytes, head: MarketHead) -> Any:
 
 
 def _full(numbers: NDArray[np.float64], head: MarketHead) -> NDArray[np.float64]:
-    """A matrix from its columns; of a symmetric one the file has what lies on and below the diagonal."""
+    """Return a matrix from its columns; a symmetric file contains only the entries on and below the diagonal."""
     if head.symmetry == "general":
         return numbers.reshape(head.columns, head.rows).T
     columns, rows = np.triu_indices(head.rows, 0 if head.symmetry == "symmetric" else 1)  # in the order of columns

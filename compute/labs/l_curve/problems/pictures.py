@@ -2,7 +2,7 @@
 
 Each function returns (A, b, x): A sparse, float64; x (n * n,) the picture; b = A x.
 
-The picture to be recovered is the phantom of Shepp and Logan, or one that is given.
+The picture to be recovered is the phantom of Shepp and Logan, or a given picture.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ELLIPSES = (
 )
 
 Vector = NDArray[np.float64]
-SLICE = 2_000_000  # crossings worked on at once, which bounds the scratch memory
+SLICE = 2_000_000  # crossings computed together, which bounds the scratch memory
 SHORT = 1e-10  # pixels: a piece of this length is a rounding error at a corner
 SparseProblem = tuple["scipy.sparse.csr_matrix", Vector, Vector]
 
 
 def shepp_logan(n: int) -> NDArray[np.float64]:
-    """(n, n) grey values 0 to 1 of the head phantom, at pixel centres of [-1, 1]^2, row 0 the lowest."""
+    """Return (n, n) grey values 0 to 1 of the head phantom, at pixel centres of [-1, 1]^2, row 0 the lowest."""
     at = (2 * np.arange(n) + 1 - n) / n
     x, y = at, at[:, None]
     picture = np.zeros((n, n))
@@ -48,24 +48,24 @@ def shepp_logan(n: int) -> NDArray[np.float64]:
 
 
 def as_picture(image: object, n: int) -> NDArray[np.float64]:
-    """(n * n,) pixels of `image`, an (n, n) array with row 0 the lowest; of the phantom if it is None.
+    """Return the (n * n,) pixels of `image`, an (n, n) array with row 0 the lowest; of the phantom if it is None.
 
-    ValueError for another shape, and for values that as_field refuses.
+    Raises ValueError for another shape, and for values that as_field refuses.
     """
     if image is None:
         return shepp_logan(n).ravel()
     return as_field(image, (n, n), np.float64, "image").ravel()
 
 
-# -- how long rays run in the pixels of a square picture
+# -- lengths of rays in the pixels of a square picture
 
 
 def matrix(n: int, through: Vector, along: Vector) -> scipy.sparse.csr_matrix:
-    """(rays, n * n) lengths, in pixels, of each ray in each pixel of the square [-n/2, n/2]^2; pixel i * n + j.
+    """Return (rays, n * n) lengths, in pixels, of each ray in each pixel of [-n/2, n/2]^2; pixel i * n + j.
 
-    through, along: (rays, 2), a point and a direction of any length for each ray; row i counts upwards, column j to
-    the right. A ray along a line between pixels runs in the pixels to its right, or above it. The method is Siddon's
-    (Medical Physics 12, 1985): cut the ray at all grid lines, each piece lies in the pixel of its middle.
+    through, along: (rays, 2), a point and a direction of any length for each ray; row i counts upwards, column j to the
+    right. A ray along a line between pixels counts for the pixels to its right, or above it. The method is Siddon's
+    (Medical Physics 12, 1985): cut the ray at all grid lines; each piece belongs to the pixel of its middle.
     """
     along = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), np.finfo(float).tiny)
     at_once = max(1, SLICE // (2 * n + 2))
@@ -86,7 +86,7 @@ def _block(n: int, through: Vector, along: Vector) -> scipy.sparse.csr_matrix:
 
 
 def _cuts(n: int, through: Vector, along: Vector) -> Vector:
-    """(rays, 2 n + 2) places along each ray, sorted, at which it crosses a grid line; inf where it never does."""
+    """Return (rays, 2 n + 2) sorted places along each ray at which it crosses a grid line; inf if it does not."""
     lines = np.arange(n + 1) - n / 2
     steep = np.abs(along) < 1e-12  # sine and cosine of a right angle are not exactly 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -99,7 +99,7 @@ def _cuts(n: int, through: Vector, along: Vector) -> Vector:
 
 
 def blur(n: int, band: int, sigma: float, image: object) -> SparseProblem:
-    """A picture of n x n pixels, blurred by a Gaussian of `sigma` pixels that is cut off at `band` pixels."""
+    """Blur a picture of n x n pixels by a Gaussian of `sigma` pixels that is cut off at `band` pixels."""
     x = as_picture(image, n)
     column = np.zeros(n)
     reach = np.arange(min(band, n))
@@ -110,10 +110,10 @@ def blur(n: int, band: int, sigma: float, image: object) -> SparseProblem:
 
 
 def paralleltomo(n: int, angles: int | Sequence[float], rays: int, image: object) -> SparseProblem:
-    """Parallel-beam tomography of n x n pixels of unit size: for each angle `rays` rays, one unit apart at most.
+    """Parallel-beam tomography of n x n pixels of unit size: for each angle `rays` rays, at most one unit apart.
 
-    angles: how many, evenly spread over half a turn, or the angles in degrees; rays: 0 for as many as the diagonal is
-    long, round(sqrt(2) n). As in paralleltomo of AIR Tools II (Hansen and Jorgensen 2018).
+    angles: their number, evenly spread over half a turn, or the angles in degrees; rays: 0 for the length of the
+    diagonal, round(sqrt(2) n). As in paralleltomo of AIR Tools II (Hansen and Jorgensen 2018).
     """
     x = as_picture(image, n)
     degrees = 180 / angles * np.arange(angles) if isinstance(angles, int) else np.asarray(angles, np.float64)
@@ -137,23 +137,23 @@ def tomo(n: int, rays: float, seed: int, image: object) -> SparseProblem:
 
 
 def _border(side: NDArray[np.int64], place: Vector, half: float) -> Vector:
-    """Points on the border of the square [-half, half]^2, (..., 2): place 0 to 1 on side 0 to 3."""
+    """Return points on the border of the square [-half, half]^2, (..., 2): place 0 to 1 on side 0 to 3."""
     run, edge = half * (2 * place - 1), half * np.where(side % 2, 1.0, -1.0)
     flat = side < 2
     return np.stack([np.where(flat, run, edge), np.where(flat, edge, run)], axis=-1)
 
 
 def blur_entries(n: int, band: int, **_others: object) -> int:
-    """Non-zeros of `blur`, at most."""
+    """Return the maximum of the non-zeros of `blur`."""
     return (n * min(2 * band - 1, n)) ** 2
 
 
 def paralleltomo_entries(n: int, angles: int | Sequence[float], rays: int, **_others: object) -> int:
-    """Non-zeros of `paralleltomo`, about: a ray crosses at most 2 n - 1 pixels, on the average fewer."""
+    """Return the approximate non-zeros of `paralleltomo`: a ray crosses at most 2 n - 1 pixels, on average fewer."""
     count = angles if isinstance(angles, int) else len(angles)
     return 2 * n * (rays or round(np.sqrt(2) * n)) * count
 
 
 def tomo_entries(n: int, rays: float, **_others: object) -> int:
-    """Non-zeros of `tomo`, at most."""
+    """Return the maximum of the non-zeros of `tomo`."""
     return 2 * n * round(rays * n * n)

@@ -1,4 +1,4 @@
-"""Rules that choose λ. No rule wins everywhere, which is the lesson; none ever answers with an end of the range."""
+"""Rules that choose λ. No rule is best for every problem, which is the lesson; no rule returns an end of the range."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compute.labs.l_curve.rules.reading import OPEN, CurveReading, RuleChoice
 
 __all__ = ["FEWEST", "RULES", "CurveReading", "Rule", "RuleChoice", "choose"]
 
-FEWEST = 3  # λ with a closed ribbon: fewer have no inside
+FEWEST = 3  # minimum λ with a closed ribbon: fewer have no interior point
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def choose(reading: CurveReading) -> dict[str, RuleChoice]:
-    """What every rule says of the part of the curve whose ribbon has closed."""
+    """Return the choice of every rule on the part of the curve with closed ribbons."""
     closed = reading.closed()
     if closed.lambdas.size < FEWEST:
         return dict.fromkeys(RULES, RuleChoice(None, OPEN if reading.first else "there are too few λ"))

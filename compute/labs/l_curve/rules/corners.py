@@ -1,8 +1,8 @@
-"""Corners of the curve: where it bends most, where its triangles are sharpest, and where it bends however it is pruned.
+"""Corners of the curve: largest curvature, sharpest triangle, and adaptive pruning.
 
-The adaptive pruning algorithm takes corners of ever less pruned curves, and the best of them: P. C. Hansen, T. K.
-Jensen and G. Rodriguez, "An adaptive pruning algorithm for the discrete L-curve criterion", J. Comput. Appl. Math. 198
-(2007), as in corner.m of Regularization Tools.
+The adaptive pruning algorithm computes the corners of less and less pruned curves, and selects the best: P. C. Hansen,
+T. K. Jensen and G. Rodriguez, "An adaptive pruning algorithm for the discrete L-curve criterion", J. Comput. Appl.
+Math. 198 (2007), as in corner.m of Regularization Tools.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from compute.labs.l_curve.rules.reading import OPEN, CurveReading, RuleChoice, zoom
 
-BENT = 1.0  # curvature of a corner at the least: an arc of radius 1 in natural logarithms is no corner
-SHARPEST = 7 * pi / 8  # of a triangle's angle at the corner
+BENT = 1.0  # minimum curvature of a corner: an arc of radius 1 in natural logarithms is not a corner
+SHARPEST = 7 * pi / 8  # largest angle of a triangle at the corner
 NO_CORNER = "no interior corner"
 
-TURN = 1e-6  # sine of a bend that is more than rounding
+TURN = 1e-6  # sine of a bend that exceeds rounding
 FEWEST = 5  # segments of the most pruned curve
 Vector = NDArray[np.float64]
 
 
 def straight(reading: CurveReading) -> str:
-    """Why there can be no corner at all; empty if the curve bends enough somewhere inside."""
+    """Return why there can be no corner; empty if the curve bends enough at an interior point."""
     most = float(reading.points.curvature[1:-1].max())
     if most >= BENT:
         return ""
@@ -32,7 +32,7 @@ def straight(reading: CurveReading) -> str:
 
 
 def curvature(reading: CurveReading) -> RuleChoice:
-    """The λ of largest curvature of the curve in logarithms (Hansen and O'Leary, SIAM J. Sci. Comput. 14, 1993)."""
+    """Return the λ of largest curvature of the log-log curve (Hansen and O'Leary, SIAM J. Sci. Comput. 14, 1993)."""
     kappa = reading.points.curvature
     peaks = 1 + np.flatnonzero((kappa[1:-1] > kappa[:-2]) & (kappa[1:-1] >= kappa[2:]) & (kappa[1:-1] > 0))
     if not peaks.size:
@@ -46,10 +46,10 @@ def curvature(reading: CurveReading) -> RuleChoice:
 
 
 def triangle(reading: CurveReading) -> RuleChoice:
-    """The point of the sharpest triangle with an earlier point and the last one, if it is sharp and bends inward.
+    """Return the point of the sharpest triangle with an earlier and the last point, if it is sharp and bends inward.
 
-    J. L. Castellanos, S. Gomez and V. Guerra, "The triangle method for finding the corner of the L-curve", Appl.
-    Numer. Math. 43 (2002). Points in the order of falling λ: falling residual, growing solution.
+    J. L. Castellanos, S. Gomez and V. Guerra, "The triangle method for finding the corner of the L-curve", Appl. Numer.
+    Math. 43 (2002). Points are in the order of falling λ: falling residual, growing solution.
     """
     if reason := straight(reading):
         return RuleChoice(None, reason)
@@ -70,12 +70,12 @@ def triangle(reading: CurveReading) -> RuleChoice:
 
 
 def logarithms(reading: CurveReading) -> NDArray[np.float64]:
-    """(count, 2) log10 of residual and solution norm, in the order of falling λ."""
+    """Return (count, 2) log10 of residual and solution norm, in the order of falling λ."""
     return np.log10(np.column_stack([reading.points.residual, reading.points.solution]))[::-1]
 
 
 def where_open(reading: CurveReading, choice: RuleChoice) -> RuleChoice:
-    """The choice, or the reason that nothing can be said yet."""
+    """Return the choice; if it has no λ and some ribbons are open, add that to its reason."""
     if choice.lam is None and reading.first:
         return RuleChoice(None, f"{choice.reason}; below λ = {reading.lambdas[reading.first - 1]:.3g} {OPEN}")
     return choice
@@ -85,7 +85,7 @@ def where_open(reading: CurveReading, choice: RuleChoice) -> RuleChoice:
 
 
 def pruning(reading: CurveReading) -> RuleChoice:
-    """The λ of the grid at the corner; None if no pruned curve bends inward, or if the corner is an end."""
+    """Return the λ of the grid at the corner; None if no pruned curve bends inward, or if the corner is an end."""
     if reason := straight(reading):
         return RuleChoice(None, reason)
     p = logarithms(reading)
@@ -106,7 +106,7 @@ def _place(reading: CurveReading, point: Vector) -> int:
 
 
 def _candidates(p: Vector) -> tuple[list[int], bool]:
-    """Corners of curves of the 5, 10, 20 ... longest segments, ascending; and whether one of them bends inward."""
+    """Return the corners of curves of the 5, 10, 20 ... longest segments, ascending; and whether one bends inward."""
     segments = np.diff(p, axis=0)
     lengths = np.hypot(*segments.T)
     directions = segments / lengths[:, None]
@@ -125,12 +125,15 @@ def _candidates(p: Vector) -> tuple[list[int], bool]:
 
 
 def _wedge(directions: Vector) -> Vector:
-    """Sines of the angles between neighbours; negative where the curve, from right to left, turns right: a corner."""
+    """Return the sines of the angles between neighbours; negative at a right turn from right to left: a corner."""
     return directions[:-1, 0] * directions[1:, 1] - directions[1:, 0] * directions[:-1, 1]
 
 
 def _nearest_origin(p: Vector, directions: Vector, chosen: NDArray[np.int64]) -> int | None:
-    """The point nearest to where the most horizontal segment and the most vertical one meet; None if none follows."""
+    """Return the point nearest to the intersection of the most horizontal and the most vertical segment.
+
+    Returns None if no steep segment follows a flat one.
+    """
     order = np.argsort(np.abs(directions[:, 1]), kind="stable")
     pairs = _flat_before_steep(order)
     if pairs is None:
@@ -145,7 +148,7 @@ def _nearest_origin(p: Vector, directions: Vector, chosen: NDArray[np.int64]) ->
 
 
 def _flat_before_steep(order: NDArray[np.int64]) -> tuple[int, int] | None:
-    """The first pair (flat, steep) with flat before steep, the flattest and the steepest segments tried first."""
+    """Return the first pair (flat, steep) with flat before steep; tries the flattest and steepest segments first."""
     for count in range(1, order.size):
         for flat in order[:count]:
             for steep in order[::-1][:count]:
@@ -155,7 +158,7 @@ def _flat_before_steep(order: NDArray[np.int64]) -> tuple[int, int] | None:
 
 
 def _best(p: Vector, candidates: list[int]) -> int:
-    """The last candidate before the solution norm grows fast and the curve still bends inward."""
+    """Return the last candidate before the solution norm grows fast and while the curve bends inward."""
     corners = p[candidates]
     steps = np.diff(corners, axis=0)
     grows = np.flatnonzero(steps[:, 1] >= np.abs(steps[:, 0]))

@@ -1,4 +1,4 @@
-"""Rules that minimise something over λ, or solve for it."""
+"""Rules that minimise a function of λ, or solve an equation for λ."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ TAU = 1.01  # of the discrepancy principle: the residual may exceed the noise by
 EARLY = 32  # steps whose weights are averaged
 LATER = "worked out when the steps are done"
 FEWEST_ROWS = 8  # for a periodogram
-AFFORDABLE = 4096  # rows up to which a residual is computed at every λ of the grid: a second at most for 200
-NCP_POINTS = 50  # λ of the grid beyond that
-NCP_MINIMA, NCP_ROUNDS, NCP_INSIDE = 4, 2, 3  # minima that are refined, how often, and by how many λ on either side
+AFFORDABLE = 4096  # rows up to which a residual is computed at every λ of the grid: at most a second for 200 λ
+NCP_POINTS = 50  # λ of the grid for more rows
+NCP_MINIMA, NCP_ROUNDS, NCP_INSIDE = 4, 2, 3  # minima that are refined, number of rounds, and added λ on either side
 
 
 def gcv_values(reading: CurveReading, at: Points) -> Vector:
-    """Generalised cross-validation: |A x - b|^2 / (m - sum of the filter factors)^2 (Golub, Heath, Wahba 1979)."""
+    """Return the GCV function: |A x - b|^2 / (m - sum of the filter factors)^2 (Golub, Heath, Wahba 1979)."""
     return np.asarray((at.residual / reading.freedom(at)) ** 2)
 
 
 def gcv(reading: CurveReading) -> RuleChoice:
-    """The minimum of generalised cross-validation."""
+    """Return the minimum of generalised cross-validation."""
     if not reading.traced:
         return RuleChoice(None, LATER)
     choice = _minimum(reading, lambda at: gcv_values(reading, reading.at(at)))
@@ -37,10 +37,10 @@ def gcv(reading: CurveReading) -> RuleChoice:
 
 
 def weighted_values(reading: CurveReading, at: Points, weight: float) -> Vector:
-    """GCV of the small system with ω on its filter factors: |B y - b|^2 / (k + 1 - ω sum)^2 (Chung et al. 2008).
+    """Return GCV of the small system with weighted filter factors: |B y - b|^2 / (k + 1 - ω sum)^2 (Chung et al. 2008).
 
-    The difference stands for degrees of freedom. With ω > 1 the sum, which grows as λ falls, may use them up: from
-    that pole downwards the value is inf, for no λ there is to be chosen.
+    The difference is the number of degrees of freedom. With ω > 1 the sum, which grows as λ falls, may exhaust them:
+    the value is inf below that pole, where no λ can be chosen.
     """
     k = reading.small.k
     left = 1 + k * (1 - weight) + weight * at.free
@@ -48,25 +48,25 @@ def weighted_values(reading: CurveReading, at: Points, weight: float) -> Vector:
 
 
 def weighted_gcv(reading: CurveReading) -> RuleChoice:
-    """The minimum of weighted GCV; the weight is the reading's, or the mean that the first steps ask for."""
+    """Return the minimum of weighted GCV; the weight is the reading's, or the mean weight of the first steps."""
     weight = adaptive_weight(reading.small) if reading.weight is None else reading.weight
     choice = _minimum(reading, lambda at: weighted_values(reading, reading.at(at), weight))
     return RuleChoice(choice.lam, "; ".join(part for part in (choice.reason, f"ω = {weight:.3g}") if part))
 
 
 def adaptive_weight(small: Small) -> float:
-    """Mean over the first steps of the ω whose minimum is at the smallest Ritz value, each 1 at most.
+    """Return the mean over the first steps of the ω with its minimum at the smallest Ritz value, each at most 1.
 
     J. Chung, J. G. Nagy and D. P. O'Leary, "A weighted-GCV method for Lanczos-hybrid regularization", ETNA 28 (2008),
-    section 4.2: early on hardly any regularisation is needed. The bound is that of their code, HyBR.m, `Omega(i-1) =
-    min(1, findomega(...))`: with a larger ω k + 1 - ω times the sum of the filter factors may vanish.
+    section 4.2: early steps need hardly any regularisation. The bound is that of their code, HyBR.m, `Omega(i-1) =
+    min(1, findomega(...))`: with a larger ω, k + 1 - ω times the sum of the filter factors may vanish.
     """
     weights = [min(1.0, _weight(small, j)) for j in range(1, min(small.k, EARLY) + 1)]
     return float(np.mean(weights))
 
 
 def _weight(small: Small, j: int) -> float:
-    """ω with dG/dλ = 0 at the smallest Ritz value of j steps; with F the sum of the filter factors, ' by λ^2."""
+    """Return ω with dG/dλ = 0 at the smallest Ritz value of j steps."""
     part = small.part(j)
     squares = np.linalg.svd(np.diag(part.r[:j]) + np.diag(part.theta[1:j], 1), compute_uv=False) ** 2
     mu = max(float(squares[-1]), np.finfo(float).eps ** 2 * float(squares[0]))
@@ -77,12 +77,12 @@ def _weight(small: Small, j: int) -> float:
 
 
 def quasi_optimality(reading: CurveReading) -> RuleChoice:
-    """The lowest minimum of |λ dx/dλ| inside the range (Morozov 1984): it falls again towards both ends."""
+    """Return the lowest minimum of |λ dx/dλ| inside the range (Morozov 1984): it falls again towards both ends."""
     return _minimum(reading, lambda at: reading.at(at).change, local=True)
 
 
 def discrepancy(reading: CurveReading) -> RuleChoice:
-    """The λ at which the residual is 1.01 times the noise (Morozov 1966); the noise must be known."""
+    """Return the λ at which the residual is 1.01 times the noise (Morozov 1966); requires the noise norm."""
     if not reading.noise:
         return RuleChoice(None, "the noise is not known")
     goal, residual = TAU * reading.noise, reading.points.residual
@@ -95,12 +95,13 @@ def discrepancy(reading: CurveReading) -> RuleChoice:
 
 
 def ncp_search(residual: Callable[[float], Vector], lambdas: Vector, rows: int) -> Generator[None, None, RuleChoice]:
-    """Find the λ whose residual(λ) = b - A x (m,) resembles white noise most; one product, then a pause, for each λ.
+    """Search the λ with the whitest residual(λ) = b - A x (m,); a generator that yields after each λ, one product.
 
-    By the distance of its normalised cumulative periodogram from that of white noise (P. C. Hansen, M. E. Kilmer and
-    R. H. Kjeldsen, "Exploiting residual information in the parameter choice for discrete ill-posed problems", BIT 46,
-    2006). The distance has several minima that lie close together, so every λ of the grid is looked at, and all minima
-    that may be the lowest are refined. Where a product is dear, beyond AFFORDABLE rows, a quarter of the grid is.
+    The criterion is the distance of the normalised cumulative periodogram from that of white noise (P. C. Hansen, M. E.
+    Kilmer and R. H. Kjeldsen, "Exploiting residual information in the parameter choice for discrete ill-posed
+    problems", BIT 46, 2006). The distance has several minima close to each other, so the search evaluates every λ of
+    the grid, and refines all minima that may be the lowest. With more than AFFORDABLE rows, where products are
+    expensive, it evaluates NCP_POINTS of the grid.
     """
     if rows > AFFORDABLE:
         count = lambdas.size
@@ -125,7 +126,7 @@ def _distances(residual: Callable[[float], Vector], lambdas: Vector) -> Generato
 def _refined(
     residual: Callable[[float], Vector], lambdas: Vector, distances: Vector
 ) -> Generator[None, None, tuple[Vector, Vector]]:
-    """Return the λ, ascending, and their distances, with more of them on both sides of the lowest minima."""
+    """Return the λ, ascending, and their distances, with added λ on both sides of the lowest minima."""
     padded = np.concatenate([[np.inf], distances, [np.inf]])
     minima = np.flatnonzero((distances <= padded[:-2]) & (distances <= padded[2:]))
     lowest = minima[np.argsort(distances[minima], kind="stable")[:NCP_MINIMA]]
@@ -148,14 +149,14 @@ def _distance_from_white(residual: Vector) -> float:
 
 
 def ncp(reading: CurveReading) -> RuleChoice:
-    """What `ncp_search` found, once it is done."""
+    """Return the result of `ncp_search`, if it is complete."""
     if reading.rows < FEWEST_ROWS:
         return RuleChoice(None, f"a periodogram needs at least {FEWEST_ROWS} rows")
     return reading.whitest or RuleChoice(None, LATER)
 
 
 def _minimum(reading: CurveReading, function: Function, local: bool = False) -> RuleChoice:
-    """The minimum of `function` of λ; with `local` the lowest one inside, though an end may be lower."""
+    """Return the minimum of `function` of λ; with `local` the lowest interior one, even if an end is lower."""
     lambdas = reading.lambdas
     values = function(lambdas)
     inside = 1 + np.flatnonzero((values[1:-1] < values[:-2]) & (values[1:-1] <= values[2:]))

@@ -1,4 +1,4 @@
-"""What a rule reads: the curve on a grid of λ, as far as its ribbon has closed, and functions of it at any λ."""
+"""The input of a rule: the curve on a grid of λ, restricted to closed ribbons, and functions of the curve at any λ."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from compute.labs.l_curve.small_system import Points, Small, largest, points
 Vector = NDArray[np.float64]
 Function = Callable[[Vector], Vector]
 
-CLOSED = 0.01  # relative width of a ribbon up to which a point of the curve counts as known
+CLOSED = 0.01  # relative width of a ribbon up to which a point of the curve is used
 ZOOMS, INSIDE = 5, 17  # rounds of refinement around the best λ of the grid, and λ in each: to 1e-5 of a grid step
 OPEN = "the ribbon is still open there"
 
 
 @dataclass(frozen=True)
 class RuleChoice:
-    """What a rule says: λ, or None and the reason; a reason beside a λ is a remark."""
+    """The choice of a rule: λ, or None and the reason; a reason in addition to λ is a remark."""
 
     lam: float | None
     reason: str = ""
@@ -28,12 +28,12 @@ class RuleChoice:
 
 @dataclass(frozen=True)
 class CurveReading:
-    """The curve at one moment.
+    """The curve after some steps.
 
-    small: the small system. points: on the grid, ascending in λ. rows: m. noise: |e| of b = A x + e, 0 if not known.
-    singular: (r,) all singular values of A, or None: then probe(λ) estimates m minus the sum
-    of the filter factors, once it is there. weight: of weighted GCV, or
-    None for an adaptive one. whitest: what the search for the whitest residual found, or None before.
+    small: the small system. points: on the grid, ascending in λ. rows: m. noise: |e| of b = A x + e, 0 if unknown.
+    singular: (r,) all singular values of A, or None: then probe(λ), if not None, estimates m minus the sum of the
+    filter factors. weight: of weighted GCV, or None for an adaptive weight. whitest: the result of the search for the
+    whitest residual, None until then.
     """
 
     small: Small
@@ -52,12 +52,12 @@ class CurveReading:
 
     @property
     def first(self) -> int:
-        """Number of the lowest λ from which on every ribbon has closed; the size of the grid if none has."""
+        """Index of the lowest λ from which on all ribbons are closed; the size of the grid if none is."""
         open_ = np.flatnonzero(self.points.widths > CLOSED)
         return int(open_[-1]) + 1 if open_.size else 0
 
     def closed(self) -> CurveReading:
-        """The same without the λ whose ribbon is open, and those above the largest Ritz value: x is nearly 0 there."""
+        """Return the reading without λ with open ribbons and λ above the largest Ritz value, where x is nearly 0."""
         above = np.searchsorted(self.lambdas, self.top, side="right")
         return replace(self, points=points(self.small, self.lambdas[self.first : above]))
 
@@ -67,16 +67,16 @@ class CurveReading:
         return largest(self.small)
 
     def at(self, lambdas: Vector) -> Points:
-        """The curve at any λ."""
+        """Return the curve at any λ."""
         return points(self.small, lambdas)
 
     @property
     def traced(self) -> bool:
-        """Whether the sum of the filter factors is known, from the singular values or from a probe."""
+        """Whether the sum of the filter factors is available, from the singular values or from a probe."""
         return self.singular is not None or self.probe is not None
 
     def freedom(self, at: Points) -> Vector:
-        """m minus the sum of the filter factors σ^2 / (σ^2 + λ^2), where it is `traced`; ValueError otherwise."""
+        """Return m minus the sum of the filter factors σ^2 / (σ^2 + λ^2); raise ValueError unless `traced`."""
         if self.singular is not None:
             mu = at.lambdas[:, None] ** 2
             return self.rows - self.singular.size + np.asarray((mu / (self.singular**2 + mu)).sum(axis=1))
@@ -86,7 +86,7 @@ class CurveReading:
 
 
 def zoom(function: Function, low: float, high: float) -> tuple[float, float]:
-    """(λ, value) of the largest `function` of λ between `low` and `high`, where it has one peak in ln λ."""
+    """Return (λ, value) of the largest `function` of λ between `low` and `high`, with a single peak in ln λ."""
     for _ in range(ZOOMS):
         lambdas = np.geomspace(low, high, INSIDE)
         values = function(lambdas)
