@@ -28,5 +28,5 @@ def labs() -> tuple[type[Lab], ...]:
 
 
 def lab_class(name: str) -> type[Lab]:
-    """Return the lab class whose LAB is `name`. Raise ValueError that lists the known labs if there is none."""
+    """Return the lab class whose LAB is `name`. Raise ValueError, with the known labs, for an unknown name."""
     return named("lab", name, {lab.LAB: lab for lab in labs()})

@@ -38,5 +38,5 @@ def built_in() -> tuple[Workload, ...]:
 
 
 def workload(name: str) -> Workload:
-    """Return the workload called `name`. Raise ValueError that lists the known names if there is none."""
+    """Return the workload called `name`. Raise ValueError, with the known names, for an unknown one."""
     return named("workload", name, {each.name: each for each in workloads()})
