@@ -52,7 +52,7 @@ class ArrayLease:
             return self._holder is None
 
     def take(self, who: SweepArrays) -> bool:
-        """Grant the lease if it is free and the sweep is next in the queue; return whether it was granted."""
+        """Acquire the lease if it is free and the sweep is next in the queue; return whether it was acquired."""
         with self._lock:
             if not self.free_for(who):
                 return False
@@ -100,11 +100,11 @@ class SweepArrays:
             yield
 
     def keep(self, *arrays: Any) -> None:
-        """Keep `arrays` until `close`, or until they are dropped for another sweep."""
+        """Keep `arrays` until `close` or `drop`."""
         self._arrays, self.kept = arrays, True
 
     def run(self, work: Callable[..., Generator[None, None, None]]) -> Generator[None, None, None]:
-        """Yield after each slice of `work`, which receives the arrays and is closed early if they are dropped."""
+        """Yield after each slice of `work`, which receives the arrays and is closed early by `drop`."""
         if self.kept:
             self._work = work(*self._arrays)
             yield from self._work

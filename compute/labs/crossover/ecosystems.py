@@ -205,7 +205,7 @@ class Extra(Backend):
 
 @dataclass(frozen=True)
 class JaxExtra(Extra):
-    """JAX, whose arrays are immutable."""
+    """JAX, which has immutable arrays."""
 
     def evict(self, scratch: Array) -> None:
         """Evict as in `Extra`; a new array replaces the old one in the caches."""

@@ -1,4 +1,4 @@
-"""class Crossover: a sweep as a lab, whose curves grow live. A step is one slice of the sweep."""
+"""class Crossover: a sweep as a lab with live curves. A step is one slice of the sweep."""
 
 from __future__ import annotations
 

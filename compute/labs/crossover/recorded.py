@@ -131,7 +131,7 @@ def files(folder: Path | None = None) -> tuple[tuple[Path, int], ...]:
 
 @cache
 def _read(path: Path, _changed: int) -> tuple[RecordedCurve, ...]:
-    """Return the curves of one file; none if it is broken or from another lab."""
+    """Return the curves of one file; none for a broken file or another lab."""
     try:
         found = records.load(path)
     except records.RecordError:
@@ -148,7 +148,7 @@ def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
         groups.setdefault(key, []).append(result)
     known = {w.name: {way.name: way for way in w.ways()} for w in workloads()}
     for (of, way, dtype, text), results in groups.items():
-        if way not in known.get(of, {}):  # the way no longer exists
+        if way not in known.get(of, {}):  # the way was removed
             continue
         choices = {workload(of).case(1, dtype, **choice).settings_text: choice for choice in workload(of).choices()}
         if text in choices:

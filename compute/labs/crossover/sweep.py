@@ -50,7 +50,7 @@ PointsByWay = Mapping[tuple[str, int], Point]  # by name of the way and n
 class CheckProgress(NamedTuple):
     """A piece of the checks. done: completed fraction; doing: text; point: the point in progress.
 
-    waits: nothing was done, since another sweep has its arrays in memory.
+    waits: no work was done, since another sweep has its arrays in memory.
     """
 
     done: float
@@ -226,7 +226,7 @@ class Checks:
         return now.flops / max(before.flops, 1.0), now.moved / before.moved
 
     def _spread_disagreement(self) -> None:
-        """Reject a way at all n if it is wrong at one."""
+        """Reject a way at every n if it disagrees at one n."""
         for wrong in [point for point in self._points.values() if point.status == "disagrees"]:
             for point in self._points.values():
                 if point.way == wrong.way and point.status == "checked":
@@ -236,7 +236,7 @@ class Checks:
 def _expected(seconds: list[float], growth: float, constant: float) -> float:
     """Return the seconds expected at an n with `growth` times the work of the last n tried.
 
-    seconds: of the n tried, from small to large; the least of them does not grow, or `constant` if there is only one.
+    seconds: of the n tried, from small to large; the least of them does not grow, or `constant` for a single time.
     """
     fixed = min(seconds) if len(seconds) > 1 else min(constant, seconds[0])
     return fixed + (seconds[-1] - fixed) * growth
@@ -276,7 +276,7 @@ def _memory(points: Iterable[Point], case: Case) -> float:
 @dataclass(frozen=True)
 class SweepProgress:
     """Progress of a sweep. done: completed fraction; point: the last point that changed, None between two rounds, when
-    no |arrays are in use; rounds: completed rounds; waits: nothing was done, since another sweep of this process has
+    no arrays are in use; rounds: completed rounds; waits: no work was done, since another sweep of this process has
     its arrays in memory.
     """
 
@@ -353,7 +353,7 @@ class Sweep:
         return {"points": {key: point.snapshot() for key, point in self.points.items()}}
 
     def restore(self, snapshot: Mapping[str, Any]) -> bool:
-        """Restore the points of a `snapshot`; return False and change nothing if it is from another plan."""
+        """Restore the points of a `snapshot`; return False and change nothing for another plan."""
         if set(self.points) != set(snapshot["points"]):
             return False
         for key, known in snapshot["points"].items():

@@ -1,4 +1,4 @@
-"""The traps: pairs of a wrong and a right program. Each folder of traps/ is a trap; no other registration is needed."""
+"""The traps: pairs of a wrong and a right program. Each folder of traps/ is a trap; no registration is needed."""
 
 from __future__ import annotations
 

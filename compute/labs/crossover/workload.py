@@ -1,6 +1,6 @@
 """Workloads and the ways to write them: a workload is a folder of workloads/, a way is a file in it.
 
-A folder's __init__.py defines the workload as a `Workload`; no other registration is needed. A way is a `Program`: a
+A folder's __init__.py defines the workload as a `Workload`; no registration is needed. A way is a `Program`: a
 file that is displayed next to its times, found by its name, read without being executed, and imported on first use. A
 `Case` is a workload at one n. workloads/__init__.py documents the functions of a folder and of a file.
 """
@@ -109,7 +109,7 @@ class Program:
 
     @property
     def missing(self) -> str | None:
-        """Why it cannot run on this machine; None if it can. The backend's `install` is the command that helps."""
+        """Why it cannot run on this machine; else None. The backend's `install` is the command that installs it."""
         return self.backend.missing
 
     @property
@@ -225,7 +225,7 @@ class Workload:
         tolerance: by dtype, the largest `difference` that counts as agreement.
         inputs: (n, dtype, rng, **settings) -> arrays and plain numbers.
         outputs: (n, dtype, **settings) -> arrays like the results; none if an input is changed in place.
-        reference: (*inputs) -> the correct results, by an independent method if there is one.
+        reference: (*inputs) -> the correct results, by an independent method if possible.
         difference: (results, reference results) -> their distance.
         difference_in: the unit of `difference` as text; "" for that of the results.
         work: (n, dtype, **settings) -> the least work.
@@ -355,7 +355,7 @@ class Case:
         return tuple(np.full(a.shape, np.nan if a.dtype.kind == "f" else -1, a.dtype) for a in shapes)
 
     def reference(self, inputs: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
-        """Return the reference results, in float64 if they are real, by another method than the ways use."""
+        """Return the reference results, in float64 if they are real, by a method that no way uses."""
         return self.workload.reference(*inputs)
 
     def work(self, way: Way | None = None) -> Work:

@@ -1,4 +1,4 @@
-"""Several GPUs as one device, whose arrays are grids with their rows distributed over the GPUs, as in slabs.py."""
+"""Several GPUs as one device: the rows of each grid are distributed over the GPUs, as in slabs.py."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class SlabDevice(Device):
 
         numbers, shares = [gpu.index for gpu in self.gpus], []
         for gpu in self.gpus:
-            with cupy.cuda.Device(gpu.index):  # whose memory pool is queried
+            with cupy.cuda.Device(gpu.index):  # selects the memory pool to query
                 shares.append(gpu.free_bytes() // numbers.count(gpu.index))
         return len(shares) * min(shares)
 
@@ -127,7 +127,7 @@ class SlabDevice(Device):
         import cupy
 
         for gpu in self.gpus:
-            with cupy.cuda.Device(gpu.index):  # whose memory pool is emptied
+            with cupy.cuda.Device(gpu.index):  # selects the memory pool to empty
                 gpu.close()
 
 

@@ -76,7 +76,7 @@ def laplacian(u: SlabArray, out: SlabArray, edges: str) -> None:
 
 
 def refresh(u: SlabArray, edges: str) -> None:
-    """Update the ghost rows of u for `edges` if they are not valid."""
+    """Update invalid ghost rows of u, for `edges`."""
     periodic = edge_code(edges) == PERIODIC
     if u.layout.count > 1 and (u.wrapped is None or (periodic and not u.wrapped)):
         u.device.streams.run(u.layout.exchange(periodic), (u.parts, u.parts), _launcher_of(u, u, 0.0, edges))
@@ -85,7 +85,7 @@ def refresh(u: SlabArray, edges: str) -> None:
 
 @lru_cache(maxsize=64)
 def _planned(layout: Layout, periodic: bool, sizes: tuple[int, ...]) -> list[SlabWork]:
-    """Return the plan of these launches, cached: planning takes the host longer than a GPU takes for a small one."""
+    """Return the plan of these launches, cached: planning can cost the host more time than the plan costs a GPU."""
     return plan(layout, periodic, sizes)
 
 

@@ -91,7 +91,7 @@ def _set(entry: Entry) -> Mapping[str, Any]:
 def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
     """Raise ValueError unless a history entry, which may be untrusted, has valid arguments for the action.
 
-    Only the structure of an image is read, nothing is decoded: the server checks links and files in its own process.
+    Only the structure of an image is read, without decoding: the server checks links and files in its own process.
     """
     wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}, "refit": set[str]()}[action]
     if set(arguments) != wanted:
@@ -299,7 +299,7 @@ class UndoHistory:
         _fit_together()
 
     def give_up_one(self) -> bool:
-        """Drop the field farthest from the present; return False if there is none."""
+        """Drop the field farthest from the present; return False without one."""
         if not (self.past or self.future):
             return False
         del (self.past if len(self.past) >= len(self.future) else self.future)[0]

@@ -40,7 +40,7 @@ from compute.panels import Panel
 
 SLAB_DEVICE = "compute.labs.diffusion.gpu_slab_device"  # imported if several GPUs share a grid
 SLAB_KERNELS = "compute.labs.diffusion.gpu_slabs"
-TOGETHER = ("gpu_cupy",)  # backends whose kernels support a shared grid
+TOGETHER = ("gpu_cupy",)  # backends with kernels for a shared grid
 LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
 UNSTABLE_LIMIT = 0.5
 

@@ -122,7 +122,7 @@ def _notes(lab: Diffusion, image: LoadedPicture | None) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _as_json(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
-    """Return a JSON object of these members; cached, as it is the same in each frame."""
+    """Return a JSON object of these members; cached, since it rarely changes."""
     return json.dumps(dict(zip(names, values, strict=True)))
 
 

@@ -24,7 +24,7 @@ EDGES = ("zero-flux", "zero-dirichlet", "periodic")
 PERIODIC, ZERO_FLUX, ZERO_DIRICHLET = 0, 1, 2
 _CODES = dict(zip(EDGES, (ZERO_FLUX, ZERO_DIRICHLET, PERIODIC), strict=True))
 
-WRONG_VARIANTS = ("racing",)  # variants whose results are wrong on purpose; they are displayed with their error
+WRONG_VARIANTS = ("racing",)  # variants with results that are wrong on purpose; they are displayed with their error
 
 
 def edge_code(edges: str) -> int:

@@ -226,7 +226,7 @@ def _launch(
     strip: bool,
     after: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Append the launch that computes the bands, if there are any; return its number in a tuple."""
+    """Append the launch that computes the bands, and return (number,), or () without bands."""
     if not bands:
         return ()
     made.append(Launch(slab, steps, turn % 2, tuple(bands), strip, after))
