@@ -1,10 +1,10 @@
-"""The labs, in the order of the tabs: an explicit list of the built-in ones, then those from outside (plugins.py)."""
+"""The labs in tab order: an explicit list of the built-in labs, followed by plug-ins (plugins.py)."""
 
 from __future__ import annotations
 
 from compute.kernel_cache import allow_uncached
 
-allow_uncached()  # before the kernels of a lab are loaded
+allow_uncached()  # must run before the kernels of a lab are imported
 
 from compute import plugins
 from compute.arguments import named
@@ -18,15 +18,15 @@ LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot, LCurve, Crossover)
 
 
 def outside() -> plugins.FoundLabs:
-    """The labs from outside, which must not have the name of one of LABS, and what is wrong with others."""
+    """Return the plug-in labs, whose names must differ from those of LABS, and the errors of plug-ins that failed."""
     return plugins.found([lab.LAB for lab in LABS])
 
 
 def labs() -> tuple[type[Lab], ...]:
-    """LABS, then the labs from outside."""
+    """Return LABS followed by the plug-in labs."""
     return (*LABS, *outside().labs)
 
 
 def lab_class(name: str) -> type[Lab]:
-    """The lab called `name` (its LAB); ValueError names the labs there are."""
+    """Return the lab class whose LAB is `name`. Raise ValueError, with the known labs, for an unknown name."""
     return named("lab", name, {lab.LAB: lab for lab in labs()})

@@ -1,10 +1,11 @@
-"""Whose large arrays are in memory: those of one sweep of a process at a time.
+"""A lease that lets only one sweep of a process keep large arrays in memory at a time.
 
-An engine computes the sweeps of many pages in turn. If each of them held the inputs and the right results of an n
-until its next turn, forty would hold forty times as much. So a sweep asks for the one lease before it makes them, for
-each n anew, and those that ask get it one after the other. Nobody blocks: who does not get it yields, and asks again.
-A sweep that has the lease and is not advanced, since its lab is paused or its page hidden, loses it and its arrays to
-the next one that asks; it makes them anew when it goes on.
+An engine computes the sweeps of many pages in turn. If each sweep kept the inputs and reference results of an n until
+its next turn, forty sweeps would need forty times the memory. So a sweep must acquire the single lease before it
+creates these arrays, separately for each n; sweeps acquire it in the order in which they began to wait. Acquiring
+never blocks: a sweep without the lease yields and tries again. A sweep that has the lease but is not advanced, because
+its lab is paused or its page hidden, loses the lease and its arrays to the next sweep in the queue; it recreates the
+arrays when it resumes.
 """
 
 from __future__ import annotations
@@ -15,23 +16,26 @@ from threading import RLock
 from time import monotonic
 from typing import Any
 
-SMALL = 4 * 2**20  # bytes of arrays for which no lease is needed: forty times that is little
-IDLE = 3.0  # seconds without a wish for a slice after which the lease is lost, and one that waits and asks not its turn
-IN_VAIN = 10  # times that the next one asks meanwhile, before that: one slice of another lab may take longer than IDLE
+SMALL = 4 * 2**20  # bytes of arrays that need no lease: forty times as much is still little
+# Seconds without a request for a slice after which the holder can lose the lease, and without a request for the lease
+# after which a waiting sweep loses its place in the queue.
+IDLE = 3.0
+# Failed requests of the next sweep before that happens: a slice of another lab may take longer than IDLE.
+IN_VAIN = 10
 
 
 class ArrayLease:
-    """The lease for large arrays: who has it, and who waits for it, in the order in which they began to ask."""
+    """The lease for large arrays: its holder, and the waiting sweeps in the order of their first request."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.clock = clock
-        self._lock = RLock()  # an abandoned sweep may be closed whenever its memory is freed, in here, too
+        self._lock = RLock()  # re-entrant: garbage collection may close an abandoned sweep within these methods
         self._holder: SweepArrays | None = None
-        self._waiting: dict[SweepArrays, float] = {}  # when each asked last
-        self._in_vain = 0  # times that the next one asked since the holder had its last slice
+        self._waiting: dict[SweepArrays, float] = {}  # time of each sweep's latest request
+        self._in_vain = 0  # failed requests of the next sweep since the holder's last slice
 
     def free_for(self, who: SweepArrays) -> bool:
-        """Ask for `who`, which keeps its turn by asking, whether it would get the lease now."""
+        """Return whether the sweep would get the lease now; the call also keeps its place in the queue."""
         with self._lock:
             now = self.clock()
             self._waiting[who] = now
@@ -48,7 +52,7 @@ class ArrayLease:
             return self._holder is None
 
     def take(self, who: SweepArrays) -> bool:
-        """Give the lease to `who` if it is free for it."""
+        """Acquire the lease if it is free and the sweep is next in the queue; return whether it was acquired."""
         with self._lock:
             if not self.free_for(who):
                 return False
@@ -57,14 +61,14 @@ class ArrayLease:
             return True
 
     def leave(self, who: SweepArrays) -> None:
-        """Take the lease, or its turn, from `who`."""
+        """Release the lease of a sweep, and remove the sweep from the queue."""
         with self._lock:
             self._waiting.pop(who, None)
             if self._holder is who:
                 self._holder = None
 
     def went_on(self, who: SweepArrays) -> None:
-        """Note that `who` has a slice."""
+        """Note that a slice of the sweep begins."""
         if self._holder is who:
             self._in_vain = 0
 
@@ -73,9 +77,9 @@ LEASE = ArrayLease()
 
 
 class SweepArrays:
-    """The arrays of one sweep between two slices, and the work that is done with them.
+    """The arrays of one sweep between two slices, and the work that uses them.
 
-    kept: whether they are there; false again once they were dropped for another sweep.
+    kept: whether the arrays exist; False again after they were dropped for another sweep.
     """
 
     def __init__(self, lease: ArrayLease | None = None) -> None:
@@ -87,26 +91,26 @@ class SweepArrays:
 
     @property
     def held_up(self) -> bool:
-        """Whether another sweep has the lease, or gets it before this one, which waits for it."""
+        """Whether this waiting sweep must keep waiting: another sweep has the lease or precedes it in the queue."""
         return not self._lease.free_for(self)
 
     def wait(self, size: float) -> Iterator[None]:
-        """Yield until arrays of `size` bytes may be made; they must be, before the next slice."""
+        """Yield until arrays of `size` bytes may be created; the caller must create them before its next slice."""
         while size > SMALL and not self._lease.take(self):
             yield
 
     def keep(self, *arrays: Any) -> None:
-        """Hold these until `close`, unless they are dropped before."""
+        """Keep `arrays` until `close` or `drop`."""
         self._arrays, self.kept = arrays, True
 
     def run(self, work: Callable[..., Generator[None, None, None]]) -> Generator[None, None, None]:
-        """Yield with the slices of `work`, which is given the arrays and ends early if they are dropped."""
+        """Yield after each slice of `work`, which receives the arrays and is closed early by `drop`."""
         if self.kept:
             self._work = work(*self._arrays)
             yield from self._work
 
     def left(self) -> None:
-        """Note that a slice ends, or that the next one is still wanted."""
+        """Note that a slice ends, or that the sweep still requests its next one."""
         self._left_at = self._lease.clock()
 
     def went_on(self) -> None:
@@ -115,16 +119,16 @@ class SweepArrays:
         self._lease.went_on(self)
 
     def idle(self, now: float) -> bool:
-        """Whether the last slice is long ago."""
+        """Return whether the last slice or request is at least IDLE seconds old."""
         return now - self._left_at >= IDLE
 
     def drop(self) -> None:
-        """Give the arrays back, those of the work under way, too."""
+        """Release the arrays and close the work in progress."""
         if self._work is not None:
             self._work.close()
         self._work, self._arrays, self.kept = None, (), False
 
     def close(self) -> None:
-        """Give the arrays and the lease back."""
+        """Release the arrays and the lease."""
         self.drop()
         self._lease.leave(self)

@@ -1,6 +1,6 @@
-"""What `fieldlab bench crossover` times: every way of every workload against n, by the sweep that the lab runs live.
+"""`fieldlab bench crossover`: time every way of every workload against n, with the sweep that the lab runs live.
 
-A sweep for each curve, a round of each at a time.
+Each curve is a sweep; the bench runs one round of each in turn.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from compute.measure.roofs import RoofMeter, copy_bandwidth, fma_rate
 from compute.measure.run import BenchProgress, silent
 from compute.measure.sampling import KEPT, LEAST_RUN
 
-LONGEST = 6.0  # seconds that a reference or a comparison may take: larger n are skipped
-LONGEST_CALL = 2.0  # seconds that a call may take at most
-CALL_SHARE = 0.05  # of a curve's share of the budget that a call may take: a round has one or two of each way and n
-ROOF_SAMPLES = 2  # of each roof after a round of a curve
+LONGEST = 6.0  # seconds allowed for a reference or a comparison: larger n are skipped
+LONGEST_CALL = 2.0  # seconds allowed for a call
+CALL_SHARE = 0.05  # fraction of a curve's share of the budget allowed for a call: a round has one or two per way and n
+ROOF_SAMPLES = 2  # samples of each roof after a round of a curve
 OVER = "the time for all was over"
 LONGEST_LIMIT = 86_400.0
-QUICK_BYTES = 700 * 2**20  # n that need more are left out by default, unless a tutorial took them
-MOST_SIZES, FEW_DECADES = 6, 5  # n of a workload by default; a range of fewer decades has more n in each
+QUICK_BYTES = 700 * 2**20  # larger n are left out by default, unless a tutorial used them
+MOST_SIZES, FEW_DECADES = 6, 5  # default number of n of a workload; a range of fewer decades has more n per decade
 INCLUDED = (
     "A time is that of a call, when many follow each other, on data that lie on the device, warm: between two CUDA "
     "events on a GPU, wall time on the host and for JAX. Arrays that a way makes for itself are included. Transfer: "
@@ -79,12 +79,12 @@ def _way(text: str) -> str:
 
 
 def _rank(case: BenchCase) -> int:
-    """What tutorials drew conclusions from comes first, so that a limit cuts off the rest."""
+    """Return 0 for cases that tutorials drew conclusions from, else 1, so that a time limit cuts off the others."""
     return 0 if any(claim.test.dtype == case.dtype for claim in workload(case.workload).claims) else 1
 
 
 def _sizes(of: Workload, wanted: Sequence[int], dtype: str) -> tuple[int, ...]:
-    """The n asked for that the workload takes; else powers of ten that are quick to handle, and what tutorials took."""
+    """Return the requested n in the workload's range; by default powers of ten that are quick, plus tutorials' n."""
     if wanted:
         return tuple(n for n in sorted(wanted) if n <= of.sizes[1])
     tens = of.grid(per_decade=1)
@@ -98,8 +98,8 @@ def _sizes(of: Workload, wanted: Sequence[int], dtype: str) -> tuple[int, ...]:
 
 @dataclass
 class BenchCurve:
-    """A sweep that is under way. work: its slices; done: part of it; rounds: number of whole rounds; reason: why it
-    ended early.
+    """A sweep in progress. work: its slices; done: completed fraction; rounds: completed rounds; reason: why it ended
+    early.
     """
 
     title: str
@@ -111,7 +111,7 @@ class BenchCurve:
     reason: str = ""
 
     def end(self, reason: str = "") -> None:
-        """Nothing more is done; all memory is given back."""
+        """Close the sweep, which releases its memory, and note the reason."""
         self.work.close()
         self.over, self.done, self.reason = True, 1.0, reason
 
@@ -119,8 +119,8 @@ class BenchCurve:
 class SweepBench:
     """One run of `plan`, whose cases are BenchCase. say: called with the progress.
 
-    First every curve is checked and has one round, so that a small budget leaves none out; then each has a further
-    round in turn. So the visits of a point lie far apart, and a slow spell of the machine is in few of them.
+    First each curve is checked and gets one round, so that a small budget leaves none out; then the curves get further
+    rounds in turn. The visits of a point are thus far apart, and a slow phase of the machine affects few of them.
     """
 
     def __init__(self, plan: BenchPlan, say: BenchProgress, clock: Callable[[], float] = perf_counter) -> None:
@@ -133,7 +133,7 @@ class SweepBench:
         self._end = inf
 
     def run(self) -> Results:
-        """Time every curve in the plan's order, as long as there is time."""
+        """Time the curves in the plan's order until the time is used up."""
         limit = min(case.limit for case in self._plan.cases)
         self._end = self._clock() + limit
         within = "" if limit == inf else f", at most {limit:.0f} s in all"
@@ -152,7 +152,7 @@ class SweepBench:
         return self._results
 
     def _sweep(self) -> None:
-        """All curves, round by round."""
+        """Run all curves, round by round."""
         for group in self._groups:
             self._begin(group)
         while working := [curve for curve in self._curves if not curve.over]:
@@ -163,12 +163,12 @@ class SweepBench:
         return self._left <= 0 or self._clock() > self._end
 
     def _begin(self, group: Sequence[BenchCase]) -> None:
-        """Check a curve and make its first round, if there is time."""
+        """Check a curve and run its first round if time is left."""
         ways = tuple(self._present(ways_of(workload(group[0].workload), group[0].ways)))
         if not ways:
             return
         late = self._late()
-        sweep = Sweep(self._sweep_plan(group[:1] if late else group, ways))  # one n tells that it was not begun
+        sweep = Sweep(self._sweep_plan(group[:1] if late else group, ways))  # one n reports that it was not begun
         curve = BenchCurve(group[0].group, sweep, sweep.measure())
         self._curves.append(curve)
         if late:
@@ -177,7 +177,7 @@ class SweepBench:
             self._turn(curve)
 
     def _turn(self, curve: BenchCurve) -> None:
-        """Make the next round of a curve, or its checks and its first. An error ends this curve alone."""
+        """Run the next round of a curve, or its checks and first round. An error ends this curve only."""
         rounds = curve.rounds
         try:
             while not curve.over and curve.rounds == rounds:
@@ -199,7 +199,7 @@ class SweepBench:
         self._results.conditions.note(curve.title)
 
     def _measure_roofs(self, curve: BenchCurve) -> None:
-        """Between two rounds the roofs have their turn; their arrays are not there while anything is timed."""
+        """Sample the roofs between two rounds; their arrays are released before anything else is timed."""
         plan = curve.sweep.plan
         with closing(RoofMeter(self._devices(plan.ways).values(), ("copy", "fma"), plan.dtype)) as meter:
             for _ in range(ROOF_SAMPLES):
@@ -219,13 +219,13 @@ class SweepBench:
 
     @property
     def _longest_call(self) -> float:
-        """Seconds that a call may take: a smaller budget leaves out the largest n, not whole curves."""
+        """Seconds allowed for a call: a smaller budget leaves out the largest n, not whole curves."""
         return min(LONGEST_CALL, CALL_SHARE * max(self._plan.budget, LEAST_RUN) / len(self._groups))
 
     def _present(self, ways: Sequence[Way]) -> Iterator[Way]:
-        """Those of the backends asked for that can be timed here; why the others' libraries cannot is noted.
+        """Yield the ways of the requested backends that can be timed here; note why other libraries are absent.
 
-        Libraries that are no backend of the house are asked for with all of them.
+        Libraries that are not backends of the project are included only if all backends are requested.
         """
         known, asked = {b.name for b in BACKENDS}, set(self._plan.backends)
         for way in ways:
@@ -239,7 +239,7 @@ class SweepBench:
                 yield way
 
     def _roofs(self, ways: Sequence[Way], dtype: str) -> dict[str, Roof]:
-        """The roofs of the devices that these ways use, measured once a process; noted in the results."""
+        """Return the roofs of the devices that the ways use, measured once per process; note them in the results."""
         found: dict[str, Roof] = {}
         for kind, device in self._devices(ways).items():
             found[kind] = roof_of(device, dtype)
@@ -249,7 +249,7 @@ class SweepBench:
         return found
 
     def _devices(self, ways: Sequence[Way]) -> dict[str, Device]:
-        """By kind, those that the ways of our own backends use."""
+        """Return the devices that ways of the project's backends use, by kind."""
         known: dict[str, Device] = {}
         for way in ways:
             if way.backend.device not in known and way.backend.name in {b.name for b in BACKENDS}:
@@ -258,12 +258,12 @@ class SweepBench:
 
 
 def ways_of(of: Workload, names: Sequence[str]) -> tuple[Way, ...]:
-    """The workload's ways of these names; all for none."""
+    """Return the workload's ways called `names`, or all ways if `names` is empty."""
     return tuple(way for way in of.ways() if way.name in (names or [way.name]))
 
 
 class CrossoverBenchmark(Benchmark):
-    """Sweeps over n: a curve is timed as a whole, not case by case."""
+    """Sweeps over n: each curve is timed as a whole, not case by case."""
 
     package = "compute.labs.crossover"
     rate = Rate("Gelement/s", "elements", "call", "copy", "bytes", lambda _dtype: nan)
@@ -278,7 +278,7 @@ class CrossoverBenchmark(Benchmark):
     )
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchCase]:  # noqa: ARG002
-        """Every workload, choice of its settings, type and n; ValueError if no workload has such a way or n."""
+        """Return the cases for all workloads, settings, types and n. Raise ValueError if none remain."""
         limit = min(chosen["limit"], default=inf)
         found = [
             BenchCase(w.name, n, dtype, tuple(settings.items()), tuple(chosen["ways"]), limit=limit)
@@ -291,18 +291,18 @@ class CrossoverBenchmark(Benchmark):
         return sorted(found, key=_rank)
 
     def revision(self, row: Row) -> int:
-        """Return the revision that the way's file names."""
+        """Return the revision in the way's file."""
         return workload(row.case.workload).way(row.extra["way"]).revision
 
     def course_words(self, values: Mapping[str, Any]) -> str:  # noqa: ARG002
-        """There is no whole result: say what compares the ways instead."""
+        """Raise ValueError: the lab has no whole result to race for; the message names the alternatives."""
         raise ValueError(
             "crossover has no whole result to race for: its curves themselves compare all ways, at every n. "
             "Press Run for them, or begin a race in another lab (without the page: fieldlab bench crossover)"
         )
 
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
-        """Make a sweep for each curve; the budget is shared equally."""
+        """Run a sweep for each curve; the curves share the budget equally."""
         return SweepBench(plan, progress).run()
 
     def show(self, found: Results, console: Console) -> None:
@@ -314,6 +314,6 @@ BENCHMARK = CrossoverBenchmark()
 
 
 def record_of(snapshot: Mapping[str, Any], command: str) -> dict[str, Any]:
-    """Return the record of a lab's snapshot, in the schema of `fieldlab bench --save`. command: how to repeat it."""
+    """Return the record of a lab's snapshot in the schema of `fieldlab bench --save`. command: how to repeat it."""
     plan = BenchPlan("crossover", (), (), snapshot["values"]["budget"])
     return as_record(results.results_of(snapshot), plan, command, BENCHMARK)

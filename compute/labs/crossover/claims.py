@@ -1,7 +1,7 @@
-"""What tutorials concluded from their figures, as tests that measured curves pass or fail.
+"""The conclusions that tutorials drew from their figures, as tests that measured curves pass or fail.
 
-A claim stands in its workload. Its test looks for the times it needs in the curves of one machine
-and says what it found; the verdict follows from the quartiles, never from a text.
+Each claim is stored with its workload. Its test looks up the times it needs in the curves of one machine and reports
+the result; the verdict follows from the quartiles, never from a text.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from compute.labs.crossover.recorded import RecordedCurve
 from compute.labs.crossover.workload import Workload
 from compute.measure.statistics import SpeedUp, Spread
 
-NEAR = 10**0.5  # a measured n may be so many times larger or smaller than the one cited
-EQUAL = 1.05  # ratio up to which two ways are called equally fast
-HALF = 2.0  # a ratio holds if at least half of it is reached: machines differ
+NEAR = 10**0.5  # a measured n may differ from the cited one by this factor
+EQUAL = 1.05  # two ways are called equally fast up to this ratio
+HALF = 2.0  # a ratio is confirmed if at least 1/HALF of it is reached: machines differ
 
 ClaimVerdict = Literal["holds", "does not hold", "undecided", "not measured yet"]
 Curves = Sequence[RecordedCurve]  # of one workload and machine
@@ -31,7 +31,7 @@ Curves = Sequence[RecordedCurve]  # of one workload and machine
 
 @dataclass(frozen=True)
 class Found:
-    """What the curves say. ours: in words."""
+    """The result of a test. ours: a sentence on this project's measurement."""
 
     ours: str
     verdict: ClaimVerdict
@@ -39,25 +39,25 @@ class Found:
 
 @dataclass(frozen=True)
 class MeasuredWay:
-    """A way and the settings it was measured with, where these are not the defaults."""
+    """A way, and the settings it was measured with if they are not the defaults."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Judgement(ABC):
-    """Whether a conclusion holds, which was drawn from numbers of `dtype`."""
+    """A test of a conclusion that was drawn from numbers of `dtype`."""
 
     dtype: str
 
     @abstractmethod
     def judge(self, curves: Curves) -> Found | None:
-        """What these curves say; None if what is needed was not measured."""
+        """Return the verdict of these curves, or None if the required times were not measured."""
 
 
 @dataclass(frozen=True)
 class Ratio(Judgement):
-    """`fast` is `factor` times as fast as `slow` at n: half of that is asked for; below 1, that it is slower."""
+    """`fast` is `factor` times as fast as `slow` at n: factor / HALF suffices; below 1, `fast` must be slower."""
 
     slow: MeasuredWay
     fast: MeasuredWay
@@ -66,7 +66,7 @@ class Ratio(Judgement):
     factor: float
 
     def judge(self, curves: Curves) -> Found | None:
-        """Judge by the range of ratios that the quartiles allow: most records keep nothing else."""
+        """Judge by the range of ratios that the quartiles allow, as most records store only quartiles."""
         found = speed_up(curves, self.slow, self.fast, self.n, self.dtype)
         if found is None:
             return None
@@ -79,9 +79,9 @@ class Ratio(Judgement):
 
 @dataclass(frozen=True)
 class LikeForLike(Judgement):
-    """The ratio of `slow` to `fast` is the machine's merit: the same method on the other machine leaves half of it.
+    """The ratio of `slow` to `fast` is due to the machine: half of it remains if both machines use the same method.
 
-    fair: the method of `fast` where `slow` runs.
+    fair: the method of `fast` on the machine of `slow`.
     """
 
     slow: MeasuredWay
@@ -91,7 +91,7 @@ class LikeForLike(Judgement):
     dtype: str
 
     def judge(self, curves: Curves) -> Found | None:
-        """By what remains of the ratio against the fair opponent."""
+        """Judge by the ratio that remains against the fair opponent."""
         whole = speed_up(curves, self.slow, self.fast, self.n, self.dtype)
         left = speed_up(curves, self.fair, self.fast, self.n, self.dtype)
         if whole is None or left is None or whole[0] != left[0]:
@@ -105,14 +105,14 @@ class LikeForLike(Judgement):
 
 @dataclass(frozen=True)
 class Alike(Judgement):
-    """No way of `ways` takes more than `within` times what another takes, at the largest n that all have."""
+    """No way in `ways` takes more than `within` times as long as another, at the largest n common to all."""
 
     ways: tuple[MeasuredWay, ...]
     dtype: str
     within: float
 
     def judge(self, curves: Curves) -> Found | None:
-        """By the worst pair."""
+        """Judge by the pair with the largest ratio."""
         pairs = [speed_up(curves, a, b, None, self.dtype) for a, b in permutations(self.ways, 2)]
         known = [pair for pair in pairs if pair is not None]
         if len(known) < len(pairs) or len({n for n, _ in known}) > 1:
@@ -125,14 +125,14 @@ class Alike(Judgement):
 
 @dataclass(frozen=True)
 class Plausible(Judgement):
-    """n elements took `seconds`: no machine moves many times more bytes a second than the fastest way here."""
+    """n elements took `seconds`: the implied bytes per second must not exceed HALF times the fastest way here."""
 
     n: int
     dtype: str
     seconds: float
 
     def judge(self, curves: Curves) -> Found | None:
-        """By the highest rate that any way reached at its largest n."""
+        """Judge by the highest rate that any way reached at its largest n."""
         timed = [curve for curve in curves if curve.dtype == self.dtype and curve.series]
         if not any(curve.way.startswith("gpu_") for curve in timed):
             return None
@@ -149,7 +149,7 @@ class Plausible(Judgement):
 
 @dataclass(frozen=True)
 class Claim:
-    """What a tutorial concluded, from what, and how to see whether it holds."""
+    """A tutorial's conclusion, the figures it is based on, and the test for it."""
 
     claim: str
     cited: str
@@ -158,10 +158,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """One claim beside what was measured.
+    """One claim and the measurements that test it.
 
-    cited: the tutorial's figure and its source; ours: in words, "" if not measured; where: (machine, date), ("", "") if
-    not measured; outdated: it was not judged because some of the ways were recorded before their kernels.
+    cited: the tutorial's figure and its source; ours: the measured result as text, "" if not measured; where: (machine,
+    date), ("", "") if not measured; outdated: not judged, since some ways were recorded with older revisions.
     """
 
     workload: str
@@ -175,9 +175,10 @@ class Conclusion:
 
 
 def conclusions(curves: Iterable[RecordedCurve] | None = None) -> list[Conclusion]:
-    """Every claim of every workload; curves: those of assets/timings if None. The newest that say something count.
+    """Return the verdict on every claim of every workload. curves: those of assets/timings if None.
 
-    Those of assets/timings are judged again once a record there has changed: a page asks several times a second.
+    The latest run that contains the required times counts. The verdicts on assets/timings are cached until one of its
+    records changes, since a page requests them several times per second.
     """
     return list(_of_records(recorded.files()) if curves is None else _judged(curves))
 
@@ -205,9 +206,9 @@ def _conclusion(of: Workload, claim: Claim, known: list[RecordedCurve]) -> Concl
 def speed_up(
     curves: Curves, slow: MeasuredWay, fast: MeasuredWay, n: int | None, dtype: str
 ) -> tuple[int, SpeedUp] | None:
-    """(n, how many times faster `fast` is) at the n nearest to the one asked for, the largest for None.
+    """Return (n, speed-up of `fast`) at the common n closest to `n`, or at the largest common n for None.
 
-    None if there is no n within NEAR at which both were measured.
+    Return None if no n within a factor of NEAR was measured for both.
     """
     of_slow, of_fast = _series(curves, slow, dtype), _series(curves, fast, dtype)
     common = set(of_slow) & set(of_fast)
@@ -228,7 +229,7 @@ def _series(curves: Curves, way: MeasuredWay, dtype: str) -> Mapping[int, Spread
 
 
 def _verdict(low: float, high: float, wanted: float) -> ClaimVerdict:
-    """Whether the interval from low to high lies above `wanted`, below it, or around it."""
+    """Return whether the interval from low to high is above `wanted`, below it, or contains it."""
     if low >= wanted:
         return "holds"
     return "does not hold" if high < wanted else "undecided"

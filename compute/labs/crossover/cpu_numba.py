@@ -1,4 +1,4 @@
-"""Empties the caches of the host before a run, those of all cores."""
+"""Empty the caches of all cores of the host before a run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from compute.devices import Array
 
 @njit(parallel=True, nogil=True, cache=True)
 def evict(scratch: Array) -> None:
-    """Read and write `scratch`, an array much larger than the caches, so that they hold nothing else."""
+    """Read and write `scratch`, an array much larger than the caches, to evict all other data."""
     for i in prange(scratch.size):
         scratch[i] += 1

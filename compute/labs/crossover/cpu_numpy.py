@@ -1,4 +1,4 @@
-"""Empties the caches of the host before a run."""
+"""Empty the caches of the host before a run."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from compute.devices import Array
 
 
 def evict(scratch: Array) -> None:
-    """Read and write `scratch`, an array much larger than the caches, so that they hold nothing else."""
+    """Read and write `scratch`, an array much larger than the caches, to evict all other data."""
     scratch += 1

@@ -1,4 +1,4 @@
-"""Where one curve of time against n goes below another, and how sure that is."""
+"""The n at which one curve of time against n falls below another, and its uncertainty."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from compute.measure.statistics import Spread
 
 TimesByN = Mapping[int, Spread]  # seconds by n
-Rounds = Mapping[int, Sequence[float]]  # seconds by n, a sample a round
-Quantity = Callable[[Spread], float]  # one of a spread
-TAIL, LEAST_ROUNDS = 0.1, 4  # part of the rounds that is left out at either end; fewer rounds say nothing
-FIGURES, MOST_FIGURES = 2, 6  # significant figures of a crossing: none is known better; where two would say too much
+Rounds = Mapping[int, Sequence[float]]  # seconds by n, one sample per round
+Quantity = Callable[[Spread], float]  # a quantity of a spread
+TAIL, LEAST_ROUNDS = 0.1, 4  # fraction of the rounds left out at either end; fewer rounds give no estimate
+FIGURES, MOST_FIGURES = 2, 6  # significant figures of a crossing: two, or more to stay between the neighbours
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """From which n on the challenger is faster than the other, up to `most`.
+    """The n from which the challenger is faster than the other curve, up to `most`.
 
-    least, most: the smallest and the largest n that both were measured at; nothing is said of any n outside. n: where
-    the medians cross for the last time; None if the challenger is not faster at `most`, or faster at every n
-    (`always`). between: the n on both sides of that crossing at which one of the two at least was measured. low, high:
-    where the curves most and least in its favour that the quartiles allow cross, None if they do not. times: how often
-    the medians cross. sure: whether the quartiles allow no other answer where there is no crossing. by: what the
-    interval is made of, in words.
+    least, most: the smallest and largest n measured for both; the result says nothing about n outside. n: the last n at
+    which the medians cross; None if the challenger is not faster at `most`, or is faster at every n (`always`).
+    between: the neighbouring n of that crossing at which at least one of the two was measured. low, high: the crossings
+    of the most and the least favourable curves that the quartiles allow, None if these do not cross. times: number of
+    crossings of the medians. sure: without a crossing, whether the quartiles rule out the opposite result. by: text
+    that names the source of the interval.
     """
 
     least: int
@@ -44,8 +44,9 @@ class Crossing:
 
     @property
     def rounded(self) -> int:
-        """n to FIGURES figures, or to as many as keep it between the two that it lies between: else the rounded one
-        might name an n at which the challenger was measured and is slower.
+        """`n` to FIGURES figures, or to as many as keep it within `between`.
+
+        A value rounded further might name an n at which the challenger was measured to be slower.
         """
         if self.n is None or self.between is None:
             raise ValueError("curves that do not cross have no n to round")
@@ -58,11 +59,11 @@ class Crossing:
 
 
 def crossing(slow: TimesByN, fast: TimesByN) -> Crossing:
-    """Where `fast` goes below `slow` for good, on straight lines between the points in log-log, as they are drawn.
+    """Find where `fast` falls below `slow` for good, with straight lines between the points in log-log as in the plot.
 
-    Compared from the smallest to the largest n that both were measured at, and nowhere else; where one of them was not
-    measured in between, its line stands in. The interval is that of the most and the least favourable curves that the
-    quartiles allow. ValueError unless two n are common to both.
+    The curves are compared between the smallest and the largest n measured for both; where only one of them was
+    measured in between, the other is interpolated. The interval comes from the most and least favourable curves that
+    the quartiles allow. Raise ValueError unless at least two n are common to both.
     """
     common = sorted(set(slow) & set(fast))
     if len(common) < 2:
@@ -87,10 +88,10 @@ def crossing(slow: TimesByN, fast: TimesByN) -> Crossing:
 
 
 def with_rounds(found: Crossing, slow: Rounds, fast: Rounds) -> Crossing:
-    """`found` with an interval that holds the crossings of most rounds, too, each of one sample at every n.
+    """Return `found` with its interval widened to the crossings of most rounds, each of one sample at every n.
 
-    A machine that is slower for seconds makes all samples of a round alike: quartiles at each n do not show by how much
-    the curves move against each other, and are too narrow then. Left out at either end: TAIL of the rounds.
+    A machine that is slower for seconds affects all samples of a round alike: quartiles at each n do not show how much
+    the curves move against each other, and are then too narrow. TAIL of the rounds is left out at either end.
     """
     rounds = min((len(samples) for series in (slow, fast) for samples in series.values()), default=0)
     if found.n is None or rounds < LEAST_ROUNDS:
@@ -106,32 +107,33 @@ def with_rounds(found: Crossing, slow: Rounds, fast: Rounds) -> Crossing:
 
 
 def _round(series: Rounds, number: int) -> TimesByN:
-    """One sample at every n."""
+    """Return the sample of one round at every n."""
     return {n: Spread(samples[number], samples[number], samples[number], 1) for n, samples in series.items()}
 
 
 def _place(found: Crossing) -> float:
-    """Where a round crosses: -inf if the challenger is faster at every n, inf if it is not at the largest."""
+    """Return the n at which a round crosses: -inf if always faster, inf if not faster at the largest n."""
     return found.n if found.n is not None else -inf if found.always else inf
 
 
 def _gain(
     slow: TimesByN, fast: TimesByN, sizes: list[int], of_slow: Quantity, of_fast: Quantity
 ) -> NDArray[np.float64]:
-    """log(slow / fast) at each n: positive where `fast` is faster."""
+    """Return log(slow / fast) at each n: positive where `fast` is faster."""
     return _logs(slow, sizes, of_slow) - _logs(fast, sizes, of_fast)
 
 
 def _logs(series: TimesByN, sizes: list[int], quantity: Quantity) -> NDArray[np.float64]:
-    """log of the seconds at each n: as measured where it was, else on the straight line between its neighbours."""
+    """Return the log of the seconds at each n: measured, or interpolated linearly between the neighbouring n."""
     known = sorted(series)
     logs = [log(quantity(series[n])) for n in known]
     return np.interp(np.log(np.array(sizes, np.float64)), np.log(np.array(known, np.float64)), logs)
 
 
 def _last_crossing(sizes: list[int], gain: NDArray[np.float64]) -> tuple[float | None, tuple[int, int] | None]:
-    """Where the gain becomes positive for good, and the n around; (None, None) if it is so from the start, or not at
-    the end.
+    """Return the n at which the gain becomes positive for good, and its neighbours.
+
+    Return (None, None) if the gain is positive from the start, or not positive at the end.
     """
     if gain[-1] <= 0 or (gain > 0).all():
         return None, None

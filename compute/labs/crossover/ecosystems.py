@@ -1,8 +1,8 @@
-"""The libraries that a way may be written in: the backends of the house, and extras that only this lab asks for.
+"""The libraries that a way may be written in: the project's backends, and extras that only this lab uses.
 
-The name of an ecosystem is the first part of the names of its ways' files: gpu_cupy_fuse.py is written with gpu_cupy.
-The extras on a GPU keep their arrays as PyTorch and JAX hold them. Both libraries are imported when a device is opened,
-not when it is asked about.
+The name of an ecosystem is the prefix of its ways' file names: gpu_cupy_fuse.py is written with gpu_cupy. The extras on
+a GPU keep their arrays as tensors of PyTorch or arrays of JAX. Both libraries are imported when a device is opened, not
+when its availability is checked.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ JAX_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 
 
 def _gpus() -> int:
-    """GPUs, counted without PyTorch or JAX.
+    """Return the number of GPUs, counted without PyTorch or JAX.
 
-    A server asks what is missing: importing takes seconds, and JAX would take hold of the GPU for good.
+    A server calls this to list missing libraries: importing them takes seconds, and JAX would occupy the GPU
+    permanently.
     """
     return cuda_count() or len(nvidia()[0])
 
@@ -38,12 +39,12 @@ def _gpus() -> int:
 def _version(distribution: str) -> str:
     try:
         return version(distribution)
-    except PackageNotFoundError:  # importable all the same: its own affair
+    except PackageNotFoundError:  # importable without metadata: its version is unknown
         return ""
 
 
 def _torch() -> Any:
-    """PyTorch, told to compile in this process: the dozens of helpers that it starts else disturb what is timed."""
+    """Import PyTorch with compilation in this process: the dozens of worker processes would disturb the timing."""
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     return import_module("torch")
 
@@ -58,7 +59,7 @@ class TorchCuda(Gpu):
 
     @staticmethod
     def count() -> int:
-        """Number of GPUs PyTorch can use."""
+        """Return the number of GPUs that PyTorch can use."""
         try:
             cuda = _torch().cuda
         except ImportError:
@@ -67,41 +68,41 @@ class TorchCuda(Gpu):
 
     @staticmethod
     def missing() -> str | None:
-        """Why PyTorch cannot compute here, as far as that is known without importing it."""
+        """Return why PyTorch cannot compute here, without importing it; None if no reason is found."""
         if not _gpus():
             return "PyTorch is installed but there is no NVIDIA GPU or driver"
         return "PyTorch is installed without CUDA" if _version("torch").endswith("+cpu") else None
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
-        """A tensor on this GPU."""
+        """Return an uninitialised tensor on this GPU."""
         like = self._torch.from_numpy(np.empty(0, dtype))
         return self._torch.empty(tuple(shape), dtype=like.dtype, device=self.name)
 
     def write(self, host: NDArray[Any], array: Array) -> None:
-        """Host to device; blocks."""
+        """Copy from host to device; blocks."""
         array.copy_(self._torch.from_numpy(np.ascontiguousarray(host)))
         self.synchronise()
 
     def download(self, array: Array) -> NDArray[Any]:
-        """Device to host; blocks."""
+        """Copy from device to host; blocks."""
         return np.array(array.cpu().numpy())
 
     def synchronise(self) -> None:
-        """Wait for the device."""
+        """Wait until the device is idle."""
         self._torch.cuda.synchronize(self.index)
 
     def stopwatch(self) -> Stopwatch:
-        """CUDA events on the current stream."""
+        """Return a stopwatch of CUDA events on the current stream."""
         start, stop = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
         return EventStopwatch((start, stop), lambda first, last: first.elapsed_time(last))
 
     def free_bytes(self) -> int:
-        """Free memory as the driver reports it."""
+        """Return the free memory in bytes, as the driver reports it."""
         free, _ = self._torch.cuda.mem_get_info(self.index)
         return int(free)
 
     def describe(self) -> dict[str, Any]:
-        """Name of the GPU and its memory in bytes."""
+        """Return the name of the GPU and its memory in bytes."""
         facts = self._torch.cuda.get_device_properties(self.index)
         return {"name": str(facts.name), "memory": int(facts.total_memory)}
 
@@ -111,13 +112,13 @@ class TorchCuda(Gpu):
 
 
 def _jax() -> Any:
-    """JAX, told not to take three quarters of the GPU's memory when it first looks at it."""
+    """Import JAX with preallocation switched off; by default it reserves three quarters of the GPU's memory."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     return import_module("jax")
 
 
 class JaxStopwatch(HostStopwatch):
-    """Wall time from an idle device to an idle device: JAX has no events."""
+    """Wall time from idle device to idle device, since JAX has no events."""
 
     def __init__(self, device: JaxCuda) -> None:
         self._device = device
@@ -129,7 +130,7 @@ class JaxStopwatch(HostStopwatch):
 
 
 class JaxCuda(Gpu):
-    """GPU `index` through JAX, with float64 switched on. Its arrays cannot be changed."""
+    """GPU `index` through JAX, with float64 enabled. Its arrays are immutable."""
 
     def __init__(self, index: int = 0) -> None:
         super().__init__(index)
@@ -139,7 +140,7 @@ class JaxCuda(Gpu):
 
     @staticmethod
     def count() -> int:
-        """Number of GPUs JAX can use."""
+        """Return the number of GPUs that JAX can use."""
         try:
             return len(_jax().devices("gpu"))
         except (ImportError, RuntimeError):  # RuntimeError: JAX was built without CUDA, or finds no driver
@@ -147,71 +148,71 @@ class JaxCuda(Gpu):
 
     @staticmethod
     def missing() -> str | None:
-        """Why JAX cannot compute here, as far as that is known without importing it."""
+        """Return why JAX cannot compute here, without importing it; None if no reason is found."""
         if not _gpus():
             return "JAX is installed but there is no NVIDIA GPU or driver"
         return None if any(find_spec(name) for name in JAX_PLUGINS) else "JAX is installed without its CUDA plugin"
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
-        """Zeros: an array that cannot be changed has to hold something."""
+        """Return zeros: an immutable array needs initial contents."""
         return self.upload(np.zeros(tuple(shape), dtype))
 
     def upload(self, host: NDArray[Any]) -> Array:
-        """A new array on this GPU; blocks."""
+        """Copy a host array to a new array on this GPU; blocks."""
         return self._jax.device_put(np.ascontiguousarray(host), self._device).block_until_ready()
 
     def write(self, host: NDArray[Any], array: Array) -> None:
-        """Raises TypeError: upload a new array instead."""
+        """Raise TypeError: JAX arrays are immutable; upload a new one instead."""
         raise TypeError(f"a JAX array of {array.shape} cannot take {host.shape}: it never changes; upload a new one")
 
     def download(self, array: Array) -> NDArray[Any]:
-        """Device to host; blocks."""
+        """Copy from device to host; blocks."""
         return np.array(array)
 
     def synchronise(self) -> None:
-        """Wait for every array there is."""
+        """Wait for all live arrays."""
         self._jax.block_until_ready(self._jax.live_arrays())
 
     def stopwatch(self) -> Stopwatch:
-        """Wall time that waits for the device."""
+        """Return a stopwatch of wall time that waits for the device."""
         return JaxStopwatch(self)
 
     def free_bytes(self) -> int:
-        """What JAX's own pool may still give."""
+        """Return the bytes still available in JAX's own pool."""
         facts = self._device.memory_stats()
         return int(facts["bytes_limit"] - facts["bytes_in_use"])
 
     def describe(self) -> dict[str, Any]:
-        """Name of the GPU."""
+        """Return the name of the GPU."""
         return {"name": str(self._device.device_kind)}
 
 
 @dataclass(frozen=True)
 class Extra(Backend):
-    """A backend that an optional part of the project installs. extra: its name in pyproject.toml."""
+    """A backend that an optional extra of the project installs. extra: its name in pyproject.toml."""
 
     extra: str = ""
 
     @property
     def install(self) -> str:
-        """The line that installs what is missing; empty when nothing is."""
+        """The command that installs the missing library; empty if none is missing."""
         return f"pip install 'fieldlab[{self.extra}]'" if self.missing else ""
 
     def evict(self, scratch: Array) -> None:
-        """Read and write `scratch`, an array much larger than the caches, so that they hold nothing else."""
+        """Read and write `scratch`, an array much larger than the caches, to evict all other data."""
         scratch += 1
 
 
 @dataclass(frozen=True)
 class JaxExtra(Extra):
-    """JAX, whose arrays never change."""
+    """JAX, which has immutable arrays."""
 
     def evict(self, scratch: Array) -> None:
-        """As `Extra`; a new array takes the place of the old one in the caches."""
+        """Evict as in `Extra`; a new array replaces the old one in the caches."""
         (scratch + 1).block_until_ready()
 
 
-LABELS = {"gpu_cupy": "CuPy"}  # of a library, where the house's backend is named for what it is used for
+LABELS = {"gpu_cupy": "CuPy"}  # labels of libraries whose backend in this project is named after its use
 
 ECOSYSTEMS: tuple[Backend, ...] = (
     *(replace(b, label=LABELS.get(b.name, b.label)) for b in BACKENDS),
@@ -224,6 +225,6 @@ ECOSYSTEMS: tuple[Backend, ...] = (
 
 
 def ecosystem_of(file_name: str) -> Backend | None:
-    """The ecosystem that a file named `file_name` (without .py) is written with; None if it is no way."""
+    """Return the ecosystem of a file called `file_name` (without .py), or None if the file is not a way."""
     fitting = [e for e in ECOSYSTEMS if file_name == e.name or file_name.startswith(f"{e.name}_")]
     return max(fitting, key=lambda e: len(e.name), default=None)

@@ -1,8 +1,8 @@
-"""Which side wins from which n on: the one finding that page, lesson, drawing, frame and bench state.
+"""The n from which one side wins: the single finding that page, lesson, drawing, frame and bench state.
 
-Two sides are compared, at the n at which both were measured: nothing is said of an n beyond them. A side is one way, or
-the best of a device: then it is the lower envelope of that device's ways, the fastest at each n, and the sentence
-names these ways and the n between which each of them is the fastest. No way can then contradict the sentence.
+Two sides are compared at the n measured for both; the finding says nothing about n outside their range. A side is one
+way, or the best of a device: the lower envelope of the device's ways, which has the fastest time at each n. The
+sentence then names these ways and the range of n in which each is the fastest, so no way can contradict the sentence.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from compute.measure.statistics import SpeedUp, Spread
 
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
 
-ALIKE = 1.1  # times the fastest up to which a way goes on leading, so that noise changes no name
-ROUNDING = 1 + 1e-12  # a line through equal times is drawn at that time, whatever log and exp round to
-FAR, FLAT = 10, 1.5  # a time that grows by less than FLAT while n grows FAR-fold is not that of the work
+ALIKE = 1.1  # a way keeps the lead up to this multiple of the fastest time, so that noise does not change the name
+ROUNDING = 1 + 1e-12  # tolerance for a line through equal times, which log and exp may round
+FAR, FLAT = 10, 1.5  # if a time grows by less than FLAT while n grows FAR-fold, it does not measure the work
 
 
 def commas(n: float) -> str:
-    """A whole number, thousands apart."""
+    """Format a whole number with thousands separators."""
     return f"{n:,.0f}"
 
 
 @dataclass(frozen=True)
 class TimeCurve:
-    """The times of one way. series: seconds a call by n; noisy: the n at which they scatter too much; launch_bound: at
-    which launching takes as long as the work, as far as that is known.
+    """The times of one way.
 
-    machine, date: where and when they were recorded; empty if they are measured here; then rates and roof are too:
-    (bytes/s, operations/s) by n, and what their device could do at most.
+    series: seconds per call by n; noisy: the n with too much scatter; launch_bound: the n, where known, at which
+    launching takes as long as the work. machine, date: where and when recorded; empty if measured on this computer.
+    Only recorded curves have rates, (bytes/s, operations/s) by n, and a roof, the measured limits of their device.
     """
 
     way: Way
@@ -54,27 +54,27 @@ class TimeCurve:
 
     @property
     def key(self) -> str:
-        """Its name; that of a recorded one names its machine too."""
+        """The way's name; for a recorded curve also the machine's."""
         return f"{self.way.name} @ {self.machine}" if self.machine else self.way.name
 
     @property
     def place(self) -> str:
-        """Where and when it was recorded, in words; empty if it is measured here."""
+        """Text that says where and when the curve was recorded; empty if it was measured on this computer."""
         return f"recorded on {self.machine}, {self.date}" if self.machine else ""
 
     @property
     def label(self) -> str:
-        """Its name on the screen."""
+        """The name on the screen."""
         return self.way.label
 
     @property
     def kind(self) -> str:
-        """Whose hue it has: "cpu" or "gpu"."""
+        """The device, "cpu" or "gpu", which selects the hue."""
         return self.way.kind
 
 
 def measured_curves(of: Workload, drawn: Mapping[str, picture.ShownWay], moving: bool = False) -> list[TimeCurve]:
-    """What a frame has times of. drawn: its lines; moving: with the transfers added, where they are known."""
+    """Return the curves of a frame. drawn: its ways; moving: add the transfer times, and drop points without one."""
     found = []
     for way in of.ways():
         if way.name in drawn and (series := drawn[way.name].series(moving)):
@@ -88,11 +88,10 @@ def recorded_curves(
     of: Workload, drawn: Mapping[str, picture.ShownWay], dtype: str, settings: Mapping[str, Any], evict: bool,
     sizes: tuple[int, int], every: bool = False,
 ) -> list[TimeCurve]:  # fmt: skip
-    """Recorded lines of the same dtype, settings and caches within `sizes`: of ways that can have none of their own
-    here, or of `every` way.
+    """Return recorded curves of the same dtype, settings and cache state within `sizes`.
 
-    Where one way of a device is older than its kernel, no way of that device and machine stands for the device: the
-    new kernel may be the fastest.
+    By default only ways that cannot be measured here; with `every`, all ways. If one way of a device and machine is
+    older than its kernel, all ways of that device and machine are left out: the new kernel may be the fastest.
     """
     ways = {way.name: way for way in of.ways() if every or _absent(way, drawn)}
     known = recorded.comparable_curves(of.name, dtype, settings, evict, sizes)
@@ -107,9 +106,9 @@ def recorded_curves(
 def newest_run(
     of: Workload, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
 ) -> list[TimeCurve]:
-    """Return every recorded curve, of CPU and GPU, of the machine with the newest curve of a GPU; none without a GPU.
+    """Return all recorded CPU and GPU curves of the machine with the latest GPU curve; empty if none has a GPU.
 
-    It is shown where this computer has measured nothing yet, since recorded GPU curves alone would have no opponent.
+    They are shown while this computer has no measurements, since recorded GPU curves alone would have no opponent.
     """
     known = [line for line in recorded_curves(of, {}, dtype, settings, evict, sizes, every=True) if line.series]
     machine = next((line.machine for line in known if line.kind == "gpu"), None)
@@ -119,7 +118,7 @@ def newest_run(
 def outdated_lines(
     of: Workload, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
 ) -> list[str]:
-    """The recorded ways that `recorded_curves` leaves out because they are older than their kernel, in words."""
+    """Return a text for each recorded way that `recorded_curves` leaves out as older than its kernel."""
     known = recorded.comparable_curves(of.name, dtype, settings, evict, sizes)
     return [f"{c.label} on {c.machine}: {BEFORE}, not compared" for c in known if c.outdated]
 
@@ -130,7 +129,7 @@ def _absent(way: Way, drawn: Mapping[str, picture.ShownWay]) -> bool:
 
 @dataclass(frozen=True)
 class Leader:
-    """The way that is the fastest of its side, or within ALIKE of it, from n = first to last."""
+    """The way that is the fastest of its side, or within a factor of ALIKE, from n = first to last."""
 
     line: TimeCurve
     first: int
@@ -139,10 +138,10 @@ class Leader:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two sides. lines: the ways that it may be.
+    """One of the two sides. lines: the candidate ways.
 
-    envelope: once it is compared, the fastest time at each n; leaders: which way has it, ascending in n. `lines` are
-    then the ways of the leaders, the one of the largest n first.
+    After the comparison, envelope is the fastest time at each n; leaders: the fastest way for each range of n,
+    ascending; `lines` are then the ways of the leaders, starting with the leader at the largest n.
     """
 
     name: str
@@ -152,7 +151,7 @@ class Side:
 
     @property
     def series(self) -> Mapping[int, Spread]:
-        """Seconds a call by n; empty before it is compared, unless there is one line only."""
+        """Seconds per call by n; empty before the comparison, unless the side has a single line."""
         return self.envelope or (self.lines[0].series if len(self.lines) == 1 else {})
 
     @property
@@ -162,22 +161,22 @@ class Side:
 
     @property
     def place(self) -> str:
-        """Where its figures are from, if not from here."""
+        """Where its times were recorded; empty if they were measured here."""
         return self.lines[0].place if self.lines else ""
 
     @property
     def called(self) -> str:
-        """What it is called in a sentence."""
+        """The side's name in a sentence."""
         if len(self.lines) == 1:
             return _called(self.lines[0])
         return f"the {self.name}" if self.leaders else self.name
 
     def leader(self, n: int) -> TimeCurve:
-        """Return the line that is the fastest at n, which one of them must have."""
+        """Return the fastest line at n; at least one line must have a time there."""
         return min((line for line in self.lines if n in line.series), key=lambda line: line.series[n].median)
 
     def pieces(self, count: Callable[[float], str]) -> list[tuple[str, str]]:
-        """Return which way leads where, in pieces of a sentence; none if one way leads everywhere."""
+        """Return parts of a sentence that say which way leads where; empty if one way leads everywhere."""
         if len(self.leaders) < 2:
             return []
         said = [(f"; {self.name}: ", "")]
@@ -198,9 +197,9 @@ def _called(line: TimeCurve) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """`fast` against `slow`, each an envelope once they share an n.
+    """`fast` compared with `slow`; each is an envelope if they share an n.
 
-    crossing: None while fewer than two n are common; n, ratio: the largest common n, and the speed-up there.
+    crossing: None if fewer than two n are common; n, ratio: the largest common n, and the speed-up there.
     """
 
     slow: Side
@@ -211,18 +210,18 @@ class Finding:
 
     @property
     def names(self) -> tuple[str, str]:
-        """(fast, slow) as they are called in a sentence."""
+        """(fast, slow): their names in a sentence."""
         return self.fast.called, self.slow.called
 
     @property
     def names_at_n(self) -> tuple[str, str]:
-        """(fast, slow): the ways whose times at n the ratio is of."""
+        """(fast, slow): the names of the ways whose times at n give the ratio."""
         fast, slow = (_called(side.lines[0]) if side.lines else side.name for side in (self.fast, self.slow))
         return fast, slow
 
     @property
     def place(self) -> str:
-        """Which of both was recorded elsewhere, and where."""
+        """Text that says which sides were recorded elsewhere, and where."""
         if self.fast.place and self.fast.place == self.slow.place:
             return f"both {self.fast.place}"
         return " · ".join(
@@ -232,7 +231,7 @@ class Finding:
         )
 
     def reason_slower(self, count: Callable[[float], str] = commas) -> str:
-        """Why `fast` is the slower one at n, as far as its own curve tells; "" if it is not, or nothing tells."""
+        """Return why `fast` is slower at n, if its own curve shows the reason; else ""."""
         series, smaller = self.fast.series, [n for n in self.fast.series if n * FAR <= self.n]
         if self.ratio is None or self.ratio.ratio >= 1 or not smaller:
             return ""
@@ -244,11 +243,11 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """The sentence, as plain text."""
+        """The sentence as plain text."""
         return "".join(text for text, _ in self.pieces())
 
     def pieces(self, count: Callable[[float], str] = commas) -> list[tuple[str, str]]:
-        """The sentence in pieces (text, "cpu" or "gpu" for the name of a way, else ""); count: writes an n."""
+        """Return the sentence in parts (text, "cpu" or "gpu" for the name of a way, else ""); count: formats an n."""
         fast, slow = ((side.called, side.kind) for side in (self.fast, self.slow))
         fast = (f"The{fast[0][3:]}" if self.fast.leaders and fast[0].startswith("the ") else fast[0], fast[1])
         found = self.crossing
@@ -272,7 +271,7 @@ class Finding:
         return [fast, (verb, ""), slow, (where, ""), *self.slow.pieces(count), *self.fast.pieces(count)]
 
     def uncertainty(self, count: Callable[[float], str] = commas) -> str:
-        """Where both were measured, and how sure the sentence is; empty while there is no crossing to doubt."""
+        """Return the measured range and the uncertainty of the crossing as text; empty if `crossing` is None."""
         found = self.crossing
         if found is None:
             return ""
@@ -290,14 +289,14 @@ def _two(n: float) -> float:
 
 
 def _than(ratio: float) -> str:
-    """How the faster one of a sentence compares, by the ratio of the times (slow over fast)."""
+    """Return the comparison that the sentence uses, by the ratio of the times (slow over fast)."""
     return "faster than" if ratio > 1 else "slower than" if ratio < 1 else "as fast as"
 
 
 def compare(slow: Side, fast: Side) -> Finding:
     """Compare the lower envelopes of two sides.
 
-    A line that is one side by itself is not meant on the other: the best of its device is the best beside it.
+    If one side is a single line, that line is removed from the other side: the other is then the best of the rest.
     """
     if slow.lines == fast.lines:
         return Finding(slow, fast)
@@ -315,9 +314,9 @@ def compare(slow: Side, fast: Side) -> Finding:
 
 
 def envelope(lines: Sequence[TimeCurve]) -> dict[int, Spread]:
-    """Return the fastest time at each n, as measured.
+    """Return the fastest measured time at each n.
 
-    An n is left out where a way that was measured at smaller and larger n, and not there, has its line below.
+    An n is left out if a way that was measured at smaller and larger n, but not at this one, has its line below.
     """
     found: dict[int, Spread] = {}
     for n in sorted({n for line in lines for n in line.series}):
@@ -328,7 +327,7 @@ def envelope(lines: Sequence[TimeCurve]) -> dict[int, Spread]:
 
 
 def _drawn(line: TimeCurve, n: int) -> float:
-    """Return the seconds at which the line is drawn at n; inf where it does not reach."""
+    """Return the seconds at which the line is drawn at n; inf outside its range."""
     below = max((m for m in line.series if m < n), default=0)
     above = min((m for m in line.series if m > n), default=0)
     if not (below and above):
@@ -338,7 +337,7 @@ def _drawn(line: TimeCurve, n: int) -> float:
 
 
 def _compared(side: Side, found: Mapping[int, Spread], least: int, most: int) -> Side:
-    """The side with its envelope, and its leaders between the two n."""
+    """Return the side with its envelope, and its leaders between the two n."""
     led: list[Leader] = []
     for n in sorted((n for n in found if least <= n <= most), reverse=True):
         before = led[-1].line if led else None
@@ -351,16 +350,16 @@ def _compared(side: Side, found: Mapping[int, Spread], least: int, most: int) ->
 
 
 def _beside(side: Side, other: Side) -> Side:
-    """The side without the line that is the other one by itself."""
+    """Return the side without the line that alone forms the other side."""
     if len(other.lines) != 1:
         return side
     return replace(side, lines=tuple(line for line in side.lines if line != other.lines[0]))
 
 
 def sides(lines: Sequence[TimeCurve], slow: str = BEST_CPU, fast: str = BEST_GPU) -> tuple[Side, Side]:
-    """(slow, fast): lines by their keys, or those of a device: measured here, else the newest recorded ones.
+    """Return (slow, fast): lines selected by key, or those of a device: measured here, else the latest recorded ones.
 
-    Where the best of the GPU is asked for and there is none, the fastest way on the host stands against the slowest.
+    If the best of the GPU is requested and no GPU line exists, compare the slowest and the fastest way of the host.
     """
     found = _side(lines, slow), _side(lines, fast)
     if (slow, fast) == (BEST_CPU, BEST_GPU) and found[0].lines and not found[1].lines:
@@ -369,7 +368,7 @@ def sides(lines: Sequence[TimeCurve], slow: str = BEST_CPU, fast: str = BEST_GPU
 
 
 def extremes(lines: Sequence[TimeCurve]) -> tuple[Side, Side]:
-    """(slowest, fastest) of some lines, at the largest n that two of them have."""
+    """Return (slowest, fastest) of the lines, at the largest n that two of them share."""
     counted = Counter(n for line in lines for n in line.series)
     most = max((n for n, ways in counted.items() if ways > 1), default=0)
     ranked = sorted((line for line in lines if most in line.series), key=lambda line: line.series[most].median)
@@ -379,12 +378,12 @@ def extremes(lines: Sequence[TimeCurve]) -> tuple[Side, Side]:
 
 
 def finding_of(frame: Frame, moving: bool = False) -> Finding:
-    """What the ways that a frame has times of say of each other. moving: with the transfers added."""
+    """Return the finding from the times in a frame. moving: with the transfers added."""
     return compare(*sides(measured_curves(workload(frame.notes["workload"]), picture.ways_of(frame), moving)))
 
 
 def with_finding(frame: Frame) -> Frame:
-    """The frame with its finding in the notes: "slow" and "fast", names of ways, and the sentence, "crossing"."""
+    """Add the finding to the frame's notes: "slow" and "fast", names of ways, and "crossing", the sentence."""
     found = finding_of(frame)
     if not found.n:
         return frame

@@ -1,4 +1,4 @@
-"""Empties the GPU's L2 cache before a run; and Numba does not warn of small grids, which are the point here."""
+"""Empty the GPU's L2 cache before a run; silence Numba's warning about small grids, which this lab uses on purpose."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def _evict(scratch: Array) -> None:
 
 
 def evict(scratch: Array) -> None:
-    """Read and write `scratch`, an array much larger than the caches, so that they hold nothing else."""
+    """Read and write `scratch`, an array much larger than the caches, to evict all other data."""
     _evict[-(-scratch.size // 256), 256](scratch)

@@ -1,4 +1,4 @@
-"""class Crossover: a sweep as a lab, so that its curves grow live. A step is one slice of the sweep."""
+"""class Crossover: a sweep as a lab with live curves. A step is one slice of the sweep."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ from compute.measure.timing import Timing
 from compute.panels import Panel
 
 LARGEST = 10**9  # n of any workload
-OWN_BYTES = 2**20  # of the lab itself: its samples
-FORGOTTEN: Mapping[str, Any] = {"ways": [], "settings": {}, "least": None, "most": None}  # with another workload
+OWN_BYTES = 2**20  # the lab's own samples
+FORGOTTEN: Mapping[str, Any] = {"ways": [], "settings": {}, "least": None, "most": None}  # by a change of workload
 
-TURN = 0.008  # seconds after which others on the device have their turn
+TURN = 0.008  # seconds after which other labs on the device get their turn
 LOST = "the times, which are measured anew where it is opened"
 NOT_BEGUN = SweepProgress(0.0, "not begun")
 ROOFS = "measuring the roofs"
-ROOF_ROUNDS = 5  # rounds after which the roofs have their turn: all the rounds that a short sweep makes
-SWEEP_PART = 0.98  # of the progress; the rest is the roofs
+ROOF_ROUNDS = 5  # rounds that are followed by roof samples: all rounds of a short sweep
+SWEEP_PART = 0.98  # part of the progress; the rest is for the roofs
 
 
 @dataclass(frozen=True)
 class GpuWayOnHost(Way):
-    """A way to a GPU in a lab that lives on the host."""
+    """A GPU way in a lab that is open on the host."""
 
     @property
     def missing(self) -> str | None:
-        """Why it does not run here."""
+        """Why the way cannot run here."""
         return self.backend.missing or "this lab is open on the host; open it with a GPU's backend"
 
 
 class Crossover(Lab):
     """Time against n for the ways to write a workload, checked first, then sampled in shuffled order.
 
-    README.md says what a time is. The lab lives in the engine of its backend's device; a GPU's runs the ways of the
-    host as well, since only times that are taken in turn in one process can be compared. A step is a slice of the
-    sweep, some 20 ms long, or one call where that is longer; n for which anything would take more than `longest`
-    seconds in one piece are skipped, so that the other labs of the engine stay live.
+    README.md defines the times. The lab is hosted by the engine of its backend's device; a GPU's engine also runs the
+    ways of the host, since times can be compared only if they are measured in turn in one process. A step is a slice of
+    the sweep, about 20 ms, or one call if that is longer; n for which a single piece would take more than `longest`
+    seconds are skipped, so that the other labs of the engine stay responsive.
     """
 
     LAB = "crossover"
@@ -87,10 +87,10 @@ class Crossover(Lab):
 
     sweep: Sweep
     progress: SweepProgress
-    roofs: dict[str, Roof]  # by kind of way: "host", "cuda"
-    trap_result: str  # what the programs of the last trap saw, as JSON; "" before the first
+    roofs: dict[str, Roof]  # by device of the ways: "host", "cuda"
+    trap_result: str  # JSON of the numbers that both programs of the last trap reported; "" before the first
     elapsed: float  # seconds
-    rows: dict[tuple[str, int], tuple[Any, list[float]]]  # what frames were made of
+    rows: dict[tuple[str, int], tuple[Any, list[float]]]  # cached rows of the frames
 
     def __init__(self, **values: Any) -> None:
         self.roofs, self.trap_result = {}, ""
@@ -104,12 +104,12 @@ class Crossover(Lab):
 
     @classmethod
     def home(cls) -> str:
-        """The backend to open it with: a GPU's if there is one, since its engine can run the host's ways as well."""
+        """Return the default backend: a GPU's if available, since its engine also runs the host's ways."""
         return preferred(cls.backends()).name
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
-        """What it needs in any case: the smallest n. Each larger one is checked by itself, and skipped if need be."""
+        """Return the bytes for the smallest n. Each larger n is checked separately and skipped if it does not fit."""
         given = {name: values.get(name, cls.param[name].default) for name in cls.SWEEP}
         least = extent(given)[0]
         case = workload(given["workload"]).case(least, given["dtype"], **given["settings"])
@@ -118,7 +118,7 @@ class Crossover(Lab):
         return int(case.work().memory) + OWN_BYTES + given["evict"] * scratch
 
     def validate(self, values: dict[str, Any]) -> None:
-        """Ways and settings that the workload has, and n within its bounds."""
+        """Raise ValueError unless ways, settings and n are valid for the workload."""
         chosen = workload(values["workload"])
         for name in values["ways"]:
             chosen.way(name)
@@ -138,11 +138,14 @@ class Crossover(Lab):
 
     @classmethod
     def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """Whole seconds of a call, which other labs of the device wait for: what a server may bound."""
+        """Return the longest call in whole seconds, which other labs of the device wait for and a server may limit."""
         return {"call_seconds": ceil(values["longest"])}
 
     def update(self, **values: Any) -> None:
-        """Set several parameters at once, all or none; another workload begins with its usual ways, settings and n."""
+        """Set several parameters together, all or none.
+
+        A change of the workload resets ways, settings and n to their defaults.
+        """
         if values.get("workload", self.workload) != self.workload:
             values = {**FORGOTTEN, **values}
         super().update(**values)
@@ -154,11 +157,11 @@ class Crossover(Lab):
 
     # -- state
 
-    def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another device begins anew
+    def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another device starts a new sweep
         self.reset()
 
     def _release(self) -> None:
-        """Close the sweep, which gives its arrays back."""
+        """Close the sweep, which releases its arrays."""
         if self._work is not None:
             self._work.close()
         self._work = None
@@ -169,25 +172,25 @@ class Crossover(Lab):
             self.reset()
 
     def reset(self) -> None:
-        """Begin a new sweep with the present values; nothing is measured before the first step."""
+        """Start a new sweep with the current values; the first step begins the measurement."""
         self._release()
         self.sweep, self.rows = Sweep(self._plan()), {}
         self._work = self._slices()
         self.progress, self.elapsed = NOT_BEGUN, 0.0
 
     def cancel(self) -> None:
-        """End the sweep, give its memory back and keep what was measured; the lab rests then, until `reset`."""
+        """End the sweep, release its memory and keep the measurements; the lab rests until `reset`."""
         if self._work is not None:
             self.progress = SweepProgress(self.progress.done, "cancelled")
         self._release()
 
     def try_trap(self, which: str) -> None:
-        """Run both programs of a trap, by its name, in the next step; the frames after that say what they saw."""
+        """Run both programs of the trap called `which` in the next step; later frames contain their results."""
         self._traps.append(trap(which))
 
     @classmethod
     def actions(cls) -> dict[str, Callable[..., Any]]:
-        """Return what buttons ask for."""
+        """Return the methods that buttons call, by name."""
         return {**super().actions(), "cancel": cls.cancel, "try_trap": cls.try_trap}
 
     def _plan(self) -> SweepPlan:
@@ -207,13 +210,13 @@ class Crossover(Lab):
         return way
 
     def snapshot(self) -> dict[str, Any]:
-        """Every point of the sweep as plain values, and the values of the lab they belong to."""
+        """Return every point of the sweep as plain values, and the lab's values."""
         roofs = {kind: (roof.dtype, roof.bandwidth, roof.flops, roof.l2) for kind, roof in self.roofs.items()}
         kept = self.sweep.snapshot()
         return {"values": self.values(), "elapsed": self.elapsed, "resting": self.resting, "roofs": roofs, **kept}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """What was measured is shown again. A sweep that had not ended begins anew with the next step."""
+        """Restore the measurements. A sweep that had not ended is restarted with the next step."""
         self.reset()
         if not self.sweep.restore(snapshot):
             return
@@ -225,48 +228,48 @@ class Crossover(Lab):
 
     @classmethod
     def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
-        """The plan: times are measured anew by who opens it."""
+        """Return the history of the plan; it contains no times, which must be measured again."""
         points = snapshot["points"].values() if snapshot else ()
         lost = any(point["status"] == "measured" for point in points)
         return replace(super().history_of(values, snapshot), missing=LOST if lost else "")
 
     @classmethod
     def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """Time against n, and the roofline."""
+        """Return the plots of time against n and of the roofline."""
         return panels.panels(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
-        """Of each way that has a time: "<way>.n", and seconds a call as "<way>.median", "<way>.q1" and "<way>.q3"."""
+        """Return "<way>.n" and seconds per call, "<way>.median", "<way>.q1" and "<way>.q3", of each way with times."""
         return picture.times_of(self.frame())
 
     # -- advancing
 
     @property
     def begun(self) -> bool:
-        """Whether a step of the sweep has been made."""
+        """Whether at least one step of the sweep has been made."""
         return self.progress != NOT_BEGUN
 
     @property
     def finished(self) -> bool:
-        """Whether the sweep has come to its end."""
+        """Whether the sweep is complete."""
         return self.progress.done >= 1.0
 
     @property
     def headway(self) -> float:
-        """Part of the sweep that is done."""
+        """Completed fraction of the sweep."""
         return self.progress.done
 
     @property
     def resting(self) -> bool:
-        """Whether nothing is left to do until a value changes or a trap is tried."""
+        """Whether the lab is idle until a value changes or a trap is tried."""
         return self._work is None and not self._traps
 
     @property
     def waits(self) -> bool:
-        """Whether another sweep of this process has its arrays in memory, so that this one cannot go on.
+        """Whether this sweep must wait because another sweep of the process has its arrays in memory.
 
-        Its engine asks as often as it looks whose turn it is, of a lab that would have one: so a sweep that goes on
-        keeps its arrays, however long labs that are looked at take their turns before it.
+        The engine reads this whenever it chooses among the labs that want a slice; this keeps the arrays of a running
+        sweep, however long visible labs are served before it.
         """
         if self.progress.waits and not self._traps:
             return self.sweep.held_up
@@ -275,17 +278,17 @@ class Crossover(Lab):
 
     @property
     def cold(self) -> bool:
-        """Whether what comes next may compile, or measures a roof."""
+        """Whether the next slice may compile, or measures a roof."""
         timing = CHECKS * SWEEP_PART <= self.progress.done < SWEEP_PART and self.progress.doing != ROOFS
         return bool(self._traps) or not timing
 
     @property
     def longest_piece(self) -> float:
-        """Seconds of a slice at most: the inputs of an n and the arrays of a way may come in one, each as long."""
+        """Longest slice in seconds: it may create the inputs of an n and the arrays of a way, `longest` each."""
         return 2 * self.longest
 
     def advance(self, steps: int = 1) -> Timing:
-        """Up to `steps` >= 1 slices of the sweep, those begun within TURN seconds; a trap that waits comes first."""
+        """Run up to `steps` >= 1 slices of the sweep, begun within TURN seconds; a pending trap runs first."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         start, cold, done, seconds = perf_counter(), self.cold, 0, 0.0
@@ -298,7 +301,7 @@ class Crossover(Lab):
         return Timing(self.backend, "", max(done, 1), 1, 0.0, seconds, first_call=cold)
 
     def run(self) -> Sweep:
-        """The whole sweep, to its end."""
+        """Run the sweep to its end and return it."""
         while not self.resting:
             self.advance()
         return self.sweep
@@ -316,17 +319,17 @@ class Crossover(Lab):
             self._work, self.progress = None, SweepProgress(1.0, "complete")
 
     def _slices(self) -> Generator[SweepProgress, None, None]:
-        """The sweep, then the roofs that its times are compared with."""
-        if any(point.status != "waiting" for point in self.sweep.points.values()):  # of one that was interrupted
+        """Yield the progress of the sweep, then of the roofs that its times are compared with."""
+        if any(point.status != "waiting" for point in self.sweep.points.values()):  # the sweep was interrupted
             self.sweep, self.rows, self.elapsed = Sweep(self._plan()), {}, 0.0
         meter = RoofMeter(self._devices().values(), ("copy", "fma"), self.dtype, live=True)
         with closing(self.sweep.measure()) as work, closing(meter):
             for progress in work:
                 now = replace(progress, done=SWEEP_PART * progress.done)
-                if progress.point is None and 1 <= progress.rounds <= ROOF_ROUNDS:  # the roofs have their turn
+                if progress.point is None and 1 <= progress.rounds <= ROOF_ROUNDS:  # the roofs get their turn
                     yield replace(now, doing=ROOFS)
                     meter.sample()
-                    meter.close()  # nothing is held while a way is timed
+                    meter.close()  # release its arrays before a way is timed
                 yield now
         for kind, device in self._devices().items():
             for part in roof_parts(device, self.dtype):
@@ -335,20 +338,20 @@ class Crossover(Lab):
             self.roofs[kind] = roof_of(device, self.dtype)
 
     def _devices(self) -> dict[str, Device]:
-        """Where the ways of the sweep compute."""
+        """Return the devices on which the ways of the sweep compute, by kind."""
         here = {way.backend.device for way in self.sweep.plan.ways if not way.missing}
         return {kind: Host() if kind == "host" else self.device for kind in sorted(here, reverse=True)}
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:  # noqa: ARG002 no raster
-        """The curves as far as they are, which picture.py reads, and what they say of each other, in notes."""
+        """Return the current curves, to be read with picture.py, with their finding in the notes."""
         return finding.with_finding(picture.frame_of(self))
 
     def idle_timing(self) -> Timing:
-        """Of a frame: what is shown was measured elsewhere."""
+        """Return the timing of a frame, which reports no steps: its times were measured elsewhere."""
         return Timing(self.backend, "", 0, 1)
 
 
 def extent(values: Mapping[str, Any]) -> tuple[int, int]:
-    """(least, most) n: those that are set, else the workload's."""
+    """Return (least, most) n: the values if set, else those of the workload."""
     least, most = workload(values["workload"]).sizes
     return values["least"] or min(least, values["most"] or least), values["most"] or max(most, values["least"] or most)

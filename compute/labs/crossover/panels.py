@@ -1,4 +1,4 @@
-"""The plots of the crossover lab, for files: time against n with the crossing, and the roofline."""
+"""The plots of the crossover lab for exported files: time against n with the crossing, and the roofline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEVICES = {"host": "cpu", "cuda": "gpu"}
 
 
 def panels(frame: Frame) -> Mapping[str, Panel]:
-    """Time against n; the roofline too, once something is measured that computes."""
+    """Return the plot of time against n, and the roofline if a measured way computes floating-point operations."""
     found = {"time": _time(frame)}
     ways = [line for line in picture.ways_of(frame).values() if any(spot.flops > 0 for spot in line.points)]
     return found | ({"roofline": _roofline(frame, ways)} if ways else {})
@@ -31,7 +31,7 @@ def _workload(frame: Frame) -> Workload:
 
 
 def _time(frame: Frame) -> Panel:
-    """As on the page: what is measured, recorded curves of ways that cannot run here, and figures of others."""
+    """Return the plot of the page: measured curves, recorded curves of ways that cannot run here, and cited figures."""
     of, dtype, drawn = _workload(frame), frame.notes["dtype"], picture.ways_of(frame)
     own = tuple(
         Line(f"{w.way} median", w.label, "marked", bars=(f"{w.way} q1", f"{w.way} q3"), device=DEVICES[w.device])
@@ -59,7 +59,7 @@ def _recorded(line: finding.TimeCurve) -> Foreign:
 
 
 def _crossing(found: finding.Finding) -> list[Mark]:
-    """Where the two that are compared cross, in the words of the page."""
+    """Return a mark where the compared sides cross, with the sentence of the page."""
     crossing = found.crossing
     if crossing is None or crossing.n is None:
         return []
@@ -67,7 +67,7 @@ def _crossing(found: finding.Finding) -> list[Mark]:
 
 
 def _roofline(frame: Frame, ways: list[picture.ShownWay]) -> Panel:
-    """The largest n of each way is a point."""
+    """Return the roofline with the largest n of each way as a point."""
     roofs = {f"roof {kind}": device for kind, device in DEVICES.items()}
     lines = [Line(name, frame.curves[name].label, device=roofs[name]) for name in roofs if name in frame.curves]
     for way in ways:

@@ -1,7 +1,7 @@
-"""A sweep as a frame, and a frame as ways again: `frame_of` in the engine; `ways_of` and `roofs_of` anywhere.
+"""Convert a sweep to a frame with `frame_of`, in the engine, and a frame to ways with `ways_of` and `roofs_of`.
 
-Parts of the frame are Curves over n, "<way> <quantity>" for each of QUANTITIES, nan where there is nothing, and the
-roofs, "roof <kind>"; notes hold the reasons, "<way> <n>". Read them by `ways_of` and `roofs_of`.
+The frame contains Curves over n, "<way> <quantity>" for each of QUANTITIES, nan for missing values, and the roofs,
+"roof <kind>"; its notes contain the reasons, "<way> <n>". Use `ways_of` and `roofs_of` to read them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ WORST: tuple[ShownStatus, ...] = (
 
 @dataclass(frozen=True)
 class ShownPoint:
-    """One way at one n. step: seconds a call, None unless it was measured and is right; other times in seconds.
+    """One way at one n. step: seconds per call, None unless measured and correct; other times in seconds.
 
-    launch: until the call returned (0 on the host); transfer: there and back, nan unless asked for; intensity:
-    operations a byte; flops, moved: operations and bytes a second; percent: of the roof there; nan if unknown.
+    launch: until the call returned (0 on the host); transfer: both directions, nan unless requested; intensity:
+    operations per byte; flops, moved: operations and bytes per second; percent: of the roof at that intensity; nan if
+    unknown.
     """
 
     n: int
@@ -65,12 +66,12 @@ class ShownPoint:
 
     @property
     def noisy(self) -> bool:
-        """Whether its time scatters too much to be quoted without saying so."""
+        """Whether its time scatters too much to be quoted without a remark."""
         return self.status == "noisy"
 
     @property
     def launch_bound(self) -> bool:
-        """Whether launching takes as long as the work, so that this is the time of the launches."""
+        """Whether launching takes as long as the work, so that the time measures the launches."""
         return self.step is not None and self.launch >= LAUNCH_BOUND * self.step.median
 
 
@@ -85,17 +86,17 @@ class ShownWay:
 
     @property
     def status(self) -> ShownStatus:
-        """Of the whole: "disagrees" if any does, else "noisy" or "measured" if any has a time, else what hinders."""
+        """The overall status: "disagrees" if any n does, else "noisy" or "measured" if any has a time, else why not."""
         found = {point.status for point in self.points}
         return next(status for status in WORST if status in found)
 
     @property
     def reason(self) -> str:
-        """Why it has no time, at the smallest n that has a reason; empty if none has."""
+        """Why the way has no time, at the smallest n with a reason; empty without any."""
         return next((point.reason for point in self.points if point.reason), "")
 
     def series(self, transfer: bool = False) -> dict[int, Spread]:
-        """Seconds a call by n; with the median transfer added if that is asked for, where it is known."""
+        """Return seconds per call by n. transfer: add the median transfer, and drop n for which it is unknown."""
         found = {}
         for point in self.points:
             extra = point.transfer if transfer else 0.0
@@ -106,7 +107,7 @@ class ShownWay:
 
 
 def frame_of(lab: Crossover) -> Frame:
-    """The lab's sweep as it is now."""
+    """Return a frame of the lab's current sweep."""
     parts: dict[str, Any] = {}
     notes = _notes(lab)
     for way in lab.sweep.plan.ways:
@@ -127,7 +128,7 @@ def frame_of(lab: Crossover) -> Frame:
 
 
 def ways_of(frame: Frame) -> dict[str, ShownWay]:
-    """The ways of a frame by name."""
+    """Return the ways of a frame by name."""
     of = workload(frame.notes["workload"])
     names = [name.removesuffix(" status") for name in frame.curves if name.endswith(" status")]
     return {
@@ -136,7 +137,7 @@ def ways_of(frame: Frame) -> dict[str, ShownWay]:
 
 
 def times_of(frame: Frame) -> dict[str, NDArray[Any]]:
-    """A frame's times: "<way>.n" int64, and "<way>.median", ".q1" and ".q3" float64 in seconds a call."""
+    """Return a frame's times: "<way>.n" int64, and "<way>.median", ".q1" and ".q3" float64 in seconds per call."""
     found: dict[str, NDArray[Any]] = {}
     for way, line in ways_of(frame).items():
         if series := line.series():
@@ -147,13 +148,13 @@ def times_of(frame: Frame) -> dict[str, NDArray[Any]]:
 
 
 def settings_of(frame: Frame) -> dict[str, Any]:
-    """The workload's settings that a frame was measured with."""
+    """Return the workload's settings that a frame was measured with."""
     found: dict[str, Any] = json.loads(frame.notes["settings"])
     return found
 
 
 def roofs_of(frame: Frame) -> dict[str, Roof]:
-    """The roofs a frame knows, by kind of device: "host", "cuda"."""
+    """Return the roofs in a frame by kind of device, "host" or "cuda"."""
     found = {}
     for kind in ("host", "cuda"):
         if f"roof {kind} bandwidth" in frame.facts:
@@ -164,7 +165,7 @@ def roofs_of(frame: Frame) -> dict[str, Roof]:
 
 
 def why_above_roof(frame: Frame, line: ShownWay, spot: ShownPoint) -> str:
-    """Why a way is faster than its device's roof at one n, in words; "" where it is not."""
+    """Return as text why a way is faster than its device's roof at one n; "" if it is not."""
     roof = roofs_of(frame).get(line.device)
     if roof is None or spot.step is None:
         return ""
@@ -173,7 +174,7 @@ def why_above_roof(frame: Frame, line: ShownWay, spot: ShownPoint) -> str:
 
 
 def trap_result(frame: Frame) -> dict[str, Any] | None:
-    """What the last trap's programs saw: {"name", "wrong", "right"}, numbers by key or a sentence; None if none ran."""
+    """Return the last trap's {"name", "wrong", "right"}, each numbers by key or a sentence; None before the first."""
     return json.loads(frame.notes["trap"]) if "trap" in frame.notes else None
 
 
@@ -194,7 +195,7 @@ def _notes(lab: Crossover) -> dict[str, str]:
 
 
 def _cached_row(lab: Crossover, point: Point) -> list[float]:
-    """Worked out again when something of it changed: a frame must not take long beside what is being timed."""
+    """Return the row, computed only if its data changed: frames must be cheap compared with the measured calls."""
     roof = _valid_roofs(lab).get(point.way.backend.device)
     mark = point.status, len(point.samples), len(point.transfers), roof and (roof.bandwidth, roof.flops)
     key = point.way.name, point.n

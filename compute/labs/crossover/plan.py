@@ -1,6 +1,6 @@
-"""What a sweep is asked to measure, and what is known of it: each way at each n is a point.
+"""The plan of a sweep and its results: each way at each n is a point.
 
-A point can be taken down as plain values that can be pickled, and taken up again.
+`Point.snapshot` returns plain, picklable values; `Point.restore` reads them back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from compute.measure.sampling import MOST_SAMPLES
 from compute.measure.statistics import Measurement, Spread, settled
 from compute.measure.timing import Sample, Timing
 
-PATIENCE = 2.0  # a call may take so many times the budget of its point before larger n are skipped
+PATIENCE = 2.0  # a call may take this multiple of its point's budget before larger n are skipped
 
 PointStatus = Literal["waiting", "checked", "measured", "disagrees", "failed", "skipped", "missing"]
 STATUSES: tuple[PointStatus, ...] = get_args(PointStatus)
@@ -27,11 +27,11 @@ STATUSES: tuple[PointStatus, ...] = get_args(PointStatus)
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What to measure. budget: seconds of sampling in all; evict: each call on empty caches; split: transfers too.
+    """What to measure. budget: seconds of sampling in all; evict: empty the caches before calls; split: time transfers.
 
-    longest: seconds that anything in one piece may take, longest_call: that a call may; larger n are skipped. Without
-    them a call may take PATIENCE times its share of the budget, and nothing else is limited. listen: note when parts of
-    a sample ran. early: for who watches, ways that are quick to start are timed once before the others are checked.
+    longest: limit in seconds of any single piece, longest_call: of a call; larger n are skipped. Without them a call
+    may take PATIENCE times its share of the budget, and nothing else is limited. listen: note when parts of a sample
+    ran. early: time ways that start quickly once before the others are checked, so that a viewer sees points early.
     """
 
     workload: Workload
@@ -60,12 +60,12 @@ class SweepPlan:
             self.case(n)
 
     def case(self, n: int) -> Case:
-        """The workload at this n."""
+        """Return the workload at this n."""
         return self.workload.case(n, self.dtype, **self.settings)
 
     @property
     def groups(self) -> tuple[tuple[Way, ...], ...]:
-        """The ways in the order in which they are checked, together or apart: extras may compile for seconds."""
+        """The ways in the order of their checks, in one group or several: extras may compile for seconds."""
         if not self.early:
             return (self.ways,)
         found: dict[tuple[bool, bool], list[Way]] = {}
@@ -82,10 +82,10 @@ class SweepPlan:
 
 @dataclass
 class Point:
-    """One way at one n. cold: the first call; samples: those that count; transfers: seconds there and back.
+    """One way at one n. cold: the first call; samples: those that count; transfers: seconds in both directions.
 
-    difference: from the reference; first_call: seconds, compilation included; call_seconds: those of a later call;
-    handling: seconds that making its arrays and comparing its results took.
+    difference: from the reference; first_call: seconds, compilation included; call_seconds: of a later call; handling:
+    seconds to create its arrays and compare its results.
     """
 
     way: Way
@@ -102,12 +102,12 @@ class Point:
 
     @property
     def timings(self) -> list[Timing]:
-        """What the samples took."""
+        """The timings of the samples."""
         return [sample.timing for sample in self.samples]
 
     @property
     def measurement(self) -> Measurement | None:
-        """Its times; None unless it was measured and is right."""
+        """Its measured times; None unless it was measured and is correct."""
         if self.status != "measured":
             return None
         first = replace(self.timings[0], compute=self.first_call, steps=1, first_call=True)
@@ -120,23 +120,23 @@ class Point:
 
     @property
     def transfer(self) -> Spread:
-        """Seconds of the inputs to the device and of the results back."""
+        """Seconds to copy the inputs to the device and the results back."""
         return Spread.of(self.transfers)
 
     @property
     def label(self) -> str:
-        """Its status, or "noisy" if the time scatters too much to be quoted without saying so."""
+        """The status, or "noisy" if the time scatters too much to be quoted without a remark."""
         measured = self.measurement
         return "noisy" if measured and measured.noisy else self.status
 
     @property
     def finished(self) -> bool:
-        """Whether more samples would tell nothing new."""
+        """Whether further samples are unnecessary."""
         seconds = [timing.step_seconds for timing in self.timings]
         return len(seconds) >= MOST_SAMPLES or settled(seconds)
 
     def refuse(self, status: PointStatus, reason: str) -> None:
-        """It has no time: why."""
+        """Set a status without a time, and its reason."""
         self.status, self.reason = status, reason
 
     def fail(self, error: Exception) -> None:
@@ -144,7 +144,7 @@ class Point:
         self.refuse("failed", error_line(error))
 
     def snapshot(self) -> dict[str, Any]:
-        """Return what is known as plain values; samples as (k, 5) float64: began, ended, steps, launch, compute."""
+        """Return the point as plain values; samples as (k, 5) float64: began, ended, steps, launch, compute."""
         return {
             "status": self.status, "reason": self.reason, "difference": self.difference, "first_call": self.first_call,
             "call_seconds": self.call_seconds, "handling": self.handling, "transfers": list(self.transfers),
@@ -152,7 +152,7 @@ class Point:
         }  # fmt: skip
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Take what `snapshot` returned."""
+        """Restore the values of a `snapshot`."""
         self.status, self.reason, self.difference = (snapshot[name] for name in ("status", "reason", "difference"))
         self.first_call, self.call_seconds = snapshot["first_call"], snapshot["call_seconds"]
         self.handling, self.transfers = snapshot["handling"], list(snapshot["transfers"])

@@ -1,4 +1,4 @@
-"""Curves of earlier runs, drawn hollow: from records that `fieldlab bench crossover --save` wrote."""
+"""Curves of earlier runs, drawn hollow: read from records that `fieldlab bench crossover --save` wrote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compute.measure.statistics import Spread
 
 
 class RecordedParts(NamedTuple):
-    """What a call at one n consists of, as of picture.ShownPoint: times in seconds; nan where a record has none."""
+    """Parts of a call at one n, as in picture.ShownPoint: times in seconds; nan if the record has none."""
 
     launch: float = nan
     transfer: float = nan
@@ -27,13 +27,12 @@ class RecordedParts(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordedCurve:
-    """One way of a workload as it was measured on `machine` on `date` (ISO 8601, the day).
+    """One way of a workload, measured on `machine` on `date` (ISO 8601, the day).
 
-    series: seconds a call by n, right results only; noisy: the n where they scatter too much; status: of the whole;
-    reasons: by n, where there is no time; run: of one process, whose curves can be compared with each other.
-    rates: (bytes/s, operations/s) by n, of the work that is done at least; roof: of its device, measured in that run.
-    parts: of the calls at each n. outdated: it was measured with an older revision of the way, so that its series is
-    empty.
+    series: seconds per call by n, correct results only; noisy: the n with too much scatter; status: of the whole curve;
+    reasons: by n, for those without a time; run: the process, whose curves can be compared with each other. rates:
+    (bytes/s, operations/s) by n, for the least work of the way; roof: of its device, measured in that run. parts: of
+    the calls at each n. outdated: measured with an older revision of the way, so that its series is empty.
     """
 
     machine: str
@@ -56,7 +55,7 @@ class RecordedCurve:
 
     @property
     def shown(self) -> ShownWay:
-        """The curve as the ways of a frame are."""
+        """The curve as a way of a frame."""
         points = []
         for n, step in self.series.items():
             moved, flops = self.rates.get(n, (nan, nan))
@@ -73,18 +72,18 @@ class RecordedCurve:
 
 
 def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
-    """The recorded curves of the workload called `of`, newest first; assets/timings by default.
+    """Return the recorded curves of the workload called `of`, latest first, by default from assets/timings.
 
-    Files that cannot be read are left out here; `record.library` says what is wrong with them.
+    Unreadable files are skipped here; `records.library` reports their errors.
     """
-    name = workload(of).name  # once: it looks through all workloads
+    name = workload(of).name  # resolved once, as it searches all workloads
     return [curve for curve in library(folder) if curve.workload == name]
 
 
 def comparable_curves(
     of: str, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
 ) -> list[RecordedCurve]:
-    """Those of the workload called `of` that may stand beside such a sweep, cut to n from sizes[0] to sizes[1]."""
+    """Return the curves of workload `of` that are comparable with such a sweep, cut to sizes[0] <= n <= sizes[1]."""
     least, most = sizes
     found = [c for c in curves(of) if (c.dtype, dict(c.settings), c.evict) == (dtype, dict(settings), evict)]
     return [replace(c, series={n: spread for n, spread in c.series.items() if least <= n <= most}) for c in found]
@@ -93,15 +92,15 @@ def comparable_curves(
 def newest_gpu(
     of: str, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
 ) -> list[RecordedCurve]:
-    """Return the comparable curves with times of the GPU that was recorded last, of one run."""
+    """Return the comparable curves with times from the latest run that has a GPU curve."""
     found = [c for c in comparable_curves(of, dtype, settings, evict, sizes) if c.series and c.way.startswith("gpu")]
     return [curve for curve in found if (curve.machine, curve.run) == (found[0].machine, found[0].run)]
 
 
 def library(folder: Path | None = None) -> list[RecordedCurve]:
-    """Every recorded curve, newest run first.
+    """Return every recorded curve, latest run first.
 
-    Of several runs of one curve on one machine the newest that has a time counts, whole: no curve is patched together.
+    If several runs on one machine have the same curve, the latest with a time is returned whole: runs are never merged.
     """
     found = [curve for path, changed in files(folder) for curve in _read(path, changed)]
     newest: dict[Any, RecordedCurve] = {}
@@ -113,7 +112,7 @@ def library(folder: Path | None = None) -> list[RecordedCurve]:
 
 
 def largest_rates(machine: str, date: str, kind: str, dtype: str) -> tuple[float, float]:
-    """Return the largest (bytes/s, operations/s) that any way of that kind of device has in a run; 0 where none has."""
+    """Return the largest (bytes/s, operations/s) of the ways on that kind of device in a run; 0 if none."""
     rates = [
         rate
         for curve in library()
@@ -125,14 +124,14 @@ def largest_rates(machine: str, date: str, kind: str, dtype: str) -> tuple[float
 
 
 def files(folder: Path | None = None) -> tuple[tuple[Path, int], ...]:
-    """The records that curves are read from, each with the time of its last change in ns; assets/timings by default."""
+    """Return the records with curves, each with its modification time in ns; by default from assets/timings."""
     paths = sorted((folder or records.timings_folder()).glob("*crossover*.json"))
     return tuple((path, path.stat().st_mtime_ns) for path in paths)
 
 
 @cache
 def _read(path: Path, _changed: int) -> tuple[RecordedCurve, ...]:
-    """The curves of one file; none if it is broken, or of another lab."""
+    """Return the curves of one file; none for a broken file or another lab."""
     try:
         found = records.load(path)
     except records.RecordError:
@@ -141,7 +140,7 @@ def _read(path: Path, _changed: int) -> tuple[RecordedCurve, ...]:
 
 
 def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
-    """The curves of a checked record."""
+    """Yield the curves of a checked record."""
     machine, run = records.machine_name(found["machine"]), str(found["date"])
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for result in found["results"]:
@@ -149,7 +148,7 @@ def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
         groups.setdefault(key, []).append(result)
     known = {w.name: {way.name: way for way in w.ways()} for w in workloads()}
     for (of, way, dtype, text), results in groups.items():
-        if way not in known.get(of, {}):  # of another version, which had it
+        if way not in known.get(of, {}):  # the way was removed
             continue
         choices = {workload(of).case(1, dtype, **choice).settings_text: choice for choice in workload(of).choices()}
         if text in choices:
@@ -172,9 +171,9 @@ def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
 
 
 def _roof(found: Mapping[str, Any], device: str, dtype: str) -> Roof:
-    """What the device of a way could do at most; inf where that was not measured.
+    """Return the measured limits of a way's device; inf for those not measured.
 
-    The upper quartile, as of every roof (measure/roofs.py): what disturbed it can only have lowered it.
+    They are upper quartiles, as for all roofs (measure/roofs.py): disturbances can only lower the measured rate.
     """
     copies = found.get("copy_bandwidth") or {}
     computes = found.get("fma") or {}
@@ -184,12 +183,12 @@ def _roof(found: Mapping[str, Any], device: str, dtype: str) -> Roof:
 
 
 def _most(entry: Mapping[str, Any], median: str) -> float:
-    """The roof of an entry: older records have it as its upper quartile alone, or nothing but the median."""
+    """Return the roof of an entry; older records contain only the upper quartile, or only the median."""
     return next((rate for name in ("roof", "q3", median) if isfinite(rate := _rate(entry, name))), nan)
 
 
 def _rate(entry: Mapping[str, Any], name: str) -> float:
-    """A number of a record; nan where it has none."""
+    """Return a number of a record; nan if absent."""
     return float(entry[name]) if entry.get(name) is not None else nan
 
 

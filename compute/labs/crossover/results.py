@@ -1,4 +1,4 @@
-"""A sweep as rows of a bench: one way at one n is a row. Rows make an ordinary record, and tables on the terminal."""
+"""A sweep as rows of a bench, one per way and n. Rows form an ordinary record, and tables on the terminal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from compute.measure.case import Results, Row, with_speed_ups
 from compute.measure.report import disturbed
 from compute.measure.statistics import Spread
 
-STATUS = {"waiting": "skipped", "checked": "skipped"}  # of a point, as a row says it
+STATUS = {"waiting": "skipped", "checked": "skipped"}  # of a point: status of its row
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 SHORT = {"skipped": "-", "failed": "failed", "disagrees": "differs"}
 
 
 @dataclass(frozen=True)
 class BenchCase:
-    """A workload at one n, as a bench knows it. ways: the names of those that were asked for, () for all."""
+    """A workload at one n, as a case of a bench. ways: the names of the requested ways, () for all."""
 
     workload: str
     size: int
@@ -36,12 +36,12 @@ class BenchCase:
     settings: tuple[tuple[str, Any], ...] = ()
     ways: tuple[str, ...] = ()
     evict: bool = False
-    limit: float = inf  # seconds that the whole bench may take
-    plain = False  # what it moves and computes differs from way to way, so the row says it
+    limit: float = inf  # seconds allowed for the whole bench
+    plain = False  # bytes and operations differ from way to way, so each row contains them
 
     @property
     def of(self) -> Case:
-        """The lab's own."""
+        """The case of the lab's workload."""
         return workload(self.workload).case(self.size, self.dtype, **dict(self.settings))
 
     @property
@@ -57,16 +57,16 @@ class BenchCase:
 
     @property
     def tolerance(self) -> float:
-        """Up to which a result counts as right."""
+        """The largest difference that counts as agreement."""
         return self.of.tolerance
 
     @property
     def cells(self) -> int:
-        """n."""
+        """The number n."""
         return self.size
 
     def facts(self) -> dict[str, Any]:
-        """For the record."""
+        """Return the fields of the record."""
         text = self.of.settings_text
         return {
             "workload": self.workload, "size": self.size, "dtype": self.dtype, "settings": text, "evict": self.evict,
@@ -74,9 +74,9 @@ class BenchCase:
 
 
 def rows(sweep: Sweep, roofs: Mapping[str, Roof], reason: str = "") -> Iterator[Row]:
-    """Every point of a sweep, n by n, with its speed-up over the host's champion, of the same work.
+    """Yield every point of a sweep, n by n, with its speed-up over the host's champion for the same work.
 
-    roofs: by kind, "host" and "cuda"; reason: why the sweep ended before its time.
+    roofs: by kind, "host" and "cuda"; reason: why the sweep ended early.
     """
     plan = sweep.plan
     settings = tuple(plan.case(plan.sizes[0]).settings.items())
@@ -87,14 +87,14 @@ def rows(sweep: Sweep, roofs: Mapping[str, Roof], reason: str = "") -> Iterator[
 
 
 def missing_rows(sweep: Sweep) -> Iterator[Row]:
-    """A row for each library that is missing."""
+    """Yield a row for each missing library."""
     reasons = {p.way.backend.name: p.reason for p in sweep.points.values() if p.status == "missing"}
     for name, reason in reasons.items():
         yield Row(name, "", None, "missing", reason)
 
 
 def results_of(snapshot: Mapping[str, Any]) -> Results:
-    """A lab's snapshot as the results of a bench, every sample included."""
+    """Return a lab's snapshot as the results of a bench, with all samples."""
     values = snapshot["values"]
     of = workload(values["workload"])
     names = list(dict.fromkeys(name for name, _ in snapshot["points"]))
@@ -123,7 +123,7 @@ def _row(point: Point, case: BenchCase, roofs: Mapping[str, Roof], reason: str) 
         return row
     steps = point.timings[-1].steps
     alike = {"launch": point.launch.median * steps, "compute": measured.step.median * steps}
-    parts = measured.parts | alike  # visits differ in their calls a sample
+    parts = measured.parts | alike  # the number of calls per sample differs between visits
     samples = tuple(sample for sample in (point.cold, *point.samples) if sample)
     extra = {**row.extra, **_rates(point, case, roofs.get(way.backend.device))}
     work, measured = case.of.work(way), replace(measured, parts=parts)
@@ -131,7 +131,7 @@ def _row(point: Point, case: BenchCase, roofs: Mapping[str, Roof], reason: str) 
 
 
 def _rates(point: Point, case: BenchCase, roof: Roof | None) -> dict[str, Any]:
-    """What the row's record says besides: bytes and operations a second, where it lies below its roof, transfers."""
+    """Return the row's additional fields: bytes and operations per second, percent of the roof, transfer time."""
     if point.measurement is None:
         return {}
     kind, nan = point.way.backend.device, float("nan")
@@ -150,7 +150,7 @@ def _rates(point: Point, case: BenchCase, roof: Roof | None) -> dict[str, Any]:
 
 
 def show_tables(results: Results, console: Console) -> None:
-    """A table for each workload, type and choice of settings."""
+    """Print a table for each workload, type and choice of settings."""
     timed = [row for row in results.rows if row.case is not None]
     for group in dict.fromkeys(row.case.group for row in timed):
         rows = [row for row in timed if row.case.group == group]
@@ -163,7 +163,7 @@ def show_tables(results: Results, console: Console) -> None:
 
 
 def time_in_words(seconds: float) -> str:
-    """Three figures and a unit."""
+    """Format seconds with three significant figures and a unit."""
     scale, unit = next(((scale, unit) for scale, unit in UNITS if seconds >= scale), UNITS[-1])
     return f"{seconds / scale:.3g} {unit}"
 
@@ -187,7 +187,7 @@ def _cell(row: Row) -> str:
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[Text]:
-    """Where the best ways of host and GPU cross, and why there is no time where there is none."""
+    """Yield the crossing of the best ways of host and GPU, and the reasons for missing times."""
     found = compare(*sides(_curves(rows)))
     if found.crossing is not None:
         yield Text(f"{found.sentence} ({found.uncertainty()})")
@@ -198,7 +198,7 @@ def _notes(rows: Sequence[Row]) -> Iterator[Text]:
 
 
 def _curves(rows: Sequence[Row]) -> list[TimeCurve]:
-    """The times of each way, by n."""
+    """Return the times of each way, by n."""
     found: dict[str, dict[int, Spread]] = {}
     for row in rows:
         if row.measurement is not None:

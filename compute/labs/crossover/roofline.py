@@ -1,7 +1,7 @@
-"""Measured times against the measured roofs: what memory and arithmetic of the device allow.
+"""Measured times compared with the measured roofs: the limits of the device's memory and arithmetic.
 
-A dot is one way at one n: operations a byte (of the work that the way does, at least) against operations a second. The
-roof above it is the smaller of copy bandwidth x intensity and the rate of fused multiply-adds, two operations each.
+A dot is one way at one n: operations per byte (of the least work of the way) against operations per second. The roof
+above it is the smaller of copy bandwidth x intensity and the rate of fused multiply-adds, two operations each.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from compute.measure.roofs import copy_bandwidth, fma_rate
 from compute.measure.statistics import Measurement
 
 FLOPS_OF_FMA = 2
-BESIDE = 10.0  # times farther than the outermost point: how far roofs are drawn
+BESIDE = 10.0  # roofs are drawn beyond the outermost point by this factor
 
 
 @dataclass(frozen=True)
 class Roof:
-    """What a device can do at most: `bandwidth` in bytes/s (read and written), `flops` in operations/s; inf if unknown.
+    """Limits of a device: `bandwidth` in bytes/s (read and written), `flops` in operations/s; inf if unknown.
 
-    l2: bytes of a GPU's cache, nan if unknown. Both rates are measured on the device by the bench, never taken from a
-    datasheet.
+    l2: bytes of a GPU's cache, nan if unknown. The bench measures both rates on the device; they are never copied from
+    a datasheet.
     """
 
     device: str
@@ -40,26 +40,26 @@ class Roof:
 
     @property
     def caches(self) -> tuple[Cache, ...]:
-        """Of the device, smallest first, as far as they are known."""
+        """The known caches of the device, smallest first."""
         return host_caches() if self.device == "host" else gpu_caches(self.l2)
 
     def why_above(self, percent: float, intensity: float, moved: float) -> str:
-        """Why a dot lies above this roof; "" if it does not. moved: bytes a call, nan if no cache may hold them."""
+        """Return why a dot is above this roof, or "". moved: bytes per call, nan if no cache can contain them."""
         by_memory = intensity < self.ridge
         return why_above_roof(percent, moved if by_memory else nan, self.caches)
 
     def flops_at(self, intensity: float) -> float:
-        """Operations a second that are possible with `intensity` operations a byte."""
+        """Return the attainable operations per second at `intensity` operations per byte."""
         return min(self.flops, self.bandwidth * intensity)
 
     @property
     def ridge(self) -> float:
-        """Operations a byte from which on arithmetic is the limit."""
+        """Operations per byte above which arithmetic is the limit."""
         return self.flops / self.bandwidth
 
 
 def roof_of(device: Device, dtype: str) -> Roof:
-    """The device's roof as far as this process has measured it; if not at all, it takes a second or two now."""
+    """Return the device's roof, measured once per process; the first measurement takes a second or two."""
     fma = fma_rate(device, dtype)
     flops = FLOPS_OF_FMA * fma.roof if fma else float("inf")
     l2 = float(device.describe().get("l2_bytes", nan)) if device.kind == "gpu" else nan
@@ -67,9 +67,9 @@ def roof_of(device: Device, dtype: str) -> Roof:
 
 
 def roof_curves(roofs: Mapping[str, Roof], intensities: Iterable[float]) -> dict[str, Curve]:
-    """Operations a second over operations a byte, "roof <kind>" for each of `roofs`, which are by kind of device.
+    """Return operations per second over operations per byte as "roof <kind>" for each of `roofs`, by kind of device.
 
-    Each reaches beyond its ridge and the `intensities` that were measured.
+    Each curve extends beyond its ridge and the measured `intensities`.
     """
     ridges = [roof.ridge for roof in roofs.values() if isfinite(roof.ridge)]
     places = [*(place for place in intensities if place > 0), *ridges] or [1.0]
@@ -83,14 +83,14 @@ def roof_curves(roofs: Mapping[str, Roof], intensities: Iterable[float]) -> dict
 
 
 class RoofPart(NamedTuple):
-    """A part of a roof to be measured: what, in words, and how."""
+    """A part of a roof to be measured: its name for messages, and the function that measures it."""
 
     what: str
     measure: Callable[[], object]
 
 
 def roof_parts(device: Device, dtype: str) -> tuple[RoofPart, ...]:
-    """What `roof_of` measures, piece by piece: each takes up to two seconds, once a process."""
+    """Return the measurements of `roof_of` one by one: each takes up to two seconds, once per process."""
     return (
         RoofPart("copy bandwidth", lambda: copy_bandwidth(device)),
         RoofPart("rate of multiply-adds", lambda: fma_rate(device, dtype)),
@@ -99,10 +99,10 @@ def roof_parts(device: Device, dtype: str) -> tuple[RoofPart, ...]:
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One way at one n. intensity: operations a byte; flops, moved: operations and bytes a second; both at the median.
+    """One way at one n. intensity: operations per byte; flops, moved: operations and bytes per second, at the median.
 
-    percent: of the roof at its intensity. Above 100 where data stay in a cache or the work is less than was counted;
-    nan where they come over the bus.
+    percent: of the roof at its intensity. Above 100 if data stay in a cache or the work is less than counted; nan if
+    the data cross the bus.
     """
 
     way: str
@@ -115,11 +115,11 @@ class RooflinePoint:
 
 
 def roofline_point(way: Way, case: Case, measurement: Measurement, roof: Roof) -> RooflinePoint:
-    """Where a measurement lies. ValueError if the roof is of another dtype."""
+    """Return the roofline point of a measurement. Raise ValueError if the roof has another dtype."""
     if roof.dtype != case.dtype:
         raise ValueError(f"the roof is of {roof.dtype}, the measurement of {case.dtype}")
     work, seconds = case.work(way), measurement.step.median
     flops, moved = work.flops / seconds, work.moved / seconds
-    by_bus = case.workload.on == "host" and way.backend.device != "host"  # whose rate is not measured
+    by_bus = case.workload.on == "host" and way.backend.device != "host"  # the rate of the bus is not measured
     percent = nan if by_bus else 100 * flops / roof.flops_at(work.intensity)
     return RooflinePoint(way.name, case.n, work.intensity, flops, moved, percent, measurement.noisy)

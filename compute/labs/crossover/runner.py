@@ -1,11 +1,11 @@
-"""Runs one way at one n on its device: its arrays, whether its result is right, and what it takes.
+"""Run one way at one n on its device: create its arrays, check its result, and time it.
 
-A time is that of `steps` calls one after the other, divided by them: between two CUDA events on a GPU, so that launches
-count as far as the device waits for them; wall time on the host, and for workloads whose data begin and end in main
-memory. With `evict` every sample is a single call on caches that hold nothing of it.
+A time is that of `steps` consecutive calls divided by `steps`: between two CUDA events on a GPU, so that launches count
+only as far as the device waits for them; wall time on the host, and for workloads whose data begin and end in main
+memory. With `evict` every sample is a single call with none of its data in the caches.
 
-A way in Numba runs on one thread or on all, whichever is quicker at that n: both are tried after the first call, unless
-the work is much longer than waking the threads.
+A way in Numba runs on one thread or on all, whichever is faster at that n: both are tried after the first call, unless
+the work takes much longer than waking the threads.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from compute.labs.crossover.workload import LAB, Case, Way
 from compute.measure.rates import gpu_caches, host_caches
 from compute.measure.timing import Timing
 
-SCRATCH_BYTES = {"cpu": 2**28, "gpu": 2**27}  # to fill caches with, at least, and where their size is not known
-CACHES = 2  # times the caches of a device that it is at least: what a read leaves of older data is then little
-SHARE = 0.25  # of the free memory that it may take beyond SCRATCH_BYTES
+SCRATCH_BYTES = {"cpu": 2**28, "gpu": 2**27}  # least size of the array that fills the caches
+CACHES = 2  # least size as a multiple of the device's caches, if known: reading it leaves little of older data
+SHARE = 0.25  # fraction of the free memory that may be used beyond SCRATCH_BYTES
 
 HOST = backend("cpu_numba")
 
@@ -40,14 +40,14 @@ _scratch: dict[tuple[str, str], Array] = {}
 
 @dataclass(frozen=True)
 class FirstCall:
-    """What the first call told. difference: from the reference; first_call: seconds, compilation included."""
+    """Result of the first call. difference: from the reference; first_call: seconds, compilation included."""
 
     difference: float
     first_call: float
 
 
 class WorkloadRunner:
-    """Holds the arrays of `way` at `case`, in a `with` statement. inputs: those of the case, on the host."""
+    """Context manager with the arrays of `way` at `case`. inputs: those of the case, on the host."""
 
     def __init__(self, way: Way, case: Case, inputs: tuple[Any, ...]) -> None:
         self._way, self._case, self._inputs = way, case, inputs
@@ -55,7 +55,7 @@ class WorkloadRunner:
         self.device: Device = way.backend.open_device()
         self._on_host = case.workload.on == "host"
         self._arguments: tuple[Any, ...] = ()
-        self._threads = 0  # that a way in Numba uses; 0 for all there are
+        self._threads = 0  # used by a way in Numba; 0 for all threads
         self._load()
 
     def __enter__(self) -> Self:
@@ -66,7 +66,7 @@ class WorkloadRunner:
         self.device.close()
 
     def check(self, truth: tuple[NDArray[Any], ...]) -> FirstCall:
-        """Call it once and compare; the arrays are as at the beginning afterwards."""
+        """Call the way once, compare its result with `truth`, and restore the arrays."""
         start = perf_counter()
         result = self._results(self._call(*self._arguments))
         self.device.synchronise()
@@ -86,13 +86,13 @@ class WorkloadRunner:
             for _ in range(steps):
                 result = call(*arguments)
         seconds = stopwatch.seconds()
-        del result  # not before: a device without events waits for the arrays that there are
+        del result  # not earlier: a device without events waits for all live arrays
         way, n = self._way, self._case.n
         regions = 0.0 if self._threads == 1 else nan
         return Timing(way.backend.name, way.variant, steps, n, stopwatch.launch, seconds, regions=regions)
 
     def transfer(self) -> float:
-        """Seconds to bring the inputs to the device and the results back, wall time; 0 for what lies on the host."""
+        """Return the wall time to copy the inputs to the device and the results back; 0 for data on the host."""
         if self.device.kind == "cpu" or self._on_host:
             return 0.0
         self.device.synchronise()
@@ -105,7 +105,7 @@ class WorkloadRunner:
         return seconds
 
     def evict(self) -> None:
-        """Fill the caches of the memory that the data lie in with something else."""
+        """Replace the contents of the caches of the memory that contains the data."""
         sweeper = HOST if self._on_host else self._way.backend
         device = sweeper.open_device() if self._on_host else self.device
         key = sweeper.name, device.name
@@ -116,7 +116,7 @@ class WorkloadRunner:
         device.synchronise()
 
     def _load(self) -> None:
-        """Make the arguments anew."""
+        """Create the arguments again."""
         outputs = self._case.outputs()
         self._first, self._last = len(self._inputs), len(self._inputs) + len(outputs)
         self._arguments = self._way.prepared(tuple(self._place(value) for value in (*self._inputs, *outputs)))
@@ -127,7 +127,7 @@ class WorkloadRunner:
         return value.copy() if self._on_host else self.device.upload(value)
 
     def _results(self, returned: Any) -> tuple[Any, ...]:
-        """What a call returned, else the outputs, else the inputs that it changed."""
+        """Return the returned arrays, else the outputs, else the inputs, which the call changed."""
         if returned is not None:
             return returned if isinstance(returned, tuple) else (returned,)
         inputs = self._arguments[: self._first]
@@ -135,7 +135,7 @@ class WorkloadRunner:
 
     def _download(self, arrays: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
         return tuple(
-            array.copy() if isinstance(array, np.ma.MaskedArray)  # else the mask would be lost without a word
+            array.copy() if isinstance(array, np.ma.MaskedArray)  # np.array would drop the mask silently
             else np.array(array) if self._on_host else self.device.download(array)
             for array in arrays
         )  # fmt: skip
@@ -145,19 +145,19 @@ class WorkloadRunner:
 
 
 def scratch_bytes(device: Device) -> int:
-    """Bytes that fill the caches of `device` with something else: on two processors with 384 MiB each 1.5 GiB."""
+    """Return the bytes that fill the caches of `device`: 1.5 GiB on two processors with 384 MiB each."""
     caches = host_caches() if device.kind == "cpu" else gpu_caches(_l2_bytes(device))
     wanted = CACHES * max((level.size for level in caches), default=0)
     return max(SCRATCH_BYTES[device.kind], int(min(wanted, SHARE * device.free_bytes())))
 
 
 def _l2_bytes(device: Device) -> float:
-    """Of a GPU, as CuPy tells where it is there; nan where nothing does."""
+    """Return the size of a GPU's L2 cache, from CuPy if available; nan if unknown."""
     cupy = backend("gpu_cupy")
     seen = device if cupy.missing else cupy.open_device(device.index)
     return float(seen.describe().get("l2_bytes", nan))
 
 
 def forget_scratch() -> None:
-    """Give back the arrays that fill the caches."""
+    """Release the arrays that fill the caches."""
     _scratch.clear()

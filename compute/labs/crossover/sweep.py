@@ -1,11 +1,12 @@
 """Time against n, for several ways of one workload: checked first, then sampled in shuffled order.
 
-Every way is compared with the reference at every n, from small to large; one that disagrees anywhere has no time at
-all. (A plan may have some ways timed once before others are checked, but no way before itself.) Then rounds over all n,
-shuffled, and at each n over the ways, shuffled: a sample each, until the quartiles have settled or the budget is over.
-`Checks.run` and `Sweep.measure` are generators of short pieces: they yield after each slice how far they are, so that
-others on the device have their turn between, and may be closed at any time; what was measured until then is in
-`Sweep.points`. Large arrays are held by one sweep of a process at a time (arrays.py); others say that they wait.
+Every way is compared with the reference at every n, from small to large; a way that disagrees at one n gets no time at
+all. (A plan may have some ways timed once before others are checked, but each way is checked before it is timed.) Then
+rounds over all n, shuffled, and at each n over the ways, shuffled, take one sample each until the quartiles have
+settled or the budget is used up. `Checks.run` and `Sweep.measure` are generators of short pieces: they yield their
+progress after each slice, so that other labs on the device get their turn, and can be closed at any time; the
+measurements up to then are in `Sweep.points`. Only one sweep of a process keeps large arrays at a time (arrays.py);
+the others report that they wait.
 """
 
 from __future__ import annotations
@@ -28,28 +29,28 @@ from compute.labs.crossover.workload import Case, Way
 from compute.measure.sampling import LEAST_SAMPLES, MOST_SAMPLES, move_to_a_quiet_core, steps_for
 from compute.measure.timing import Sample, Timing, take_sample
 
-SAMPLE_SECONDS = 0.01  # length that a sample aims at: a bar that moves, and 1e4 ticks of the clock
-# Rounds that are made even if the budget is over. One sample a visit: two in a row are alike, while the arrays of
-# another visit lie elsewhere and the machine is in another mood. Quartiles of few long visits are so narrow that the
-# next run misses them: a shared machine may be 1.6 times slower for seconds, so what counts is the number of visits.
+SAMPLE_SECONDS = 0.01  # length of a sample: short enough for live progress, and 1e4 ticks of the clock
+# Rounds made even if the budget is used up. One sample per visit: two in a row are alike, while another visit has its
+# arrays at other addresses and finds the machine in another state. Quartiles of few long visits are so narrow that the
+# next run misses them: a shared machine may be 1.6 times slower for seconds, so the number of visits is what counts.
 ROUNDS = LEAST_SAMPLES
-TRANSFERS = 3  # of a way at an n: with large arrays they take longer than all else, and only their median is told
-MOST_CALLS = 10_000  # in one sample
-CHECKS = 0.3  # part of the progress that the checks are taken for
-OVERHEAD = 1e-3  # seconds of a call that may be launches and threads waking up: they do not grow with n
-SLOWEST = 1e8  # bytes a second at least that arrays are handled with; what takes longer compiles
-AGAIN = 0.1  # seconds: a call that takes longer is not repeated to know its pace
-TELLING = 0.01  # seconds of a reference from which it grows with n: it is not what calls cost by themselves
-TRIAL_FACTOR = 3  # between two n at which it is tried
+TRANSFERS = 3  # of a way at an n: for large arrays they take the longest, and only their median is reported
+MOST_CALLS = 10_000  # per sample
+CHECKS = 0.3  # fraction of the progress assigned to the checks
+OVERHEAD = 1e-3  # seconds of a call that may be launches and threads waking up, which do not grow with n
+SLOWEST = 1e8  # least bytes per second when arrays are created and compared; anything slower is compiling
+AGAIN = 0.1  # seconds: a longer call is not repeated to determine its pace
+TELLING = 0.01  # seconds of a reference above which it grows with n: shorter times may be call overhead
+TRIAL_FACTOR = 3  # between two n of the trials
 WAITING = "waiting for another sweep on this device, whose arrays are large"
 
-PointsByWay = Mapping[tuple[str, int], Point]  # by way's name and n
+PointsByWay = Mapping[tuple[str, int], Point]  # by name of the way and n
 
 
 class CheckProgress(NamedTuple):
-    """A piece of the checks. done: part of them, from 0 to 1; doing: in words; point: what it is about.
+    """A piece of the checks. done: completed fraction; doing: text; point: the point in progress.
 
-    waits: nothing was done, since another sweep has its arrays in memory.
+    waits: no work was done, since another sweep has its arrays in memory.
     """
 
     done: float
@@ -59,18 +60,18 @@ class CheckProgress(NamedTuple):
 
 
 class Checks:
-    """Compares `points` of `plan` with the reference, from small n to large; they say what was found.
+    """Compare `points` of `plan` with the reference, from small n to large, and store the results in them.
 
-    Only what is right, at which n, is timed afterwards.
+    Only correct points are timed afterwards.
     """
 
     def __init__(self, plan: SweepPlan, points: PointsByWay, arrays: SweepArrays | None = None) -> None:
         self._plan, self._points, self._arrays = plan, points, arrays or SweepArrays()
         self._references: dict[int, float] = {}  # seconds by n
-        self._trials: dict[str, tuple[int, float]] = {}  # of ways: an n below the plan's, and the seconds of a call
+        self._trials: dict[str, tuple[int, float]] = {}  # by way: an n below the plan's, and the seconds of a call
 
     def run(self) -> Generator[CheckProgress, None, None]:
-        """Check every way against the reference; yields after each."""
+        """Check every way against the reference; yield after each."""
         for point in self._points.values():
             if point.way.missing:
                 help_ = point.way.backend.install
@@ -101,11 +102,11 @@ class Checks:
                     yield piece
                     for _ in arrays.run(partial(self._compare, left[0], case)):
                         yield piece
-                    if arrays.kept:  # else it begins anew
+                    if arrays.kept:  # else it is checked again
                         left.popleft()
 
     def _reference(self, case: Case) -> tuple[Any, Any]:
-        """Make the inputs and the right results, and note how long both take together."""
+        """Return the inputs and the reference results, and note the seconds that both took together."""
         start = perf_counter()
         inputs = case.inputs(self._plan.seed)
         truth = case.reference(inputs)
@@ -113,22 +114,22 @@ class Checks:
         return inputs, truth
 
     def _try_reference(self, least: int, longest: float) -> None:
-        """Time the reference below `least`, the first n of the plan, from the workload's least n on.
+        """Time the reference below `least`, the first n of the plan, starting with the workload's least n.
 
-        It ends at an n from which its time at `least` can be told: before any sweep the first n is unknown, and may be
-        the largest there is.
+        Stop at an n whose time predicts that at `least`: before any sweep the time at the first n is unknown, and this
+        n may be the workload's largest.
         """
         for n in self._sizes_below(least):
             self._reference(self._plan.case(n))
             if self._references[n] < AGAIN:
-                first = self._references[n]  # it may have loaded a library
+                first = self._references[n]  # may have loaded a library
                 self._reference(self._plan.case(n))
                 self._references[n] = min(first, self._references[n])
             if self._references[n] >= min(TELLING, longest):
                 return
 
     def _sizes_below(self, least: int) -> Iterator[int]:
-        """Yield the n below `least` at which something is tried, from the workload's least n on."""
+        """Yield the n of the trials below `least`, starting with the workload's least n."""
         n = self._plan.workload.sizes[0]
         while n < least:
             yield n
@@ -139,7 +140,7 @@ class Checks:
             start = perf_counter()
             with WorkloadRunner(point.way, case, inputs) as runner:
                 made = perf_counter() - start
-                yield  # to what others compute, for however long
+                yield  # to the other labs, for any length of time
                 start = perf_counter()
                 found = runner.check(truth)
                 compared = perf_counter() - start - found.first_call
@@ -159,7 +160,7 @@ class Checks:
             point.refuse("disagrees", reason)
 
     def _feasible(self, point: Point, case: Case) -> bool:
-        """Whether the way is here, and neither time nor memory forbids this n; the point says why not."""
+        """Return whether the way is available and time and memory allow this n; the point notes why not."""
         if point.status == "waiting":
             try:
                 reason = self._too_slow(point, case)
@@ -170,7 +171,7 @@ class Checks:
         return point.status == "waiting" and _fits(point, case)
 
     def _too_slow(self, point: Point, case: Case) -> str:
-        """Why it would take too long, by the largest n that was tried before; empty if it would not."""
+        """Return why a call would take too long, predicted from the largest n tried; empty if it would not."""
         allowed, longest = self._plan.call_allowed, self._plan.longest or inf
         before = [p for (name, n), p in self._points.items() if name == point.way.name and n < point.n]
         known = [p for p in before if isfinite(p.call_seconds)]
@@ -195,10 +196,10 @@ class Checks:
         return ""
 
     def _trial(self, way: Way, least: int) -> tuple[int, float]:
-        """An n below `least` from whose call that at `least` is told, and its seconds; the largest if all are quick.
+        """Return an n below `least` whose call predicts that at `least`, and its seconds; the largest if all are fast.
 
-        The n before it must have taken long, too: of a small one threads that wake up may. A GPU's ways are not tried,
-        since some compile anew for each n.
+        The previous n must have been slow as well: at a small n, waking threads may dominate. Ways on a GPU are not
+        tried, since some compile again for each n.
         """
         if way.name not in self._trials:
             found, before = (0, 0.0), 0.0
@@ -207,25 +208,25 @@ class Checks:
                     break
                 before, case = found[1], self._plan.case(n)
                 with WorkloadRunner(way, case, case.inputs(self._plan.seed)) as runner:
-                    first = runner.time(1).compute  # it may compile
+                    first = runner.time(1).compute  # may compile
                     found = n, min(first, runner.time(1).compute) if first < AGAIN or not found[0] else first
             self._trials[way.name] = found
         return self._trials[way.name]
 
     def _handling(self, known: list[Point]) -> list[float]:
-        """Seconds of handling at each n that was tried; the first is left out, or taken as if nothing was compiled."""
+        """Return the handling time at each n tried; the first is dropped, or capped as it may include compilation."""
         if len(known) > 1:
             return [point.handling for point in known[1:]]
         first = known[0]
         return [min(first.handling, self._plan.case(first.n).work(first.way).moved / SLOWEST)]
 
     def _growth(self, n: int, case: Case, way: Way | None = None) -> tuple[float, float]:
-        """How many times more operations, and more bytes, the case is than at n."""
+        """Return the ratios of operations and of bytes between the case and n."""
         before, now = self._plan.case(n).work(way), case.work(way)
         return now.flops / max(before.flops, 1.0), now.moved / before.moved
 
     def _spread_disagreement(self) -> None:
-        """Wrong at one n is wrong."""
+        """Reject a way at every n if it disagrees at one n."""
         for wrong in [point for point in self._points.values() if point.status == "disagrees"]:
             for point in self._points.values():
                 if point.way == wrong.way and point.status == "checked":
@@ -233,30 +234,30 @@ class Checks:
 
 
 def _expected(seconds: list[float], growth: float, constant: float) -> float:
-    """Seconds at an n where `growth` times more is done than at the last that was tried.
+    """Return the seconds expected at an n with `growth` times the work of the last n tried.
 
-    seconds: those tried, from small n to large; the least of them does not grow, of a single one `constant` does not.
+    seconds: of the n tried, from small to large; the least of them does not grow, or `constant` for a single time.
     """
     fixed = min(seconds) if len(seconds) > 1 else min(constant, seconds[0])
     return fixed + (seconds[-1] - fixed) * growth
 
 
 def _cold(point: Point, began: float) -> Sample:
-    """The first call as a sample."""
+    """Return the first call as a sample."""
     way, seconds = point.way, point.first_call
     timing = Timing(way.backend.name, way.variant, 1, point.n, 0.0, seconds, first_call=True)
     return Sample(began, began + seconds, timing)
 
 
 def _too_large(way: Way, case: Case) -> str:
-    """Why the memory does not suffice, the device's or the host's; empty if it does."""
+    """Return why the memory of device or host is insufficient; empty if it suffices."""
     needed = case.work(way).memory
     free = min(way.backend.open_device().free_bytes(), Host().free_bytes())
     return f"needs {needed / 2**30:.2f} GiB; {free / 2**30:.2f} GiB are free" if needed > free else ""
 
 
 def _fits(point: Point, case: Case) -> bool:
-    """Whether the memory that is free now suffices; a point without a time says why not."""
+    """Return whether the free memory suffices now; a point without a sample notes why not."""
     try:
         reason = _too_large(point.way, case)
     except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
@@ -268,15 +269,15 @@ def _fits(point: Point, case: Case) -> bool:
 
 
 def _memory(points: Iterable[Point], case: Case) -> float:
-    """Bytes that the greediest way of these takes."""
+    """Return the bytes of the way that needs most."""
     return max(case.work(point.way).memory for point in points)
 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """How far a sweep is. done: part of the whole from 0 to 1; point: the one that changed last, None between two
-    rounds, when nothing is open; rounds: that are whole; waits: nothing was done, since another sweep of this process
-    has its arrays in memory.
+    """Progress of a sweep. done: completed fraction; point: the last point that changed, None between two rounds, when
+    no arrays are in use; rounds: completed rounds; waits: no work was done, since another sweep of this process has
+    its arrays in memory.
     """
 
     done: float
@@ -287,42 +288,42 @@ class SweepProgress:
 
 
 class Visit(NamedTuple):
-    """What a round does next: the slices of a sample of `point`, or of waiting for the memory to take one."""
+    """The next part of a round: the slices of a sample of `point`, or of waiting for memory for its arrays."""
 
     point: Point
     slices: Iterator[None]
     waits: bool = False
 
     def progress(self, done: float, rounds: int = 0) -> Iterator[SweepProgress]:
-        """Do it; yield after each slice."""
+        """Run the slices; yield after each."""
         doing = WAITING if self.waits else f"timing {self.point.way.label}, n = {self.point.n:,}"
         for _ in self.slices:
             yield SweepProgress(done, doing, self.point, rounds, self.waits)
 
 
 class Sweep:
-    """One run of `plan`. points: by way's name and n, all there from the start."""
+    """One run of `plan`. points: all points of the plan by name of the way and n."""
 
     def __init__(self, plan: SweepPlan, clock: Callable[[], float] = perf_counter) -> None:
         self.plan, self._clock, self._random = plan, clock, Random(plan.seed)
-        self._cores = Random(plan.seed)  # of its own: the order of visits does not depend on the machine
+        self._cores = Random(plan.seed)  # separate, so that the order of visits does not depend on the machine
         self.points = {(way.name, n): Point(way, n) for way in plan.ways for n in sorted(set(plan.sizes))}
-        self._start = 0.0  # of the sampling, moved on by what others took since
+        self._start = 0.0  # of the sampling, shifted by the time spent in others' slices
         self._arrays = SweepArrays()
 
     @property
     def held_up(self) -> bool:
-        """Whether a sweep that waits would have to go on waiting; asking keeps its turn."""
+        """Whether a waiting sweep must keep waiting; reading this keeps its place in the queue."""
         return self._arrays.held_up
 
     def wants_its_turn(self) -> None:
-        """Note that it would go on: it is not paused, and keeps its arrays until its turn comes."""
+        """Note that the sweep is not paused, so that it keeps its arrays until its next slice."""
         self._arrays.left()
 
     def measure(self) -> Generator[SweepProgress, None, None]:
-        """Check, then sample; yields often. Closing it gives all memory back.
+        """Check, then sample; yield often. Closing the generator releases all memory.
 
-        The budget is for the sampling alone: neither the checks count, nor what the caller does between two slices.
+        The budget is for the sampling only: checks, and the caller's time between two slices, do not count.
         """
         with closing(self._arrays) as arrays, closing(self._pieces()) as pieces:
             for progress in pieces:
@@ -331,7 +332,7 @@ class Sweep:
                 arrays.went_on()
 
     def _pieces(self) -> Generator[SweepProgress, None, None]:
-        """What `measure` yields."""
+        """Yield the progress that `measure` passes on."""
         groups = self.plan.groups
         for number, ways in enumerate(groups):
             points = {key: point for key, point in self.points.items() if point.way in ways}
@@ -348,11 +349,11 @@ class Sweep:
             self._start += self._clock() - left
 
     def snapshot(self) -> dict[str, Any]:
-        """Return {"points": what is known of each, as plain values}."""
+        """Return {"points": snapshots by name of the way and n}."""
         return {"points": {key: point.snapshot() for key, point in self.points.items()}}
 
     def restore(self, snapshot: Mapping[str, Any]) -> bool:
-        """Give the points what `snapshot` returned; False, and nothing changes, if that was of another plan."""
+        """Restore the points of a `snapshot`; return False and change nothing for another plan."""
         if set(self.points) != set(snapshot["points"]):
             return False
         for key, known in snapshot["points"].items():
@@ -360,7 +361,7 @@ class Sweep:
         return True
 
     def _sample(self) -> Iterator[SweepProgress]:
-        """Rounds over what is right: the first ROUNDS of them whole, further ones until the budget is over."""
+        """Run rounds over the correct points: the first ROUNDS completely, further ones until the budget is used up."""
         points = self._agreeing()
         for number in range(1 + MOST_SAMPLES):
             visited = 0
@@ -375,15 +376,15 @@ class Sweep:
             yield SweepProgress(self._part_done(number + 1), "between two rounds", None, number + 1)
 
     def _part_done(self, rounds: float) -> float:
-        """Of the whole, after so many rounds."""
+        """Return the completed fraction of the whole after `rounds` rounds."""
         part = min(1.0, (self._clock() - self._start) / self.plan.budget)
         return CHECKS + (1 - CHECKS) * part * min(1.0, rounds / ROUNDS)
 
     def _round(self, fresh: bool = False) -> Iterator[Visit]:
-        """Every n at which a way is not finished, in random order, and all the ways there, with the same inputs.
+        """Yield visits of all ways, with the same inputs, at every n with an unfinished way, in random order.
 
-        All of them, finished or not: ways that are compared are sampled in the same spells of the machine, and none
-        ends at its first few samples that happen to be alike. fresh: only those without a sample.
+        Finished ways are visited as well: compared ways are then sampled in the same phases of the machine, and none
+        ends after its first few samples because they happen to be alike. fresh: only points without a sample.
         """
         points = [point for point in self._agreeing() if not (fresh and point.samples)]
         for n in self._shuffled(sorted({point.n for point in points if not point.finished})):
@@ -407,7 +408,7 @@ class Sweep:
         return items
 
     def _visit(self, point: Point, inputs: tuple[Any, ...]) -> Generator[None, None, None]:
-        """A sample, after calls that do not count; each is a slice."""
+        """Take a sample, after calls that do not count; each is a slice."""
         try:
             move_to_a_quiet_core(self._cores)
             with WorkloadRunner(point.way, self.plan.case(point.n), inputs) as runner:
@@ -417,7 +418,7 @@ class Sweep:
                 if self.plan.evict:
                     runner.evict()
                 elif steps > 1:
-                    runner.time(1)  # something else may have had its turn since: threads sleep, caches are cold
+                    runner.time(1)  # another lab may have had its turn: threads sleep, caches are cold
                 point.samples.append(take_sample(partial(runner.time, steps), self.plan.listen))
                 point.status = "measured"
                 yield
@@ -427,10 +428,10 @@ class Sweep:
             point.fail(error)
 
     def _warm_up(self, runner: WorkloadRunner, point: Point) -> int:
-        """Calls that do not count; how many make a sample."""
+        """Make calls that do not count; return the number of calls per sample."""
         runner.time(1)
         if self.plan.evict or point.call_seconds > SAMPLE_SECONDS:
             return 1
         steps = steps_for(runner.time(1).compute, SAMPLE_SECONDS, MOST_CALLS)
-        pace = runner.time(steps).step_seconds  # that one call may have had to wake threads
+        pace = runner.time(steps).step_seconds  # the previous call may have had to wake threads
         return steps_for(pace, SAMPLE_SECONDS, MOST_CALLS)

@@ -1,4 +1,4 @@
-"""The traps: pairs of a wrong and a right program. A trap is a folder of traps/; nothing else registers it."""
+"""The traps: pairs of a wrong and a right program. Each folder of traps/ is a trap; no registration is needed."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ class TrapProgram(Program):
     variant: str
 
     def run(self, n: int | None = None) -> dict[str, float]:
-        """Return what it sees, by the keys of the trap's `seen`; its own n if none is given.
+        """Return the program's results by the keys of the trap's `seen`. n: size, by default the program's own.
 
-        Raises BackendUnavailable where its library is missing.
+        Raise BackendUnavailable if its library is missing.
         """
         run = self.required("run")
         found: dict[str, float] = run() if n is None else run(n)
         return found
 
     def attempt(self) -> dict[str, float] | str:
-        """Return what it sees, or a sentence why it cannot run."""
+        """Return the results, or a sentence that says why the program cannot run."""
         if self.missing:
             return f"{self.missing}; {self.backend.install}" if self.backend.install else self.missing
         try:
             return {key: float(value) for key, value in self.run().items()}
-        except Exception as error:  # noqa: BLE001 the other program is to be seen all the same
+        except Exception as error:  # noqa: BLE001 the other program's result must be shown in any case
             return error_line(error)
 
 
 @dataclass(frozen=True)
 class Trap:
-    """What one folder of traps/ says of itself.
+    """The description of one folder of traps/.
 
-    package: the folder's dotted name; title: its heading; chapter: its place in a lecture; seen: what each number of a
-    run is, with its unit.
+    package: the folder's dotted name; title: its heading; chapter: its place in a lecture; seen: meaning and unit of
+    each number that a run returns.
     """
 
     package: str
@@ -63,21 +63,21 @@ class Trap:
 
     @property
     def about(self) -> str:
-        """What happens, why, and what to do instead, in Markdown."""
+        """What happens, why, and the remedy: README.md, in Markdown."""
         return readme(self.package)
 
     @property
     def wrong(self) -> TrapProgram:
-        """The program that is wrong."""
+        """The wrong program."""
         return self._program("wrong")
 
     @property
     def right(self) -> TrapProgram:
-        """The program that is right."""
+        """The right program."""
         return self._program("right")
 
     def tried(self) -> str:
-        """Run both programs; return {"name", "wrong", "right"} as JSON, of each its numbers or why there are none."""
+        """Run both programs; return {"name", "wrong", "right"} as JSON: the numbers of each, or why there are none."""
         return json.dumps({"name": self.name, "wrong": self.wrong.attempt(), "right": self.right.attempt()})
 
     def _program(self, which: str) -> TrapProgram:
@@ -89,7 +89,7 @@ class Trap:
 
 @cache
 def traps() -> tuple[Trap, ...]:
-    """Return all traps, in the order of a lecture. Raises TypeError for a folder that says none."""
+    """Return all traps in the order of a lecture. Raise TypeError for a folder without a TRAP."""
     found: list[Any] = []
     for module in iter_modules(folders.__path__):
         if module.ispkg:
@@ -100,5 +100,5 @@ def traps() -> tuple[Trap, ...]:
 
 
 def trap(name: str) -> Trap:
-    """Return the trap called `name`; ValueError names the ones there are."""
+    """Return the trap called `name`. Raise ValueError, with the known names, for an unknown one."""
     return named("trap", name, {each.name: each for each in traps()})

@@ -1,8 +1,8 @@
-"""What is computed, and the ways to write it: a workload is a folder of workloads/, a way is a file in it.
+"""Workloads and the ways to write them: a workload is a folder of workloads/, a way is a file in it.
 
-A folder's __init__.py says what the workload is, as one `Workload`; nothing else registers it. A way is a `Program`: a
-file that is shown beside its figures, found by its name, read without being run, and imported when it is wanted. A
-`Case` is a workload at one n. workloads/__init__.py says what the functions of a folder and of a file take and return.
+A folder's __init__.py defines the workload as a `Workload`; no registration is needed. A way is a `Program`: a
+file that is displayed next to its times, found by its name, read without being executed, and imported on first use. A
+`Case` is a workload at one n. workloads/__init__.py documents the functions of a folder and of a file.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 LAB = "compute.labs.crossover"
 DTYPES = ("float32", "float64")
 TUTORIAL = "a tutorial on GPUs from Python"
-UNNAMED = ("a CPU", "a GPU")  # machines that a source does not name
+UNNAMED = ("a CPU", "a GPU")  # placeholders for machines that a source does not name
 INCLUDED = {
     "device": "A time is that of a call, when many follow each other, on data that lie on the device: between two CUDA "
     "events on a GPU, wall time on the host and for JAX. Arrays that a way makes for itself are included.",
     "host": "A time is wall time from data in main memory to results in main memory. Pinned memory is got before.",
-}  # by where a workload's arguments lie
+}  # by the location of a workload's arguments
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a workload asks of a machine.
+    """The operations, memory traffic and memory of a workload.
 
-    moved: bytes that have to cross the memory bus at least; flops: floating-point operations; memory: bytes
-    for inputs, results and the temporaries of the greediest way.
+    moved: least bytes that cross the memory bus; flops: floating-point operations; memory: bytes for inputs, results
+    and the temporaries of the way that needs most.
     """
 
     moved: float
@@ -55,15 +55,15 @@ class Work:
 
     @property
     def intensity(self) -> float:
-        """Operations a byte: the abscissa of a roofline plot."""
+        """Operations per byte: the abscissa of a roofline plot."""
         return self.flops / self.moved
 
 
 @dataclass(frozen=True)
 class Cited:
-    """A figure that others gave, which is drawn apart from measured ones and enters no median.
+    """A published figure, drawn separately from measured ones and included in no median.
 
-    seconds that `what` took for n elements on `machine`, as `source` says; dtype: "" where it does not say.
+    seconds: time of `what` for n elements on `machine`, according to `source`; dtype: "" if unknown.
     """
 
     what: str
@@ -75,12 +75,12 @@ class Cited:
 
     @property
     def name(self) -> str:
-        """What stands beside its mark."""
+        """The label of its mark."""
         return self.what if self.machine in UNNAMED else f"{self.what}, {self.machine}"
 
 
 def fitting(figures: Iterable[Cited], dtype: str, sizes: tuple[int, int]) -> list[Cited]:
-    """Return those of `dtype`, or that do not say theirs, with n from sizes[0] to sizes[1]."""
+    """Return the figures of `dtype` or of unknown dtype, with n from sizes[0] to sizes[1]."""
     return [figure for figure in figures if figure.dtype in ("", dtype) and sizes[0] <= figure.n <= sizes[1]]
 
 
@@ -88,9 +88,9 @@ def fitting(figures: Iterable[Cited], dtype: str, sizes: tuple[int, int]) -> lis
 
 
 class Program:
-    """One file `<ecosystem>[_<what is special>].py` of a package. Subclasses are dataclasses that hold the fields.
+    """One file `<ecosystem>[_<variant>].py` of a package. Subclasses are dataclasses with the fields.
 
-    package: its dotted name; backend: what it is written with; variant: what is special, "" if nothing.
+    package: its dotted name; backend: its ecosystem; variant: the rest of the name, "" if none.
     """
 
     package: str
@@ -109,17 +109,17 @@ class Program:
 
     @property
     def missing(self) -> str | None:
-        """Why it cannot run on this machine; None if it can. The backend's `install` is the line that helps."""
+        """Why it cannot run on this machine; else None. The backend's `install` is the command that installs it."""
         return self.backend.missing
 
     @property
     def path(self) -> Path:
-        """The very file that runs."""
+        """The file that runs."""
         return Path(str(files(self.package).joinpath(f"{self.name}.py")))
 
     @property
     def source(self) -> str:
-        """Its text; read without importing it."""
+        """The file's text, read without importing it."""
         return self.path.read_text(encoding="utf-8")
 
     @property
@@ -129,59 +129,59 @@ class Program:
 
     @property
     def exhibit(self) -> str:
-        """Why it is shown but not timed unless it is asked for, the file's EXHIBIT; empty if it has none."""
+        """The file's EXHIBIT: why it is displayed but timed only on request; empty by default."""
         return str(self._constant("EXHIBIT", ""))
 
     @property
     def revision(self) -> int:
-        """The file's REVISION, 1 if it has none: raised when it becomes faster or slower (measure/records.py)."""
+        """The file's REVISION, default 1: raised when the way becomes faster or slower (measure/records.py)."""
         return int(self._constant("REVISION", FIRST_REVISION))
 
     def _constant(self, name: str, default: Any) -> Any:
-        """A literal that the file assigns to `name`; `default` if it does not."""
+        """Return the literal that the file assigns to `name`, else `default`."""
         for node in ast.parse(self.source).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
                 return ast.literal_eval(node.value)
         return default
 
     def module(self) -> ModuleType:
-        """Import the file, after the lab's own for its backend. Raises BackendUnavailable with the install line."""
+        """Import the file, after the lab's kernels of its backend. Raise BackendUnavailable if a library is missing."""
         self.backend.require()
         if self.backend.has_kernels(LAB):
             self.backend.kernels(LAB)
         return import_module(f"{self.package}.{self.name}")
 
     def required(self, name: str) -> Callable[..., Any]:
-        """Return the file's function `name`. Raises TypeError that names the file if it has none."""
+        """Return the file's function `name`. Raise TypeError that names the file if the function is missing."""
         found = self.optional(name)
         if found is None:
             raise TypeError(f"{self.package}.{self.name} has no function {name}")
         return found
 
     def optional(self, name: str) -> Callable[..., Any] | None:
-        """Return the file's function `name`, None if it has none."""
+        """Return the file's function `name`, or None."""
         return vars(self.module()).get(name)
 
 
 def readme(package: str) -> str:
-    """Return README.md of a package, in Markdown."""
+    """Return the README.md of a package, in Markdown."""
     return files(package).joinpath("README.md").read_text(encoding="utf-8")
 
 
 def error_line(error: Exception) -> str:
-    """Return the kind and the text of what a program raised, on one line of at most 300 characters."""
+    """Return type and message of an exception on one line of at most 300 characters."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 def programs_in(package: str) -> list[tuple[Backend, str]]:
-    """Return the (backend, variant) of every program of a package, by file name; other files are left out."""
+    """Return (backend, variant) of every program of a package, by file name; other files are left out."""
     names = sorted(module.name for module in iter_modules(import_module(package).__path__))
     return [(e, name[len(e.name) + 1 :]) for name in names if (e := ecosystem_of(name)) is not None]
 
 
 @dataclass(frozen=True)
 class Way(Program):
-    """One file of a workload; its name is unique there."""
+    """One file of a workload; its name is unique in the folder."""
 
     workload: str
     backend: Backend
@@ -194,15 +194,15 @@ class Way(Program):
 
     @property
     def kind(self) -> str:
-        """Whose hue it has: "cpu" or "gpu"."""
+        """The device, "cpu" or "gpu", which selects the hue."""
         return "cpu" if self.backend.device == "host" else "gpu"
 
     def function(self) -> Callable[..., Any]:
-        """Return what is timed."""
+        """Return the function that is timed."""
         return self.required(declared(self.package).call)
 
     def prepared(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the arguments of the timed calls: what the file's `prepare` makes of these, if it has one."""
+        """Return the arguments of the timed calls: the file's `prepare`, if defined, applied to `arguments`."""
         prepare = self.optional("prepare")
         return tuple(prepare(*arguments)) if prepare else arguments
 
@@ -212,26 +212,26 @@ class Way(Program):
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """What one folder of workloads/ says of itself; workloads/__init__.py explains the functions.
+    """The description of one folder of workloads/; workloads/__init__.py documents the functions.
 
     Args:
         package: the folder's dotted name.
         title: heading on the screen.
         chapter: place in a lecture.
-        call: name of the function that every way has.
-        on: where its arguments lie: "device" (where the way computes) or "host" (main memory).
-        sizes: least and largest n worth drawing; any n from 1 to the largest is right.
-        counted: what n counts.
+        call: name of the function that every way defines.
+        on: location of its arguments: "device" (the way's device) or "host" (main memory).
+        sizes: least and largest n worth drawing; any n from 1 to the largest is valid.
+        counted: the unit of n.
         tolerance: by dtype, the largest `difference` that counts as agreement.
         inputs: (n, dtype, rng, **settings) -> arrays and plain numbers.
         outputs: (n, dtype, **settings) -> arrays like the results; none if an input is changed in place.
-        reference: (*inputs) -> the right results, by another method where there is one.
-        difference: (results, right results) -> how far they are apart.
-        difference_in: what `difference` counts, in words; "" for the results' own unit.
-        work: (n, dtype, **settings) -> the least work there is.
-        settings: what may be chosen besides n and dtype: the values allowed by name, the default first.
-        cited: figures of others, with their source.
-        claims: what tutorials concluded.
+        reference: (*inputs) -> the correct results, by an independent method if possible.
+        difference: (results, reference results) -> their distance.
+        difference_in: the unit of `difference` as text; "" for that of the results.
+        work: (n, dtype, **settings) -> the least work.
+        settings: options in addition to n and dtype: the allowed values by name, the default first.
+        cited: published figures with their source.
+        claims: conclusions of tutorials.
 
     Raises:
         ValueError: if n has no range, a dtype has no tolerance, or a setting no value.
@@ -271,18 +271,18 @@ class Workload:
 
     @property
     def axis(self) -> str:
-        """n and what it counts, as an axis is called."""
+        """The label of the axis of n, with its unit."""
         return f"n [{self.counted}]"
 
     @property
     def included(self) -> str:
-        """What is in a time, in words."""
+        """Text that says what a time includes."""
         return INCLUDED[self.on]
 
     def grid(self, least: int | None = None, most: int | None = None, per_decade: int = 3) -> tuple[int, ...]:
-        """Return the n to draw: 1, 2 and 5 times each power of ten from least to most (by default `sizes`), and these.
+        """Return the n to draw: 1, 2 and 5 times each power of ten from least to most, and least and most themselves.
 
-        per_decade: 3; 2 for 1 and 3 times, 1 for powers of ten alone.
+        least, most: by default `sizes`; per_decade: 3; 2 for 1 and 3 times, 1 for powers of ten only.
         """
         least, most = least or self.sizes[0], most or self.sizes[1]
         digits = {1: (1,), 2: (1, 3), 3: (1, 2, 5)}[per_decade]
@@ -291,23 +291,23 @@ class Workload:
 
     @property
     def about(self) -> str:
-        """What it is and what it teaches: README.md, in Markdown."""
+        """Description and lesson of the workload: README.md, in Markdown."""
         return readme(self.package)
 
     def case(self, n: int, dtype: str = "float64", **settings: Any) -> Case:
-        """Return it at one n; settings that are not given have their defaults."""
+        """Return the workload at one n; omitted settings have their defaults."""
         return Case(self, n, dtype, {**{name: values[0] for name, values in self.settings.items()}, **settings})
 
     def choices(self) -> tuple[dict[str, Any], ...]:
-        """Return every combination of its settings, the defaults first."""
+        """Return every combination of the settings, the defaults first."""
         return tuple(dict(zip(self.settings, values, strict=True)) for values in product(*self.settings.values()))
 
     def ways(self) -> tuple[Way, ...]:
-        """Return every way there is, present on this machine or not; by file name."""
+        """Return every way by file name, whether or not it can run on this machine."""
         return _ways(self.name)
 
     def way(self, name: str) -> Way:
-        """Return the way of that file name; ValueError names those there are."""
+        """Return the way called `name`. Raise ValueError, with the known names, for an unknown one."""
         for way in self.ways():
             if way.name == name:
                 return way
@@ -350,16 +350,16 @@ class Case:
         return self.workload.inputs(self.n, self.dtype, rng, **self.settings)
 
     def outputs(self) -> tuple[NDArray[Any], ...]:
-        """Return arrays for the results, filled with what no result is: a way that writes nothing shall be seen."""
+        """Return arrays for the results, filled with nan or -1, which no result is, to detect missing writes."""
         shapes = self.workload.outputs(self.n, self.dtype, **self.settings)
         return tuple(np.full(a.shape, np.nan if a.dtype.kind == "f" else -1, a.dtype) for a in shapes)
 
     def reference(self, inputs: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
-        """Return the right results, in float64 where they are real, by another method than the ways use."""
+        """Return the reference results, in float64 if they are real, by a method that no way uses."""
         return self.workload.reference(*inputs)
 
     def work(self, way: Way | None = None) -> Work:
-        """Return the least work there is; for a way that does other work, that."""
+        """Return the least work of the workload, or the way's own `work` if its file defines one."""
         other = way.optional("work") if way else None
         found: Work = (other or self.workload.work)(self.n, self.dtype, **self.settings)
         return found
@@ -371,7 +371,7 @@ def _ways(name: str) -> tuple[Way, ...]:
 
 
 def declared(package: str) -> Workload:
-    """Return the workload that a folder's __init__.py says. TypeError for one that says none."""
+    """Return the WORKLOAD of a folder's __init__.py. Raise TypeError without one."""
     said = vars(import_module(package)).get("WORKLOAD")
     if not isinstance(said, Workload):
         name = package.rpartition(".")[2]
@@ -380,5 +380,5 @@ def declared(package: str) -> Workload:
 
 
 def own_name(path: Path) -> str:
-    """The name of a file of one's own as a workload, which no other has."""
+    """Return the workload name of a user's file, which no built-in workload has."""
     return f"own_{path.stem}"

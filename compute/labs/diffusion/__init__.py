@@ -1,4 +1,4 @@
-"""2D diffusion, live: u_t = D lap(u) by explicit Euler steps, with the Laplacian beside it."""
+"""2D diffusion, live: u_t = D lap(u) by explicit Euler steps, displayed with its Laplacian."""
 
 from compute.labs.diffusion.lab import Diffusion
 

@@ -1,7 +1,7 @@
-"""What `fieldlab bench diffusion` times, what the live readout compares, and which results are right.
+"""`fieldlab bench diffusion`: its cases, the rules of the live comparison, and the reference results.
 
 Up to REFERENCE_CELLS the result after CHECK_STEPS steps is compared with cpu_numpy in float64, from the same field of
-smooth modes and noise. Larger grids, where that reference would take minutes, start from a sum of eigenmodes of the
+smooth modes and noise. Larger grids, for which that reference would take minutes, start from a sum of eigenmodes of the
 discrete Laplacian, whose state after n steps is known exactly: mode k is multiplied by g_k ** n.
 """
 
@@ -31,25 +31,25 @@ from compute.measure.target import FieldTarget
 from compute.measure.timing import Timing
 
 R = 0.2  # D dt / dx^2, the lab's default
-CHECK_STEPS = 25  # no multiple of 12 or 16, so that launches of many steps show their remainder too
+CHECK_STEPS = 25  # no multiple of 12 or 16, so that launches of many steps also test their remainder
 REFERENCE_CELLS = 2048**2  # cpu_numpy takes a few seconds for the check at this size
-BLOCK = 2**18  # cells compared at a time: 2 MiB of float64 stay in a cache, ten times faster than in memory
+BLOCK = 2**18  # cells per block of the comparison: 2 MiB of float64 fit in a cache, ten times faster than memory
 
 Field = NDArray[Any]
 
-LARGEST_SIZE = 32768  # cells a side: 4 GiB of float32
-SIZES = (512, 2000)  # cells a side, when none are asked for
-RECORDED_FIRST = "float32"  # the dtype that a small budget is spent on first
-GPU_SIZES = (*SIZES, 8192, 16384)  # the same where there is a GPU
-TOLERANCE = {"float32": 1e-6, "float64": 1e-13}  # relative L2; right kernels show 5e-8 and 1e-15
+LARGEST_SIZE = 32768  # cells per side: 4 GiB of float32
+SIZES = (512, 2000)  # cells per side, by default
+RECORDED_FIRST = "float32"  # a small budget is spent on this dtype first
+GPU_SIZES = (*SIZES, 8192, 16384)  # cells per side, by default with a GPU
+TOLERANCE = {"float32": 1e-6, "float64": 1e-13}  # relative L2; correct kernels have 5e-8 and 1e-15
 WRONG = {"racing": "the tutorial's kernel updates in place while neighbouring blocks still read"}
 
 
 def passes_a_step(name: str, variant: str, dtype: str, steps: int) -> float:
-    """Return the passes through memory that a step takes: fewer than one where a pass makes several steps."""
+    """Return the passes through memory per step: fewer than one if a pass computes several steps."""
     if variant != "T-step" or steps < 1:
         return 1.0
-    if backend(name).device == "host":  # Numba: NumPy has no such variant
+    if backend(name).device == "host":  # Numba, as NumPy has no such variant
         return len(cpu_numba.passes(steps)) / steps
     sizes = tuple(tiling.steps for tiling in gpu_cupy.TILINGS[dtype])
     return len(gpu_cupy.launches(steps, (*sizes, 1))) / steps
@@ -74,24 +74,24 @@ CITED = (
 
 
 class FieldReference(Protocol):
-    """A start, and the right result CHECK_STEPS steps later."""
+    """A start field, and the correct result CHECK_STEPS steps later."""
 
     name: str
 
     def start(self, dtype: str) -> Field:
-        """The (size, size) field to start from."""
+        """Return the (size, size) start field."""
 
     def rows(self, first: int, last: int) -> NDArray[np.float64]:
-        """Rows `first` to `last` (exclusive) of the right result."""
+        """Return rows `first` to `last` (exclusive) of the correct result."""
 
 
 def field_reference(size: int, edges: str) -> FieldReference:
-    """The reference that this size can afford."""
+    """Return the reference that is affordable at this size."""
     return SteppedReference(size, edges) if size**2 <= REFERENCE_CELLS else ExactModes(size, edges)
 
 
 def field_error(right: FieldReference, got: Field) -> tuple[float, float]:
-    """(relative L2, largest absolute) difference of `got` from the right result; inf if `got` is not finite."""
+    """Return the (relative L2, largest absolute) difference of `got` from the reference; inf if `got` is not finite."""
     squares, difference, largest = 0.0, 0.0, 0.0
     block = max(1, BLOCK // got.shape[1])
     for first in range(0, got.shape[0], block):
@@ -106,7 +106,7 @@ def field_error(right: FieldReference, got: Field) -> tuple[float, float]:
 
 
 class ExactModes:
-    """A sum of eigenmodes and its exact future; rank 4, so that no full-size reference is ever held."""
+    """A sum of eigenmodes and its exact evolution; of rank 4, so that no full-size reference is stored."""
 
     name = f"exact modes, {CHECK_STEPS} steps"
 
@@ -118,7 +118,7 @@ class ExactModes:
         self._gain = np.array([eigenvalue(size, p, q, edges) for p, q in numbers]) ** CHECK_STEPS
 
     def start(self, dtype: str) -> Field:
-        """The modes, in blocks so that float32 does not need float64's memory."""
+        """Return the modes, computed in blocks so that float32 does not need float64's memory."""
         out = np.empty((self._y.shape[0], self._x.shape[1]), dtype)
         block = max(1, BLOCK // out.shape[1])
         for first in range(0, out.shape[0], block):
@@ -126,7 +126,7 @@ class ExactModes:
         return out
 
     def rows(self, first: int, last: int) -> NDArray[np.float64]:
-        """The faded modes."""
+        """Return rows of the modes after CHECK_STEPS steps."""
         return (self._y[first:last] * self._gain) @ self._x
 
 
@@ -143,16 +143,16 @@ class SteppedReference:
         cpu_numpy.step(scratch, self._result, R, edges, CHECK_STEPS)
 
     def start(self, dtype: str) -> Field:
-        """The start as `dtype`."""
+        """Return the start field as `dtype`."""
         return self._start.astype(dtype)
 
     def rows(self, first: int, last: int) -> NDArray[np.float64]:
-        """Rows of the stepped field."""
+        """Return rows of the result."""
         return self._result[first:last]
 
 
 def eigenvector(size: int, number: int, edges: str) -> NDArray[np.float64]:
-    """(size,) eigenvector `number` >= 1 of the second difference; whole periods are removed before pi comes in."""
+    """Return (size,) eigenvector `number` >= 1 of the second difference; whole periods are removed before pi enters."""
     cell = np.arange(size)
     if edges == "zero-flux":
         return np.cos(pi / (2 * size) * (number * (2 * cell + 1) % (4 * size)))
@@ -162,16 +162,16 @@ def eigenvector(size: int, number: int, edges: str) -> NDArray[np.float64]:
 
 
 def eigenvalue(size: int, p: int, q: int, edges: str) -> float:
-    """Factor by which one step multiplies mode (p, q): 1 - 4 R (sin^2(a / 2) + sin^2(b / 2))."""
+    """Return the factor by which one step multiplies mode (p, q): 1 - 4 R (sin^2(a / 2) + sin^2(b / 2))."""
     unit = {"zero-flux": pi / size, "zero-dirichlet": pi / (size + 1), "periodic": 2 * pi / size}[edges]
     return float(1 - 4 * R * (np.sin(p * unit / 2) ** 2 + np.sin(q * unit / 2) ** 2))
 
 
-# -- what is timed
+# -- cases and fixtures
 
 
 def growth(values: Mapping[str, Any]) -> float:
-    """Largest factor by which a step multiplies a part of the field, and so an error in it: |1 - 8 r| beyond r = 1/4.
+    """Return the largest factor by which a step multiplies a mode, and thus an error in it: |1 - 8 r| beyond r = 1/4.
 
     A step multiplies mode (a, b) by 1 - 4 r (sin²(a/2) + sin²(b/2)), from 1 for the mean to 1 - 8 r for the
     checkerboard.
@@ -189,7 +189,7 @@ RULES = FieldRules(
     check_steps=CHECK_STEPS,
     growth=growth,
     timed_with={"r": R},
-    apart={"preset": "noise"},  # what comparisons start from: no denormals, whatever the live field holds
+    apart={"preset": "noise"},  # start of comparisons: without denormals, independent of the live field
     at_once={("cpu_numba", "T-step"): cpu_numba.MOST_STEPS, ("gpu_cupy", "T-step"): gpu_cupy.MOST_STEPS},
 )
 
@@ -204,12 +204,12 @@ class GridCase:
 
     @property
     def plain(self) -> bool:
-        """Every grid moves its cells."""
+        """True: all grids move their cells."""
         return True
 
     @property
     def title(self) -> str:
-        """The grid in words."""
+        """The grid as text."""
         return f"{self.size} x {self.size}  {self.dtype}  {self.edges}"
 
     @property
@@ -219,31 +219,31 @@ class GridCase:
 
     @property
     def needed_bytes(self) -> int:
-        """Two arrays, and a download or a kernel's scratch."""
+        """Bytes of two arrays, and a download or a kernel's scratch."""
         return 3 * self.cells * np.dtype(self.dtype).itemsize
 
     @property
     def tolerance(self) -> float:
-        """Relative L2 difference from the reference up to which a result counts as right."""
+        """The largest relative L2 difference from the reference that counts as agreement."""
         return TOLERANCE[self.dtype]
 
     @property
     def lifetime(self) -> int:
-        """Steps after which a field is loaded afresh: its longest wave has then faded to about exp(-8)."""
+        """Steps before a field is reloaded: its longest wave has then faded to about exp(-8)."""
         return 2 * (self.size + 1) ** 2
 
     @property
     def shared(self) -> tuple[int, str]:
-        """One reference serves both dtypes."""
+        """Key of the reference, which both dtypes share."""
         return self.size, self.edges
 
     @property
     def pace(self) -> str:
-        """The time of a cell hardly depends on the size."""
+        """Key of cases with a similar time per cell, which hardly depends on the size."""
         return self.dtype
 
     def facts(self) -> dict[str, Any]:
-        """For the record."""
+        """Return the fields of the record."""
         return {"ny": self.size, "nx": self.size, "dtype": self.dtype, "edges": self.edges}
 
 
@@ -280,12 +280,12 @@ class FieldFixture(BenchmarkFixture):
         self._age = 0
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """One step from the start; it may compile, so it tells nothing about the next."""
+        """Run one step from the start; it may compile, so its time does not predict later steps."""
         self._load()
         return self.run(way, 1), 0.0
 
     def check(self, way: Implementation) -> Checked:
-        """Go on to CHECK_STEPS steps and compare with the reference."""
+        """Continue to CHECK_STEPS steps and compare with the reference."""
         timing = self.run(way, CHECK_STEPS - 1)
         return Checked(*field_error(self._right, self.device.download(self._u)), timing)
 
@@ -307,12 +307,12 @@ class FieldFixture(BenchmarkFixture):
 
 
 def _scales(cases: Sequence[Any]) -> bool:
-    """Whether these are cases of scaling over GPUs."""
+    """Return whether the cases are cases of scaling over GPUs."""
     return bool(cases) and all(isinstance(case, scaling.ScalingCase) for case in cases)
 
 
 class DiffusionBenchmark(CaseBenchmark):
-    """Grids of several sizes, by every kernel of every backend."""
+    """Grids of several sizes, with every kernel of every backend."""
 
     package = "compute.labs.diffusion"
     rate = RATE
@@ -331,7 +331,7 @@ class DiffusionBenchmark(CaseBenchmark):
     def cases(
         self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool
     ) -> list[GridCase] | list[scaling.ScalingCase]:
-        """Return every size, edge condition and dtype; small grids first. With `devices`: tables of scaling."""
+        """Return every size, edge condition and dtype, small grids first; with `devices`, the cases of scaling."""
         sizes = chosen["sizes"] or (GPU_SIZES if gpu else SIZES)
         edges = chosen["edges"] or EDGES[:1]
         if chosen.get("devices"):
@@ -347,7 +347,7 @@ class DiffusionBenchmark(CaseBenchmark):
         gpu: bool,
         budget: float,  # noqa: ARG002
     ) -> tuple[Sequence[Any], tuple[str, ...]]:
-        """Return the cases; without a GPU the larger grids are left out, where a check alone would take minutes."""
+        """Return the cases; without a GPU the larger grids are left out, where the check alone would take minutes."""
         if gpu or chosen["sizes"]:
             return cases, ()
         large = [size for size in GPU_SIZES if size not in SIZES]
@@ -355,18 +355,18 @@ class DiffusionBenchmark(CaseBenchmark):
         return cases, (f"{words} are left out without a GPU: checking NumPy there takes minutes; --sizes has them",)
 
     def headline(self, cases: Sequence[Any]) -> Sequence[Any]:
-        """Return the grids in float32: the two small ones, which tell the pace, then the largest, then the others."""
+        """Return the grids in float32: the two smallest, which determine the pace, then the others, largest first."""
         grids = [case for case in cases if isinstance(case, GridCase) and case.dtype == RECORDED_FIRST]
         sizes = sorted({case.size for case in grids})
         order = {size: place for place, size in enumerate([*sizes[:2], *reversed(sizes[2:])])}
         return sorted(grids, key=lambda case: order[case.size])
 
-    def variants(self, backend: Backend, case: GridCase) -> Mapping[str, Any]:  # noqa: ARG002 all of them for every grid
-        """Return the backend's steps by name."""
+    def variants(self, backend: Backend, case: GridCase) -> Mapping[str, Any]:  # noqa: ARG002 the same for every grid
+        """Return the backend's step functions by name."""
         return backend.kernels(self.package).VARIANTS
 
     def reference(self, case: GridCase) -> FieldReference:
-        """Return the reference that this size can afford."""
+        """Return the reference that is affordable at this size."""
         return field_reference(case.size, case.edges)
 
     def fixture(self, device: Device, case: GridCase, right: FieldReference) -> FieldFixture:
@@ -391,7 +391,7 @@ class DiffusionBenchmark(CaseBenchmark):
             super().show(results, console)
 
     def target(self, lab: Any) -> FieldTarget:
-        """Return the lab, which is compared from noise."""
+        """Return the target of the live comparison, which starts from noise."""
         return FieldTarget(lab)
 
 

@@ -1,13 +1,14 @@
 """Diffusion in Numba on all cores, several steps in one pass through memory: the fair CPU opponent.
 
-`step` cuts the grid into tiles that fit in a core's second-level cache. Each thread copies a tile and an apron of
-ghost and neighbouring cells around it into memory of its own, takes up to MOST_STEPS steps there, of which each is
-right on a part that is smaller by one row at the top and at the bottom, and writes the last one to the other grid.
-What its neighbours compute as well, it computes again; nobody waits within a pass. The tile's rows have a fixed length,
-ROW, so that the compiler knows how they lie and vectorises four of them at once without asking whether they overlap.
+`step` cuts the grid into tiles that fit in a core's second-level cache. Each thread copies a tile, with an apron of
+ghost and neighbouring cells around it, into its own memory and computes up to MOST_STEPS steps there. Each step is
+correct on a part that is smaller by one row at the top and at the bottom; the last step is written to the other grid.
+Cells near the borders of a tile are computed by neighbouring tiles as well, so that no thread waits within a pass. The
+rows of a tile have the fixed length ROW, so that the compiler knows their layout and vectorises four of them together
+without a test for overlap.
 
-`one_step` sweeps over the whole grid once a step. No fastmath, no contraction to FMA: the results of both equal the
-NumPy reference bit for bit.
+`one_step` sweeps over the whole grid once per step. Without fastmath and without contraction to FMA, the results of
+both equal the NumPy reference bit for bit.
 """
 
 from __future__ import annotations
@@ -28,27 +29,27 @@ numba_threads.choose_layer()
 
 Field = NDArray[Any]
 
-MOST_STEPS = 12  # in one pass; a column at the side of a tile is lost with each, and APRON covers them
-APRON = 16  # cells around a tile: 64 bytes of float32, so that rows stay where vectors begin
+MOST_STEPS = 12  # per pass; each step invalidates a column at the sides of a tile, which APRON covers
+APRON = 16  # cells around a tile: 64 bytes of float32, so that rows remain aligned for vectors
 TILE_WIDTH = 512  # cells; rows of 2 or 4 KiB
 TILE_BYTES = 2**18  # of the two grids of a tile without the apron: 64 x 512 cells of float32
 ROW = np.uint64(TILE_WIDTH + 2 * APRON)  # cells from one row of a tile to the next
 TWO_ROWS, THREE_ROWS, FOUR_ROWS, ONE = np.uint64(2) * ROW, np.uint64(3) * ROW, np.uint64(4) * ROW, np.uint64(1)
-SHARE = 16  # rows of a sweep that a thread takes at a time
-PROBE = 64, TILE_WIDTH  # cells whose sweep tells how long a cell takes: small grids run on one thread
-VECTOR = 64  # bytes at which a tile's rows begin
+SHARE = 16  # rows of a sweep that a thread computes at a time
+PROBE = 64, TILE_WIDTH  # cells whose sweep determines the time per cell: small grids run on one thread
+VECTOR = 64  # bytes to which a tile's rows are aligned
 
-_kept = threading.local()  # scratch: the tiles' memory that the last call of this thread used
+_kept = threading.local()  # scratch: the memory of the tiles in the last call of this thread
 
 
 def step(u: Field, out: Field, r: float, edges: str, steps: int) -> None:
     """Advance `steps` >= 1 forward-Euler steps of u_t = D lap(u) with r = D dt / dx^2, stable for r <= 1/4.
 
-    u, out: (ny, nx) float32 or float64 of one dtype, any shape from 1 x 1. `out` holds the result; u is left alone
-    for up to MOST_STEPS steps and is scratch for more.
+    u, out: (ny, nx) float32 or float64 of one dtype, any shape from 1 x 1. The result is written to `out`; u is
+    unchanged after up to MOST_STEPS steps, and scratch for more.
     """
     kind, ratio = edge_code(edges), u.dtype.type(r)
-    if steps == 1:  # nothing to keep in a cache
+    if steps == 1:  # no reuse in a cache
         with numba_threads.shared(_seconds(u)):
             _sweep(u, out, ratio, False, kind)
         return
@@ -64,10 +65,10 @@ def step(u: Field, out: Field, r: float, edges: str, steps: int) -> None:
 
 
 def one_step(u: Field, out: Field, r: float, edges: str, steps: int) -> None:
-    """As `step`, but one pass through memory for each step, and two steps in the first of an even number."""
+    """Advance as `step`, but with one pass through memory per step; the first has two steps if `steps` is even."""
     kind, ratio = edge_code(edges), u.dtype.type(r)
     rest = (steps - 1) // 2 * 2
-    step(u, out, r, edges, 2 if steps % 2 == 0 else 1)  # then an odd number of passes ends in `out`
+    step(u, out, r, edges, 2 if steps % 2 == 0 else 1)  # an odd number of passes then ends in `out`
     if rest:
         with numba_threads.shared(_seconds(u), rest):
             for _ in range(rest):
@@ -76,44 +77,47 @@ def one_step(u: Field, out: Field, r: float, edges: str, steps: int) -> None:
 
 
 def laplacian(u: Field, out: Field, edges: str) -> None:
-    """out = +lap(u), unit spacing. u, out: (ny, nx) float32 or float64; ghost cells by `edges`."""
+    """Write +lap(u) with unit spacing to out. u, out: (ny, nx) float32 or float64; ghost cells by `edges`."""
     with numba_threads.shared(_seconds(u)):
         _sweep(u, out, u.dtype.type(0), True, edge_code(edges))
 
 
 def _seconds(u: Field) -> float:
-    """Seconds that one thread takes for a step of the grid, as far as a sweep over a small one tells."""
+    """Estimate the seconds that one thread needs for a step of the grid, from a sweep over a small grid."""
     return u.size * _seconds_per_cell(u.dtype.name)
 
 
 @cache
 def _seconds_per_cell(dtype: str) -> float:
-    """Measure a sweep over a grid that lies in the cache, once a process."""
+    """Measure a sweep over a grid that fits in the cache, once per process."""
     u, out = np.zeros(PROBE, dtype), np.zeros(PROBE, dtype)
     zero = u.dtype.type(0)
     return numba_threads.seconds_alone(lambda: _sweep(u, out, zero, False, ZERO_FLUX)) / u.size
 
 
 def passes(steps: int) -> list[int]:
-    """Cut `steps` >= 1 into passes of at most MOST_STEPS: an odd number of them, for the last must write `out`."""
+    """Cut `steps` >= 1 into an odd number of passes of at most MOST_STEPS steps: the last must write to `out`."""
     count = -(-steps // MOST_STEPS)
     count += count % 2 == 0
     return [(k + 1) * steps // count - k * steps // count for k in range(count)]
 
 
 def tile_shape(shape: tuple[int, ...], itemsize: int, threads: int) -> tuple[int, int]:
-    """Rows and columns of a tile: small enough for the cache and for every thread to have one, if there are rows."""
+    """Return rows and columns of a tile: few enough for the cache and, if the rows suffice, for a tile per thread."""
     ny, nx = shape
     across = -(-nx // TILE_WIDTH)
-    width = min(nx, -(-nx // (across * APRON)) * APRON)  # alike, and beginning where vectors do
+    width = min(nx, -(-nx // (across * APRON)) * APRON)  # equal and aligned for vectors
     rows = TILE_BYTES // (2 * TILE_WIDTH * itemsize)
     count = -(-ny // rows)
-    count = -(-count * across // threads) * threads // across  # a whole number of tiles for each thread
+    count = -(-count * across // threads) * threads // across  # a whole number of tiles per thread
     return max(min(ny, APRON), -(-ny // max(1, count))), width
 
 
 def _scratch(workers: int, rows: int, dtype: np.dtype[Any]) -> Field:
-    """Two tiles of `rows` rows, and a row above and below them, for each worker; kept until other ones are wanted."""
+    """Return two tiles of `rows` rows, plus a row above and below, for each worker.
+
+    The memory is kept until a call needs another shape.
+    """
     cells = (rows + 2) * int(ROW)
     like = workers, cells, dtype
     if getattr(_kept, "like", None) != like:
@@ -124,21 +128,21 @@ def _scratch(workers: int, rows: int, dtype: np.dtype[Any]) -> Field:
     return found
 
 
-# -- several steps in a tile. Its memory is flat: cell (i, j) of the grid lies at _place(i - top, j - left).
+# -- several steps in a tile. Its memory is flat: cell (i, j) of the grid is at _place(i - top, j - left).
 
 
 @njit(cache=True, nogil=True)
 def _place(i, j):  # type: ignore[no-untyped-def]
-    """Where cell (i, j) of a tile lies; (0, 0) is APRON rows and columns before the first that it will write."""
+    """Return the index of cell (i, j) of a tile; (0, 0) is APRON rows and columns before the first cell it writes."""
     return (i + 1) * np.int64(ROW) + j
 
 
 @njit(cache=True, nogil=True)
 def _tile_step(source, target, begin, height, width, r):  # type: ignore[no-untyped-def]
-    """One step of `height` x `width` cells from `begin` on, from one memory of a tile to the other.
+    """Compute a step of `height` x `width` cells, starting at `begin`, from one memory of a tile to the other.
 
-    Four rows at a time, which share the fluxes between them. Unsigned indices: Numba looks at the sign of others, and
-    takes negative ones from the end; a loop that does is not vectorised.
+    Four rows are computed together, as they share fluxes. Indices are unsigned: Numba tests the sign of signed indices
+    to support negative ones, and a loop with that test is not vectorised.
     """
     i, n = np.uint64(begin), np.uint64(width)
     for _ in range(height // 4):
@@ -167,7 +171,7 @@ def _tile_step(source, target, begin, height, width, r):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True)
 def _last_step(source, begin, out, y0, y1, x0, x1, r):  # type: ignore[no-untyped-def]
-    """As _tile_step, from a tile to rows y0 … y1 and columns x0 … x1 (exclusive) of the grid."""
+    """Compute as _tile_step, from a tile to rows y0 … y1 and columns x0 … x1 (exclusive) of the grid."""
     s, n, left = np.uint64(begin), np.uint64(x1 - x0), np.uint64(x0)
     for y in range(y0, y1):
         row = out[y]
@@ -183,7 +187,7 @@ def _last_step(source, begin, out, y0, y1, x0, x1, r):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True)
 def _load(u, tile, top, left, rows, columns, kind):  # type: ignore[no-untyped-def]
-    """Copy the rows and columns (first, last) of u into a tile, ghost cells by `kind`."""
+    """Copy the rows and columns (first, last) of u into a tile, with ghost cells by `kind`."""
     ny, nx = u.shape
     first, last = max(columns[0], 0), min(columns[1], nx)
     for i in range(rows[0], rows[1]):
@@ -202,7 +206,7 @@ def _load(u, tile, top, left, rows, columns, kind):  # type: ignore[no-untyped-d
 
 @njit(cache=True, nogil=True)
 def _refresh_ghosts(tile, top, left, rows, columns, shape, mirror):  # type: ignore[no-untyped-def]
-    """The ghost cells beside those of the rows and columns (first, last) of a tile that lie at an edge of the grid."""
+    """Update the ghost cells next to those rows and columns (first, last) of a tile that are at an edge of the grid."""
     width = columns[1] - columns[0]
     for edge, ghost, cell in ((0, -1, 0), (shape[0], shape[0], shape[0] - 1)):
         if edge == rows[min(edge, 1)]:
@@ -219,12 +223,12 @@ def _refresh_ghosts(tile, top, left, rows, columns, shape, mirror):  # type: ign
 
 @njit(cache=True, nogil=True)
 def _tile(u, out, tiles, place, r, kind, steps):  # type: ignore[no-untyped-def]
-    """`steps` steps of place = rows y0 … y1 and columns x0 … x1 (exclusive) from u to out."""
+    """Compute `steps` steps of place = rows y0 … y1 and columns x0 … x1 (exclusive) from u to out."""
     y0, y1, x0, x1 = place
     top, left = y0 - APRON, x0 - APRON
     here, there = tiles[0], tiles[1]
-    # What can be computed: in the periodic case ghosts are cells like others, otherwise they are made from their
-    # neighbours after each step. Columns of the apron that are no longer right are computed all the same.
+    # The computed region: with periodic edges, ghost cells are computed like other cells; otherwise they are set from
+    # their neighbours after each step. Invalid columns of the apron are computed as well.
     beyond = APRON if kind == PERIODIC else 0
     ghost = 0 if kind == PERIODIC else 1
     ny, nx = u.shape
@@ -243,7 +247,7 @@ def _tile(u, out, tiles, place, r, kind, steps):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _run_of_tiles(u, out, tiles, run, size, r, kind, steps):  # type: ignore[no-untyped-def]
-    """The tiles of `run`, numbers of the first and of the one behind the last; size: (height, width) of each."""
+    """Compute the tiles of `run`, the first number and the last (exclusive); size: (height, width) of each."""
     ny, nx = u.shape
     across = -(-nx // size[1])
     for k in range(run[0], run[1]):
@@ -253,7 +257,7 @@ def _run_of_tiles(u, out, tiles, run, size, r, kind, steps):  # type: ignore[no-
 
 @njit(cache=True, nogil=True, parallel=True)
 def _tiles(u, out, scratch, size, r, kind, steps):  # type: ignore[no-untyped-def]
-    """All tiles, a run of them for each worker."""
+    """Compute all tiles, a run of them per worker."""
     workers, tiles = scratch.shape[0], -(-u.shape[0] // size[0]) * -(-u.shape[1] // size[1])
     for worker in prange(workers):
         k = np.int64(worker)  # prange counts unsigned, and unsigned - signed is a float
@@ -263,7 +267,7 @@ def _tiles(u, out, scratch, size, r, kind, steps):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def _tiles_alone(u, out, scratch, size, r, kind, steps):  # type: ignore[no-untyped-def]
-    """All tiles on this thread, without asking the others."""
+    """Compute all tiles on this thread, without waking the others."""
     tiles = -(-u.shape[0] // size[0]) * -(-u.shape[1] // size[1])
     _run_of_tiles(u, out, scratch[0], (0, tiles), size, r, kind, steps)
 
@@ -273,24 +277,24 @@ def _tiles_alone(u, out, scratch, size, r, kind, steps):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True)
 def _laplace(here, above, below, left, right):  # type: ignore[no-untyped-def]
-    """The Laplacian of a cell: differences of the fluxes through its faces; see cpu_numpy.py."""
+    """Return the Laplacian of a cell: differences of the fluxes through its faces; see cpu_numpy.py."""
     return ((above - here) - (here - below)) + ((right - here) - (here - left))
 
 
 @njit(cache=True, nogil=True)
 def _neighbour_row(u, i, kind):  # type: ignore[no-untyped-def]
-    """Row i of u, which may be one outside."""
+    """Return row i of u, which may be one outside the grid."""
     ny = u.shape[0]
     if kind == PERIODIC:
         return u[(i + ny) % ny]
     if kind == ZERO_FLUX or 0 <= i < ny:
         return u[min(max(i, 0), ny - 1)]
-    return np.zeros_like(u[0])  # not made from a cell: one that is not finite would be felt at the other edge
+    return np.zeros_like(u[0])  # not derived from a cell: a non-finite one would affect the opposite edge
 
 
 @njit(cache=True, nogil=True)
 def _edge_row(u, out, i, r, only_laplacian, kind):  # type: ignore[no-untyped-def]
-    """The first or the last row, without its two ends."""
+    """Compute the first or the last row, without its two ends."""
     row, above, below = u[i], _neighbour_row(u, i + 1, kind), _neighbour_row(u, i - 1, kind)
     for j in range(1, row.size - 1):
         lap = _laplace(row[j], above[j], below[j], row[j - 1], row[j + 1])
@@ -299,7 +303,7 @@ def _edge_row(u, out, i, r, only_laplacian, kind):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def _ends(u, out, i, above, below, r, only_laplacian, kind):  # type: ignore[no-untyped-def]
-    """The two ends of row i, between the rows above and below."""
+    """Compute the two ends of row i, between the rows above and below."""
     row, last = u[i], u.shape[1] - 1
     before, after = row[last], row[0]
     if kind != PERIODIC:
@@ -315,7 +319,7 @@ def _ends(u, out, i, above, below, r, only_laplacian, kind):  # type: ignore[no-
 
 @njit(cache=True, nogil=True)
 def _inner_step(u, out, first, last, r):  # type: ignore[no-untyped-def]
-    """Rows first … last (exclusive) without their two ends; unsigned indices, as in _tile_step."""
+    """Compute rows first … last (exclusive) without their two ends; unsigned indices as in _tile_step."""
     i, n = np.uint64(first), np.uint64(u.shape[1] - 2)
     for _ in range(last - first):
         for k in range(n):
@@ -328,7 +332,7 @@ def _inner_step(u, out, first, last, r):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _inner_laplacian(u, out, first, last):  # type: ignore[no-untyped-def]
-    """As _inner_step, for the Laplacian alone."""
+    """Compute as _inner_step, but the Laplacian only."""
     i, n = np.uint64(first), np.uint64(u.shape[1] - 2)
     for _ in range(last - first):
         for k in range(n):
@@ -342,7 +346,7 @@ def _inner_laplacian(u, out, first, last):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _rows(u, out, first, last, r, only_laplacian, kind):  # type: ignore[no-untyped-def]
-    """Rows first … last (exclusive)."""
+    """Compute rows first … last (exclusive)."""
     ny, nx = u.shape
     inner = max(first, 1), min(last, ny - 1)
     if nx > 2 and inner[0] < inner[1]:
@@ -358,7 +362,7 @@ def _rows(u, out, first, last, r, only_laplacian, kind):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True, parallel=True)
 def _sweep(u, out, r, only_laplacian, kind):  # type: ignore[no-untyped-def]
-    """out = one step of u, or its Laplacian."""
+    """Write one step of u, or its Laplacian, to out."""
     ny = u.shape[0]
     shares = -(-ny // SHARE)
     for share in prange(shares):

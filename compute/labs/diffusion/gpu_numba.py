@@ -1,7 +1,7 @@
-"""Diffusion in Numba-CUDA: a tile of the grid in shared memory, one step a launch, and the racing kernel.
+"""Diffusion in Numba-CUDA: a tile of the grid in shared memory, one step per launch, and a racing kernel.
 
-Runs in Numba's CUDA simulator too. Constants come in as arguments of the field's type: a literal 4 would turn float32
-arithmetic into float64.
+Also runs in Numba's CUDA simulator. Constants are passed as arguments of the field's type: a literal 4 would promote
+float32 arithmetic to float64.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from compute.devices import Array
 from compute.gpu_numba_kernel import kernel
 from compute.labs.diffusion.scheme import PERIODIC, ZERO_DIRICHLET, edge_code
 
-WIDTH, ROWS, DEPTH = 32, 8, 4  # threads of a block in x and y, and cells of the tile each takes, one below the other
+WIDTH, ROWS, DEPTH = 32, 8, 4  # threads of a block in x and y, and cells of the tile per thread, stacked in y
 HEIGHT = ROWS * DEPTH
-TILE = (HEIGHT + 2, WIDTH + 2)  # Numba takes the shapes of shared arrays from names
-SIDE = 16  # cells a side of a block of the racing kernel
+TILE = (HEIGHT + 2, WIDTH + 2)  # Numba requires names as shapes of shared arrays
+SIDE = 16  # cells per side of a block of the racing kernel
 RACING_TILE = (SIDE + 2, SIDE + 2)
-cuda: Any = None  # numba.cuda, once a kernel is wanted
+cuda: Any = None  # numba.cuda, set when the first kernel is compiled
 
 
 def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
     """Advance `steps` >= 1 forward-Euler steps of u_t = D lap(u) with r = D dt / dx^2, stable for r <= 1/4.
 
-    u, out: (ny, nx) float32 or float64 of one dtype, any shape from 1 x 1. `out` holds the result; u is left alone
-    for one step and is scratch for more.
+    u, out: (ny, nx) float32 or float64 of one dtype, any shape from 1 x 1. The result is written to `out`; u is
+    unchanged after one step, and scratch for more.
     """
-    if steps % 2 == 0:  # an even number of launches ends where it began: begin in out
+    if steps % 2 == 0:  # an even number of launches ends in the first array: start in out
         out.copy_to_device(u)
         u, out = out, u
     for _ in range(steps):
@@ -38,7 +38,7 @@ def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
 
 
 def racing_step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
-    """As `step`, but in place in `out` while neighbouring blocks still read it: a race, wrong on purpose."""
+    """Advance as `step`, but in place in `out` while neighbouring blocks still read it: a race, wrong on purpose."""
     real = u.dtype.type
     grid = -(-u.shape[1] // SIDE), -(-u.shape[0] // SIDE)
     out.copy_to_device(u)
@@ -47,7 +47,7 @@ def racing_step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
 
 
 def laplacian(u: Array, out: Array, edges: str) -> None:
-    """out = +lap(u), unit spacing. u, out: (ny, nx) float32 or float64; ghost cells by `edges`."""
+    """Write +lap(u) with unit spacing to out. u, out: (ny, nx) float32 or float64; ghost cells by `edges`."""
     _tile(u, out, 1.0, edges, True)
 
 
@@ -59,7 +59,7 @@ def _tile(u: Array, out: Array, r: float, edges: str, only_laplacian: bool) -> N
 
 @njit
 def _source(i, n, edges):  # type: ignore[no-untyped-def]
-    """The cell that i in -1 ... n takes its value from; some cell of the grid for i further out. No division."""
+    """Return the cell whose value i in -1 ... n has, or any cell of the grid for i further out. Avoids division."""
     if edges == PERIODIC:
         if i < 0:
             i += n
@@ -72,20 +72,20 @@ def _source(i, n, edges):  # type: ignore[no-untyped-def]
 
 @njit
 def _held(y, x, ny, nx, edges):  # type: ignore[no-untyped-def]
-    """Whether (y, x) is a ghost cell that stays zero."""
+    """Return whether (y, x) is a ghost cell that is held at zero."""
     return edges == ZERO_DIRICHLET and (y < 0 or x < 0 or y >= ny or x >= nx)
 
 
-# The loops are `while` loops with one condition: Numba turns nested ranges into several times the instructions.
+# The loops are `while` loops with one condition: for nested ranges Numba generates several times the instructions.
 
 
 def _tile_step(u, out, r, four, zero, edges, only_laplacian):  # type: ignore[no-untyped-def]
-    """out = u + r * lap(u), or lap(u): a block loads its tile and one cell around it, then each thread makes DEPTH."""
+    """Write u + r * lap(u), or lap(u), to out: a block loads its tile and halo, then each thread computes DEPTH."""
     tile = cuda.shared.array(TILE, u.dtype)
     ny, nx = u.shape
     top, left = cuda.blockIdx.y * HEIGHT - 1, cuda.blockIdx.x * WIDTH - 1
     k = cuda.threadIdx.x + 1
-    side = cuda.threadIdx.x * (WIDTH + 1)  # two threads of a row also load the cells beside the tile
+    side = cuda.threadIdx.x * (WIDTH + 1)  # two threads of a row also load the cells next to the tile
     x, beside = _source(left + k, nx, edges), _source(left + side, nx, edges)
     i = cuda.threadIdx.y
     while i < HEIGHT + 2:
@@ -105,7 +105,7 @@ def _tile_step(u, out, r, four, zero, edges, only_laplacian):  # type: ignore[no
 
 
 def _racing_tile(u, r, four, zero, edges):  # type: ignore[no-untyped-def]
-    """A tutorial's kernel: in place, so that what a block reads around its tile may already be new."""
+    """Step a tile in place, as in a tutorial: values that a block reads around its tile may already be updated."""
     tile = cuda.shared.array(RACING_TILE, u.dtype)
     ny, nx = u.shape
     top, left = cuda.blockIdx.y * SIDE - 1, cuda.blockIdx.x * SIDE - 1

@@ -1,4 +1,4 @@
-"""Several GPUs as one device: its arrays are grids whose rows lie on all of them, as slabs.py cuts them."""
+"""Several GPUs as one device: the rows of each grid are distributed over the GPUs, as in slabs.py."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from compute.gpu_devices import Cuda, EventStopwatch
 from compute.labs.diffusion.gpu_slab_streams import SlabStreams
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 
-COMPARED = 2**26  # cells compared at a time
+COMPARED = 2**26  # cells per piece of a comparison
 LARGE = 2**28  # cells of a slab from which rows are exchanged more often
 
 
 class SlabArray:
     """A grid of (ny, nx) cells; parts: the array of each slab, ghost rows included, on its GPU.
 
-    wrapped: whether the ghost rows around the ends of the grid are right too; None where no ghost row is.
+    wrapped: whether the ghost rows across the periodic ends of the grid are valid as well; None if no ghost row is
+    valid.
     """
 
     def __init__(self, device: SlabDevice, layout: Layout, nx: int, dtype: DTypeLike) -> None:
@@ -35,86 +36,86 @@ class SlabArray:
             gpu.allocate((slab.height, nx), dtype) for gpu, slab in zip(device.gpus, layout.slabs, strict=True)
         )
         for gpu, slab, part in zip(device.gpus, layout.slabs, self.parts, strict=True):
-            # Finite from the start: a ghost cell that is held at zero is 0 times a number.
+            # Initialised with finite numbers: a ghost cell that is held at zero is computed as 0 times its value.
             for rows in (part[: slab.ghost], part[slab.own.stop :]):
                 gpu.write(np.zeros(rows.shape, dtype), rows)
         self.wrapped: bool | None = None
-        self.graphs: dict[Any, Any] = {}  # what gpu_slabs.py has recorded that begins here
+        self.graphs: dict[Any, Any] = {}  # recorded by gpu_slabs.py, starting from this grid
 
     def own(self, number: int) -> Array:
-        """The rows that slab `number` owns: a view."""
+        """Return the rows that slab `number` owns, as a view."""
         return self.parts[number][self.layout.slabs[number].own]
 
     def span(self, number: int, periodic: bool) -> Array:
-        """The rows of slab `number` that hold something, ghosts included: a view."""
+        """Return the valid rows of slab `number`, ghosts included, as a view."""
         first, last = self.layout.span(number, periodic)
         return self.parts[number][first:last]
 
 
 class SlabDevice(Device):
-    """The GPUs of these numbers, in the order of their slabs. A number may be there twice, to try it on one GPU.
+    """The GPUs with these numbers, in the order of their slabs. A number may occur twice, for trials on a single GPU.
 
-    ghost: ghost rows a side, a multiple of FEWEST_GHOSTS; 0 for what suits the size. staged: rows go through the host
-    even where the GPUs see each other's memory.
+    ghost: ghost rows per side, a multiple of FEWEST_GHOSTS; 0 selects them by size. staged: copy rows through the host
+    even if the GPUs have peer access.
     """
 
     kind = "gpu"
 
     def __init__(self, numbers: Sequence[int], ghost: int = 0, staged: bool = False) -> None:
         super().__init__(numbers[0])
-        self.gpus = tuple(Cuda(number) for number in reversed(numbers))[::-1]  # the last one opened is current
+        self.gpus = tuple(Cuda(number) for number in reversed(numbers))[::-1]  # the GPU opened last is current
         self.name = devices_name(numbers)
         self.ghost = ghost
         self.streams = SlabStreams([gpu.index for gpu in self.gpus], staged)
 
     @staticmethod
     def missing() -> str | None:
-        """Why CuPy cannot compute here."""
+        """Return why CuPy cannot compute here, or None."""
         return Cuda.missing()
 
     def layout(self, ny: int, nx: int) -> Layout:
-        """How so many rows are cut; ValueError where a slab would be too thin."""
+        """Return the layout of ny rows. Raise ValueError if a slab would be too thin."""
         return Layout(ny, len(self.gpus), self.ghost or ghost_rows(ny, nx, len(self.gpus)))
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> SlabArray:
-        """A grid of shape (ny, nx) with undefined contents."""
+        """Return a grid of shape (ny, nx) with undefined contents."""
         ny, nx = shape
         return SlabArray(self, self.layout(ny, nx), nx, dtype)
 
     def write(self, host: NDArray[Any], array: SlabArray) -> None:
-        """Host to devices; blocks."""
+        """Copy from host to devices; blocks."""
         for number, (gpu, slab) in enumerate(zip(self.gpus, array.layout.slabs, strict=True)):
             gpu.write(host[slab.first : slab.last], array.own(number))
         array.wrapped = None
 
     def download(self, array: SlabArray) -> NDArray[Any]:
-        """Devices to host; blocks."""
+        """Copy from devices to host; blocks."""
         out = np.empty(array.shape, array.dtype)
         for number, (gpu, slab) in enumerate(zip(self.gpus, array.layout.slabs, strict=True)):
             out[slab.first : slab.last] = gpu.download(array.own(number))
         return out
 
     def synchronise(self) -> None:
-        """Wait for all of them."""
+        """Wait for all GPUs."""
         for gpu in self.gpus:
             gpu.synchronise()
 
     def stopwatch(self) -> SlabStopwatch:
-        """CUDA events on the first GPU, which the others have been waited for."""
+        """Return CUDA events on the first GPU, which waits for the others."""
         return SlabStopwatch(self.index)
 
     def free_bytes(self) -> int:
-        """As all hold equally much: so many times what the fullest has free."""
+        """Return the free bytes, limited by the fullest GPU since all slabs have the same size."""
         import cupy
 
         numbers, shares = [gpu.index for gpu in self.gpus], []
         for gpu in self.gpus:
-            with cupy.cuda.Device(gpu.index):  # whose pool is asked
+            with cupy.cuda.Device(gpu.index):  # selects the memory pool to query
                 shares.append(gpu.free_bytes() // numbers.count(gpu.index))
         return len(shares) * min(shares)
 
     def describe(self) -> dict[str, Any]:
-        """What the first one is, how many there are, and how rows travel."""
+        """Return the facts of the first GPU, the number of GPUs, and how rows are copied."""
         return self.gpus[0].describe() | {
             "gpus": len(self.gpus),
             "rows_by": self.streams.way,
@@ -122,16 +123,16 @@ class SlabDevice(Device):
         }
 
     def close(self) -> None:
-        """Return the pools' unused blocks to the driver."""
+        """Return the unused blocks of the pools to the driver."""
         import cupy
 
         for gpu in self.gpus:
-            with cupy.cuda.Device(gpu.index):  # whose pool is emptied
+            with cupy.cuda.Device(gpu.index):  # selects the memory pool to empty
                 gpu.close()
 
 
 class SlabStopwatch(EventStopwatch):
-    """Events on the first GPU's default stream, whichever GPU is current."""
+    """Events on the first GPU's default stream, independent of the current GPU."""
 
     def __init__(self, number: int) -> None:
         import cupy
@@ -150,7 +151,7 @@ class SlabStopwatch(EventStopwatch):
 
 
 def different_cells(truth: Array, got: Array) -> int:
-    """How many cells of two arrays of one shape, which may lie on different GPUs, have other bits; waits for both."""
+    """Return the number of cells with different bits in two arrays of equal shape on any GPUs; waits for both."""
     import cupy
 
     truth.device.synchronize()
@@ -169,20 +170,20 @@ def different_cells(truth: Array, got: Array) -> int:
 
 
 def ghost_rows(ny: int, nx: int, count: int) -> int:
-    """Ghost rows a side: more where a launch is short beside an exchange, and at most a third of a slab."""
+    """Return the ghost rows per side: more if a launch is short relative to an exchange, at most a third of a slab."""
     rows = ny // count
     launches = 4 if rows * nx >= LARGE else 8
     return FEWEST_GHOSTS * max(1, min(launches, rows // (3 * FEWEST_GHOSTS)))
 
 
-# -- pictures of a grid that lies on several GPUs: each reduces its own rows, the host puts them together
+# -- pictures of a grid on several GPUs: each GPU reduces its own rows, the host combines them
 #
-# A pixel whose block of cells lies on two GPUs is made on the first of them, from a copy of the block's rows. So
-# pictures have the bits that one GPU gives. Only the sum of all cells is added up in another order.
+# A pixel whose block of cells extends over two GPUs is computed on the first of them, from a copy of the block's rows.
+# Pictures are thus bit-identical to those of one GPU. Only the sum of all cells is added in another order.
 
 
 class SlabCamera(Camera):
-    """What a Camera does, of a SlabArray."""
+    """A Camera for a SlabArray."""
 
     def __init__(self, device: SlabDevice) -> None:
         self._device = self._slab_device = device
@@ -194,7 +195,7 @@ class SlabCamera(Camera):
         return LongestStopwatch([gpu.index for gpu in self._slab_device.gpus])
 
     def queue_survey(self, u: SlabArray) -> Callable[[], Survey]:
-        """As a Camera's."""
+        """Queue a survey, as in Camera."""
         copies = []
         for number, (gpu, work) in enumerate(zip(self._slab_device.gpus, self._works, strict=True)):
             found = gpu.allocate((4,), np.float64)
@@ -202,14 +203,14 @@ class SlabCamera(Camera):
             copies.append(self._copy(gpu, found))
 
         def wait() -> Survey:
-            """Put together what each GPU has found."""
+            """Combine the results of the GPUs."""
             low, high, total, bad = np.transpose([copied() for copied in copies])
             return Survey(float(low.min()), float(high.max()), float(total.sum()), int(bad.sum()))
 
         return wait
 
     def queue_raster(self, u: SlabArray, request: RasterRequest) -> Callable[[], Raster]:
-        """As a Camera's."""
+        """Queue a raster, as in Camera."""
         grid = PixelGrid.of(request, u.shape)
         height, width = grid.shape
         copies = []
@@ -225,7 +226,7 @@ class SlabCamera(Camera):
     def queue_window(
         self, u: SlabArray, y0: int, x0: int, height: int, width: int
     ) -> Callable[[], NDArray[np.float64]]:
-        """As a Camera's."""
+        """Queue a window, as in Camera."""
         copies = []
         for number, first, last in u.layout.pieces(y0, y0 + height):
             gpu = self._slab_device.gpus[number]
@@ -235,7 +236,7 @@ class SlabCamera(Camera):
         return lambda: np.concatenate([copied() for copied in copies])
 
     def _reduce(self, u: SlabArray, number: int, means: Array, y0: int, x0: int, factor: int) -> None:
-        """Means of blocks from row y0 on, which begin on slab `number`; a single row of them may reach beyond it."""
+        """Reduce blocks from row y0 on, which begin on slab `number`; a single row of blocks may extend beyond it."""
         slab, end = u.layout.slabs[number], min(y0 + len(means) * factor, u.shape[0])
         if end <= slab.last:
             kernels.reduce(u.own(number), means, y0 - slab.first, x0, factor)
@@ -243,7 +244,7 @@ class SlabCamera(Camera):
             kernels.reduce(self._gathered(u, number, y0, end), means, 0, x0, factor)
 
     def _gathered(self, u: SlabArray, number: int, first: int, last: int) -> Array:
-        """A copy of rows `first` to `last` of the grid on the GPU of slab `number`."""
+        """Return a copy of rows `first` to `last` of the grid on the GPU of slab `number`."""
         rows = self._slab_device.gpus[number].allocate((last - first, u.shape[1]), u.dtype)
         line = u.shape[1] * u.dtype.itemsize
         for other, low, high in u.layout.pieces(first, last):
@@ -254,7 +255,7 @@ class SlabCamera(Camera):
 
 
 class LongestStopwatch(Stopwatch):
-    """Times the block on each GPU of these numbers: the one that takes longest counts."""
+    """Time the block on each GPU of these numbers and report the longest time."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._watches = [SlabStopwatch(number) for number in numbers]
@@ -270,14 +271,15 @@ class LongestStopwatch(Stopwatch):
         self.launch = self._watches[0].launch
 
     def seconds(self) -> float:
-        """Seconds of the GPU that took longest; waits for all."""
+        """Return the seconds of the slowest GPU; waits for all."""
         return max(watch.seconds() for watch in self._watches)
 
 
 def _pixel_rows(layout: Layout, y0: int, factor: int, height: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (slab, first, last) of rows of pixels, each of `factor` rows of cells from y0 on, in their order.
+    """Yield (slab, first, last) of rows of pixels, each of `factor` rows of cells starting at y0, in order.
 
-    Those whose cells lie on one slab come together; one that reaches beyond the slab on which it begins comes alone.
+    Rows with all cells on one slab are yielded together; a row that extends beyond the slab where it begins,
+    separately.
     """
     for number, slab in enumerate(layout.slabs):
         first = max(0, -(-(slab.first - y0) // factor))
@@ -287,7 +289,7 @@ def _pixel_rows(layout: Layout, y0: int, factor: int, height: int) -> Iterator[t
 
 
 def disc(u: SlabArray, y: float, x: float, radius: float, value: float) -> None:
-    """Set the cells of u whose centre lies within `radius` cells of (y, x) to `value`, as compute.display.gpu does."""
+    """Set the cells of u with their centre within `radius` cells of (y, x) to `value`, as compute.display.gpu does."""
     for number, slab in enumerate(u.layout.slabs):
         kernels.disc(u.own(number), y - slab.first, x, radius, value)
     u.wrapped = None

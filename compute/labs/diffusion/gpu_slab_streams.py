@@ -1,7 +1,8 @@
-"""Puts a plan of slabs.py on the streams of several GPUs, and records it as a CUDA graph.
+"""Execute a plan of slabs.py on the streams of several GPUs, or record it as a CUDA graph.
 
-Each GPU has two streams: one for most of its slab, and one that is served first for its edge strips and for the copies
-of what they made. A work waits for what must be before it by events, across GPUs too; the host waits for nothing.
+Each GPU has one stream for most of its slab, and prioritised streams for its edge strips, with the copies of their
+rows, and for rows that arrive by way of the host. Works wait for their predecessors by events, also across GPUs; the
+host never waits.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from typing import Any
 from compute.devices import Array
 from compute.labs.diffusion.slabs import Copy, Launch, SlabWork
 
-SlabRows = Sequence[Sequence[Array]]  # the array of each slab, of either grid
+SlabRows = Sequence[Sequence[Array]]  # the array of each slab, for both grids
 Launcher = Callable[[Launch], None]
-SERVED_FIRST = -1  # CUDA's higher priorities are lower numbers
+SERVED_FIRST = -1  # lower numbers are higher priorities in CUDA
 ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
 DIRECT, STAGED = "peer access", "the host's memory"
 
 
 class SlabStreams:
-    """The streams of the slabs on GPUs `numbers`. way: how rows travel, DIRECT or STAGED.
+    """The streams of the slabs on GPUs `numbers`. way: how rows are copied, DIRECT or STAGED.
 
-    unrecorded: why CUDA records no graph of them, as far as it was tried.
+    unrecorded: why CUDA cannot record a graph of them; "" unless an attempt failed.
     """
 
     def __init__(self, numbers: Sequence[int], staged: bool = False) -> None:
@@ -41,10 +42,10 @@ class SlabStreams:
         self.unrecorded = ""
         self._marks: list[list[Any]] = [[] for _ in numbers]  # events of each GPU
         self._used = [0 for _ in numbers]
-        self._pinned: dict[tuple[int, int, int, int], Any] = {}  # where rows wait on the host
+        self._pinned: dict[tuple[int, int, int, int], Any] = {}  # buffers of rows on the host
 
     def run(self, works: Sequence[SlabWork], arrays: SlabRows, launch: Launcher) -> None:
-        """Put a plan on the streams: after all that the GPUs' default streams were given, and before what they will be.
+        """Run a plan after all work queued on the GPUs' default streams, and before work that is queued there later.
 
         arrays: the two grids; launch(work) launches a kernel on the current stream.
         """
@@ -55,7 +56,7 @@ class SlabStreams:
         self._leave()
 
     def record(self, works: Sequence[SlabWork], arrays: SlabRows, launch: Launcher) -> Any:
-        """The same as a graph for `replay`; every kernel must have run before."""
+        """Record a plan as a graph for `replay`; every kernel must have run before."""
         self._used = [0 for _ in self._used]
         with self._gpus[0]:
             self._most[0].begin_capture()
@@ -64,13 +65,13 @@ class SlabStreams:
                 self._put(works, arrays, launch)
                 self._join()
             except BaseException:
-                with suppress(RuntimeError):  # it says only that the capture has failed
+                with suppress(RuntimeError):  # reports only that the capture has failed
                     self._most[0].end_capture()
                 raise
             return self._most[0].end_capture()
 
     def replay(self, graphs: Sequence[Any]) -> None:
-        """Do what was recorded, one graph after the other."""
+        """Run the recorded graphs one after the other."""
         self._enter()
         with self._gpus[0]:
             for graph in graphs:
@@ -90,14 +91,14 @@ class SlabStreams:
     # -- before and after
 
     def _enter(self) -> None:
-        """The first stream waits for what the default streams were given."""
+        """Let the first stream wait for the work on the default streams."""
         self._used = [0 for _ in self._used]
         for number, gpu in enumerate(self._gpus):
             with gpu:
                 self._most[0].wait_event(self._mark(number, self._cuda.Stream.null))
 
     def _leave(self) -> None:
-        """The default streams wait for the first one."""
+        """Let the default streams wait for the first stream."""
         with self._gpus[0]:
             done = self._mark(0, self._most[0])
         for gpu in self._gpus:
@@ -105,7 +106,7 @@ class SlabStreams:
                 self._cuda.Stream.null.wait_event(done)
 
     def _fork(self) -> None:
-        """Every stream waits for the first one."""
+        """Let every stream wait for the first one."""
         with self._gpus[0]:
             begun = self._mark(0, self._most[0])
         for number, gpu in enumerate(self._gpus):
@@ -114,14 +115,14 @@ class SlabStreams:
                     stream.wait_event(begun)
 
     def _join(self) -> None:
-        """The first stream waits for every other one."""
+        """Let the first stream wait for every other one."""
         for number, gpu in enumerate(self._gpus):
             with gpu:
                 for stream in (self._first[number], self._landing[number], *self._most[max(number, 1) : number + 1]):
                     self._most[0].wait_event(self._mark(number, stream))
 
     def _mark(self, number: int, stream: Any) -> Any:
-        """An event of GPU `number`, which must be current, recorded on its stream."""
+        """Return an event of GPU `number`, which must be current, recorded on `stream`."""
         if self._used[number] == len(self._marks[number]):
             self._marks[number].append(self._cuda.Event(disable_timing=True))
         event = self._marks[number][self._used[number]]
@@ -137,7 +138,7 @@ class SlabStreams:
             before for number, work in enumerate(works) for before in work.after if ends[before] is not begins[number]
         }
         marks: dict[int, Any] = {}
-        fetched: dict[tuple[int, int, int], Any] = {}  # when rows on the host were fetched last
+        fetched: dict[tuple[int, int, int], Any] = {}  # events of the latest reads of the host buffers
         for number, work in enumerate(works):
             stream = begins[number]
             with self._gpus[work.slab], stream:
@@ -156,23 +157,23 @@ class SlabStreams:
                     marks[number] = self._mark(at, ends[number])
 
     def _begin(self, work: SlabWork) -> Any:
-        """The stream on which a work begins."""
+        """Return the stream on which a work begins."""
         first = isinstance(work, Copy) or work.strip
         return (self._first if first else self._most)[work.slab]
 
     def _end(self, work: SlabWork) -> Any:
-        """The stream on which a work ends."""
+        """Return the stream on which a work ends."""
         landing = isinstance(work, Copy) and self.way == STAGED
         return self._landing[work.to] if isinstance(work, Copy) and landing else self._begin(work)
 
     def _send(self, copy: Copy, arrays: SlabRows, stream: Any) -> None:
-        """Rows from one GPU's memory to another's; of the two calls for it this is the one that graphs can hold."""
+        """Copy rows from GPU to GPU, with the one of CUDA's two calls for this that graphs can contain."""
         source, target, size = _ends(copy, arrays)
         runtime = self._cuda.runtime
         runtime.memcpyAsync(target, source, size, runtime.memcpyDefault, stream.ptr)
 
     def _send_staged(self, copy: Copy, arrays: SlabRows, stream: Any, fetched: dict[tuple[int, int, int], Any]) -> None:
-        """Rows by way of the host's memory, which the GPU that gets them fetches them from."""
+        """Copy rows through a host buffer, from which the receiving GPU reads them."""
         source, target, size = _ends(copy, arrays)
         runtime, key = self._cuda.runtime, (copy.slab, copy.to, copy.target)
         if (*key, size) not in self._pinned:
@@ -189,7 +190,7 @@ class SlabStreams:
             fetched[key] = self._mark(copy.to, landing)
 
     def _see_each_other(self) -> bool:
-        """Whether each GPU can use every other's memory; lets it do so."""
+        """Return whether each GPU can access every other's memory, and enable the access."""
         runtime = self._cuda.runtime
         numbers = sorted({gpu.id for gpu in self._gpus})
         pairs = [(one, other) for one in numbers for other in numbers if one != other]
@@ -206,7 +207,7 @@ class SlabStreams:
 
 
 def _ends(copy: Copy, arrays: SlabRows) -> tuple[int, int, int]:
-    """Where a copy reads and writes (addresses), and its bytes."""
+    """Return the source and target addresses of a copy, and its bytes."""
     source, target = arrays[copy.array][copy.slab], arrays[copy.array][copy.to]
     line = source.shape[1] * source.itemsize
     return source.data.ptr + copy.start * line, target.data.ptr + copy.target * line, copy.rows * line

@@ -1,21 +1,21 @@
-"""Diffusion on several GPUs: the functions of gpu_cupy.py on a SlabArray, bit for bit what one GPU gives.
+"""Diffusion on several GPUs: the functions of gpu_cupy.py for a SlabArray, with bit-identical results.
 
-The kernels are those of one GPU; gpu_slabs.cu only says which rows a launch makes. slabs.py plans who does what,
-gpu_slab_streams.py has it done. Launches that are short beside what launching them takes on the host are recorded as
-CUDA graphs and done many at once.
+The kernels are those of one GPU; gpu_slabs.cu only selects the rows of a launch. slabs.py plans launches and copies,
+gpu_slab_streams.py executes them. Launches that are shorter than their launch overhead on the host are recorded as CUDA
+graphs and replayed many at a time.
 
-Seen on two H200 with NVLink, float32, zero flux, Gcell/s, both numbers of GPUs sampled in turn:
+Measured on two H200 with NVLink, float32, zero flux, Gcell/s, one and two GPUs sampled in turn:
                                                           4096^2  8192^2  16384^2  32768^2
   one GPU                                                   2254    2590     3000     3055
   exchange after every launch, launched one by one          1698    4732     5446     5607
   the same in graphs                                        3676    4794     5417
   exchange after 4 launches, in graphs                      3487    4843     5586     6049 (no graphs)
   exchange after 8 launches, in graphs                      3572    4891     5593     5997 (no graphs)
-  rows passed on by a kernel, after 8 launches, in graphs   3628    4896     5548
+  rows copied by a kernel, after 8 launches, in graphs      3628    4896     5548
 Four H200, after slabs were cut into whole waves of warps: 5352, 8418, 10822 and 11889, that is 2.46, 3.17, 3.50 and
-some 3.8 times one; with 16384^2 cells on each 12010, 0.99 of four times one. At 65536^2 four gave some 12000, and one,
-on another machine, 3250 (3600 of a smooth field, which takes less power). Ghost rows for 2, 4, 8 and 16 launches gave
-10480, 10620, 10740 and 10580 at 16384^2.
+about 3.8 times one; with 16384^2 cells on each 12010, 0.99 of four times one. At 65536^2 four reached about 12000, and
+one, on another machine, 3250 (3600 for a smooth field, which draws less power). Ghost rows for 2, 4, 8 and 16 launches
+gave 10480, 10620, 10740 and 10580 at 16384^2.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from compute.labs.diffusion.scheme import PERIODIC, edge_code
 from compute.labs.diffusion.slabs import Launch, Layout, SlabWork, plan
 
 SOURCE = Path(__file__).with_suffix(".cu")
-SIZES = (8, 4, 2, 1)  # steps a launch can take
-RECORDED = (64, 8, 2)  # launches in a graph; even, so that it ends in the grid in which it begins
-SHORT = 7.5e7  # cells of a slab, for each slab that the host serves, up to which recording pays
-KEPT = 12  # graphs of a pair of grids
+SIZES = (8, 4, 2, 1)  # steps per launch
+RECORDED = (64, 8, 2)  # launches per graph; even, so that it ends in the grid in which it begins
+SHORT = 7.5e7  # cells of a slab, per slab that the host serves, up to which recording pays off
+KEPT = 12  # graphs per pair of grids
 
 
 def step(u: SlabArray, out: SlabArray, r: float, edges: str, steps: int) -> None:
     """Advance `steps` >= 1 forward-Euler steps of u_t = D lap(u) with r = D dt / dx^2, stable for r <= 1/4.
 
-    u, out: (ny, nx) float32 or float64 of one dtype, cut alike. `out` holds the result; u is scratch. Bit for bit what
-    gpu_cupy.step gives.
+    u, out: (ny, nx) float32 or float64 of one dtype, of equal layout. The result is written to `out`; u is scratch. The
+    result equals that of gpu_cupy.step bit for bit.
     """
     refresh(u, edges)
     sizes = launches(steps, SIZES)
@@ -67,7 +67,7 @@ def step(u: SlabArray, out: SlabArray, r: float, edges: str, steps: int) -> None
 
 
 def laplacian(u: SlabArray, out: SlabArray, edges: str) -> None:
-    """out = +lap(u), unit spacing. u, out: (ny, nx) float32 or float64, cut alike; ghost cells by `edges`."""
+    """Write +lap(u) with unit spacing to out. u, out: (ny, nx), float32 or float64, equal layout; ghosts by `edges`."""
     refresh(u, edges)
     periodic = edge_code(edges) == PERIODIC
     for number in range(u.layout.count):
@@ -76,7 +76,7 @@ def laplacian(u: SlabArray, out: SlabArray, edges: str) -> None:
 
 
 def refresh(u: SlabArray, edges: str) -> None:
-    """Make the ghost rows of u those that `edges` want, if they are not."""
+    """Update invalid ghost rows of u, for `edges`."""
     periodic = edge_code(edges) == PERIODIC
     if u.layout.count > 1 and (u.wrapped is None or (periodic and not u.wrapped)):
         u.device.streams.run(u.layout.exchange(periodic), (u.parts, u.parts), _launcher_of(u, u, 0.0, edges))
@@ -85,7 +85,7 @@ def refresh(u: SlabArray, edges: str) -> None:
 
 @lru_cache(maxsize=64)
 def _planned(layout: Layout, periodic: bool, sizes: tuple[int, ...]) -> list[SlabWork]:
-    """The plan of these launches; the host takes longer to make it than a GPU for a small one."""
+    """Return the plan of these launches, cached: planning can cost the host more time than the plan costs a GPU."""
     return plan(layout, periodic, sizes)
 
 
@@ -93,13 +93,13 @@ def _planned(layout: Layout, periodic: bool, sizes: tuple[int, ...]) -> list[Sla
 
 
 def _short(u: SlabArray) -> bool:
-    """Whether launches on this grid are over sooner than the host has made them."""
+    """Return whether launches on this grid finish sooner than the host issues them."""
     count = u.layout.count
     return count > 1 and not u.device.streams.unrecorded and u.size / count <= SHORT * count
 
 
 def _recorded(u: SlabArray, out: SlabArray, r: float, edges: str, length: int) -> Any:
-    """The graph of so many launches of SIZES[0] steps from u back into u; None the first time, which compiles."""
+    """Return the graph of `length` launches of SIZES[0] steps from u back to u; None the first time, which compiles."""
     key = id(out), r, edges, length
     known = u.graphs.get(key)
     if known is None or known[0]() is not out:
@@ -111,7 +111,7 @@ def _recorded(u: SlabArray, out: SlabArray, r: float, edges: str, length: int) -
         works = plan(u.layout, edge_code(edges) == PERIODIC, [SIZES[0]] * length)
         try:
             graph = u.device.streams.record(works, (u.parts, out.parts), _launcher_of(u, out, r, edges))
-        except RuntimeError as error:  # CUDA's: this driver cannot, and everything goes on without graphs
+        except RuntimeError as error:  # from CUDA: this driver cannot record them; continue without graphs
             u.device.streams.unrecorded = str(error)
             return None
         u.graphs[key] = known[0], graph
@@ -122,7 +122,7 @@ def _recorded(u: SlabArray, out: SlabArray, r: float, edges: str, length: int) -
 
 
 def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable[[Launch], None]:
-    """Return what launches a work of a plan on the current stream."""
+    """Return a function that launches a work of a plan on the current stream."""
     periodic, code = edge_code(edges) == PERIODIC, np.int32(edge_code(edges))
     real: Any = u.dtype.type
     ratio = real(r)
@@ -151,7 +151,7 @@ def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable
 
 @cache
 def _tiling(slab: tuple[int, int], dtype: str, gpu: int, steps: int) -> Tiling:
-    """How launches of so many steps cut a slab of that shape."""
+    """Return how launches of `steps` steps cut a slab of that shape."""
     known = {tiling.steps: tiling for tiling in tilings(slab, dtype, gpu)}
     return known.get(steps) or replace(TILINGS[dtype][-1], steps=steps)
 
@@ -166,9 +166,9 @@ def _slab_launcher(
     strip: bool,
     beside: int,
 ) -> Callable[..., None]:
-    """A function (u, out, r, edge code) that launches tiling.steps steps on that GPU, for the rows in `bands`.
+    """Return a function (u, out, r, edge code) that launches tiling.steps steps on that GPU, for the rows in `bands`.
 
-    beside: how many bands another launch makes at the same time; so many warps of each column of the grid are left out.
+    beside: number of bands of a concurrent launch; as many warps are left out of each column of the grid.
     """
     first, last = bands[0]
     if strip:
@@ -181,7 +181,7 @@ def _slab_launcher(
     ny, nx = (np.int32(number) for number in shape)
 
     def launch(u: Array, out: Array, r: np.floating[Any], edges: np.int32) -> None:
-        """Take the steps from `u` into `out`."""
+        """Launch the steps from `u` into `out`."""
         kernel((blocks,), (WARP,), (u, out, ny, nx, r, edges, *numbers))
 
     return launch

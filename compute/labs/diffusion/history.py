@@ -1,12 +1,13 @@
-"""How a field came about, and the fields before it that undo brings back.
+"""The events that led to a field, and the earlier fields that undo restores.
 
-History: each event with its step; the field can be made again from that, bit for bit.
+History: each event is stored with its step; the field can be recomputed from the events bit for bit.
 
 Undo: a field is copied to the host before a stroke, an action of LOSING, another preset or a restored state changes it.
-Redo brings back what an undo replaced. A stroke of the brush and a dragged option of a preset are one change, however
-many requests they are. A lab keeps at most MOST_KEPT fields and MOST_BYTES, the newest, and all labs of a process the
-server's setting `memory`; every byte counts, pictures and histories included, and shared ones once. The lab says that
-older fields were given up. Kept fields outlast neither another grid nor another engine.
+Redo restores the field that an undo replaced. A brush stroke, or the drag of a preset's option, is one change even if
+it consists of many requests. A lab keeps at most MOST_KEPT fields and MOST_BYTES, dropping the oldest; all labs of a
+process together keep at most the server's setting `memory`. All bytes count, including pictures and histories; shared
+objects count once. The lab reports that older fields were dropped. Kept fields are lost with a change of the grid or
+the engine.
 """
 
 from __future__ import annotations
@@ -36,41 +37,41 @@ if TYPE_CHECKING:
     from compute.labs.diffusion.lab import Diffusion
 
 
-DYNAMIC = ("backend", "device_index", "variant", "dtype", "r", "unstable", "edges")  # parameters that steps depend on
-PLACE = ("backend", "device_index")  # those that the brush depends on
-PACE = ("r", "unstable")  # those that steps alone depend on: before the first step it does not matter when they changed
-FREE = tuple(name for name in DYNAMIC if name != "dtype")  # those that leave a new field as it is; a dtype rounds it
+DYNAMIC = ("backend", "device_index", "variant", "dtype", "r", "unstable", "edges")  # parameters on which steps depend
+PLACE = ("backend", "device_index")  # parameters on which the brush depends
+PACE = ("r", "unstable")  # only steps depend on them: before the first step it is irrelevant when they changed
+FREE = tuple(name for name in DYNAMIC if name != "dtype")  # no influence on a new field; a dtype rounds it
 RACING = "the racing kernel computes something else each time"
 LARGE = "the image that was loaded is too large for a file"
 
 LOSING = ("reset", "rollback", "load_image", "forget_image")
-PAUSE = 1.0  # s after which the same option, changed again, is another change and no longer the same drag
-KEPT_SHARE = 0.25  # of the free main memory, that a field may take which is kept
-MOST_KEPT = 30  # fields that can be brought back
-MOST_BYTES = 128 * MIB  # of them together, but for one
-ENTRY_BYTES, POINT_BYTES = 500, 160  # of an entry of a history, and of a point (x, y) in it, as Python keeps them
+PAUSE = 1.0  # s: a later change of the same option is a separate change, not part of the same drag
+KEPT_SHARE = 0.25  # of the free main memory: larger fields are not kept
+MOST_KEPT = 30  # fields
+MOST_BYTES = 128 * MIB  # of all fields together, except that one is always kept
+ENTRY_BYTES, POINT_BYTES = 500, 160  # estimates of Python's memory for a history entry, and for a point (x, y) in it
 
 
 @dataclass
 class FieldHistory(StepHistory):
-    """start: values at step 0, of the initial field and of DYNAMIC; now: those of DYNAMIC that the last step had."""
+    """start: values at step 0, of the initial field and of DYNAMIC; now: the values of DYNAMIC at the last step."""
 
     @classmethod
     def begun(cls, values: Mapping[str, Any], initial: Sequence[str]) -> FieldHistory:
-        """Of a field that was made just now; `initial` names the parameters it was made of."""
+        """Return the history of a new field; `initial` names the parameters that define the field."""
         start = {name: values[name] for name in (*initial, *DYNAMIC)}
         return cls(start, {name: start[name] for name in DYNAMIC})
 
     @property
     def drawn(self) -> bool:
-        """Whether something was drawn into it."""
+        """Whether the history contains a brush stroke."""
         return any(entry.get("do") == "paint" for entry in self.entries)
 
     def _beginning(self) -> Sequence[str]:
         return PACE if self.entries else FREE
 
     def loaded(self, image: LoadedPicture, ny: int, nx: int) -> None:
-        """Note that the field is that image."""
+        """Note that the field was loaded from that image."""
         data = image.small(ny, nx, MOST_CHARACTERS // 2)
         if data is None:
             self.lose(LARGE)
@@ -88,9 +89,9 @@ def _set(entry: Entry) -> Mapping[str, Any]:
 
 
 def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
-    """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments the action takes.
+    """Raise ValueError unless a history entry, which may be untrusted, has valid arguments for the action.
 
-    Of an image only the structure is read, nothing is decoded: the server checks links and files in its own process.
+    Only the structure of an image is read, without decoding: the server checks links and files in its own process.
     """
     wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}, "refit": set[str]()}[action]
     if set(arguments) != wanted:
@@ -103,21 +104,21 @@ def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
 
 
 def decoded(text: object) -> bytes:
-    """The bytes of an image from a history; ValueError if the text is not base64."""
+    """Return the bytes of an image in a history. Raise ValueError if the text is not base64."""
     try:
         return base64.b64decode(str(text), validate=True)
     except (binascii.Error, ValueError) as error:
         raise ValueError(f"data of load_image must be base64: {error}") from error
 
 
-# -- the fields before
+# -- earlier fields
 
 
 @dataclass(frozen=True, eq=False)
 class EarlierField:
     """A field before a change. initial: its values of the parameters INITIAL; snapshot: its state.
 
-    sizes: bytes of the objects in it that other fields may share, by id.
+    sizes: bytes, by id, of its objects that other fields may share.
     """
 
     initial: Mapping[str, Any]
@@ -130,7 +131,7 @@ class EarlierField:
 
     @property
     def words(self) -> str:
-        """As in "gaussian at step 500"."""
+        """The field as text, for example "gaussian at step 500"."""
         source = "your image" if self.snapshot["image"] else self.initial["preset"]
         return f"{source} at step {self.snapshot['steps']}"
 
@@ -166,8 +167,9 @@ def _fit_together() -> None:
 
 
 class UndoHistory:
-    """Of one lab. past, future: what undo and redo bring back, the next one last; name: of the last of either, ""
-    before the first; gone: in words, why nothing older can come back, "" if nothing was given up; clock: in seconds.
+    """The undo history of a lab. past, future: the fields for undo and redo, the next one last; name: id of the latest
+    undo or redo, "" before the first; gone: text that says why older fields were dropped, "" if none were; clock: in
+    seconds.
     """
 
     def __init__(self, lab: Diffusion) -> None:
@@ -175,25 +177,25 @@ class UndoHistory:
         self.past: list[EarlierField] = []
         self.future: list[EarlierField] = []
         self.name = self.gone = ""
-        self._cause = ""  # what the newest of the past was kept for, if more of the same belongs to it
-        self._first_run = ""  # the field that the lab was opened with
+        self._cause = ""  # the change for which the latest past field was kept, if later requests can belong to it
+        self._first_run = ""  # run of the field with which the lab was opened
         self.clock: Callable[[], float] = time.monotonic
-        self._changed = 0.0  # on the clock, when options of the initial field were changed last
+        self._changed = 0.0  # time of the last change of options of the initial field
         self._resting = False
         _HISTORIES.add(self)
 
     @property
     def undo_words(self) -> str:
-        """What an undo would bring back, "" for nothing."""
+        """The field that an undo would restore, as text; "" if none."""
         return self.past[-1].words if self.past else ""
 
     @property
     def redo_words(self) -> str:
-        """What a redo would bring back, "" for nothing."""
+        """The field that a redo would restore, as text; "" if none."""
         return self.future[-1].words if self.future else ""
 
     def forget(self, why: str) -> None:
-        """Nothing of the past can come back."""
+        """Drop all fields and note the reason."""
         self.gone = why if self.past or self.future else self.gone
         self.past, self.future, self._cause = [], [], ""
 
@@ -202,13 +204,13 @@ class UndoHistory:
         self.past, self.future = [], []
 
     def begin(self) -> None:
-        """The lab has just been opened, or has another grid: nobody has chosen this field."""
+        """Note that the lab was opened or has another grid: its initial field was not chosen by a user."""
         self._first_run = self._lab.run
 
     def reseed(self, events: Sequence[param.parameterized.Event]) -> None:
-        """Parameters of the initial field have changed, and the field follows: the drag of a slider is one change.
+        """Keep the field before changed parameters replace it; the drag of a slider is one change.
 
-        It is the same drag as long as no pause is longer than PAUSE, however far a lab that runs goes meanwhile.
+        A drag ends with a pause longer than PAUSE, no matter how many steps a running lab makes during the drag.
         """
         if self.clock() > self._changed + PAUSE:
             self._cause = ""
@@ -217,12 +219,12 @@ class UndoHistory:
         self.keep(*events, cause="" if chosen else options, untouched=chosen)
 
     def reseeded(self) -> None:
-        """The field has followed: a pause begins now, however long that took."""
+        """Note that the field was replaced: a pause is measured from now, however long the replacement took."""
         self._changed = self.clock()
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """Keep nothing in the block: a history is done again."""
+        """Keep nothing in the block, in which a history is replayed."""
         self._resting = True
         try:
             yield
@@ -230,10 +232,10 @@ class UndoHistory:
             self._resting = False
 
     def keep(self, *events: param.parameterized.Event, cause: str = "", untouched: bool = False) -> None:
-        """The field is about to be changed, after `events`, which have changed parameters already.
+        """Keep the field before a change. events: changes of parameters that were already made.
 
-        cause: what else belongs to the same change, such as the rest of a stroke; "" for a change by itself; untouched:
-        keep it also if no more than a press of a button has gone into it.
+        cause: identifies requests of the same change, such as the parts of a stroke; "" for a separate change;
+        untouched: keep the field even if it can be recreated with one press of a button.
         """
         if self._resting or (cause and cause == self._cause) or not (untouched or self._touched):
             return
@@ -249,13 +251,13 @@ class UndoHistory:
 
     @property
     def _touched(self) -> bool:
-        """Whether more has gone into the field than a press of a button."""
+        """Whether the field cannot be recreated with one press of a button."""
         lab = self._lab
         return bool(lab.steps or lab.history.entries or lab.history.missing)
 
     @contextmanager
     def around(self, action: str, arguments: Mapping[str, Any]) -> Iterator[None]:
-        """The lab's `action` is done in the block; what it changes is kept, unless it is refused."""
+        """Run the lab's `action` in the block and keep the field that it changes, unless the action is refused."""
         before = self.past[:], self.future[:], self._cause, self.gone
         if action == "paint":
             self._cause = "" if arguments.get("begins", True) else self._cause
@@ -269,11 +271,11 @@ class UndoHistory:
             raise
 
     def back(self) -> EarlierField:
-        """What is to come back, which the present state takes the place of; ValueError if nothing is kept."""
+        """Return the field to restore, and keep the present one for redo. Raise ValueError if none is kept."""
         return self._swap(self.past, self.future, "nothing to undo")
 
     def forth(self) -> EarlierField:
-        """What was undone; ValueError if nothing was, or something else was done since."""
+        """Return the field of the last undo. Raise ValueError if none was undone, or another change followed."""
         return self._swap(self.future, self.past, "nothing to redo")
 
     def _swap(self, here: list[EarlierField], there: list[EarlierField], needs: str) -> EarlierField:
@@ -290,14 +292,14 @@ class UndoHistory:
         return wanted
 
     def _trim(self) -> None:
-        """Drop this lab's oldest fields beyond its limits, except the newest; then apply the limit of all labs."""
+        """Drop this lab's oldest fields beyond its limits, except the latest; then apply the limit of all labs."""
         while len(self.past) > 1 and (len(self.past) > MOST_KEPT or self.held > MOST_BYTES):
             del self.past[0]
             self.gone = f"older fields were given up: {MOST_KEPT} or {MOST_BYTES // MIB} MB are kept at most"
         _fit_together()
 
     def give_up_one(self) -> bool:
-        """Drop the field farthest from the present; return False if there is none."""
+        """Drop the field farthest from the present; return False without one."""
         if not (self.past or self.future):
             return False
         del (self.past if len(self.past) >= len(self.future) else self.future)[0]
@@ -314,7 +316,7 @@ class UndoHistory:
         return sum(known.values())
 
     def _present(self, before: Mapping[str, Any]) -> EarlierField | None:
-        """The lab as it is, `before` the values that have changed since; None if memory is short."""
+        """Return the lab's present field, with `before` for values that have changed since; None if memory is short."""
         lab = self._lab
         if lab.ny * lab.nx * np.dtype(lab.dtype).itemsize > KEPT_SHARE * Host().free_bytes():
             return None

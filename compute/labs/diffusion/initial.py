@@ -1,7 +1,7 @@
-"""Initial fields and strokes of the brush: presets, pictures, and what is drawn into a field.
+"""Initial fields and brush strokes: presets, pictures, and drawing into a field.
 
-A field begins as FieldRows, which give its rows, row 0 at the bottom, in float64: `fill` asks for a block of them at a
-time, since whole grids of what is worked out on the way would take several times what the lab does.
+An initial field is a FieldRows, which returns its rows in float64, row 0 at the bottom. `fill` requests blocks of rows,
+since intermediate results of the whole grid would need several times the lab's memory.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from compute.images import LoadedPicture
 from compute.labs.diffusion.scheme import mode_profile
 
 Grid = NDArray[np.float64]
-FieldRows = Callable[[int, int], NDArray[Any]]  # (first, last): rows first to last - 1, asked for in order, each once
+FieldRows = Callable[[int, int], NDArray[Any]]  # (first, last): rows first to last - 1, requested in order, each once
 
 BLOCK = 2**16  # cells of a block of rows
 
 StrokePoints = Sequence[tuple[float, float]]
 
-MAX_POINTS = 1000  # points of one stroke that a client may send
+MAX_POINTS = 1000  # points per stroke that a client may send
 MAX_DISCS = 10_000
 
 
 @dataclass(frozen=True)
 class PresetOptions:
-    """What some presets read: seed of the random ones, mode numbers p (along x) and q (along y), text, edges."""
+    """Options of presets: seed of the random ones, mode numbers p (along x) and q (along y), text, edges."""
 
     seed: int = 0
     p: int = 3
@@ -45,7 +45,7 @@ class PresetOptions:
 
 
 def fill(out: NDArray[Any], rows: FieldRows) -> None:
-    """Write a field into `out` (ny, nx), of any number type; what it takes beside that is a block of rows."""
+    """Write a field to `out` (ny, nx) of any number type; the additional memory is a block of rows."""
     ny, nx = out.shape
     height = max(1, BLOCK // nx)
     for first in range(0, ny, height):
@@ -54,7 +54,7 @@ def fill(out: NDArray[Any], rows: FieldRows) -> None:
 
 
 def _unit(ny: int, nx: int, first: int, last: int) -> tuple[Grid, Grid]:
-    """Cell centres of these rows, scaled so that the shorter side of the grid runs over -1 … 1."""
+    """Return the cell centres of these rows, scaled so that the shorter side of the grid spans -1 … 1."""
     half = min(ny, nx) / 2
     y = (np.arange(first, last) + 0.5 - ny / 2) / half
     x = (np.arange(nx) + 0.5 - nx / 2) / half
@@ -62,7 +62,7 @@ def _unit(ny: int, nx: int, first: int, last: int) -> tuple[Grid, Grid]:
 
 
 def _of_place(ny: int, nx: int, value: Callable[[Grid, Grid], NDArray[Any]]) -> FieldRows:
-    """The field whose cells at y, x are value(y, x)."""
+    """Return the field whose cells at y, x are value(y, x)."""
     return lambda first, last: value(*_unit(ny, nx, first, last))
 
 
@@ -71,12 +71,12 @@ def _gaussian(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
 
 
 def _hot_spots(ny: int, nx: int, options: PresetOptions) -> FieldRows:
-    """Twelve discs of random place, size and sign."""
+    """Return twelve discs of random position, size and sign."""
     rng = np.random.default_rng(options.seed)
     discs = [(*rng.uniform(-0.85, 0.85, 2), rng.choice([-1.0, 1.0]), rng.uniform(0.03, 0.2)) for _ in range(12)]
 
     def value(y: Grid, x: Grid) -> Grid:
-        """Each disc over those before it."""
+        """Draw each disc over the previous ones."""
         field = np.zeros(x.shape)
         for cx, cy, sign, radius in discs:
             field[(x - cx) ** 2 + (y - cy) ** 2 < radius**2] = sign
@@ -98,16 +98,16 @@ def _square(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
 
 
 def _checkerboard(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
-    """Squares of 8 x 8 on the shorter side."""
+    """Return squares, 8 x 8 on the shorter side."""
     return _of_place(ny, nx, lambda y, x: (np.floor(x * 4) + np.floor(y * 4)) % 2)
 
 
 def _chequer_mode(ny: int, nx: int, options: PresetOptions) -> FieldRows:
-    """A Gaussian with the cell-by-cell +-1 pattern that r = 1/4 never damps."""
+    """Return a Gaussian with the cell-by-cell +-1 pattern that r = 1/4 never damps."""
     smooth = _gaussian(ny, nx, options)
 
     def rows(first: int, last: int) -> Grid:
-        """Both together."""
+        """Return the sum of both."""
         signs = 1 - 2 * (np.add.outer(np.arange(first, last), np.arange(nx)) % 2)
         return smooth(first, last) + 0.2 * signs
 
@@ -115,7 +115,7 @@ def _chequer_mode(ny: int, nx: int, options: PresetOptions) -> FieldRows:
 
 
 def _jagged(_ny: int, nx: int, _options: PresetOptions) -> FieldRows:
-    """Teeth on every scale: (i j mod 64) / 63 of the cell numbers i, j."""
+    """Return teeth on all scales: (i j mod 64) / 63 of the cell numbers i, j."""
     return lambda first, last: np.multiply.outer(np.arange(first, last), np.arange(nx)) % 64 / 63
 
 
@@ -126,7 +126,7 @@ def _noise(_ny: int, nx: int, options: PresetOptions) -> FieldRows:
 
 def _spiral(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
     def value(y: Grid, x: Grid) -> NDArray[np.bool_]:
-        """Two arms."""
+        """Return the two arms."""
         radius = np.hypot(x, y)
         return (np.sin(2 * np.arctan2(y, x) - 14 * radius) > 0) & (radius < 0.95)
 
@@ -139,7 +139,7 @@ def _mode(ny: int, nx: int, options: PresetOptions) -> FieldRows:
 
 
 def _letters(ny: int, nx: int, options: PresetOptions) -> FieldRows:
-    """Forty letters at random, drawn small, so that they blur at once."""
+    """Return forty random letters, small enough to blur quickly."""
     rng = np.random.default_rng(options.seed)
     picture = Image.new("L", (nx, ny))
     draw = ImageDraw.Draw(picture)
@@ -152,7 +152,7 @@ def _letters(ny: int, nx: int, options: PresetOptions) -> FieldRows:
 
 
 def _text(ny: int, nx: int, options: PresetOptions) -> FieldRows:
-    """The text, as large as fits with a margin."""
+    """Return the text, as large as fits with a margin."""
     font = ImageFont.load_default(100)
     left, top, right, bottom = font.getbbox(options.text or " ")
     scale = 0.9 * min(nx / max(right - left, 1), ny / max(bottom - top, 1))
@@ -168,12 +168,12 @@ def picture_rows(picture: LoadedPicture, ny: int, nx: int) -> FieldRows:
 
 
 def _drawn(picture: Image.Image) -> FieldRows:
-    """The rows of a picture of the grid's size that was drawn here, in 256 levels of grey."""
+    """Return the rows of a generated picture of the grid's size, in 256 levels of grey."""
     return _brightness(np.asarray(picture), 255)
 
 
 def _brightness(levels: NDArray[Any], white: int) -> FieldRows:
-    """The rows, 0 … 1, of levels whose row 0 is at the top."""
+    """Return the rows, 0 … 1, of levels with row 0 at the top."""
     upright = levels[::-1]
     return lambda first, last: upright[first:last].astype(np.float64) / white
 
@@ -196,7 +196,7 @@ PRESETS: dict[str, Callable[[int, int, PresetOptions], FieldRows]] = {
 
 
 def preset_rows(name: str, ny: int, nx: int, options: PresetOptions) -> FieldRows:
-    """The preset `name` on an ny x nx grid; ValueError names the presets there are."""
+    """Return the preset `name` on an ny x nx grid. Raise ValueError, with the known presets, for another name."""
     return named("preset", name, PRESETS)(ny, nx, options)
 
 
@@ -204,7 +204,7 @@ def preset_rows(name: str, ny: int, nx: int, options: PresetOptions) -> FieldRow
 
 
 def require_stroke(points: object, value: object, radius: object) -> None:
-    """Raise ValueError unless they are 1 to MAX_POINTS points (x, y), a value and a radius above 0, all finite."""
+    """Raise ValueError unless there are 1 to MAX_POINTS points (x, y), a value and a radius above 0, all finite."""
     if not (is_finite(radius) and radius > 0):  # type: ignore[operator]
         raise ValueError(f"radius must be a finite number above 0, not {short(radius)}")
     few = isinstance(points, Sequence) and not isinstance(points, str) and 1 <= len(points) <= MAX_POINTS
@@ -217,12 +217,12 @@ def _is_point(point: object) -> bool:
 
 
 def stroke_as_json(points: StrokePoints, value: float, radius: float) -> dict[str, object]:
-    """A stroke for JSON."""
+    """Return a stroke as JSON values."""
     return {"points": [[float(x), float(y)] for x, y in points], "value": float(value), "radius": float(radius)}
 
 
 def discs_along(points: StrokePoints, spacing: float) -> Iterator[tuple[float, float]]:
-    """Points (x, y) on the polyline, at most `spacing` apart; ValueError above MAX_DISCS of them."""
+    """Yield points (x, y) on the polyline, at most `spacing` apart. Raise ValueError for more than MAX_DISCS points."""
     count = 1
     yield points[0][0], points[0][1]
     for (x0, y0), (x1, y1) in pairwise(points):

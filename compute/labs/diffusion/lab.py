@@ -1,7 +1,7 @@
-"""The diffusion lab: u_t = D lap(u) by explicit Euler steps, live, with the Laplacian beside it.
+"""The diffusion lab: u_t = D lap(u) by explicit Euler steps, live, displayed with its Laplacian.
 
-Its parameters, its state on a device and how that advances. scheme.py has the discrete equation's exact solutions,
-initial.py what a field begins as and what is drawn into it, history.py what happened to it, picture.py the frame.
+This module has its parameters, its state on a device and the time stepping. scheme.py has the exact solutions of the
+discrete equation, initial.py initial fields and brush strokes, history.py history and undo, picture.py the frame.
 """
 
 from __future__ import annotations
@@ -38,25 +38,26 @@ from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 from compute.measure.timing import Timing
 from compute.panels import Panel
 
-SLAB_DEVICE = "compute.labs.diffusion.gpu_slab_device"  # loaded where several GPUs share a grid
+SLAB_DEVICE = "compute.labs.diffusion.gpu_slab_device"  # imported if several GPUs share a grid
 SLAB_KERNELS = "compute.labs.diffusion.gpu_slabs"
-TOGETHER = ("gpu_cupy",)  # backends whose kernels can share a grid
+TOGETHER = ("gpu_cupy",)  # backends with kernels for a shared grid
 LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
 UNSTABLE_LIMIT = 0.5
 
 
 @dataclass
 class HeatBalance:
-    """Total heat against what it was when the field was loaded or painted, and whether all cells were finite."""
+    """Total heat relative to that when the field was loaded or painted, and whether all cells were finite."""
 
     start: float | None = None
     scale: float = 1.0
     nonfinite: int = 0
 
     def seen(self, survey: Survey, cells: int) -> None:
-        """Take in a survey of the field; the first one sets the start.
+        """Update from a survey of the field; the first one sets the start.
 
-        The scale of the drift is the heat at the start, or a thousandth of cells x peak where the signs cancel.
+        The scale of the drift is the heat at the start, or a thousandth of cells x peak if positive and negative cells
+        cancel.
         """
         self.nonfinite = survey.nonfinite
         if self.start is None:
@@ -64,13 +65,13 @@ class HeatBalance:
             self.start, self.scale = survey.total, max(abs(survey.total), 1e-3 * cells * peak)
 
     def drift(self, total: float) -> float:
-        """(total - start) / scale, dimensionless; nan where there is no scale."""
+        """Return (total - start) / scale, dimensionless; nan without a scale."""
         return (total - self.start) / self.scale if self.start is not None and self.scale > 0 else nan
 
 
 @lru_cache(maxsize=64)
 def _together(devices: str, backend: str) -> tuple[int, ...]:
-    """The numbers of the GPUs that share the grid; () where one device has all of it."""
+    """Return the numbers of the GPUs that share the grid; () if a single device has the whole grid."""
     if not devices:
         return ()
     numbers = device_numbers(devices)
@@ -81,13 +82,13 @@ def _together(devices: str, backend: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _kernels(chosen: Backend, together: tuple[int, ...]) -> ModuleType:
-    """The kernels of a backend for one device, or for several GPUs."""
+    """Return a backend's kernels for one device or, with `together`, for several GPUs."""
     own = chosen.kernels(Diffusion.PACKAGE)
     return import_module(SLAB_KERNELS) if together else own
 
 
 def require_slabs(numbers: tuple[int, ...], ny: int) -> None:
-    """Raise ValueError unless there are GPUs of these numbers, and enough of the ny rows for each."""
+    """Raise ValueError unless GPUs with these numbers exist and each gets enough of the ny rows."""
     found = Cuda.count()
     if max(numbers) >= found:
         raise ValueError(f"devices must name GPUs from 0 to {found - 1}, not {devices_name(numbers)!r}")
@@ -100,9 +101,9 @@ def require_slabs(numbers: tuple[int, ...], ny: int) -> None:
 class Diffusion(Lab):
     """Forward Euler for u_t = D lap(u) on ny x nx cells of unit size: u' = u + r ((N + S) + (W + E) - 4 u).
 
-    r = D dt / dx^2 is dimensionless and stable up to 1/4; `unstable=True` allows more, to see it blow up. `field` and
-    `laplacian` are (ny, nx) arrays of `dtype`, row 0 at the bottom. Source: any text on finite differences, e.g.
-    Strikwerda, chapter 6; README.md beside this file.
+    r = D dt / dx^2 is dimensionless and stable up to 1/4; `unstable=True` allows more, to show the instability. `field`
+    and `laplacian` are (ny, nx) arrays of `dtype`, row 0 at the bottom. Source: any text on finite differences, e.g.
+    Strikwerda, chapter 6; README.md in this folder.
     """
 
     LAB = "diffusion"
@@ -117,9 +118,9 @@ class Diffusion(Lab):
         "ny",
         "nx",
         "dtype",
-    )  # they rebuild the state
+    )  # changes rebuild the state
     LOCAL: ClassVar[tuple[str, ...]] = ("devices",)
-    INITIAL: ClassVar[tuple[str, ...]] = ("preset", "seed", "mode_p", "mode_q", "text")  # they begin anew
+    INITIAL: ClassVar[tuple[str, ...]] = ("preset", "seed", "mode_p", "mode_q", "text")  # a change restarts the field
 
     variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
     ny = param.Integer(default=512, bounds=(1, 16384), label="Rows [cells]")
@@ -149,13 +150,13 @@ class Diffusion(Lab):
     probe_y = param.Number(default=0.5, bounds=(0, 1), label="Probe y [part of the height]")
 
     u: Array  # (ny, nx) the field
-    spare: Array  # the other grid of the ping-pong; holds nothing between two advances
-    truth: list[Array]  # two grids for the right kernel beside a wrong one; otherwise empty
-    run: str  # names the unbroken run of steps that the field belongs to; another field begins another run
-    history: FieldHistory  # how the field came about
+    spare: Array  # the other grid of the ping-pong, unused between two advances
+    truth: list[Array]  # two grids for the correct kernel next to a wrong one; otherwise empty
+    run: str  # id of the unbroken run of steps that the field belongs to; another field starts another run
+    history: FieldHistory  # the events that led to the field
     heat: HeatBalance
     exact_mode: ExactMode | None
-    first_limits: tuple[float, float] | None  # of the colours of u while they are held: what it spanned as it began
+    first_limits: tuple[float, float] | None  # of the colours of u while they are held: the range of the initial field
 
     def __init__(self, **values: Any) -> None:
         self._image: LoadedPicture | None = None
@@ -169,17 +170,17 @@ class Diffusion(Lab):
         self.param.watch(self._set_limit, ["unstable"])
         self.param.watch(self._forget_exact, ["edges"], precedence=1)
 
-    # -- values that go together
+    # -- interdependent values
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
-        """Two grids of the number type, two more beside the racing kernel, and what a picture needs."""
+        """Return the bytes of two grids, two more with the racing kernel, and those of a picture."""
         cells = int(values.get("ny", cls.ny)) * int(values.get("nx", cls.nx))
         grids = 4 if values.get("variant") in WRONG_VARIANTS else 2
         return grids * cells * np.dtype(values.get("dtype", cls.dtype)).itemsize + PICTURE_BYTES
 
     def validate(self, values: dict[str, Any]) -> None:
-        """Limits in order, a variant the backend has, and r within its bound when `unstable` is off."""
+        """Raise ValueError unless limits are in order, the backend has the variant, and `unstable` allows r."""
         for name in ("limits_field", "limits_laplacian"):
             limits = values[name]
             if limits is not None and not (all(map(is_finite, limits)) and limits[0] < limits[1]):
@@ -195,18 +196,18 @@ class Diffusion(Lab):
             raise ValueError(f"r must be at most {LIMIT} unless unstable is on, not {values['r']}")
 
     def require(self, **values: Any) -> None:
-        """Raise ValueError unless `update` would take these values; nothing changes."""
+        """Raise ValueError unless `update` would accept these values; change nothing."""
         with self._widened(values):
             super().require(**values)
 
     def update(self, **values: Any) -> None:
-        """Set several parameters at once: all of them, or none and a ValueError."""
+        """Set several parameters together: all of them, or none and a ValueError."""
         with self._widened(values):
             super().update(**values)
 
     @contextmanager
     def _widened(self, values: Mapping[str, Any]) -> Iterator[None]:
-        """The bound of r that the values may need, until they are set."""
+        """Widen the bound of r in the block if the values need it."""
         self._set_limit(unstable=bool(values.get("unstable", self.unstable)) or self.r > LIMIT)
         try:
             yield
@@ -214,7 +215,7 @@ class Diffusion(Lab):
             self._set_limit()
 
     def _set_limit(self, *_events: Any, unstable: bool | None = None) -> None:
-        """The bound of r belongs to this lab alone and depends on `unstable`."""
+        """Set the bound of r of this lab, which depends on `unstable`."""
         allowed = self.unstable if unstable is None else unstable
         self.param["r"].bounds = (0, UNSTABLE_LIMIT if allowed else LIMIT)
 
@@ -222,17 +223,17 @@ class Diffusion(Lab):
 
     @property
     def together(self) -> tuple[int, ...]:
-        """The numbers of the GPUs that share the grid; () where one device has all of it."""
+        """The numbers of the GPUs that share the grid; () if a single device has the whole grid."""
         return _together(self.present["devices"], self.present["backend"])
 
     @property
     def kernels(self) -> ModuleType:
-        """The lab's kernels in the chosen backend: those for slabs where several GPUs share the grid."""
+        """The lab's kernels in the chosen backend: those for slabs if several GPUs share the grid."""
         return _kernels(self.chosen, self.together)
 
     @property
     def display(self) -> ModuleType:
-        """The kernels that turn a field into a picture."""
+        """The kernels that convert a field to a picture."""
         return import_module(SLAB_DEVICE) if self.together else super().display
 
     def _open_device(self) -> None:
@@ -261,13 +262,13 @@ class Diffusion(Lab):
         del self.u, self.spare, self.truth, self.camera
 
     def close(self) -> None:
-        """Give back the grids, the earlier fields, the checkpoint and the picture."""
+        """Release the grids, the earlier fields, the checkpoint and the picture."""
         self.earlier.close()
         self._saved = self._image = None
         super().close()
 
     def reset(self) -> None:
-        """Back to the initial field: the preset, or the image if one was loaded. The step count is 0 again."""
+        """Return to the initial field: the preset, or the loaded image. The step count is 0 again."""
         options = initial.PresetOptions(self.seed, self.mode_p, self.mode_q, self.text, self.edges)
         image, shape = self._image, (self.ny, self.nx)
         rows = initial.picture_rows(image, *shape) if image else initial.preset_rows(self.preset, *shape, options)
@@ -281,16 +282,16 @@ class Diffusion(Lab):
             self.exact_mode = ExactMode(*shape, self.mode_p, self.mode_q, self.edges)
 
     def load(self, array: ArrayLike) -> None:
-        """Begin at step 0 with `array` (ny, nx) as the field, rounded to the lab's dtype.
+        """Start at step 0 with `array` (ny, nx) as the field, rounded to the lab's dtype.
 
-        ValueError for another shape, and for values that as_field refuses.
+        Raise ValueError for another shape, and for values that as_field refuses.
         """
         self._put(as_field(array, (self.ny, self.nx), self.dtype), 0)
         self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
         self.history.lose(GIVEN)
 
     def _put(self, field: NDArray[Any], steps: int) -> None:
-        """Write `field` to the device and forget what was known of the state before it: a new run begins."""
+        """Write `field` to the device, discard data about the previous state, and start a new run."""
         self.device.write(field, self.u)
         if self.truth:
             self.device.write(field, self.truth[0])
@@ -299,8 +300,10 @@ class Diffusion(Lab):
         self.exact_mode, self.heat, self.spent, self.first_limits = None, HeatBalance(), None, None
 
     def held_limits(self) -> tuple[float, float] | None:
-        """The limits that the colours of the field keep, None if they follow it. Called before the field changes, too:
-        so they are those it began with, whenever the first frame is. Those that are held later are in the history.
+        """Return the limits that the colours of the field keep, or None if they follow the field.
+
+        Also called before the field changes, so that the limits are those of the initial field whenever the first frame
+        is built. Limits that are held later are stored in the history.
         """
         hold = self.present["hold_limits"]
         if hold and self.first_limits is None:
@@ -310,7 +313,7 @@ class Diffusion(Lab):
         return self.first_limits if hold else None
 
     def refit(self) -> None:
-        """Hold the limits that the field has now, until another field begins."""
+        """Hold the limits of the present field until another field starts."""
         with self.device.lock:
             self.first_limits = self.camera.survey(self.u).limits()
         self.history.did(self.steps, "refit", {})
@@ -318,13 +321,13 @@ class Diffusion(Lab):
     def load_image(self, data: bytes | LoadedPicture) -> None:
         """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape.
 
-        A server decodes files elsewhere, and passes a LoadedPicture. ValueError for a file that is refused.
+        A server decodes files elsewhere and passes a LoadedPicture. Raise ValueError for a refused file.
         """
         self._image = LoadedPicture.of(data)
         self.reset()
 
     def forget_image(self) -> None:
-        """Start from the preset instead of the image that was loaded."""
+        """Start from the preset instead of the loaded image."""
         self._image = None
         self.reset()
 
@@ -337,7 +340,7 @@ class Diffusion(Lab):
     ) -> None:
         """Set the cells within `radius` of the line through `points` [(x, y), …], both in cells, to `value`.
 
-        begins: whether it is a stroke of its own, not the rest of the last one: an undo takes a stroke back whole.
+        begins: whether this is a new stroke, not the continuation of the last one: undo reverts a stroke as a whole.
         """
         initial.require_stroke(points, value, radius)
         value = as_number(value, self.dtype, "value")
@@ -354,21 +357,21 @@ class Diffusion(Lab):
         self.exact_mode, self.heat = None, HeatBalance()
 
     def checkpoint(self) -> None:
-        """Remember the present state for `rollback`, in the place of an older one."""
+        """Save the present state for `rollback`; it replaces an older checkpoint."""
         self._saved = self.snapshot() | {"saved": None}
 
     def rollback(self) -> None:
-        """Back to the state of the last checkpoint, in a new run; ValueError if there is none."""
+        """Return to the state of the last checkpoint, in a new run. Raise ValueError without a checkpoint."""
         if self._saved is None:
             raise ValueError("rollback needs a checkpoint of a field of this size; there is none yet")
         self._resume({**self._saved, "run": uuid4().hex})
 
     def undo(self) -> None:
-        """Bring back the field before its last change; see history.py. ValueError if none is kept."""
+        """Restore the field before its last change; see history.py. Raise ValueError if none is kept."""
         self._bring(self.earlier.back())
 
     def redo(self) -> None:
-        """Bring back the field that was undone last; ValueError if there is none."""
+        """Restore the field that was undone last. Raise ValueError without one."""
         self._bring(self.earlier.forth())
 
     def _bring(self, field: EarlierField) -> None:
@@ -378,7 +381,7 @@ class Diffusion(Lab):
 
     @classmethod
     def actions(cls) -> dict[str, Callable[..., Any]]:
-        """Return what buttons, keys and histories ask for."""
+        """Return the methods that buttons, keys and histories call, by name."""
         return {
             **super().actions(), "paint": cls.paint, "load_image": cls.load_image, "forget_image": cls.forget_image,
             "refit": cls.refit, "checkpoint": cls.checkpoint, "rollback": cls.rollback,
@@ -386,17 +389,17 @@ class Diffusion(Lab):
         }  # fmt: skip
 
     def act(self, name: str, **arguments: Any) -> Any:
-        """Call one of `actions` by name; a field that is changed by it can be brought back by `undo`."""
+        """Call one of `actions` by name; `undo` can restore the field that it changes."""
         with self.earlier.around(name, arguments):
             return super().act(name, **arguments)
 
     def _note(self, names: Sequence[str]) -> None:
-        """Before the field is changed: with which values."""
+        """Store the present values of `names` in the history; called before the field changes."""
         present = self.present
         self.history.note(self.steps, {name: present[name] for name in names})
 
     def snapshot(self) -> dict[str, Any]:
-        """Field, step count and run, history, exact solution, checkpoint and image."""
+        """Return field, step count and run, history, exact solution, checkpoint and image."""
         return {
             "field": self.device.download(self.u),
             "steps": self.steps,
@@ -420,7 +423,7 @@ class Diffusion(Lab):
         field = snapshot["field"]
         self._saved, self._image = snapshot["saved"] or self._saved, snapshot["image"]
         exact = snapshot["exact"]
-        foreign = exact is not None and exact.edges != self.edges  # the mode is one of other edges
+        foreign = exact is not None and exact.edges != self.edges  # the mode belongs to other edges
         if foreign and not snapshot["steps"]:
             self.reset()
             return
@@ -433,11 +436,11 @@ class Diffusion(Lab):
 
     @classmethod
     def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
-        """Raise ValueError unless a stroke or an image of a history has arguments that it may have."""
+        """Raise ValueError unless a stroke or an image in a history has valid arguments."""
         history.require_entry(action, arguments)
 
     def replay(self, entry: Entry) -> None:
-        """Do what an entry of a history says; an image comes as text."""
+        """Replay an entry of a history; it contains an image as text."""
         if entry.get("do") == "load_image":
             self.load_image(history.decoded(entry["with"]["data"]))
         else:
@@ -447,7 +450,7 @@ class Diffusion(Lab):
     # -- results
 
     def advance(self, steps: int = 1) -> Timing:
-        """Advance `steps` >= 1 steps with the parameters as they are now."""
+        """Advance `steps` >= 1 steps with the present parameters."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         kernels, now = self.kernels, self.present
@@ -479,39 +482,39 @@ class Diffusion(Lab):
         return timing
 
     def field(self) -> NDArray[Any]:
-        """(ny, nx) host copy of the field, in the lab's dtype."""
+        """Return a (ny, nx) host copy of the field, in the lab's dtype."""
         return self.device.download(self.u)
 
     def laplacian(self) -> NDArray[Any]:
-        """(ny, nx) host copy of +lap(field)."""
+        """Return a (ny, nx) host copy of +lap(field)."""
         self.kernels.laplacian(self.u, self.spare, self.edges)
         return self.device.download(self.spare)
 
     @classmethod
     def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """Field, Laplacian, and the profile on the section line."""
+        """Return the panels of the field, the Laplacian, and the profile on the section line."""
         return panels_of(frame)
 
     @classmethod
     def extremes(cls, frame: Frame) -> Mapping[str, tuple[float, float]]:
-        """Those of the field, and of the Laplacian unless its limits are given."""
+        """Return the extremes of the field, and of the Laplacian unless its limits are set."""
         return extremes_of(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
-        """field and laplacian."""
+        """Return the field and its Laplacian."""
         return {"field": self.field(), "laplacian": self.laplacian()}
 
     def exact(self) -> NDArray[np.float64] | None:
-        """(ny, nx) exact solution of the scheme for the single-mode preset; None for any other field."""
+        """Return the (ny, nx) exact solution of the scheme for the single-mode preset; None for any other field."""
         return self.exact_mode.field() if self.exact_mode else None
 
     @property
     def healthy(self) -> bool:
-        """False once a frame showed NaN or inf."""
+        """False after a frame contained NaN or inf."""
         return self.heat.nonfinite == 0
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
-        """Field and Laplacian as rasters, the section as curve(s), and the facts and notes that picture.py names.
+        """Return field and Laplacian as rasters, the section as curve(s), and the facts and notes listed in picture.py.
 
         view: (x0, y0, x1, y1) in cells, None for all; pixels: largest (height, width) of the rasters.
         """
@@ -521,7 +524,7 @@ class Diffusion(Lab):
     # -- reactions to parameters
 
     def _reseed(self, *events: param.parameterized.Event) -> None:
-        """Another preset, or another option of it: start from that."""
+        """Start from the preset after a change of the preset or one of its options."""
         if self._ready:
             self.earlier.reseed(events)
             self._image = None
@@ -529,7 +532,7 @@ class Diffusion(Lab):
             self.earlier.reseeded()
 
     def _forget_exact(self, *_events: Any) -> None:
-        """With other edges the mode is no longer an eigenmode; nor is heat conserved in the same way."""
+        """Drop or renew the exact solution: with other edges its mode is no eigenmode, nor is heat conserved alike."""
         if self.steps == 0 and self.exact_mode:
             self.reset()
         self.exact_mode, self.heat = self.exact_mode if self.steps == 0 else None, HeatBalance()

@@ -1,15 +1,15 @@
-"""What the screen shows of a diffusion lab.
+"""The frame of a diffusion lab: rasters, curves, facts and notes.
 
 facts: step, minimum, maximum, heat, heat_drift (relative, since the field was loaded or painted), nonfinite, probe,
 probe_x, probe_y (its cell), r, limit; laplacian_minimum and laplacian_maximum, over all cells, unless the limits of its
-colours are given; exact_error (relative L2 on the section) with the single-mode preset;
+colours are set; exact_error (relative L2 on the section) with the single-mode preset;
 racing_error (relative L2 over at most the central 512 x 512 cells) with the racing kernel.
 
-notes: run (names the unbroken run of steps; frames of different runs show fields that have nothing to do with each
-other); image (the fingerprint of the file that the field began as, "" for a preset) and kept (which part of it, six
-numbers of compute.images.Kept); initial (the parameters of INITIAL, as JSON); undo and redo (what they bring back, ""
-for nothing), gone (why nothing older comes back, "" if all does) and undone (names the last undo or redo, which may
-have changed those of INITIAL).
+notes: run (id of the unbroken run of steps; frames of different runs show unrelated fields); image (fingerprint of the
+file that the field started from, "" for a preset) and kept (the retained part of it, six numbers of
+compute.images.Kept); initial (the parameters of INITIAL, as JSON); undo and redo (the field that each restores, "" if
+none), gone (why older fields cannot be restored, "" if they can) and undone (id of the last undo or redo, which may
+have changed the parameters of INITIAL).
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ PANELS: Mapping[str, Panel] = {
     ),
 }
 
-MAX_POINTS = 1024  # of a curve on the screen; a longer section shows every k-th cell
-ERROR_WINDOW = 512  # side of the square in the middle on which the racing kernel's error is taken
+MAX_POINTS = 1024  # per curve on the screen; a longer section is drawn with every k-th cell
+ERROR_WINDOW = 512  # side of the central square over which the racing kernel's error is computed
 
 
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
-    """Those that the frame has something for, with its step and its r."""
+    """Return the panels for the rasters and curves of the frame, with its step and r."""
     names, facts = {*frame.rasters, *frame.curves}, frame.facts
     note = f"step {facts['step']:,.0f}, r = {facts['r']:g}" if facts.keys() >= {"step", "r"} else ""
     return {name: replace(panel, note=note) for name, panel in PANELS.items() if name in names}
 
 
 def extremes_of(frame: Frame) -> Mapping[str, tuple[float, float]]:
-    """Return the extremes of the finite cells of each raster that the facts know."""
+    """Return the extremes of the finite cells of each raster for which the facts contain them."""
     named = {"field": ("minimum", "maximum"), "laplacian": ("laplacian_minimum", "laplacian_maximum")}
     known = {name: pair for name, pair in named.items() if frame.facts.keys() >= set(pair)}
     found = {name: (frame.facts[low], frame.facts[high]) for name, (low, high) in known.items()}
@@ -62,7 +62,7 @@ def extremes_of(frame: Frame) -> Mapping[str, tuple[float, float]]:
 
 
 def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels: tuple[int, int]) -> Frame:
-    """Build the frame; costs no step, and leaves the field as it is. image: what the field began as, if it was one."""
+    """Build the frame without a step and without changing the field. image: the picture that the field started from."""
     camera, now, section, probe = lab.camera, lab.present, _section_cells(lab), _probe_cell(lab)
     cells = now["ny"] * now["nx"]
     camera.start()
@@ -106,7 +106,7 @@ def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels:
 
 
 def _notes(lab: Diffusion, image: LoadedPicture | None) -> dict[str, str]:
-    """Where the field comes from, and what can come back."""
+    """Return the origin of the field, and the fields that undo and redo restore."""
     now = lab.present
     return {
         "run": lab.run,
@@ -122,24 +122,24 @@ def _notes(lab: Diffusion, image: LoadedPicture | None) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _as_json(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
-    """An object of these members; of each frame the same, so that it is written once."""
+    """Return a JSON object of these members; cached, since it rarely changes."""
     return json.dumps(dict(zip(names, values, strict=True)))
 
 
 def _queue_laplacian(lab: Diffusion) -> Callable[[], Survey] | None:
-    """Compute the Laplacian into the spare grid, which holds nothing between two advances.
+    """Compute the Laplacian into the spare grid, which is unused between two advances.
 
-    Returns a function that waits for its survey; None if the limits of its colours are given.
+    Return a function that waits for its survey; None if the limits of its colours are set.
     """
     lab.kernels.laplacian(lab.u, lab.spare, lab.present["edges"])
     return None if lab.present["limits_laplacian"] is not None else lab.camera.queue_survey(lab.spare)
 
 
 def _limits_laplacian(seen: Survey | None, fixed: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the automatic limits of the Laplacian's colours: symmetric, and within `fixed` limits of the field's.
+    """Return the automatic limits of the Laplacian's colours: symmetric, and bounded by `fixed` limits of the field.
 
-    A field from low to high has |∇²u| <= 4 (high - low), a chequerboard of both has just that. Beyond it the colours of
-    both pictures saturate together: an unstable field shows its chequerboard in both.
+    A field from low to high has |∇²u| <= 4 (high - low), with equality for a chequerboard of both values. Beyond that
+    the colours of both pictures saturate together: an unstable field shows its chequerboard in both.
     """
     low, high = seen.limits(symmetric=True) if seen is not None else (0.0, 1.0)
     most = 4 * (fixed[1] - fixed[0]) if fixed is not None else 0.0
@@ -147,7 +147,7 @@ def _limits_laplacian(seen: Survey | None, fixed: tuple[float, float] | None) ->
 
 
 def _section_cells(lab: Diffusion) -> tuple[int, int, int, int]:
-    """The row or column of cells on the section line: (y0, x0, height, width)."""
+    """Return the row or column of cells on the section line: (y0, x0, height, width)."""
     at, now = _section_index(lab), lab.present
     return (at, 0, 1, now["nx"]) if now["section"] == "horizontal" else (0, at, now["ny"], 1)
 
@@ -159,7 +159,7 @@ def _section_index(lab: Diffusion) -> int:
 
 
 def _profile(lab: Diffusion, line: NDArray[np.float64]) -> tuple[dict[str, Curve], dict[str, float]]:
-    """The profile on the section line and, where there is one, the exact solution and the error on that line."""
+    """Return the profile on the section line and, with an exact mode, the exact solution and the error on that line."""
     curves, facts = {"profile": _curve(line, "u")}, {}
     if lab.exact_mode:
         truth = lab.exact_mode.line(lab.section == "horizontal", _section_index(lab))
@@ -174,20 +174,20 @@ def _curve(line: NDArray[np.float64], label: str) -> Curve:
 
 
 def _probe_cell(lab: Diffusion) -> tuple[int, int]:
-    """Row and column of the probe."""
+    """Return row and column of the probe."""
     now = lab.present
     ny, nx = now["ny"], now["nx"]
     return min(int(now["probe_y"] * ny), ny - 1), min(int(now["probe_x"] * nx), nx - 1)
 
 
 def _racing_error(lab: Diffusion) -> float:
-    """Relative L2 distance of the racing kernel's field from the right one, over the middle of the grid."""
+    """Return the relative L2 distance of the racing kernel's field from the correct one, in the middle of the grid."""
     height, width = min(ERROR_WINDOW, lab.ny), min(ERROR_WINDOW, lab.nx)
     place = ((lab.ny - height) // 2, (lab.nx - width) // 2, height, width)
     return _relative(lab.camera.window(lab.u, *place), lab.camera.window(lab.truth[0], *place))
 
 
 def _relative(value: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
-    """L2 distance over L2 norm of the truth; nan where the truth is 0 or the value not finite."""
+    """Return the L2 distance over the L2 norm of the truth; nan if the truth is 0 or the value is not finite."""
     norm, distance = float(np.linalg.norm(truth)), float(np.linalg.norm(value - truth))
     return distance / norm if norm > 0 and isfinite(distance) else nan

@@ -1,8 +1,8 @@
-"""`fieldlab bench diffusion --devices 1,2,4`: how much faster several GPUs are than one.
+"""`fieldlab bench diffusion --devices 1,2,4`: the speed-up of several GPUs over one.
 
-Strong scaling: one grid on more and more GPUs. Weak scaling: as many cells on each, so that the grid grows. A result is
-right if every cell has the bits that one GPU gives from the same start; one that has not gets no time. All numbers of
-GPUs are sampled in shuffled rounds, and compared with one GPU of the same run only.
+Strong scaling: one grid on an increasing number of GPUs. Weak scaling: the same number of cells per GPU, so that the
+grid grows. A result is correct if every cell is bit-identical to that of one GPU from the same start; other results get
+no time. All numbers of GPUs are sampled in shuffled rounds and compared only with one GPU of the same run.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from compute.measure.timing import Sample, Timing, take_sample
 BACKEND = "gpu_cupy"
 ONE = "T-step"  # the kernel on one GPU
 R = 0.2
-STRONG = (4096, 8192, 16384, 32768, 65536)  # cells a side, when none are asked for
-WEAK = 16384  # cells a side on each GPU
+STRONG = (4096, 8192, 16384, 32768, 65536)  # cells per side, by default
+WEAK = 16384  # cells per side on each GPU
 LARGEST = 65536
-NOISE_ROWS = 251  # of the start, which repeats them: no divisor of where slabs begin
-CHECKED = (25, 8 * 75, 8 * 75, 8 * 75)  # steps of each advance before the comparison: remainders, and recorded graphs
+NOISE_ROWS = 251  # rows of noise that the start repeats; does not divide the first rows of slabs
+CHECKED = (25, 8 * 75, 8 * 75, 8 * 75)  # steps per advance before the comparison: remainders, and recorded graphs
 REFERENCE = "gpu_cupy on one GPU, bit for bit"
 INCLUDED = (
     "A time is that between two CUDA events on the first GPU, before and after the work of all of them; "
@@ -45,7 +45,7 @@ INCLUDED = (
 
 @dataclass(frozen=True)
 class ScalingCase:
-    """One table: `side` x `side` cells in all (strong) or on each GPU (weak), on every number of GPUs in `counts`."""
+    """One table: `side` x `side` cells in all (strong) or per GPU (weak), on every number of GPUs in `counts`."""
 
     kind: Literal["strong", "weak"]
     side: int
@@ -57,37 +57,37 @@ class ScalingCase:
 
     @property
     def title(self) -> str:
-        """The grid in words."""
+        """The grid as text."""
         whose = "" if self.kind == "strong" else " a GPU"
         return f"{self.kind} scaling  {self.side} x {self.side}{whose}  {self.dtype}  {self.edges}"
 
     def shape(self, count: int) -> tuple[int, int]:
-        """(ny, nx) on so many GPUs."""
+        """Return (ny, nx) on `count` GPUs."""
         return self.side * (count if self.kind == "weak" else 1), self.side
 
     def needed_bytes(self, count: int, held: Collection[int] = ()) -> int:
-        """Return what so many GPUs need on the first one: its slab of both grids, and one GPU's grids to compare with.
+        """Return the bytes needed on the first GPU: its slab of both grids, and one GPU's grids for the comparison.
 
-        held: numbers of GPUs whose grids are there already; that of one GPU serves as the comparison of a grid of the
-        same size.
+        held: numbers of GPUs with grids that are already allocated; those of one GPU serve for the comparison if they
+        have the same size.
         """
         cells = self.shape(count)[0] * self.side
         slab, whole = cells // count, 0 if count == 1 or self.alone(count, held) else cells
         return 2 * (slab + whole) * np.dtype(self.dtype).itemsize + (8 * COMPARED if count > 1 else 0)
 
     def alone(self, count: int, held: Collection[int]) -> bool:
-        """Whether one GPU holds a grid of this size already."""
+        """Return whether one GPU already has a grid of this size."""
         return 1 in held and self.shape(1) == self.shape(count)
 
     def facts(self) -> dict[str, Any]:
-        """For the record; a row says its own ny."""
+        """Return the fields of the record; each row adds its own ny."""
         return {"ny": self.side, "nx": self.side, "dtype": self.dtype, "edges": self.edges, "scaling": self.kind}
 
 
 def scaling_cases(
     counts: Sequence[int], sizes: Sequence[int], dtypes: Sequence[str], edges: Sequence[str]
 ) -> list[ScalingCase]:
-    """Strong scaling at every size, then weak scaling at WEAK, or at the only size asked for."""
+    """Return the cases of strong scaling at every size, then of weak scaling at WEAK or the only given size."""
     weak = [sizes[0] if len(sizes) == 1 else WEAK]
     grids: list[tuple[Literal["strong", "weak"], int]] = [("strong", side) for side in sorted(sizes or STRONG)]
     grids += [("weak", side) for side in weak]
@@ -97,7 +97,7 @@ def scaling_cases(
 
 @dataclass
 class Grids:
-    """The pair of grids on so many GPUs, with the function that advances them."""
+    """A pair of grids on one or more GPUs, with the function that advances them."""
 
     device: Cuda | SlabDevice
     u: Any
@@ -105,7 +105,7 @@ class Grids:
     step: Callable[..., None]
 
     def advance(self, edges: str, steps: int, variant: str) -> Timing:
-        """Take the steps, and their device time."""
+        """Run the steps and return their device time."""
         stopwatch = self.device.stopwatch()
         with self.device.lock, stopwatch:
             self.step(self.u, self.out, R, edges, steps)
@@ -114,7 +114,7 @@ class Grids:
         return Timing(BACKEND, variant, steps, self.u.shape[0] * self.u.shape[1], stopwatch.launch, seconds)
 
     def begin(self) -> None:
-        """The start: NOISE_ROWS rows of noise again and again."""
+        """Write the start: NOISE_ROWS rows of noise, repeated."""
         if isinstance(self.u, SlabArray):
             for number, slab in enumerate(self.u.layout.slabs):
                 _fill(self.device.gpus[number], self.u.own(number), slab.first)  # type: ignore[union-attr]
@@ -124,7 +124,7 @@ class Grids:
 
 
 def _fill(gpu: Any, rows: Array, first: int) -> None:
-    """Row q of the grid is row q % NOISE_ROWS of the noise; `rows` begin with row `first`."""
+    """Set row q of the grid to row q % NOISE_ROWS of the noise; `rows` begins with row `first`."""
     width = rows.shape[1]
     noise = gpu.upload(np.random.default_rng(width).random((NOISE_ROWS, width), np.float32).astype(rows.dtype))
     done = 0
@@ -138,7 +138,7 @@ def _fill(gpu: Any, rows: Array, first: int) -> None:
 
 
 class ScalingRun:
-    """Checks and times cases, until `budget` seconds are over."""
+    """Check and time cases until `budget` seconds are used up."""
 
     def __init__(self, cases: Sequence[ScalingCase], budget: float, progress: BenchProgress = silent) -> None:
         self._cases, self._progress, self._end = cases, progress, monotonic() + budget
@@ -146,14 +146,14 @@ class ScalingRun:
         self.results = Results()
 
     def run(self) -> Results:
-        """Every case, in order; what there was no time for says so."""
+        """Run every case, in order; rows of cases without time left contain the reason."""
         try:
             for number, case in enumerate(self._cases):
                 self._progress(f"{case.title}: checking", number / len(self._cases))
                 left = self._end - monotonic()
                 self.results.rows += self._rows(case, left / (len(self._cases) - number), number)
                 self.results.conditions.note(case.title)
-        except KeyboardInterrupt as stop:  # what was measured before is kept
+        except KeyboardInterrupt as stop:  # earlier measurements are kept
             self.results.interrupted = stop
         return self.results
 
@@ -173,7 +173,7 @@ class ScalingRun:
             Cuda(0)
 
     def _checked(self, case: ScalingCase, row: Row, count: int, grids: dict[int, Grids]) -> Row:
-        """Compare with one GPU; the grids are kept if they are right."""
+        """Compare with one GPU; keep the grids if the result is correct."""
         needed, free = case.needed_bytes(count, grids), Cuda(0).free_bytes()
         if needed > free:
             more = ", with one GPU's grids to compare with" if count > 1 and not case.alone(count, grids) else ""
@@ -194,13 +194,13 @@ class ScalingRun:
     def _timed(
         self, case: ScalingCase, rows: list[Row], grids: dict[int, Grids], share: float, number: int
     ) -> list[Row]:
-        """Sample all that are right in turn."""
+        """Sample all correct grids in turn."""
         calls: dict[str, Callable[[], Sample]] = {}
         for count, made in grids.items():
             calls[str(count)] = self._call(case, made, count)
 
         def heard(part: float) -> None:
-            """Say how much of this case is timed."""
+            """Report the fraction of this case that is timed."""
             self._progress(f"{case.title}: timing", (number + part) / len(self._cases))
 
         began = monotonic()
@@ -212,9 +212,9 @@ class ScalingRun:
         return list(_with_speed_ups(case, done))
 
     def _call(self, case: ScalingCase, made: Grids, count: int) -> Callable[[], Sample]:
-        """Samples of as many steps as take a twentieth of a second."""
+        """Return a function that takes a sample of as many steps as fit in a twentieth of a second."""
         variant, steps = _variant(count), 96
-        for _ in range(3):  # the second repeats the first's graphs, the third is as all that follow
+        for _ in range(3):  # the second repeats the graphs of the first; the third runs like all later calls
             seconds = made.advance(case.edges, steps, variant).step_seconds
             steps = steps_for(seconds, at_once=gpu_cupy.MOST_STEPS)
         made.advance(case.edges, steps, variant)
@@ -223,14 +223,14 @@ class ScalingRun:
 
 
 def _measured(row: Row, samples: Sequence[Sample]) -> Row:
-    """The row with its samples; it holds the first call."""
+    """Return the row with its samples; it already contains the first call."""
     cold = replace(row.samples[0], timing=replace(row.samples[0].timing, first_call=True))
     measured = Measurement.of([sample.timing for sample in (cold, *samples)])
     return replace(row, measurement=measured, steps=samples[-1].timing.steps, samples=(cold, *samples))
 
 
 def open_grids(shape: tuple[int, int], dtype: str, count: int) -> Grids:
-    """A pair of grids on the first `count` GPUs."""
+    """Return a pair of grids on the first `count` GPUs."""
     from compute.labs.diffusion import gpu_slabs
 
     device = SlabDevice(range(count)) if count > 1 else Cuda(0)
@@ -239,9 +239,9 @@ def open_grids(shape: tuple[int, int], dtype: str, count: int) -> Grids:
 
 
 def check(made: Grids, case: ScalingCase, count: int, alone: Grids | None = None) -> tuple[Sample, float]:
-    """Return (the first call, part of the cells that have other bits than one GPU gives).
+    """Return (the first call, fraction of the cells whose bits differ from those of one GPU).
 
-    alone: the grids of one GPU right after this check of them, if they are there: large ones fit once only.
+    alone: the grids of one GPU right after this check of them, if available: large ones fit in memory only once.
     """
     made.begin()
     first = take_sample(lambda: made.advance(case.edges, CHECKED[0], _variant(count)))
@@ -265,31 +265,31 @@ def _slabs(u: SlabArray) -> Iterator[tuple[int, Any]]:
 
 
 def _variant(count: int) -> str:
-    """The name of a row."""
+    """Return the variant of a row."""
     return ONE if count == 1 else f"{ONE} on {count} GPUs"
 
 
 def _extra(case: ScalingCase, count: int) -> dict[str, Any]:
-    """What the record says of a row beside its case."""
+    """Return the fields of a row's record in addition to its case."""
     return {"gpus": count, "ny": case.shape(count)[0]}
 
 
 def _facts(made: Grids) -> dict[str, Any]:
-    """How the rows of a grid lie and travel."""
+    """Return the ghost rows of a grid, and how its rows are copied."""
     if not isinstance(made.u, SlabArray):
         return {}
     return {"ghost_rows": made.u.layout.ghost, "rows_by": made.u.device.streams.way}
 
 
 def _with_speed_ups(case: ScalingCase, rows: list[Row]) -> Iterator[Row]:
-    """Add what each number of GPUs gains over one of the same run, and the efficiency: 1 if nothing is lost."""
+    """Add the speed-up of each number of GPUs over one of the same run, and the efficiency: 1 is ideal."""
     one = next((row for row, count in zip(rows, case.counts, strict=True) if count == 1 and row.measurement), None)
     for row, count in zip(rows, case.counts, strict=True):
         if row.measurement is None or one is None or one.measurement is None or row is one:
             yield row
             continue
         speed = SpeedUp.of(one.measurement.step, row.measurement.step)
-        if case.kind == "weak":  # count times the work in so much of the time
+        if case.kind == "weak":  # count times the work in the measured time
             speed = SpeedUp(speed.ratio * count, speed.low * count, speed.high * count, speed.noisy)
         efficiency = speed.ratio / count
         yield replace(row, speed_up=speed, over=f"{BACKEND} {ONE}", extra={**row.extra, "efficiency": efficiency})
@@ -299,7 +299,7 @@ def _with_speed_ups(case: ScalingCase, rows: list[Row]) -> Iterator[Row]:
 
 
 def show(results: Results, console: Console) -> None:
-    """Tables, one a case."""
+    """Print a table for each case."""
     for case in dict.fromkeys(row.case for row in results.rows):
         rows = [row for row in results.rows if row.case == case]
         console.print()

@@ -1,12 +1,13 @@
-"""The discrete scheme apart from its kernels: edge conditions, eigenmodes and exact solutions.
+"""The discrete scheme, independent of its kernels: edge conditions, eigenmodes and exact solutions.
 
-Edges are ghost cells beside the first and the last cell of a row or column. zero-flux: half-sample mirror,
+Edges are ghost cells next to the first and the last cell of a row or column. zero-flux: half-sample mirror,
 u[-1-k] = u[k]. zero-dirichlet: u = 0 one cell outside, odd about that point. periodic.
 
-Each eigenmode of the Laplacian shrinks by one factor a step. With theta = pi p / N (zero flux, DCT-II), pi p / (N + 1)
-(zero Dirichlet, DST-I) or 2 pi p / N (periodic) the factor is g = 1 - 4 r (sin^2(theta_x / 2) + sin^2(theta_y / 2));
-after n steps the mode is g^n times itself. Source: von Neumann analysis of forward Euler with the five-point
-Laplacian, e.g. Strikwerda, Finite Difference Schemes and Partial Differential Equations, 2nd ed., chapter 6.
+A step multiplies each eigenmode of the Laplacian by a factor. With theta = pi p / N (zero flux, DCT-II),
+pi p / (N + 1) (zero Dirichlet, DST-I) or 2 pi p / N (periodic) the factor is
+g = 1 - 4 r (sin^2(theta_x / 2) + sin^2(theta_y / 2)); after n steps the mode is g^n times itself. Source: von Neumann
+analysis of forward Euler with the five-point Laplacian, e.g. Strikwerda, Finite Difference Schemes and Partial
+Differential Equations, 2nd ed., chapter 6.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ EDGES = ("zero-flux", "zero-dirichlet", "periodic")
 PERIODIC, ZERO_FLUX, ZERO_DIRICHLET = 0, 1, 2
 _CODES = dict(zip(EDGES, (ZERO_FLUX, ZERO_DIRICHLET, PERIODIC), strict=True))
 
-WRONG_VARIANTS = ("racing",)  # variants whose result is wrong on purpose; they are shown with their error
+WRONG_VARIANTS = ("racing",)  # variants with results that are wrong on purpose; they are displayed with their error
 
 
 def edge_code(edges: str) -> int:
-    """The kernels' number for an edge condition; ValueError names the three there are."""
+    """Return the kernels' number for an edge condition. Raise ValueError, with the three known ones, for another."""
     return named("edges", edges, _CODES)
 
 
@@ -35,14 +36,14 @@ def edge_code(edges: str) -> int:
 
 
 def mode_angle(size: int, number: int, edges: str) -> float:
-    """theta in radians of mode `number` on `size` cells."""
+    """Return theta in radians of mode `number` on `size` cells."""
     if edges == "periodic":
         return 2 * math.pi * number / size
     return math.pi * number / (size + 1 if edges == "zero-dirichlet" else size)
 
 
 def mode_profile(size: int, number: int, edges: str) -> NDArray[np.float64]:
-    """(size,) values of mode `number` along one axis. `number` may be 0 except for zero-dirichlet, where it gives 0."""
+    """Return (size,) values of mode `number` along one axis. `number` may be 0; zero-dirichlet then returns zeros."""
     cells = np.arange(size)
     theta = mode_angle(size, number, edges)
     if edges == "zero-dirichlet":
@@ -51,22 +52,22 @@ def mode_profile(size: int, number: int, edges: str) -> NDArray[np.float64]:
 
 
 def eigenmode(ny: int, nx: int, p: int, q: int, edges: str) -> NDArray[np.float64]:
-    """(ny, nx) mode with number p along x and q along y."""
+    """Return the (ny, nx) mode with number p along x and q along y."""
     return np.outer(mode_profile(ny, q, edges), mode_profile(nx, p, edges))
 
 
 def growth_factor(ny: int, nx: int, p: int, q: int, edges: str, r: float) -> float:
-    """g, by which the mode is multiplied in one step."""
+    """Return g, by which a step multiplies the mode."""
     sines = math.sin(mode_angle(nx, p, edges) / 2) ** 2 + math.sin(mode_angle(ny, q, edges) / 2) ** 2
     return 1 - 4 * r * sines
 
 
 @dataclass
 class ExactMode:
-    """amplitude times mode (p, q) on ny x nx cells: what the scheme gives without rounding.
+    """amplitude times mode (p, q) on ny x nx cells: the result of the scheme without rounding.
 
-    begun: the amplitude where the diffusion number became `r`; steps: done since. So it does not depend on the slices
-    in which a lab was advanced.
+    begun: the amplitude when the diffusion number became `r`; steps: steps since then. So the amplitude does not depend
+    on the slices in which a lab was advanced.
     """
 
     ny: int
@@ -80,27 +81,27 @@ class ExactMode:
 
     @property
     def amplitude(self) -> float:
-        """Of the mode now; inf where a float cannot hold it."""
+        """The current amplitude; inf if it overflows."""
         factor = growth_factor(self.ny, self.nx, self.p, self.q, self.edges, self.r)
         with np.errstate(over="ignore", under="ignore"):
             return float(np.float64(self.begun) * np.float64(factor) ** self.steps)
 
     def advance(self, r: float, steps: int) -> None:
-        """`steps` steps with the diffusion number r."""
+        """Advance `steps` steps with the diffusion number r."""
         if r != self.r:
             self.begun, self.r, self.steps = self.amplitude, r, 0
         self.steps += steps
 
     def field(self) -> NDArray[np.float64]:
-        """(ny, nx) exact field."""
+        """Return the (ny, nx) exact field."""
         return self.amplitude * eigenmode(self.ny, self.nx, self.p, self.q, self.edges)
 
     def line(self, horizontal: bool, index: int) -> NDArray[np.float64]:
-        """Row or column number `index` of the field, without making the field."""
+        """Return row or column number `index` of the field, without computing the field."""
         across = mode_profile(self.nx, self.p, self.edges)
         upward = mode_profile(self.ny, self.q, self.edges)
         return self.amplitude * (upward[index] * across if horizontal else across[index] * upward)
 
     def copy(self) -> ExactMode:
-        """An independent copy."""
+        """Return an independent copy."""
         return replace(self)

@@ -1,15 +1,16 @@
-"""Diffusion on several devices, as arithmetic: who owns which rows, and what is done after what. No device is touched.
+"""Diffusion on several devices, as arithmetic without devices: the rows of each device, and the order of the work.
 
-The rows of the grid are cut into slabs, one a device, which holds `ghost` further rows on either side of its own:
-copies of its neighbours' rows. A launch of T steps makes a row right if T rows on either side of it were right; so T
-ghost rows less are right after it. Before there are too few, and at the end, neighbours pass each other new ones.
+The rows of the grid are cut into slabs, one per device. A slab also stores `ghost` rows on either side of its own:
+copies of its neighbours' rows. After a launch of T steps a row is valid if T rows on either side of it were valid
+before, so each launch invalidates T ghost rows. Before too few are valid, and at the end, neighbours exchange them.
 
-Before that happens a slab makes those of its rows first that the neighbours want, its edge strips; they travel while it
-makes the rest. So a plan is a list of launches and copies, each with what must be finished before it begins. Whatever
-obeys that gets the same bits, in one memory (tests) or on streams of several GPUs (gpu_slabs.py).
+For an exchange a slab first computes the rows that the neighbours need, its edge strips; they are copied while it
+computes the rest. So a plan is a list of launches and copies, each with the works that must be finished before it.
+Every execution that respects this order gets the same bits, in one memory (tests) or on streams of several GPUs
+(gpu_slabs.py).
 
-A slab is computed as if it were a grid of its own: at its artificial ends the kernel sees edges that are not there, but
-no row is asked for that these could reach.
+A slab is computed like a separate grid: at its artificial ends the kernel applies edge conditions of the grid, but only
+rows out of their reach are used.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-FEWEST_GHOSTS = 8  # ghost rows a side: as many as most launches take steps
+FEWEST_GHOSTS = 8  # ghost rows per side: as many as the steps of the longest launch
 
 
 @dataclass(frozen=True)
 class Slab:
-    """Rows `first` to `last` (exclusive) of the grid, in an array with `ghost` further rows before and behind them."""
+    """Rows `first` to `last` (exclusive) of the grid, in an array with `ghost` further rows on either side of them."""
 
     first: int
     last: int
@@ -33,12 +34,12 @@ class Slab:
 
     @property
     def rows(self) -> int:
-        """How many rows it owns."""
+        """Number of rows that it owns."""
         return self.last - self.first
 
     @property
     def height(self) -> int:
-        """Rows of its array."""
+        """Number of rows of its array."""
         return self.rows + 2 * self.ghost
 
     @property
@@ -47,7 +48,7 @@ class Slab:
         return slice(self.ghost, self.ghost + self.rows)
 
     def place(self, row: int) -> int:
-        """Where row `row` of the grid lies in its array."""
+        """Return the row of its array that contains row `row` of the grid."""
         return row - self.first + self.ghost
 
 
@@ -55,8 +56,8 @@ class Slab:
 class Launch:
     """`steps` steps of slab `slab` from its array number `source` to the other one.
 
-    Made are the rows of its array in `bands`, which are equally high and do not touch; `strip`: they are what the
-    neighbours wait for; after: the numbers of the works that must be finished before.
+    bands: the rows of its array to compute, in bands of equal height that do not touch; strip: whether they are edge
+    strips that the neighbours need; after: the numbers of the works that must be finished before.
     """
 
     slab: int
@@ -85,10 +86,10 @@ SlabWork = Launch | Copy
 
 @dataclass(frozen=True)
 class Layout:
-    """How `ny` rows lie on `count` devices, with `ghost` ghost rows a side.
+    """The distribution of `ny` rows over `count` devices, with `ghost` ghost rows per side.
 
-    Sizes of slabs differ by one row at most. Raises ValueError where a slab would have fewer rows than the ghost rows
-    that its neighbour wants of it. One slab alone has no ghost rows.
+    Sizes of slabs differ by at most one row. Raise ValueError if a slab would have fewer rows than the ghost rows of
+    its neighbour. A single slab has no ghost rows.
     """
 
     ny: int
@@ -107,46 +108,46 @@ class Layout:
 
     @cached_property
     def slabs(self) -> tuple[Slab, ...]:
-        """From row 0 on."""
+        """The slabs, starting with row 0."""
         ends = [number * self.ny // self.count for number in range(self.count + 1)]
         ghost = self.ghost if self.count > 1 else 0
         return tuple(Slab(first, last, ghost) for first, last in pairwise(ends))
 
     def before(self, number: int, periodic: bool) -> int | None:
-        """The slab whose rows come before those of slab `number`; None at the edge of the grid."""
+        """Return the slab with the rows before those of slab `number`; None at the edge of the grid."""
         if self.count == 1:
             return None
         return (number - 1) % self.count if number or periodic else None
 
     def behind(self, number: int, periodic: bool) -> int | None:
-        """The slab whose rows follow those of slab `number`; None at the edge of the grid."""
+        """Return the slab with the rows after those of slab `number`; None at the edge of the grid."""
         if self.count == 1:
             return None
         return (number + 1) % self.count if number + 1 < self.count or periodic else None
 
     def span(self, number: int, periodic: bool) -> tuple[int, int]:
-        """First and last (exclusive) row of a slab's array that hold something: no ghosts beyond the grid's edge."""
+        """Return first and last (exclusive) used row of a slab's array: no ghosts beyond the grid's edge."""
         slab = self.slabs[number]
         first = slab.ghost if self.before(number, periodic) is None else 0
         return first, slab.height - (slab.ghost if self.behind(number, periodic) is None else 0)
 
     def owner(self, row: int) -> int:
-        """The slab that owns a row of the grid."""
+        """Return the slab that owns a row of the grid."""
         return next(number for number, slab in enumerate(self.slabs) if row < slab.last)
 
     def pieces(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (slab, first, last) of what rows `first` to `last` of the grid consist of; rows of the grid."""
+        """Yield (slab, first, last) of the parts of rows `first` to `last` of the grid, in rows of the grid."""
         for number, slab in enumerate(self.slabs):
             low, high = max(first, slab.first), min(last, slab.last)
             if low < high:
                 yield number, low, high
 
     def exchange(self, periodic: bool, array: int = 0) -> list[Copy]:
-        """Every ghost row anew, of array number `array`: copies that wait for nothing."""
+        """Return copies that update every ghost row of array number `array` and wait for nothing."""
         return [copy for number in range(self.count) for copy in self._sent(number, periodic, array)]
 
     def _sent(self, number: int, periodic: bool, array: int) -> Iterator[Copy]:
-        """What a slab passes on: its first rows to the one before it, its last rows to the one behind it."""
+        """Yield the copies from a slab: its first rows to the previous slab, its last rows to the next."""
         slab, slabs = self.slabs[number], self.slabs
         before, behind = self.before(number, periodic), self.behind(number, periodic)
         if before is not None:
@@ -156,7 +157,7 @@ class Layout:
             yield Copy(number, behind, array, slab.own.stop - slab.ghost, 0, slab.ghost, ())
 
     def strips(self, number: int, periodic: bool) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """(strips, middle) of a slab's own rows: what is passed on, and what is left; a thin slab has no middle."""
+        """Return (strips, middle) of a slab's own rows: those to copy, and the rest; a thin slab has no middle."""
         slab = self.slabs[number]
         low, high = slab.own.start, slab.own.stop
         first = low + (slab.ghost if self.before(number, periodic) is not None else 0)
@@ -168,24 +169,24 @@ class Layout:
 
 @dataclass
 class _Finished:
-    """What a slab has done in one turn, by the numbers of the works."""
+    """The works of a slab in one turn, by number."""
 
     launches: tuple[int, ...] = ()
-    readers: tuple[int, ...] = ()  # those launches that read ghost rows
+    readers: tuple[int, ...] = ()  # launches that read ghost rows
     sent: tuple[int, ...] = ()
     arrived: tuple[int, ...] = ()
 
 
 def plan(layout: Layout, periodic: bool, sizes: Sequence[int]) -> list[SlabWork]:
-    """Launches of `sizes` steps and the copies between them, in an order in which they can be done.
+    """Return launches of `sizes` steps and the copies between them, in an order in which they can be executed.
 
-    At the beginning array 0 of each slab has all its ghost rows, at the end array len(sizes) % 2. Raises ValueError for
-    a launch of more steps than there are ghost rows.
+    At the beginning all ghost rows of array 0 of each slab are valid, at the end those of array len(sizes) % 2. Raise
+    ValueError for a launch of more steps than ghost rows.
     """
     if layout.count > 1 and max(sizes) > layout.ghost:
         raise ValueError(f"a launch must take at most {layout.ghost} steps, as there are ghost rows, not {max(sizes)}")
     made: list[SlabWork] = []
-    past: dict[int, _Finished] = defaultdict(_Finished)  # of the turn before, by slab
+    past: dict[int, _Finished] = defaultdict(_Finished)  # of the previous turn, by slab
     sent: dict[int, tuple[int, ...]] = {}  # copies of the turn before that
     right = layout.ghost
     for turn, steps in enumerate(sizes):
@@ -225,7 +226,7 @@ def _launch(
     strip: bool,
     after: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Add the launch that makes the bands, if there are any; return its number."""
+    """Append the launch that computes the bands, and return (number,), or () without bands."""
     if not bands:
         return ()
     made.append(Launch(slab, steps, turn % 2, tuple(bands), strip, after))
@@ -233,7 +234,7 @@ def _launch(
 
 
 def _reach(layout: Layout, number: int, periodic: bool, right: int) -> tuple[int, int]:
-    """Rows of a slab's array that are made when `right` ghost rows shall be right."""
+    """Return the rows of a slab's array to compute so that `right` ghost rows are valid."""
     first, last = layout.span(number, periodic)
     own = layout.slabs[number].own
     return max(first, own.start - right), min(last, own.stop + right)

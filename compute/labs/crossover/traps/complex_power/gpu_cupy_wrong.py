@@ -1,4 +1,4 @@
-"""z ** 2: the general power, by logarithm and exponential, for every element."""
+"""z ** 2: computes the general power, with logarithm and exponential, for every element."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def run(n: int = 1_000_000) -> dict[str, float]:
-    """Do z = z² + c 50 times for n numbers within the Mandelbrot set."""
+    """Iterate z = z² + c 50 times for n numbers in the Mandelbrot set."""
     c = cp.asarray(np.linspace(-0.7, 0.2, n) + 0.05j, cp.complex64)
     z = c.copy()
     cp.cuda.get_current_stream().synchronize()

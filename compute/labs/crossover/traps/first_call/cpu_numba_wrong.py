@@ -1,4 +1,4 @@
-"""Times the first call: the compiler, and a little arithmetic."""
+"""Times the first call: mostly the compiler, and little arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A literal 0.5 is float64, and so is all that touches it."""
+"""A literal 0.5 is float64, and so is every result computed with it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _relax = cp.RawKernel(CODE, "relax")
 
 
 def run(n: int = 1_000_000) -> dict[str, float]:
-    """Do x = 3/4 x + 1/2 a thousand times for n numbers; they go to 2."""
+    """Compute x = 3/4 x + 1/2 a thousand times for n numbers, which converge to 2."""
     a = cp.zeros(n, cp.float32)
     launch = (-(-n // 256),), (256,), (a, n)
     _relax(*launch)

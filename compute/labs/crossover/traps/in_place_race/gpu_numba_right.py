@@ -16,7 +16,7 @@ def _smooth(a: Array, out: Array) -> None:
 
 
 def run(n: int = 1_000_000) -> dict[str, float]:
-    """Replace n numbers by the mean of their neighbours, but for the two at the ends."""
+    """Replace each of n numbers, except the two at the ends, by the mean of its neighbours."""
     start = np.random.default_rng(0).random(n)
     a, out = cuda.to_device(start), cuda.to_device(start)
     _smooth[-(-n // 64), 64](a, out)

@@ -1,4 +1,4 @@
-"""A launch returns before the GPU has done anything."""
+"""A launch returns before the GPU has computed the result."""
 
 from __future__ import annotations
 

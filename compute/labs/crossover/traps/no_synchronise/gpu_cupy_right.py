@@ -1,4 +1,4 @@
-"""Waits for the device before both readings of the clock."""
+"""Synchronises with the device before it reads the clock, at the start and at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import cupy as cp
 
 
 def run(n: int = 4096) -> dict[str, float]:
-    """Multiply two matrices of n x n."""
+    """Multiply two n x n matrices."""
     a = cp.ones((n, n), cp.float32)
     a @ a
     cp.cuda.get_current_stream().synchronize()

@@ -1,4 +1,4 @@
-"""Reads the clock when the launch returns, not when the product is there."""
+"""Reads the clock when the launch returns, not when the product is computed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import cupy as cp
 
 
 def run(n: int = 4096) -> dict[str, float]:
-    """Multiply two matrices of n x n."""
+    """Multiply two n x n matrices."""
     a = cp.ones((n, n), cp.float32)
     a @ a
     start = perf_counter()

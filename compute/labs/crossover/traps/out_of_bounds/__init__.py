@@ -1,4 +1,4 @@
-"""An index beyond the end: an error, another element, or anything."""
+"""An index past the end: an error, another element, or undefined behaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at the indices first. It costs a pass over them and a wait for the device."""
+"""Checks the indices first. This costs a pass over them and a wait for the device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import cupy as cp
 
 
 def run(n: int = 10) -> dict[str, float]:
-    """Take the element n + 1 of n numbers."""
+    """Read element n + 1 of n numbers."""
     a, indices = cp.arange(n, dtype=cp.float64), cp.array([n + 1])
     if bool(((indices < -n) | (indices >= n)).any()):
         return {"element": nan}

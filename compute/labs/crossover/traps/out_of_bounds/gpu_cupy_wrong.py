@@ -6,6 +6,6 @@ import cupy as cp
 
 
 def run(n: int = 10) -> dict[str, float]:
-    """Take the element n + 1 of n numbers."""
+    """Read element n + 1 of n numbers."""
     a = cp.arange(n, dtype=cp.float64)
     return {"element": float(a[cp.array([n + 1])][0])}

@@ -1,4 +1,4 @@
-"""An array of zeros is not there until something is written to it."""
+"""An array of zeros has no memory until it is written to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums an array that was written first, so that all of it is in memory."""
+"""Sums an array that was written before, so that all of it is in memory."""
 
 from __future__ import annotations
 

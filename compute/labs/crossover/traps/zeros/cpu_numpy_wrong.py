@@ -1,4 +1,4 @@
-"""Sums an array of zeros that nobody has written: one page of memory, read over and over."""
+"""Sums an array of zeros that was never written: one page of memory, read again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""a += 1: the least work on the most data."""
+"""a += 1: the least work per byte."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from compute.measure.agreement import relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """(a,): n numbers from 0 to 1."""
+    """Return (a,): n numbers from 0 to 1."""
     return (rng.random(n, np.dtype(dtype)),)
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 every workload has the same signature
-    """None: a itself changes."""
+    """Return no arrays: a is changed in place."""
     return ()
 
 
 def reference(a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """a + 1 in float64."""
+    """Return a + 1 in float64."""
     return (1.0 + a.astype(np.float64),)
 
 
 def work(n: int, dtype: str) -> Work:
-    """Each element is read, added to and written."""
+    """Count one addition per element, which is read and written."""
     size = np.dtype(dtype).itemsize
     return Work(moved=2 * n * size, flops=n, memory=2 * n * size)
 

@@ -1,4 +1,4 @@
-"""CuPy: NumPy's line, on an array that lies on the GPU."""
+"""CuPy: the same line as NumPy, on an array on the GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CUDA C, compiled by CuPy when it first runs: one thread for each element."""
+"""CUDA C, compiled by CuPy when it first runs: one thread per element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JAX: its arrays cannot change, so the result is a new one."""
+"""JAX: its arrays are immutable, so the result is a new array."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from compute.devices import Array
 
 @jax.jit
 def add_one(a: Array) -> Array:
-    """a + 1, (n,)."""
+    """Return a + 1, (n,)."""
     return a + 1

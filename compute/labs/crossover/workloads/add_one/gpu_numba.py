@@ -1,4 +1,4 @@
-"""Numba-CUDA: the kernel in Python, one thread for each element."""
+"""Numba-CUDA: the kernel in Python, one thread per element."""
 
 from __future__ import annotations
 

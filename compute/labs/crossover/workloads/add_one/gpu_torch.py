@@ -1,4 +1,4 @@
-"""PyTorch: NumPy's line, on a tensor that lies on the GPU."""
+"""PyTorch: the same line as NumPy, on a tensor on the GPU."""
 
 from __future__ import annotations
 

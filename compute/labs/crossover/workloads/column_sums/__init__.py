@@ -1,4 +1,4 @@
-"""Sums over the columns of a matrix product, and why a ratio of 327 need not be the GPU's merit."""
+"""Column sums of a matrix product, and why a ratio of 327 need not be due to the GPU."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from compute.measure.agreement import relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """(A, B): (n, n/2) and (n/2, 7n/10), numbers from 0 to 1."""
+    """Return (A, B): (n, n/2) and (n/2, 7n/10), numbers from 0 to 1."""
     m, k = _shape(n)
     return rng.random((n, m), np.dtype(dtype)), rng.random((m, k), np.dtype(dtype))
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
-    """(sums,): of the columns of A @ B, (7n/10,)."""
+    """Return (sums,): for the column sums of A @ B, (7n/10,)."""
     return (np.empty(_shape(n)[1], dtype),)
 
 
 def reference(A: NDArray[Any], B: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Sums over i of (sum over j of A_ij B_jk), the outer sum first, in float64."""
+    """Return the sums over i of (sum over j of A_ij B_jk), computed with the sum over i first, in float64."""
     return (np.sum(A, axis=0, dtype=np.float64) @ B.astype(np.float64),)
 
 
 def work(n: int, dtype: str) -> Work:
-    """The product as it is asked for: a multiplication and an addition for each i, j, k."""
+    """Count the full product: a multiplication and an addition per i, j, k."""
     (m, k), size = _shape(n), np.dtype(dtype).itemsize
     return Work(moved=(n * m + m * k + k) * size, flops=2 * n * m * k + n * k, memory=(n * m + m * k + n * k) * size)
 
 
 def shortcut_work(n: int, dtype: str) -> Work:
-    """With the sum first."""
+    """Count the operations with the sum over i first."""
     (m, k), size = _shape(n), np.dtype(dtype).itemsize
     return Work(moved=(n * m + m * k + k) * size, flops=n * m + 2 * m * k, memory=(n * m + m * k + k) * size)
 

@@ -6,5 +6,5 @@ from compute.devices import Array
 
 
 def column_sums(A: Array, B: Array, sums: Array) -> None:
-    """sums (k,) of the columns of A @ B; A: (n, m), B: (m, k)."""
+    """Write the column sums of A @ B to sums, (k,); A: (n, m), B: (m, k)."""
     (A @ B).sum(axis=0, out=sums)

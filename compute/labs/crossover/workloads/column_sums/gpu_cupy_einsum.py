@@ -1,4 +1,4 @@
-"""CuPy, einsum: it sees that i is in A alone and sums over it first, so it computes the shortcut."""
+"""CuPy, einsum: as i occurs only in A, it sums over i first, and so computes the shortcut."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["work"]
 
 
 def column_sums(A: Array, B: Array, sums: Array) -> None:
-    """sums (k,) of the columns of A @ B; A: (n, m), B: (m, k)."""
+    """Write the column sums of A @ B to sums, (k,); A: (n, m), B: (m, k)."""
     sums[:] = cp.einsum("ij,jk->k", A, B)

@@ -9,5 +9,5 @@ __all__ = ["work"]
 
 
 def column_sums(A: Array, B: Array, sums: Array) -> None:
-    """sums (k,) of the columns of A @ B; A: (n, m), B: (m, k)."""
+    """Write the column sums of A @ B to sums, (k,); A: (n, m), B: (m, k)."""
     sums[:] = A.sum(axis=0) @ B

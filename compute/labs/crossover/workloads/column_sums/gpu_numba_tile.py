@@ -9,13 +9,13 @@ from numba import cuda, float32, float64
 from compute.devices import Array
 
 EXHIBIT = "takes up to a thousand times as long as the library"
-SIDE = 16  # threads of a block and numbers of a tile, each way
+SIDE = 16  # threads of a block and numbers of a tile in each dimension
 
 
 def _product(real: Any) -> Any:
     @cuda.jit
     def product(A: Array, B: Array, C: Array) -> None:
-        """C = A B; a thread for each number of C."""
+        """Compute C = A B with one thread per element of C."""
         a = cuda.shared.array((SIDE, SIDE), real)
         b = cuda.shared.array((SIDE, SIDE), real)
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
@@ -48,12 +48,12 @@ def _sum(C: Array, sums: Array, zero: float) -> None:
 
 
 def prepare(A: Array, B: Array, sums: Array) -> tuple[Array, Array, Array, Array]:
-    """With C, (n, k), appended."""
+    """Append C, (n, k), to the arguments."""
     return A, B, sums, cuda.device_array((A.shape[0], B.shape[1]), A.dtype)
 
 
 def column_sums(A: Array, B: Array, sums: Array, C: Array) -> None:
-    """sums (k,) of the columns of C = A @ B; A: (n, m), B: (m, k)."""
+    """Write the column sums of C = A @ B to sums, (k,); A: (n, m), B: (m, k)."""
     blocks = -(-C.shape[1] // SIDE), -(-C.shape[0] // SIDE)
     PRODUCTS[A.dtype.name][blocks, (SIDE, SIDE)](A, B, C)
     _sum[-(-sums.size // 256), 256](C, sums, C.dtype.type(0))

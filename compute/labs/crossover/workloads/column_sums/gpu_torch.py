@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def column_sums(A: Array, B: Array, sums: Array) -> None:
-    """sums (k,) of the columns of A @ B; A: (n, m), B: (m, k)."""
+    """Write the column sums of A @ B to sums, (k,); A: (n, m), B: (m, k)."""
     torch.sum(A @ B, dim=0, out=sums)

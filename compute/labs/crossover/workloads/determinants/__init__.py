@@ -1,4 +1,4 @@
-"""Determinants of many small matrices: one at a time a GPU starves, all at once it shines."""
+"""Determinants of many small matrices: a GPU idles with one matrix at a time, and is fast with all in one call."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from compute.measure.agreement import relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, side: int) -> tuple[Any, ...]:
-    """(A,): (n, side, side), the identity with its rows shuffled, and noise: no elimination without pivots."""
+    """Return (A,): (n, side, side), the identity with shuffled rows plus noise, so that elimination needs pivots."""
     rows = rng.permuted(np.tile(np.arange(side), (n, 1)), axis=1)
     return ((np.eye(side)[rows] + 0.5 * rng.normal(size=(n, side, side)) / np.sqrt(side)).astype(dtype),)
 
 
 def outputs(n: int, dtype: str, side: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 a number for each matrix
-    """(det,): (n,)."""
+    """Return (det,): (n,)."""
     return (np.empty(n, dtype),)
 
 
 def reference(A: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """From the eigenvalues, in float64: their product."""
+    """Return the product of the eigenvalues, in float64."""
     return (np.linalg.eigvals(A.astype(np.float64)).prod(axis=1).real,)
 
 
 def work(n: int, dtype: str, side: int) -> Work:
-    """LU: 2/3 side³ operations a matrix, each of which is read once."""
+    """Count LU: 2/3 side³ operations per matrix, each matrix read once."""
     size = np.dtype(dtype).itemsize
     return Work(moved=n * (side**2 + 1) * size, flops=n * 2 * side**3 / 3, memory=4 * n * side**2 * size)
 

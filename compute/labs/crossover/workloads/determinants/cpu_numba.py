@@ -1,4 +1,4 @@
-"""Numba: elimination with pivots, by hand; each core takes matrices of its own."""
+"""Numba: elimination with pivots, written by hand; the matrices are shared by all cores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _determinant(M: Array) -> float:
         lead = M[j, j + 1 :]
         for i in range(j + 1, M.shape[0]):
             factor = M[i, j] / M[j, j]
-            row = M[i, j + 1 :]  # counted from 0, so that the compiler takes several k at once
+            row = M[i, j + 1 :]  # indexed from 0, so that the compiler vectorises the loop over k
             for k in range(row.size):
                 row[k] -= factor * lead[k]
     return det
@@ -35,6 +35,6 @@ def _determinant(M: Array) -> float:
 
 @njit(parallel=True, nogil=True, cache=True)
 def determinants(A: Array, det: Array) -> None:
-    """det (n,) of the matrices A, (n, side, side)."""
+    """Write the determinants of the matrices A, (n, side, side), to det, (n,)."""
     for i in prange(A.shape[0]):
         det[i] = _determinant(A[i].copy())

@@ -1,4 +1,4 @@
-"""NumPy, a loop: a call for each matrix."""
+"""NumPy, a loop: one call per matrix."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from compute.devices import Array
 
 
 def determinants(A: Array, det: Array) -> None:
-    """det (n,) of the matrices A, (n, side, side)."""
+    """Write the determinants of the matrices A, (n, side, side), to det, (n,)."""
     for i, matrix in enumerate(A):
         det[i] = np.linalg.det(matrix)

@@ -1,4 +1,4 @@
-"""CuPy, batched: cuBLAS factorises all matrices at once."""
+"""CuPy, batched: cuBLAS factorises all matrices in one call."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def determinants(A: Array, det: Array) -> None:
-    """det (n,) of the matrices A, (n, side, side)."""
+    """Write the determinants of the matrices A, (n, side, side), to det, (n,)."""
     det[:] = cp.linalg.det(A)

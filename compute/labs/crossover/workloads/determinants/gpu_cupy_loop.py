@@ -1,4 +1,4 @@
-"""CuPy, a loop: many launches for each matrix, which keeps a handful of threads busy."""
+"""CuPy, a loop: many launches per matrix, each of which keeps only a few threads busy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from compute.devices import Array
 
 
 def determinants(A: Array, det: Array) -> None:
-    """det (n,) of the matrices A, (n, side, side)."""
+    """Write the determinants of the matrices A, (n, side, side), to det, (n,)."""
     for i, matrix in enumerate(A):
         det[i] = cp.linalg.det(matrix)

@@ -11,5 +11,5 @@ _all = jax.jit(jax.vmap(jnp.linalg.det))
 
 
 def determinants(A: Array, det: Array) -> Array:
-    """The determinants (n,) of the matrices A, (n, side, side)."""
+    """Return the determinants (n,) of the matrices A, (n, side, side)."""
     return _all(A)

@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def determinants(A: Array, det: Array) -> None:
-    """det (n,) of the matrices A, (n, side, side)."""
+    """Write the determinants of the matrices A, (n, side, side), to det, (n,)."""
     torch.linalg.det(A, out=det)

@@ -1,4 +1,4 @@
-"""The heaviest pair of electrons of every event: lists of different lengths, as detectors give them."""
+"""The heaviest pair of electrons of every event: lists of different lengths, as in data from detectors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
 from compute.labs.crossover.workload import TUTORIAL, Work, Workload
 from compute.measure.agreement import relative_l2
 
-MEAN = 1.5  # electrons an event
-PAIRS = MEAN**2 / 2  # pairs an event, on average: k (k - 1) / 2 for a Poisson-distributed k
+MEAN = 1.5  # electrons per event
+PAIRS = MEAN**2 / 2  # pairs per event, on average: k (k - 1) / 2 for a Poisson-distributed k
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """(offsets, pt, eta, phi): event i has the electrons offsets[i] to offsets[i + 1] - 1, any number from none.
+    """Return (offsets, pt, eta, phi): event i has the electrons offsets[i] to offsets[i + 1] - 1, possibly none.
 
     offsets: (n + 1,) int64; pt: transverse momentum in GeV; eta: pseudorapidity; phi: azimuth in radians.
     """
@@ -28,14 +28,14 @@ def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
-    """(mass,): (n,) GeV, of the heaviest pair; 0 for an event with fewer than two electrons."""
+    """Return (mass,): (n,) GeV, of the heaviest pair; 0 for an event with fewer than two electrons."""
     return (np.empty(n, dtype),)
 
 
 def reference(
     offsets: NDArray[Any], pt: NDArray[Any], eta: NDArray[Any], phi: NDArray[Any]
 ) -> tuple[NDArray[Any], ...]:
-    """By four-vectors, (E1 + E2)² - (p1 + p2)², in float64, a place in the list at a time."""
+    """Return the masses from four-vectors, (E1 + E2)² - (p1 + p2)², in float64, pair by pair of list positions."""
     p = pt.astype(np.float64)
     x, y, z = p * np.cos(phi, dtype=np.float64), p * np.sin(phi, dtype=np.float64), p * np.sinh(eta, dtype=np.float64)
     energy, lengths = p * np.cosh(eta, dtype=np.float64), np.diff(offsets)
@@ -49,7 +49,7 @@ def reference(
 
 
 def work(n: int, dtype: str) -> Work:
-    """Every electron is read once, a mass is written; ten operations a pair, cosh, cos and root counted as one."""
+    """Count reading each electron and writing a mass; ten operations per pair; cosh, cos and root count as one."""
     size = np.dtype(dtype).itemsize
     return Work(moved=n * (8 + 3 * MEAN * size + size), flops=10 * PAIRS * n, memory=n * (8 + 20 * size))
 
@@ -62,8 +62,8 @@ WORKLOAD = Workload(
     on="device",
     sizes=(10, 10**7),
     counted="events",
-    # Relative L2. cosh(η1 - η2) - cos(φ1 - φ2) is a small difference for two electrons side by side, but then the mass
-    # is small too; for the heavy pairs that matter here it is a few roundings.
+    # Relative L2. cosh(η1 - η2) - cos(φ1 - φ2) is a small difference for two nearby electrons, but then the mass is
+    # small too; for the heavy pairs that matter here the error is a few roundings.
     tolerance={"float32": 2e-6, "float64": 1e-14},
     inputs=inputs,
     outputs=outputs,

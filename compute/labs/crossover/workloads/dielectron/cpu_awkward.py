@@ -1,4 +1,4 @@
-"""Awkward Array: whole lists at once, as readable as the physics."""
+"""Awkward Array: operations on whole lists, as readable as the physics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compute.devices import Array
 
 
 def prepare(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> tuple[Any, ...]:
-    """With a list of electrons for every event appended."""
+    """Append an array with a list of electrons for every event to the arguments."""
     import awkward as ak
 
     electrons = ak.zip({"pt": pt, "eta": eta, "phi": phi})
@@ -18,7 +18,7 @@ def prepare(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> t
 
 
 def heaviest(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array, events: Any) -> Array:
-    """The mass of the heaviest pair of each event, 0 without a pair."""
+    """Return the mass of the heaviest pair of each event, 0 without a pair."""
     import awkward as ak
 
     a, b = ak.unzip(ak.combinations(events, 2))

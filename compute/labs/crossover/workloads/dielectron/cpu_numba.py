@@ -1,4 +1,4 @@
-"""Numba: two loops over the electrons of an event, as one would say it; the events are shared by all cores."""
+"""Numba: two plain loops over the electrons of an event; the events are shared by all cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compute.devices import Array
 
 @njit(parallel=True, nogil=True, cache=True)
 def heaviest(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> None:
-    """mass (n,) of the heaviest pair of each event, 0 without a pair; event i: offsets[i] to offsets[i + 1] - 1."""
+    """Write the mass, (n,), of each event's heaviest pair, 0 without one; event i: offsets[i] to offsets[i + 1] - 1."""
     for event in prange(mass.size):
         best = pt.dtype.type(0)
         for i in range(offsets[event], offsets[event + 1]):

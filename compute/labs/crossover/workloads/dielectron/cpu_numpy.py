@@ -1,4 +1,4 @@
-"""NumPy: the pairs of places 0 and 1, 0 and 2, 1 and 2, … of all events that are so long."""
+"""NumPy: electrons 0 and 1, 0 and 2, 1 and 2, … of all events with that many electrons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compute.devices import Array
 
 
 def heaviest(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> None:
-    """mass (n,) of the heaviest pair of each event, 0 without a pair; event i: offsets[i] to offsets[i + 1] - 1."""
+    """Write the mass, (n,), of each event's heaviest pair, 0 without one; event i: offsets[i] to offsets[i + 1] - 1."""
     lengths = np.diff(offsets)
     mass[:] = 0
     for i, j in combinations(range(lengths.max()), 2):

@@ -1,4 +1,4 @@
-"""Awkward Array on the GPU: the same lines; its kernels are written with CuPy."""
+"""Awkward Array on the GPU: the same lines; its kernels use CuPy."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from compute.devices import Array
 
 
 def prepare(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> tuple[Any, ...]:
-    """With a list of electrons for every event appended, on the GPU."""
+    """Append an array on the GPU with a list of electrons for every event to the arguments."""
     electrons = ak.zip({"pt": pt, "eta": eta, "phi": phi})
     return offsets, pt, eta, phi, mass, ak.unflatten(electrons, cp.diff(offsets))
 
 
 def heaviest(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array, events: Any) -> Array:
-    """The mass of the heaviest pair of each event, 0 without a pair."""
+    """Return the mass of the heaviest pair of each event, 0 without a pair."""
     a, b = ak.unzip(ak.combinations(events, 2))
     pairs = np.sqrt(2 * a.pt * b.pt * (np.cosh(a.eta - b.eta) - np.cos(a.phi - b.phi)))
     return ak.to_cupy(ak.fill_none(ak.max(pairs, axis=1), 0)).astype(pt.dtype)

@@ -1,4 +1,4 @@
-"""Numba-CUDA: a thread for each event; threads of one warp wait for the one with most electrons."""
+"""Numba-CUDA: one thread per event; a warp waits for its thread with the most electrons."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def _kernel(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array, zero
 
 
 def heaviest(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> None:
-    """mass (n,) of the heaviest pair of each event, 0 without a pair; event i: offsets[i] to offsets[i + 1] - 1."""
+    """Write the mass, (n,), of each event's heaviest pair, 0 without one; event i: offsets[i] to offsets[i + 1] - 1."""
     real = pt.dtype.type
     _kernel[-(-mass.size // 256), 256](offsets, pt, eta, phi, mass, real(0), real(2))

@@ -1,4 +1,4 @@
-"""Counting into bins: many threads want to add to the same few numbers."""
+"""Counting into bins: many threads add to the same few numbers."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from compute.measure.agreement import share_in_other_bins
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, bins: int) -> tuple[Any, ...]:
-    """(x, bins): n numbers from 0 to 1, none so near an edge of a bin that rounding could move it across."""
+    """Return (x, bins): n numbers from 0 to 1, none close enough to an edge of a bin for rounding to cross it."""
     x = (rng.integers(bins, size=n) + rng.uniform(0.01, 0.99, n)) / bins
     return x.astype(dtype), bins
 
 
-def outputs(n: int, dtype: str, bins: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 counts depend on bins alone
-    """(counts,): (bins,) int32."""
+def outputs(n: int, dtype: str, bins: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 counts depend on bins only
+    """Return (counts,): (bins,) int32."""
     return (np.empty(bins, np.int32),)
 
 
 def reference(x: NDArray[Any], bins: int) -> tuple[NDArray[Any], ...]:
-    """By comparison with the edges, not by multiplication."""
+    """Return the counts from comparisons with the edges, not from multiplication."""
     return (np.histogram(x.astype(np.float64), bins, (0.0, 1.0))[0],)
 
 
 def work(n: int, dtype: str, bins: int) -> Work:
-    """Each sample is read once; one multiplication and one addition."""
+    """Count one read, one multiplication and one addition per sample."""
     size = np.dtype(dtype).itemsize
     return Work(moved=n * size + 4 * bins, flops=2 * n, memory=3 * 8 * n + 80_000 * bins)
 
@@ -43,7 +43,7 @@ WORKLOAD = Workload(
     sizes=(100, 10**8),
     counted="samples",
     settings={"bins": (1200, 3)},
-    tolerance={"float32": 0.0, "float64": 0.0},  # share of the samples in a wrong bin
+    tolerance={"float32": 0.0, "float64": 0.0},  # fraction of the samples in a wrong bin
     inputs=inputs,
     outputs=outputs,
     reference=reference,

@@ -1,4 +1,4 @@
-"""Numba: each thread counts a part of the samples in rows of its own; then the rows are added."""
+"""Numba: each thread counts part of the samples in private rows; then the rows are added."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numba import get_num_threads, njit, prange
 from compute.devices import Array
 
 REVISION = 2
-OWN = 4  # rows of a thread: an addition to a bin need not wait for that of the sample before
+OWN = 4  # rows of a thread: an addition to a bin need not wait for that of the previous sample
 
 
 @njit(parallel=True, nogil=True, cache=True)
@@ -17,7 +17,7 @@ def _histogram(x: Array, counts: Array, rows: Array) -> None:
     for t in prange(threads):
         mine = np.zeros((OWN, bins), np.int32)  # not in `rows`: threads must not write to the same cache line
         for i in range(t * x.size // threads, (t + 1) * x.size // threads):
-            mine[i % OWN, np.uint32(np.int32(x[i] * bins))] += 1  # unsigned: Numba need not look for negative indices
+            mine[i % OWN, np.uint32(np.int32(x[i] * bins))] += 1  # unsigned: Numba skips its test for negative indices
         for b in range(bins):
             rows[t, b] = mine[:, b].sum()
     for b in prange(bins):
@@ -27,5 +27,5 @@ def _histogram(x: Array, counts: Array, rows: Array) -> None:
 
 
 def histogram(x: Array, bins: int, counts: Array) -> None:
-    """counts (bins,) of the numbers x, (n,), from 0 to 1."""
+    """Count the numbers x, (n,), from 0 to 1 into counts, (bins,)."""
     _histogram(x, counts, np.empty((get_num_threads(), bins), np.int32))

@@ -1,4 +1,4 @@
-"""NumPy: the numbers of all bins first, then their counts."""
+"""NumPy: computes the bin of every sample first, then counts."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def histogram(x: Array, bins: int, counts: Array) -> None:
-    """counts (bins,) of the numbers x, (n,), from 0 to 1."""
+    """Count the numbers x, (n,), from 0 to 1 into counts, (bins,)."""
     counts[:] = np.bincount((x * bins).astype(np.intp), minlength=bins)

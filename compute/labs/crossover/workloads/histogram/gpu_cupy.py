@@ -1,4 +1,4 @@
-"""CuPy: bincount, which has atomics inside. It waits for the device, to see how long its result must be."""
+"""CuPy: bincount, which uses atomics. It waits for the device to determine the length of its result."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def histogram(x: Array, bins: int, counts: Array) -> None:
-    """counts (bins,) of the numbers x, (n,), from 0 to 1."""
+    """Count the numbers x, (n,), from 0 to 1 into counts, (bins,)."""
     counts[:] = cp.bincount((x * bins).astype(cp.int32), minlength=bins)

@@ -1,4 +1,4 @@
-"""Numba-CUDA, atomics: every thread adds to the one histogram in global memory."""
+"""Numba-CUDA, atomics: all threads add to a single histogram in global memory."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def _count(x: Array, scale: float, counts: Array) -> None:
 
 
 def histogram(x: Array, bins: int, counts: Array) -> None:
-    """counts (bins,) of the numbers x, (n,), from 0 to 1."""
+    """Count the numbers x, (n,), from 0 to 1 into counts, (bins,)."""
     _clear[-(-bins // 256), 256](counts)
     _count[-(-x.size // 256), 256](x, x.dtype.type(bins), counts)

@@ -1,4 +1,4 @@
-"""Numba-CUDA, private rows: no two threads share a count, and nearly all the time goes into adding the rows."""
+"""Numba-CUDA, private rows: no two threads share a count; adding the rows takes nearly all the time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import cuda
 
 from compute.devices import Array
 
-THREADS = 16384  # in all; each has a row of bins
+THREADS = 16384  # in total; each has a row of bins
 BLOCK = 64
 
 
@@ -31,12 +31,12 @@ def _add(rows: Array, counts: Array) -> None:
 
 
 def prepare(x: Array, bins: int, counts: Array) -> tuple[Array, int, Array, Array]:
-    """With rows (threads, bins) appended."""
+    """Append rows, (threads, bins), to the arguments."""
     threads = min(THREADS, BLOCK * -(-x.size // BLOCK))
     return x, bins, counts, cuda.device_array((threads, bins), np.int32)
 
 
 def histogram(x: Array, bins: int, counts: Array, rows: Array) -> None:
-    """counts (bins,) of the numbers x, (n,), from 0 to 1; rows: scratch."""
+    """Count the numbers x, (n,), from 0 to 1 into counts, (bins,); rows: scratch."""
     _count[rows.shape[0] // BLOCK, BLOCK](x, x.dtype.type(bins), rows)
     _add[-(-bins // BLOCK), BLOCK](rows, counts)

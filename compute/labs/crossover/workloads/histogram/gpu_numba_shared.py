@@ -1,4 +1,4 @@
-"""Numba-CUDA, shared memory: a histogram for each block, close to its threads; added up at the end."""
+"""Numba-CUDA, shared memory: one histogram per block, close to its threads; the blocks are added at the end."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def _count(x: Array, scale: float, counts: Array) -> None:
 
 
 def histogram(x: Array, bins: int, counts: Array) -> None:
-    """counts (bins,) of the numbers x, (n,), from 0 to 1; bins <= MOST_BINS."""
+    """Count the numbers x, (n,), from 0 to 1 into counts, (bins,); bins <= MOST_BINS."""
     _clear[-(-bins // 256), 256](counts)
     _count[min(MOST_BLOCKS, -(-x.size // 256)), 256](x, x.dtype.type(bins), counts)

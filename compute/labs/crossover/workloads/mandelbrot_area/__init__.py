@@ -1,4 +1,4 @@
-"""The area of the Mandelbrot set by throwing points: as friendly as π, but some points take many more steps."""
+"""The area of the Mandelbrot set from random points: like π, but some points take many more steps."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from numpy.typing import NDArray
 from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
 from compute.labs.crossover.workload import TUTORIAL, Work, Workload
 
-ITERATIONS = 256  # a point that stays so long counts as inside
-LEFT, WIDTH, HEIGHT = -2.0, 2.5, 1.25  # points fall on -2 … 0.5 by 0 … 1.25; the set is symmetric
+ITERATIONS = 256  # a point that stays for this many steps counts as inside
+LEFT, WIDTH, HEIGHT = -2.0, 2.5, 1.25  # points are drawn from -2 … 0.5 by 0 … 1.25; the set is symmetric
 BOX = 2 * WIDTH * HEIGHT
-TRUTH, UNSURE = 1.5218, 3e-4  # area of what stays, on lattices of up to 31 million points, and their scatter
+TRUTH, UNSURE = 1.5218, 3e-4  # area of the staying points on lattices of up to 31 million points, and its scatter
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype
-    """(n, seed): how many points, and what the generators start from."""
+    """Return (n, seed): the number of points, and the seed of the generators."""
     return n, int(rng.integers(2**31))
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 one number for any n
-    """(out,): (1,), the area."""
+    """Return (out,): (1,), for the area."""
     return (np.empty(1, dtype),)
 
 
 def reference(n: int, seed: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 the area is the same for every seed
-    """(area,) of what stays for ITERATIONS steps, from lattices; and (standard error of the estimate,)."""
+    """Return (area,) of the points that stay for ITERATIONS steps, from lattices, and (standard error,)."""
     share = TRUTH / BOX
     return np.array([TRUTH]), np.array([hypot(BOX * sqrt(share * (1 - share) / n), UNSURE)])
 
 
 def difference(result: Any, truth: Any) -> float:
-    """How many standard errors the estimate is off."""
+    """Return the error of the estimate in standard errors."""
     return float(abs(result[0].astype(np.float64) - truth[0]).max() / truth[1][0])
 
 
 def work(n: int, dtype: str) -> Work:
-    """A point takes 70 steps on average, of 9 operations each; the result alone is written.
+    """Count 70 steps per point on average, of 9 operations each; only the result is written.
 
-    memory: of the ways that draw all points first.
+    memory: that of ways that draw all points first.
     """
     size = np.dtype(dtype).itemsize
     return Work(moved=size * (1 + n / 2**20), flops=9 * 70 * n, memory=12 * n * size + 2**22)
@@ -55,7 +55,7 @@ WORKLOAD = Workload(
     on="device",
     sizes=(100, 10**7),
     counted="points",
-    tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: chance exceeds it once in 1.7 million
+    tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: exceeded by chance once in 1.7 million
     inputs=inputs,
     outputs=outputs,
     reference=reference,

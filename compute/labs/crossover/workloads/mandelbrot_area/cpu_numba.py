@@ -10,7 +10,7 @@ from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERAT
 from compute.labs.crossover.workloads.monte_carlo_pi.cpu_numba import LOW, random_bits, stream
 
 REVISION = 2
-TOGETHER, STEPS = 256, 8  # points of a block; steps until it is seen which have left, as none comes back
+TOGETHER, STEPS = 256, 8  # points per block; steps between checks for points that left, which never return
 UNIT = 2.0**-31
 
 
@@ -46,5 +46,5 @@ def _hits(n: int, seed: np.uint64) -> int:
 
 
 def area(n: int, seed: int, out: Array) -> None:
-    """out (1,): of the points c for which z = z² + c stays within |z| <= 2, from n random points."""
+    """Write the area of the points c for which z = z² + c stays within |z| <= 2 to out, (1,), from n random points."""
     out[0] = BOX * _hits(n, stream(seed)) / n

@@ -1,4 +1,4 @@
-"""NumPy: all points take a step together; those that leave are dropped."""
+"""NumPy: all points take a step together; points that leave are dropped."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERAT
 
 
 def prepare(n: int, seed: int, out: Array) -> tuple[int, np.random.Generator, Array]:
-    """With a generator in the place of the seed."""
+    """Replace the seed by a generator."""
     return n, np.random.default_rng(seed), out
 
 
 def area(n: int, rng: np.random.Generator, out: Array) -> None:
-    """out (1,): of the points c for which z = z² + c stays within |z| <= 2, from n random points."""
+    """Write the area of the points c for which z = z² + c stays within |z| <= 2 to out, (1,), from n random points."""
     x, y = rng.random((2, n), out.dtype)
     x, y = LEFT + WIDTH * x, HEIGHT * y
     a, b = np.zeros_like(x), np.zeros_like(y)

@@ -1,4 +1,4 @@
-"""CuPy: its generator for the points, and an ElementwiseKernel that follows each to its end."""
+"""CuPy: random points from its generator, and an ElementwiseKernel that follows each until it leaves."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _stays = cp.ElementwiseKernel(
 
 
 def prepare(n: int, seed: int, out: Array) -> tuple[int, Any, Array, Array]:
-    """With a generator in the place of the seed; a mark for each point appended."""
+    """Replace the seed by a generator, and append a mark per point."""
     return n, cp.random.default_rng(seed), out, cp.empty(n, cp.int32)
 
 
 def area(n: int, rng: Any, out: Array, stays: Array) -> None:
-    """out (1,): of the points c for which z = z² + c stays within |z| <= 2, from n random points."""
+    """Write the area of the points c for which z = z² + c stays within |z| <= 2 to out, (1,), from n random points."""
     x, y = rng.random((2, n), out.dtype)
     _stays(LEFT + WIDTH * x, HEIGHT * y, stays)
     out[0] = BOX * stays.sum() / n

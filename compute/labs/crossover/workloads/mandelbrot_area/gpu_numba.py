@@ -1,4 +1,4 @@
-"""Numba-CUDA: a generator for every thread; a warp waits for the point that stays longest."""
+"""Numba-CUDA: a generator per thread; a warp waits for the point that stays longest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numba.cuda.random import (
 from compute.devices import Array
 from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERATIONS, LEFT, WIDTH
 
-THREADS = 65536  # in all; each throws its share of the points
+THREADS = 65536  # in total; each draws its share of the points
 BLOCK = 64
 
 
@@ -24,7 +24,7 @@ def _throwing(uniform: Any, real: Any) -> Any:
 
     @cuda.jit
     def throw(n: int, states: Array, hits: Array) -> None:
-        """Add to hits[0] how many of n points fall inside."""
+        """Add the number of the n points that fall inside to hits[0]."""
         t = cuda.grid(1)
         mine = 0
         for _ in range(t, n, cuda.gridsize(1)):
@@ -53,12 +53,12 @@ def _finish(n: int, hits: Array, out: Array) -> None:
 
 
 def prepare(n: int, seed: int, out: Array) -> tuple[int, Array, Array, Array]:
-    """With the states of the threads' generators in the place of the seed; a counter appended."""
+    """Replace the seed by the states of the threads' generators, and append a counter."""
     threads = min(THREADS, BLOCK * -(-n // BLOCK))
     return n, create_xoroshiro128p_states(threads, seed), out, cuda.to_device(np.zeros(1, np.int64))
 
 
 def area(n: int, states: Array, out: Array, hits: Array) -> None:
-    """out (1,): of the points c for which z = z² + c stays within |z| <= 2, from n random points."""
+    """Write the area of the points c for which z = z² + c stays within |z| <= 2 to out, (1,), from n random points."""
     THROW[out.dtype.name][states.size // BLOCK, BLOCK](n, states, hits)
     _finish[1, 1](n, hits, out)

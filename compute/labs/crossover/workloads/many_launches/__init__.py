@@ -1,4 +1,4 @@
-"""The same small kernel n times: the host cannot launch as fast as the GPU computes."""
+"""The same small kernel n times: the host launches more slowly than the GPU computes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
 from compute.labs.crossover.workload import TUTORIAL, Work, Workload
 from compute.measure.agreement import relative_l2
 
-ELEMENTS = 4096  # numbers that one launch works on
+ELEMENTS = 4096  # numbers that each launch processes
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """(a, n): 4096 numbers from 0 to 1, and how often 1 is added."""
+    """Return (a, n): 4096 numbers from 0 to 1, and the number of additions of 1."""
     return rng.random(ELEMENTS, np.dtype(dtype)), n
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 every workload has the same signature
-    """None: a itself changes."""
+    """Return no arrays: a is changed in place."""
     return ()
 
 
 def reference(a: NDArray[Any], n: int) -> tuple[NDArray[Any], ...]:
-    """a + n in float64."""
+    """Return a + n in float64."""
     return (a.astype(np.float64) + n,)
 
 
 def work(n: int, dtype: str) -> Work:
-    """n passes over a; they stay in a cache, so this is no roof for it."""
+    """Count n passes over a; a stays in a cache, so the roof of the memory does not limit them."""
     size = np.dtype(dtype).itemsize
     return Work(moved=2 * n * ELEMENTS * size, flops=n * ELEMENTS, memory=2 * ELEMENTS * size)
 
@@ -43,7 +43,7 @@ WORKLOAD = Workload(
     on="device",
     sizes=(1, 10_000),
     counted="launches",
-    tolerance={"float32": 2e-7, "float64": 5e-16},  # relative L2: one rounding for each power of two that is passed
+    tolerance={"float32": 2e-7, "float64": 5e-16},  # relative L2: one rounding per power of two that is passed
     inputs=inputs,
     outputs=outputs,
     reference=reference,

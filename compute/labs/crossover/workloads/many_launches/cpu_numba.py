@@ -1,4 +1,4 @@
-"""Numba: the loop is compiled too, so that there are no calls in it."""
+"""Numba: the loop is compiled as well, so that it contains no calls."""
 
 from __future__ import annotations
 

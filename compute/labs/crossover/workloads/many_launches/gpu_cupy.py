@@ -1,4 +1,4 @@
-"""CuPy: a loop of n launches, each through the whole of CuPy."""
+"""CuPy: a loop of n launches, each with the full overhead of CuPy."""
 
 from __future__ import annotations
 

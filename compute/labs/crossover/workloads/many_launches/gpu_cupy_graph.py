@@ -11,8 +11,8 @@ from compute.labs.crossover.workloads.many_launches import gpu_cupy_kernel
 
 
 def prepare(a: Array, n: int) -> tuple[Array, int, Any]:
-    """With the graph of n launches appended."""
-    gpu_cupy_kernel.KERNELS[a.dtype.name].compile()  # nothing may be loaded while a graph is recorded
+    """Append the graph of n launches to the arguments."""
+    gpu_cupy_kernel.KERNELS[a.dtype.name].compile()  # no kernel may be loaded while a graph is recorded
     stream = cp.cuda.Stream(non_blocking=True)
     with stream:
         stream.begin_capture()

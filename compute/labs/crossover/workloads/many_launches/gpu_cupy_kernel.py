@@ -1,4 +1,4 @@
-"""CuPy: a loop of n launches of one's own kernel."""
+"""CuPy: a loop of n launches of a custom kernel."""
 
 from __future__ import annotations
 

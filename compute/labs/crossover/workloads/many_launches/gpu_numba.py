@@ -1,4 +1,4 @@
-"""Numba-CUDA: a loop of n launches; each looks at the types of its arguments again."""
+"""Numba-CUDA: a loop of n launches; each checks the types of its arguments again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""π by throwing points at a square: nothing but arithmetic and random numbers, no memory at all."""
+"""π from random points in a square: only arithmetic and random numbers, no memory traffic."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from compute.labs.crossover.workload import TUTORIAL, Work, Workload
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype
-    """(n, seed): how many points, and what the generators start from."""
+    """Return (n, seed): the number of points, and the seed of the generators."""
     return n, int(rng.integers(2**31))
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 one number for any n
-    """(estimate,): (1,), 4 x the share of the points within the quarter circle."""
+    """Return (estimate,): (1,), for 4 x the fraction of the points within the quarter circle."""
     return (np.empty(1, dtype),)
 
 
 def reference(n: int, seed: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 π is π for every seed
-    """(π,) and (the standard error of the estimate,): 4 sqrt(p (1 - p) / n) with p = π / 4."""
+    """Return (π,) and (the standard error of the estimate,): 4 sqrt(p (1 - p) / n) with p = π / 4."""
     return np.array([pi]), np.array([4 * sqrt(pi / 4 * (1 - pi / 4) / n)])
 
 
 def difference(result: Any, truth: Any) -> float:
-    """How many standard errors the estimate is off."""
+    """Return the error of the estimate in standard errors."""
     return float(abs(result[0].astype(np.float64) - truth[0]).max() / truth[1][0])
 
 
 def work(n: int, dtype: str) -> Work:
-    """Per point two random numbers of some ten operations each, two products and a sum; the result alone is written.
+    """Count two random numbers per point, some ten operations each, two products and a sum; only the result is written.
 
-    memory: of the ways that draw all points first.
+    memory: that of ways that draw all points first.
     """
     size = np.dtype(dtype).itemsize
     return Work(moved=size * (1 + n / 2**20), flops=24 * n, memory=5 * n * size + 2**22)
@@ -49,7 +49,7 @@ WORKLOAD = Workload(
     on="device",
     sizes=(100, 10**9),
     counted="points",
-    tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: chance exceeds it once in 1.7 million
+    tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: exceeded by chance once in 1.7 million
     inputs=inputs,
     outputs=outputs,
     reference=reference,

@@ -1,4 +1,4 @@
-"""Numba: each core throws points of its own and keeps none. Point i is a hash of i: no point waits for another."""
+"""Numba: all cores draw points and store none. Point i is a hash of i, so that points are independent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOW, RADIUS2 = np.uint64(2**31 - 1), np.uint64(2**62)
 
 @njit(nogil=True, cache=True)
 def random_bits(seed: np.uint64, i: np.uint64) -> np.uint64:
-    """64 random bits, number i of the stream `seed`: SplitMix64 (Steele, Lea and Flood, 2014)."""
+    """Return 64 random bits, number i of the stream `seed`: SplitMix64 (Steele, Lea and Flood, 2014)."""
     z = seed + i * GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -32,10 +32,10 @@ def _hits(n: int, seed: np.uint64) -> int:
 
 
 def stream(seed: int) -> np.uint64:
-    """Where the stream of a seed starts; streams of neighbouring seeds have no numbers in common."""
+    """Return the start of a seed's stream; the streams of neighbouring seeds share no numbers."""
     return np.uint64(random_bits(np.uint64(seed), np.uint64(0)))
 
 
 def estimate(n: int, seed: int, out: Array) -> None:
-    """out (1,): 4 x the share of n points within the quarter circle."""
+    """Write 4 x the fraction of n points within the quarter circle to out, (1,)."""
     out[0] = 4 * _hits(n, stream(seed)) / n

@@ -1,4 +1,4 @@
-"""Numba-CUDA: a generator (xoroshiro128+) for every thread; a point lives in registers alone."""
+"""Numba-CUDA: a generator (xoroshiro128+) per thread; points stay in registers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numba.cuda.random import (
 
 from compute.devices import Array
 
-THREADS = 65536  # in all; each throws its share of the points
+THREADS = 65536  # in total; each draws its share of the points
 BLOCK = 64
 
 
 def _throwing(uniform: Any) -> Any:
     @cuda.jit
     def throw(n: int, states: Array, hits: Array) -> None:
-        """Add to hits[0] how many of n points fall inside."""
+        """Add the number of the n points that fall inside to hits[0]."""
         t = cuda.grid(1)
         mine = 0
         for _ in range(t, n, cuda.gridsize(1)):
@@ -43,12 +43,12 @@ def _finish(n: int, hits: Array, out: Array) -> None:
 
 
 def prepare(n: int, seed: int, out: Array) -> tuple[int, Array, Array, Array]:
-    """With the states of the threads' generators in the place of the seed; a counter appended."""
+    """Replace the seed by the states of the threads' generators, and append a counter."""
     threads = min(THREADS, BLOCK * -(-n // BLOCK))
     return n, create_xoroshiro128p_states(threads, seed), out, cuda.to_device(np.zeros(1, np.int64))
 
 
 def estimate(n: int, states: Array, out: Array, hits: Array) -> None:
-    """out (1,): 4 x the share of n points of the unit square that lie within the quarter circle."""
+    """Write 4 x the fraction of n points of the unit square within the quarter circle to out, (1,)."""
     THROW[out.dtype.name][states.size // BLOCK, BLOCK](n, states, hits)
     _finish[1, 1](n, hits, out)

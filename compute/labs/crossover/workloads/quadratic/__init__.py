@@ -1,4 +1,4 @@
-"""A root of a x² + b x + c: one formula, nine array operations or one kernel."""
+"""A root of a x² + b x + c: nine array operations, or one kernel."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from compute.measure.agreement import largest_difference
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """(a, b, c): a from 5 to 10, b from 10 to 20, c from -0.1 to 0.1; b² - 4ac > 0."""
+    """Return (a, b, c): a from 5 to 10, b from 10 to 20, c from -0.1 to 0.1; b² - 4ac > 0."""
     return tuple(rng.uniform(low, high, n).astype(dtype) for low, high in ((5, 10), (10, 20), (-0.1, 0.1)))
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
-    """(x,): the roots next to 0."""
+    """Return (x,): for the roots next to 0."""
     return (np.empty(n, dtype),)
 
 
 def reference(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """The same roots without cancellation, -2c / (b + sqrt(b² - 4ac)), in float64."""
+    """Return the same roots without cancellation, -2c / (b + sqrt(b² - 4ac)), in float64."""
     a, b, c = (array.astype(np.float64) for array in (a, b, c))
     return (-2 * c / (b + np.sqrt(b * b - 4 * a * c)),)
 
 
 def work(n: int, dtype: str) -> Work:
-    """Three arrays are read, one is written; nine operations, the root counted as one."""
+    """Count three arrays read, one written; nine operations, where the root counts as one."""
     size = np.dtype(dtype).itemsize
     return Work(moved=4 * n * size, flops=9 * n, memory=8 * n * size)
 

@@ -11,6 +11,6 @@ from compute.devices import Array
 
 @njit(parallel=True, nogil=True, cache=True)
 def root(a: Array, b: Array, c: Array, x: Array) -> None:
-    """x = the root next to 0 of a x² + b x + c; all (n,)."""
+    """Write the root of a x² + b x + c next to 0 to x; all (n,)."""
     for i in prange(a.size):
         x[i] = (-b[i] + sqrt(b[i] ** 2 - 4 * a[i] * c[i])) / (2 * a[i])

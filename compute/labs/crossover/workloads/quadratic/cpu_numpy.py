@@ -1,4 +1,4 @@
-"""NumPy: nine passes through memory, one for each operation, on one core."""
+"""NumPy: nine passes through memory, one per operation, on one core."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def root(a: Array, b: Array, c: Array, x: Array) -> None:
-    """x = the root next to 0 of a x² + b x + c; all (n,)."""
+    """Write the root of a x² + b x + c next to 0 to x; all (n,)."""
     np.divide(-b + np.sqrt(b**2 - 4 * a * c), 2 * a, out=x)

@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def root(a: Array, b: Array, c: Array, x: Array) -> None:
-    """x = the root next to 0 of a x² + b x + c; all (n,)."""
+    """Write the root of a x² + b x + c next to 0 to x; all (n,)."""
     cp.divide(-b + cp.sqrt(b**2 - 4 * a * c), 2 * a, out=x)

@@ -15,5 +15,5 @@ _root = cp.ElementwiseKernel(
 
 
 def root(a: Array, b: Array, c: Array, x: Array) -> None:
-    """x = the root next to 0 of a x² + b x + c; all (n,)."""
+    """Write the root of a x² + b x + c next to 0 to x; all (n,)."""
     _root(a, b, c, x)

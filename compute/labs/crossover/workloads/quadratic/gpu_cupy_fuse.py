@@ -1,4 +1,4 @@
-"""CuPy's fuse: traces the operations and makes one kernel of them."""
+"""CuPy's fuse: traces the operations and combines them into one kernel."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def _root(a: Array, b: Array, c: Array) -> Array:
 
 
 def root(a: Array, b: Array, c: Array, x: Array) -> Array:
-    """The root next to 0 of a x² + b x + c; all (n,)."""
+    """Return the root of a x² + b x + c next to 0; all (n,)."""
     return _root(a, b, c)

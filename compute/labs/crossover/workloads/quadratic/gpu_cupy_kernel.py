@@ -1,4 +1,4 @@
-"""CUDA C, compiled by CuPy when it first runs: one thread for each element."""
+"""CUDA C, compiled by CuPy when it first runs: one thread per element."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ KERNELS = {
 
 
 def root(a: Array, b: Array, c: Array, x: Array) -> None:
-    """x = the root next to 0 of a x² + b x + c; all (n,)."""
+    """Write the root of a x² + b x + c next to 0 to x; all (n,)."""
     KERNELS[a.dtype.name]((-(-a.size // 256),), (256,), (a, b, c, x, a.size))

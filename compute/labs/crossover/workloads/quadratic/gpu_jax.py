@@ -10,5 +10,5 @@ from compute.devices import Array
 
 @jax.jit
 def root(a: Array, b: Array, c: Array, x: Array) -> Array:
-    """The root next to 0 of a x² + b x + c; all (n,)."""
+    """Return the root of a x² + b x + c next to 0; all (n,)."""
     return (-b + jnp.sqrt(b**2 - 4 * a * c)) / (2 * a)

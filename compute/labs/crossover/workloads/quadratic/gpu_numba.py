@@ -1,4 +1,4 @@
-"""Numba-CUDA: the formula in Python, in one kernel. Its literals are of the array's type, see the trap pages."""
+"""Numba-CUDA: the formula in Python, in one kernel. Its literals have the array's type, see the trap pages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def _kernel(a: Array, b: Array, c: Array, x: Array, two: float, four: float) -> 
 
 
 def root(a: Array, b: Array, c: Array, x: Array) -> None:
-    """x = the root next to 0 of a x² + b x + c; all (n,)."""
+    """Write the root of a x² + b x + c next to 0 to x; all (n,)."""
     real = a.dtype.type
     _kernel[-(-a.size // 256), 256](a, b, c, x, real(2), real(4))

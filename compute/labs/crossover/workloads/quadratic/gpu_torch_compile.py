@@ -1,4 +1,4 @@
-"""PyTorch's compile: traces the function and makes one Triton kernel of it. Its first call takes seconds."""
+"""PyTorch's compile: traces the function and generates one Triton kernel. Its first call takes seconds."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def _root(a: Array, b: Array, c: Array) -> Array:
 
 
 def root(a: Array, b: Array, c: Array, x: Array) -> Array:
-    """The root next to 0 of a x² + b x + c; all (n,)."""
+    """Return the root of a x² + b x + c next to 0; all (n,)."""
     return _root(a, b, c)

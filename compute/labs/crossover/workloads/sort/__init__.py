@@ -1,4 +1,4 @@
-"""Sorting uniform numbers: a library's best piece, nothing for a loop of one's own."""
+"""Sorting uniform numbers: a strength of libraries, unsuited to a hand-written loop."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from compute.measure.agreement import largest_difference
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """(a,): n numbers from 0 to 1 in no order."""
+    """Return (a,): n numbers from 0 to 1 in random order."""
     return (rng.random(n, np.dtype(dtype)),)
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
-    """(out,): the same, smallest first."""
+    """Return (out,): for the same numbers in ascending order."""
     return (np.empty(n, dtype),)
 
 
 def reference(a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """By a stable merge sort, where the ways use quick or radix sort."""
+    """Return the result of a stable merge sort; the ways use quicksort or radix sort."""
     return (np.sort(a, kind="stable"),)
 
 
 def work(n: int, dtype: str) -> Work:
-    """Each element is read and written at least once; n log2 n comparisons are counted as operations."""
+    """Count one read and one write per element, and n log2 n comparisons as operations."""
     size = np.dtype(dtype).itemsize
     return Work(moved=2 * n * size, flops=n * max(1.0, log2(n)), memory=5 * n * size)
 
@@ -42,7 +42,7 @@ WORKLOAD = Workload(
     on="device",
     sizes=(10, 10**8),
     counted="elements",
-    tolerance={"float32": 0.0, "float64": 0.0},  # largest difference: the very same numbers
+    tolerance={"float32": 0.0, "float64": 0.0},  # largest difference: identical numbers
     inputs=inputs,
     outputs=outputs,
     reference=reference,

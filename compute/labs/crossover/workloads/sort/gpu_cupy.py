@@ -6,6 +6,6 @@ from compute.devices import Array
 
 
 def sort(a: Array, out: Array) -> None:
-    """out = a in ascending order, both (n,)."""
+    """Write a in ascending order to out, both (n,)."""
     out[:] = a
     out.sort()

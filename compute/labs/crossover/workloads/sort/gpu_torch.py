@@ -1,4 +1,4 @@
-"""PyTorch: radix sort; it returns the permutation too, whether one wants it or not."""
+"""PyTorch: radix sort; it always computes the permutation too."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from compute.devices import Array
 
 
 def sort(a: Array, out: Array) -> Array:
-    """a in ascending order, (n,)."""
+    """Return a in ascending order, (n,)."""
     return a.sort().values

@@ -13,22 +13,22 @@ from compute.measure.agreement import relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """(a,): n numbers from -1 to 1."""
+    """Return (a,): n numbers from -1 to 1."""
     return (2 * rng.random(n, np.dtype(dtype)) - 1,)
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
-    """(out,): the n squares."""
+    """Return (out,): for the n squares."""
     return (np.empty(n, dtype),)
 
 
 def reference(a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """The squares in float64: exact for float32."""
+    """Return the squares in float64: exact for float32."""
     return (np.square(a, dtype=np.float64),)
 
 
 def work(n: int, dtype: str) -> Work:
-    """Each element is read, and its square written."""
+    """Count one product per element, which is read; its square is written."""
     size = np.dtype(dtype).itemsize
     return Work(moved=2 * n * size, flops=n, memory=3 * n * size)
 

@@ -9,6 +9,6 @@ from compute.devices import Array
 
 @njit(parallel=True, nogil=True, cache=True)
 def square(a: Array, out: Array) -> None:
-    """out = a * a, both (n,)."""
+    """Compute out = a * a, both (n,)."""
     for i in prange(a.size):
         out[i] = a[i] * a[i]

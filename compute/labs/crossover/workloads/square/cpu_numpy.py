@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def square(a: Array, out: Array) -> None:
-    """out = a * a, both (n,)."""
+    """Compute out = a * a, both (n,)."""
     np.multiply(a, a, out=out)

@@ -1,4 +1,4 @@
-"""NumPy: its own function for it."""
+"""NumPy: its function square."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def square(a: Array, out: Array) -> None:
-    """out = a * a, both (n,)."""
+    """Compute out = a * a, both (n,)."""
     np.square(a, out=out)

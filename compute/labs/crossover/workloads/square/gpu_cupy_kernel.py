@@ -1,4 +1,4 @@
-"""CUDA C, compiled by CuPy when it first runs: one thread for each element."""
+"""CUDA C, compiled by CuPy when it first runs: one thread per element."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ KERNELS = {
 
 
 def square(a: Array, out: Array) -> None:
-    """out = a * a, both (n,)."""
+    """Compute out = a * a, both (n,)."""
     KERNELS[a.dtype.name]((-(-a.size // 256),), (256,), (a, out, a.size))

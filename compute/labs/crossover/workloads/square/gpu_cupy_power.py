@@ -6,5 +6,5 @@ from compute.devices import Array
 
 
 def square(a: Array, out: Array) -> Array:
-    """a ** 2, (n,)."""
+    """Return a ** 2, (n,)."""
     return a**2

@@ -1,4 +1,4 @@
-"""CuPy: its own function for it."""
+"""CuPy: its function square."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def square(a: Array, out: Array) -> None:
-    """out = a * a, both (n,)."""
+    """Compute out = a * a, both (n,)."""
     cp.square(a, out=out)

@@ -1,4 +1,4 @@
-"""Numba-CUDA: the kernel in Python, one thread for each element."""
+"""Numba-CUDA: the kernel in Python, one thread per element."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def _kernel(a: Array, out: Array) -> None:
 
 
 def square(a: Array, out: Array) -> None:
-    """out = a * a, both (n,)."""
+    """Compute out = a * a, both (n,)."""
     _kernel[-(-a.size // 256), 256](a, out)

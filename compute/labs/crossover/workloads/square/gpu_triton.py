@@ -1,4 +1,4 @@
-"""Triton: a program for a block of 1024 elements at once, in Python."""
+"""Triton: each program, written in Python, computes a block of 1024 elements."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def _kernel(a, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 def square(a: Array, out: Array) -> None:
-    """out = a * a, both (n,)."""
+    """Compute out = a * a, both (n,)."""
     _kernel[(triton.cdiv(a.numel(), BLOCK),)](a, out, a.numel(), BLOCK)

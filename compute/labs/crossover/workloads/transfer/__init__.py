@@ -1,4 +1,4 @@
-"""Main memory to the GPU, add one, and back: what remains of the gain when the data start at home."""
+"""Main memory to the GPU, add one, and back: the speed-up that remains with the transfers."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from compute.measure.agreement import relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """(a,): n numbers from 0 to 1, in main memory."""
+    """Return (a,): n numbers from 0 to 1, in main memory."""
     return (rng.random(n, np.dtype(dtype)),)
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
-    """(out,): a + 1, in main memory."""
+    """Return (out,): for a + 1, in main memory."""
     return (np.empty(n, dtype),)
 
 
 def reference(a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """a + 1 in float64."""
+    """Return a + 1 in float64."""
     return (1.0 + a.astype(np.float64),)
 
 
 def work(n: int, dtype: str) -> Work:
-    """Each element is read once and written once, by the bus between the memories if there are two."""
+    """Count one read and one write per element, over the bus between the memories if there are two."""
     size = np.dtype(dtype).itemsize
     return Work(moved=2 * n * size, flops=n, memory=4 * n * size)
 

@@ -1,4 +1,4 @@
-"""Numba: nothing has to travel, and all cores work."""
+"""Numba: no transfer, and all cores compute."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from compute.devices import Array
 
 @njit(parallel=True, nogil=True, cache=True)
 def round_trip(a: Array, out: Array) -> None:
-    """out = a + 1, both (n,) in main memory."""
+    """Compute out = a + 1, both (n,) in main memory."""
     for i in prange(a.size):
         out[i] = a[i] + 1

@@ -1,4 +1,4 @@
-"""NumPy: nothing has to travel."""
+"""NumPy: no transfer."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from compute.devices import Array
 
 
 def round_trip(a: Array, out: Array) -> None:
-    """out = a + 1, both (n,) in main memory."""
+    """Compute out = a + 1, both (n,) in main memory."""
     np.add(a, 1, out=out)

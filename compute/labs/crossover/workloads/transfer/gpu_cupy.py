@@ -1,4 +1,4 @@
-"""CuPy, pageable: ordinary memory, which the driver copies to pinned memory of its own first."""
+"""CuPy, pageable: ordinary memory, which the driver first copies to its own pinned memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from compute.devices import Array
 
 
 def round_trip(a: Array, out: Array) -> None:
-    """out = a + 1, both (n,) in main memory."""
+    """Compute out = a + 1, both (n,) in main memory."""
     b = cp.asarray(a)
     b += 1
     b.get(out=out)

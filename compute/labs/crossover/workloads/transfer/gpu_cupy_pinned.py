@@ -1,4 +1,4 @@
-"""CuPy, pinned: memory that the system never moves, so that the GPU fetches it by itself."""
+"""CuPy, pinned: memory that the system never moves, so that the GPU can read it directly."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from compute.devices import Array
 
 
 def prepare(a: Array, out: Array) -> tuple[Array, Array]:
-    """The same arrays in pinned memory; getting that takes far longer than one transfer."""
+    """Return the arrays in pinned memory; its allocation takes far longer than one transfer."""
     pinned, pinned_out = cupyx.empty_like_pinned(a), cupyx.empty_like_pinned(out)
     pinned[:], pinned_out[:] = a, out
     return pinned, pinned_out
 
 
 def round_trip(a: Array, out: Array) -> None:
-    """out = a + 1, both (n,) in pinned main memory."""
+    """Compute out = a + 1, both (n,) in pinned main memory."""
     b = cp.asarray(a)
     b += 1
     b.get(out=out)

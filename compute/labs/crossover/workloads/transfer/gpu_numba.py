@@ -15,7 +15,7 @@ def _kernel(b: Array) -> None:
 
 
 def round_trip(a: Array, out: Array) -> None:
-    """out = a + 1, both (n,) in main memory."""
+    """Compute out = a + 1, both (n,) in main memory."""
     b = cuda.to_device(a)
     _kernel[-(-a.size // 256), 256](b)
     b.copy_to_host(out)

@@ -8,7 +8,7 @@ from compute.devices import Array
 
 
 def round_trip(a: Array, out: Array) -> None:
-    """out = a + 1, both (n,) NumPy arrays in main memory."""
+    """Compute out = a + 1, both (n,) NumPy arrays in main memory."""
     b = torch.from_numpy(a).to("cuda")
     b += 1
     torch.from_numpy(out).copy_(b)
