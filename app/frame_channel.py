@@ -31,6 +31,7 @@ from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
+from app.server import routes
 from app.server.connections import PATIENCE, SMALLEST, Allowance
 from app.upstream.internals import unread_bytes, write_frame
 
@@ -46,7 +47,6 @@ KEY_BYTES = 32
 HELLO = re.compile(r"page ([\w-]{43})", re.ASCII)
 CONFIRMATION = re.compile(r"frame ([\w-]{1,64}) (-?\d{1,15}) (\d{1,6}(?:\.\d{1,9})?)", re.ASCII)
 BROKEN, REPLACED, GONE = 4400, 4409, 4410  # close codes
-INSTALLED = "fieldlab_frames"
 
 log = logging.getLogger(__name__)
 
@@ -236,15 +236,9 @@ def take(document: Document, text: str) -> bool:
 
 def install() -> None:
     """Serve PATH below the server's prefix. Further calls have no effect."""
-    if getattr(BokehTornado, INSTALLED, False):
-        return
-    find = BokehTornado.find_handler
 
-    def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
-        """Return the handler of PATH, and for all other paths that of Bokeh's find_handler, which knows only pages."""
-        if request.path == server.prefix + PATH:
-            return server.get_handler_delegate(request, FrameSocket)
-        return find(server, request, **options)
+    def route(server: BokehTornado, request: HTTPServerRequest) -> Any:
+        """Return the delegate of PATH."""
+        return server.get_handler_delegate(request, FrameSocket) if request.path == server.prefix + PATH else None
 
-    BokehTornado.find_handler = find_handler
-    setattr(BokehTornado, INSTALLED, True)
+    routes.add("frames", route)

@@ -30,6 +30,7 @@ from tornado.web import RequestHandler
 from app import access, admission
 from app.admission import SessionLimiter, session_limiter
 from app.audience.rooms import rooms
+from app.server import routes
 from compute.export.jobs import JOBS, JobQueue
 from compute.freed_memory import in_use
 
@@ -38,7 +39,6 @@ STATES = ("starting", "ready", "busy", "restarting", "broken", "closed")  # of a
 GONE = ("broken", "closed")
 LEAST_FREE = 100e6  # bytes: with less, recordings and films fail
 LOOK, LOOKS = 1.0, 60  # seconds between two measurements of the loop's delay, and how many are kept
-MARK = "fieldlab_operations"
 
 
 def metrics_wanted() -> bool:
@@ -225,17 +225,13 @@ class Metrics(RequestHandler):
 def install() -> None:
     """Serve these addresses under the server's prefix; further calls have no effect. Called on the loop."""
     loop_clock().start()
-    if getattr(BokehTornado, MARK, False):
-        return
-    find = BokehTornado.find_handler
     handlers: dict[str, type[RequestHandler]] = {"/health": Health}
     if metrics_wanted():
         handlers["/metrics"] = Metrics
 
-    def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
-        """Return the handler of these addresses, otherwise that of Bokeh's find_handler."""
+    def route(server: BokehTornado, request: HTTPServerRequest) -> Any:
+        """Return the delegate of one of these addresses."""
         own = handlers.get(request.path.removeprefix(server.prefix))
-        return server.get_handler_delegate(request, own) if own else find(server, request, **options)
+        return server.get_handler_delegate(request, own) if own else None
 
-    BokehTornado.find_handler = find_handler
-    setattr(BokehTornado, MARK, True)
+    routes.add("operations", route)

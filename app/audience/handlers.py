@@ -24,6 +24,7 @@ from app.audience.feed import ACTS
 from app.audience.rooms import Feed, ViewerRefused, rooms
 from app.explain import LABELS, WORDS
 from app.frame_channel import write_at_once
+from app.server import routes
 from app.server.hosts import socket_sources
 from app.theme import DARK, LIGHT
 
@@ -49,7 +50,6 @@ ACT = re.compile(rf"do ({'|'.join(ACTS)})", re.ASCII)
 MOST_MESSAGE = 32  # bytes
 PING = 20.0  # s between pings that detect dead connections
 UNREAD = 2**20  # bytes buffered per viewer besides the current message: viewers can confirm without reading
-MARK = "fieldlab_audience"
 
 
 class Shell(RequestHandler):
@@ -210,13 +210,4 @@ def delegate(server: BokehTornado, request: HTTPServerRequest) -> Any:
 def install() -> None:
     """Add these routes to every server of this process, under its prefix. Harmless if called twice."""
     rooms()  # an invalid setting raises its error at startup
-    if getattr(BokehTornado, MARK, False):
-        return
-    find = BokehTornado.find_handler
-
-    def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
-        """Wrap Bokeh's find_handler to serve these routes."""
-        return delegate(server, request) or find(server, request, **options)
-
-    BokehTornado.find_handler = find_handler
-    setattr(BokehTornado, MARK, True)
+    routes.add("audience", delegate)
