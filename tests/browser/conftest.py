@@ -1,13 +1,10 @@
 """Fixtures that run a real Chromium against a real `panel serve app`.
 
 Fixtures: `server` (one per run), `page` (one tab), `new_page` (more tabs), `lasting` (tabs shared by all tests of a
-file,
-because opening a tab takes longer than most tests), `opened` and `lab` (the diffusion lab in such a tab), `resting`
-(the
-same with the lab paused), `viewport`, `allowed_errors`, `screenshot`. A test fails if a page that it opened logs an
-error
-or if the server leaves a process behind.
-UPDATE_SCREENSHOTS=1 writes screenshots to assets/screenshots/ instead of the test's temporary folder.
+file, because opening a tab takes longer than most tests), `opened` and `lab` (the diffusion lab in such a tab),
+`resting` (the same with the lab paused), `viewport`, `allowed_errors`, `screenshot`. A test fails if a page that it
+opened logs an error or if the server leaves a process behind. UPDATE_SCREENSHOTS=1 writes screenshots to
+assets/screenshots/ instead of the test's temporary folder.
 """
 
 from __future__ import annotations

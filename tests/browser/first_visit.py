@@ -1,12 +1,10 @@
 """Measure a visitor's waiting times: `python -m tests.browser.first_visit` serves a copy of this checkout.
 
 The copy has no caches, so its first start is that of a fresh clone and its second that of a server that was used
-before.
-Each start is followed by a visit with an empty browser cache, one with a full cache and one from another browser
-context.
-Printed are the seconds from the start of the navigation (on the first visit also from the printed address) to the first
-canvas, picture and moving picture; the seconds of each change of tab; requests and kB of the load; and each request to
-another host. The script asserts nothing, because the times depend on the load of the machine.
+before. Each start is followed by a visit with an empty browser cache, one with a full cache and one from another
+browser context. Printed are the seconds from the start of the navigation (on the first visit also from the printed
+address) to the first canvas, picture and moving picture; the seconds of each change of tab; requests and kB of the
+load; and each request to another host. The script asserts nothing, because the times depend on the load of the machine.
 """
 
 from __future__ import annotations

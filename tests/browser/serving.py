@@ -110,10 +110,10 @@ def answers(port: int, address: str = "localhost") -> bool:
 
 
 def slack() -> float:
-    """Return the factor by which this machine may miss a goal: 2 or more.
+    """Return the factor by which this machine may miss a goal, at least 2.
 
-    It is multiplied by the load average per core, or by the time of a sum relative to the machine for which the goals
-    were set, whichever is larger, if above 1.
+    The factor is 2 times the larger of the load average per core and the time of a sum relative to SUM, if that is
+    above 1.
     """
     times = []
     for _ in range(5):

@@ -62,7 +62,7 @@ def lab(opened, lasting, allowed_errors):
 
 
 def measured(lab):
-    """Run the sweep if it has no results yet, and wait until it is complete."""
+    """Run the sweep unless results exist, and wait until the status is Complete."""
     if not lab.dots(full=True):
         lab.page.get_by_role("button", name="Run", exact=True).click()
     lab.until(lambda: "Complete" in lab.status())
@@ -92,7 +92,7 @@ def test_a_missing_way_is_grey_and_says_how_to_install_it(lab):
 
 
 def live_sweep(lab):
-    """Run a sweep and return the marks after each change; repeat it with a longer budget if there are few changes."""
+    """Run a sweep and return the marks after each change; a browser that paints few changes needs a longer budget."""
     lab.watch()
     lab.page.get_by_role("button", name="Run", exact=True).click()
     lab.until(lambda: "Complete" in lab.status())
@@ -220,7 +220,7 @@ def test_a_phone_scrolls_to_the_last_row_below_the_roofline(lab):
         lab.turn("Roofline")
         lab.until(lambda: (size := lab.page.evaluate(PLOT_SIZE)) and 0 < size[0] <= 390 and size[1] >= 200)
         last = lab.page.locator(".split tr").last
-        last.click(trial=True)  # scrolls it into view and fails if it is covered
+        last.click(trial=True)  # scrolls the row into view and fails if the row is covered
         box = last.bounding_box()
         assert 0 <= box["x"] < box["x"] + box["width"] <= 390
     finally:

@@ -1,9 +1,8 @@
 """Startup hook that Python imports first in the servers under test and in all their subprocesses.
 
 It disables changes of priority: a job of the export card runs at low priority and would wait for minutes while the
-other
-half of the tests runs. With FIELDLAB_RECORD_CHANGES=FILE a server also appends each kind of change that a browser sends
-to FILE (see tests/browser/recorded.py).
+other half of the tests runs. With FIELDLAB_RECORD_CHANGES=FILE a server also appends each kind of change that a browser
+sends to FILE (see tests/browser/recorded.py).
 """
 
 import os
