@@ -1,4 +1,4 @@
-"""`panel serve --setup` runs this: at SIGUSR1 the server prints how many labs and pages of its tabs are alive."""
+"""Setup file for `panel serve --setup`: at SIGUSR1 the server prints how many lab views, sessions and pages exist."""
 
 import gc
 import os
@@ -13,14 +13,14 @@ def _tell(number: int, frame: object) -> None:
     from app.lab_tab import LabTab
     from app.session import Session
 
-    if builder().busy:  # who looks at a tuple that is just being made breaks it
+    if builder().busy:  # inspecting a tuple under construction corrupts it
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         return
     gc.collect()
-    alive = gc.get_objects()  # not isinstance: weak proxies answer for their things
+    alive = gc.get_objects()  # not isinstance: it returns True for weak proxies, too
     sessions = [thing for thing in alive if type(thing) is Session]
     tabs = [thing for thing in alive if type(thing) is LabTab]
-    pages = [thing for thing in alive if type(thing) is ServerSession and hasattr(thing, "_document")]  # none half made
+    pages = [thing for thing in alive if type(thing) is ServerSession and hasattr(thing, "_document")]  # fully built
     print(f"alive: {len(tabs)} views, {len(sessions)} sessions, {len(pages)} pages", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What axe-core finds wrong with a page. It lies in the package axe-playwright-python: nothing is fetched."""
+"""Accessibility faults of a page according to axe-core, which the package axe-playwright-python includes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 SERIOUS = ("serious", "critical")
-# What comes from within a library and cannot be mended here: rule, and what the element's HTML has.
+# Faults inside libraries that cannot be fixed here: (rule, substring of the element's HTML).
 FOREIGN = (
-    # panel-material-ui's mark of a described slider or switch: a tooltip's label on a span that has no role
+    # panel-material-ui labels a described slider or switch by its tooltip, on a span without a role
     ("aria-prohibited-attr", 'sx="[object Object]"'),
 )
 
 
-PATIENCE = 60.0  # s that a busy machine may take to fade colours and dialogs in
+PATIENCE = 60.0  # s for colour and dialog transitions on a busy machine
 
 
 def faults(page: Page, *rules: str) -> list[str]:
-    """What axe-core goes on finding serious or critical on a page, in words; rules: only these."""
+    """Return the serious and critical faults of `page` that persist for PATIENCE; rules: check only these."""
     end = time.monotonic() + PATIENCE
     while (found := faults_now(page, *rules)) and time.monotonic() < end:
         page.wait_for_timeout(1000)
@@ -28,7 +28,7 @@ def faults(page: Page, *rules: str) -> list[str]:
 
 
 def faults_now(page: Page, *rules: str) -> list[str]:
-    """What it finds at this moment."""
+    """Return the serious and critical faults of `page` at this moment, one text each."""
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = {"type": "rule", "values": list(rules)}

@@ -1,8 +1,8 @@
-"""Where is a Chromium for the browser tests, and how does this machine get one?
+"""Find a Chromium for the browser tests, or install one.
 
-`python tests/browser/chromium.py` prints its path; `--install` fetches one first if there is none: Playwright's own, or
-Debian's where that cannot be reached and this user may install packages. The environment variable CHROMIUM names one
-outright.
+`python tests/browser/chromium.py` prints the path of a Chromium; `--install` installs one first if none is found:
+Playwright's build or, if its server cannot be reached and this user may install packages, Debian's. The environment
+variable CHROMIUM overrides the search.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-# First the one without windows, which takes two thirds of the processor that the whole one takes to open a page.
+# The headless shell is first: it needs two thirds of the full browser's CPU time to open a page.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ADVICE = (
     "no Chromium for the browser tests. Install one: `apt-get install chromium-headless-shell` (Debian), "
@@ -24,11 +24,11 @@ Run = Callable[[Sequence[str]], bool]
 
 
 class NoChromiumError(RuntimeError):
-    """There is no Chromium and none could be installed; the text says what to do."""
+    """No Chromium was found or could be installed; the message says how to install one."""
 
 
 def playwrights_own() -> Path | None:
-    """The Chromium that `playwright install` put into this user's cache, if it did."""
+    """Return the Chromium that `playwright install` put into this user's cache, or None."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -37,9 +37,9 @@ def playwrights_own() -> Path | None:
 
 
 def find(environ: Mapping[str, str] = os.environ, own: Callable[[], Path | None] = playwrights_own) -> Path | None:
-    """The first of $CHROMIUM, the usual names on the PATH, Playwright's own; None if there is none.
+    """Return the first Chromium found: $CHROMIUM, NAMES on the PATH, Playwright's build; None if there is none.
 
-    Raises NoChromiumError if $CHROMIUM is set to something that cannot be run.
+    Raises NoChromiumError if $CHROMIUM is not an executable program.
     """
     if named := environ.get("CHROMIUM"):
         path = shutil.which(named, path=environ.get("PATH"))
@@ -51,7 +51,7 @@ def find(environ: Mapping[str, str] = os.environ, own: Callable[[], Path | None]
 
 
 def runs(command: Sequence[str]) -> bool:
-    """Run a command with its output shown; True if it ended well, False if it failed, hung or does not exist."""
+    """Run a command and show its output; return False if it fails, takes longer than 600 s or does not exist."""
     print("$", *command, flush=True)
     try:
         return subprocess.run(command, check=False, stdin=subprocess.DEVNULL, timeout=600).returncode == 0
@@ -61,7 +61,7 @@ def runs(command: Sequence[str]) -> bool:
 
 
 def apt(run: Run = runs) -> bool:
-    """Install Debian's Chromium, as root or with a password-less sudo; True if that worked."""
+    """Install Debian's Chromium, as root or with a password-less sudo; return True on success."""
     if shutil.which("apt-get") is None:
         return False
     sudo = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
@@ -74,7 +74,7 @@ def apt(run: Run = runs) -> bool:
 
 
 def install(run: Run = runs, look: Callable[[], Path | None] = find) -> Path:
-    """Fetch a Chromium by Playwright, else by apt. Raises NoChromiumError if neither works."""
+    """Install a Chromium with Playwright, else with apt; raise NoChromiumError if both fail."""
     steps: tuple[Callable[[], bool], ...] = (
         lambda: run([sys.executable, "-m", "playwright", "install", "--with-deps", "chromium"]),
         lambda: apt(run),
@@ -86,7 +86,7 @@ def install(run: Run = runs, look: Callable[[], Path | None] = find) -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the path of a Chromium; with --install fetch one if there is none. Returns the exit status."""
+    """Print the path of a Chromium, with --install after installing one if necessary; return the exit status."""
     try:
         path = find() or (install() if "--install" in arguments else None)
     except NoChromiumError as error:

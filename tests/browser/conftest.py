@@ -1,10 +1,10 @@
-"""A real Chromium against the real `panel serve app`.
+"""Fixtures that run a real Chromium against a real `panel serve app`.
 
-Fixtures: `server` (one for the run), `page` (one tab), `new_page` (more tabs), `lasting` (tabs for a whole file, as
-opening one takes longer than most tests), `opened` and `lab` (the diffusion lab in such a tab), `resting` (it stands
-still), `viewport`, `allowed_errors`, `screenshot`. A test fails when a page it opened logs an error, or when the server
-leaves a process behind.
-UPDATE_SCREENSHOTS=1 writes screenshots into assets/screenshots/, otherwise they go to the test's own folder.
+Fixtures: `server` (one per run), `page` (one tab), `new_page` (more tabs), `lasting` (tabs shared by all tests of a
+file, because opening a tab takes longer than most tests), `opened` and `lab` (the diffusion lab in such a tab),
+`resting` (the same with the lab paused), `viewport`, `allowed_errors`, `screenshot`. A test fails if a page that it
+opened logs an error or if the server leaves a process behind. UPDATE_SCREENSHOTS=1 writes screenshots to
+assets/screenshots/ instead of the test's temporary folder.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tests.browser.serving import Server, running, serve
 
 HERE = Path(__file__).parent
 SCREENSHOTS = HERE.parent.parent / "assets" / "screenshots"
-DRAWN = 2500 if os.environ.get("UPDATE_SCREENSHOTS") else 300  # ms before a screenshot: themes fade, curves grow
-LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)  # pixels: what the page is laid out for
-WAIT = 120_000  # ms until a missing element is a failure: kernels compile, and other tests run beside
-FIRST = (  # the longest
+DRAWN = 2500 if os.environ.get("UPDATE_SCREENSHOTS") else 300  # ms before a screenshot: transitions, growing curves
+LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)  # pixels: the two sizes for which the page is designed
+WAIT = 120_000  # ms until a missing element is a failure: kernels compile, and other tests run in parallel
+FIRST = (  # the longest test files
     "test_acts", "test_l_curve", "test_export", "test_cards", "test_mandelbrot", "test_diffusion", "test_sizes",
     "test_life", "test_hostile_text", "test_engine_faults", "test_race_labs", "test_keys", "test_axe", "test_tabs",
     "test_crossover", "test_ui_level", "test_small_windows", "test_plugins", "test_race", "test_system",
     "test_mandelbrot_stage", "test_transport",
 )  # fmt: skip
-# A page paints as often as it can. Painted without a GPU that takes a whole processor, for which what a test does would
-# wait; most tests look at a picture a few times a second. Where each counts: `with lab.painting_freely():`.
+# Limit the frame rate of pages. Without a GPU, painting at full rate occupies one core and delays the tests, most of
+# which check the picture a few times per second. Tests that need the full rate use `with lab.painting_freely():`.
 CALM = """(() => {
   const paint = window.requestAnimationFrame.bind(window);
   window.paintEvery = 120;     // ms
@@ -55,22 +55,22 @@ CALM = """(() => {
   };
   window.cancelAnimationFrame = (which) => waiting.delete(which);
 })()"""
-# A browser without windows gets no other size any more once it fills a screen that it does not have.
+# A headless browser that has entered full screen can no longer be resized.
 WINDOWED = "Element.prototype.requestFullscreen = () => Promise.reject(new Error('there is no screen'));"
 FLAGS = (
-    "--disable-gpu",  # the same software rendering everywhere
+    "--disable-gpu",  # the same software rendering on every machine
     "--disable-dev-shm-usage",  # containers give /dev/shm 64 MB
     "--disable-quic",
     "--no-first-run",
-    "--disable-background-networking",  # Chromium's own errands fail, and are logged, without a network
+    "--disable-background-networking",  # without a network Chromium's background requests fail and are logged
     "--disable-component-update",
     "--disable-sync",
-    "--disable-features=SpareRendererForSitePerProcess",  # one process more a tab, which nobody uses
+    "--disable-features=SpareRendererForSitePerProcess",  # would start an unused process per tab
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies here as browser tests and run it last: Playwright keeps an event loop running in this thread."""
+    """Mark this folder's tests as browser tests and run them last: Playwright keeps an event loop in this thread."""
     ours = [item for item in items if item.path.is_relative_to(HERE)]
     ours.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
     for item in ours:
@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_gpu() -> Iterator[None]:
-    """Show what a machine without a GPU shows, on every machine: which kernels there are, and who is the faster."""
+    """Hide GPUs from the servers, so that kernels and the fastest backend are the same on every machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
         yield
@@ -101,31 +101,31 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The server that most tests share. One that harms its server starts its own: `with serve(folder) as server:`."""
+    """Return the server shared by most tests; a test that damages a server uses `with serve(folder) as server:`."""
     with serve(tmp_path_factory.mktemp("server")) as server:
         yield server
 
 
 @pytest.fixture
 def viewport(request: pytest.FixtureRequest) -> tuple[int, int]:
-    """(width, height) in pixels; another by `@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)`."""
+    """Return (width, height) in pixels; set by `@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)`."""
     return getattr(request, "param", LAPTOP)
 
 
 @pytest.fixture
 def allowed_errors() -> list[str]:
-    """Regular expressions of console errors that this test provokes; a test appends to it."""
+    """Return a list to which a test appends regular expressions of the console errors that it provokes."""
     return []
 
 
 @pytest.fixture(scope="session")
 def context(browser: Browser) -> BrowserContext:
-    """Of all tabs: what one has loaded of a server no other asks it for, which saves a fifth of what a tab takes."""
+    """Return the context of all tabs: they share one cache, which saves a fifth of a tab's loading time."""
     return browser.new_context(device_scale_factor=1)
 
 
 class Tabs:
-    """Opens tabs, and remembers what went wrong in them."""
+    """Opens tabs and collects their errors."""
 
     def __init__(self, context: BrowserContext, viewport: tuple[int, int]) -> None:
         self.context = context
@@ -134,7 +134,7 @@ class Tabs:
         self.pages: list[Page] = []
 
     def __call__(self) -> Page:
-        """Another tab."""
+        """Open a tab."""
         page = self.context.new_page()
         page.set_viewport_size(self.size)
         page.set_default_timeout(WAIT)
@@ -145,20 +145,20 @@ class Tabs:
         return page
 
     def complain(self, allowed: list[str]) -> None:
-        """Fail if a page has logged an error that is not allowed; each is told once."""
+        """Fail if a page has logged an error that is not allowed, then clear the errors."""
         unexpected = self.errors.unexpected(allowed)
         self.errors.texts.clear()
         assert not unexpected, "the page logged errors:\n" + "\n".join(unexpected)
 
     def close(self) -> None:
-        """Close every tab; harmless if done before."""
+        """Close every tab; does nothing if all are closed."""
         while self.pages:
             self.pages.pop().close()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what the servers have logged last, and which of their processes are at work, to the report of a failure."""
+    """Append the last log lines and the processes of each running server to the report of a failed test."""
     report = yield
     if report.failed and item.path.is_relative_to(HERE):
         for server in running:
@@ -168,14 +168,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Function) -> None:
-    """Close the tabs before any server: a tab that sees its server go logs an error."""
+    """Close the tabs before any server stops: a tab that loses its server logs an error."""
     if isinstance(tabs := item.funcargs.get("new_page"), Tabs):
         tabs.close()
 
 
 @pytest.fixture
 def new_page(context: BrowserContext, viewport: tuple[int, int], allowed_errors: list[str]) -> Iterator[Tabs]:
-    """`new_page()` opens another tab. After the test every tab is closed and its errors are counted."""
+    """Return `new_page`, whose calls open tabs; at teardown close them and fail on errors that are not allowed."""
     tabs = Tabs(context, viewport)
     yield tabs
     tabs.close()
@@ -184,7 +184,7 @@ def new_page(context: BrowserContext, viewport: tuple[int, int], allowed_errors:
 
 @pytest.fixture(scope="module")
 def lasting(context: BrowserContext) -> Iterator[Tabs]:
-    """Tabs of laptop size that all tests of a file share; a fixture tidies up between them, and calls `complain`."""
+    """Return laptop-sized tabs for all tests of a file; other fixtures reset them between tests and call `complain`."""
     tabs = Tabs(context, LAPTOP)
     yield tabs
     tabs.close()
@@ -192,13 +192,13 @@ def lasting(context: BrowserContext) -> Iterator[Tabs]:
 
 @pytest.fixture(scope="module")
 def opened(lasting: Tabs, server: Server) -> LabPage:
-    """The page that all tests of a file share; a file may open another one than the diffusion lab."""
+    """Return the page that all tests of a file share, by default with the diffusion lab; a file may override it."""
     return LabPage(lasting(), server)
 
 
 @pytest.fixture
 def lab(opened: LabPage, lasting: Tabs, allowed_errors: list[str]) -> Iterator[LabPage]:
-    """That page as it was when it was opened."""
+    """Return the shared page, reset to its initial state."""
     opened.fresh()
     yield opened
     lasting.complain(allowed_errors)
@@ -206,8 +206,8 @@ def lab(opened: LabPage, lasting: Tabs, allowed_errors: list[str]) -> Iterator[L
 
 @pytest.fixture
 def resting(opened: LabPage, lasting: Tabs, allowed_errors: list[str]) -> Iterator[LabPage]:
-    """That page with its lab at rest, for tests of what lies over it: one that runs takes half a processor."""
-    opened.page.keyboard.press("Escape")  # what a test that failed has left open
+    """Return the shared page with its lab paused, for tests of overlays: a running lab needs half a core."""
+    opened.page.keyboard.press("Escape")  # an overlay that a failed test left open
     if "Running" in opened.status():
         opened.key(" ")
     opened.until(lambda: "Running" not in opened.status())
@@ -217,20 +217,20 @@ def resting(opened: LabPage, lasting: Tabs, allowed_errors: list[str]) -> Iterat
 
 @pytest.fixture
 def freely(lab: SideBar) -> Iterator[None]:
-    """That page paints as often as it can, as it does for people."""
+    """Let the shared page paint at the full frame rate, as outside tests."""
     with lab.painting_freely():
         yield
 
 
 @pytest.fixture
 def page(new_page: Tabs) -> Page:
-    """An empty tab; `page.goto(server.url)` shows Fieldlab."""
+    """Return an empty tab; `page.goto(server.url)` loads Fieldlab."""
     return new_page()
 
 
 @pytest.fixture
 def screenshot(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]:
-    """`screenshot("diffusion")` writes diffusion.png of `page`, or of the page that is given, and returns its path."""
+    """Return `take(name, page=None)`, which writes NAME.png of `page` (default: the fixture) and returns its path."""
 
     def take(name: str, page: Page | None = None) -> Path:
         page = page or request.getfixturevalue("page")
@@ -238,8 +238,8 @@ def screenshot(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.png"
         page.screenshot(path=path, animations="disabled")
-        if os.environ.get("UPDATE_SCREENSHOTS"):  # to be kept: small, which takes seconds
-            # not as 256 colours, which are smaller, but draw bands into smooth fields
+        if os.environ.get("UPDATE_SCREENSHOTS"):  # optimize the file, which takes seconds
+            # a palette of 256 colours is smaller, but shows bands in smooth fields
             Image.open(path).convert("RGB").save(path, optimize=True)
         return path
 

@@ -1,4 +1,4 @@
-"""What a page's console and scripts complained about."""
+"""Collect the console errors and uncaught exceptions of pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright.sync_api import ConsoleMessage, Error, Page
 
 
 class ConsoleErrors:
-    """Collects the errors of every page it watches."""
+    """Collects the errors of each page that it watches."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -20,7 +20,7 @@ class ConsoleErrors:
         page.on("pageerror", self._uncaught)
 
     def unexpected(self, allowed: Iterable[str]) -> list[str]:
-        """The errors that match none of the regular expressions."""
+        """Return the errors that match none of the regular expressions."""
         patterns = [re.compile(pattern) for pattern in allowed]
         return [text for text in self.texts if not any(pattern.search(text) for pattern in patterns)]
 

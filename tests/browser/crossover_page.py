@@ -1,4 +1,4 @@
-"""A tab with the crossover lab in it, as a test uses it: its curves in numbers, its words, and a planted record."""
+"""Page object of the crossover lab: reads its marks, texts and views, and writes a planted record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACE = f"""(i) => {{ {MODEL}
   const box = view.el.getBoundingClientRect();
   return [box.x + view.frame.x_scale.compute(x[i]), box.y + view.frame.y_scale.compute(y[i])];
 }}"""
-# The seconds of the full marks after each frame.
+# Record the seconds of the filled marks at each change of the data.
 WATCH = f"""() => {{ {MODEL}
   window.grown = [];
   const source = model('crossover dots');
@@ -48,7 +48,7 @@ SMALLEST = """() => {
   return [least, where];
 }"""
 
-SIGNS = {  # of each view, what no other shows
+SIGNS = {  # selectors that match in one view only
     "Crossover": ".says",
     "Programs": ".program pre",
     "Traps": ".program.wrong",
@@ -60,7 +60,7 @@ ROOFLINE = f"""() => {{ {MODEL}
 
 
 def plant(folder: Path, way: str, seconds: Mapping[int, float], workload: str = "add_one") -> None:
-    """Write a record of one way into `folder`; seconds: a call, by n."""
+    """Write a record of one way into `folder`; seconds: time per call, by n."""
     backend = way
     results = [
         {"backend": backend, "variant": "", "status": "measured", "device": "cuda:0", "workload": workload, "way": way,
@@ -78,7 +78,7 @@ def plant(folder: Path, way: str, seconds: Mapping[int, float], workload: str = 
 
 
 class CrossoverPage(SideBar):
-    """Opens the app in `page` and shows the lab."""
+    """Opens the app in `page` and shows the crossover lab."""
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page = page
@@ -89,20 +89,20 @@ class CrossoverPage(SideBar):
         self.until(lambda: page.evaluate(f"() => {{ {MODEL} return model('crossover plot')?.inner_width > 50; }}"))
 
     def told(self) -> str:
-        """The status bar, the sentence, and the smallest words."""
+        """Return the status bar, the sentence and the smallest text, for failure messages."""
         return f"{self.status()} / {self.says()} / {self.smallest()}"
 
     def says(self) -> str:
-        """The sentence above the plot and what stands below it, on one line."""
+        """Return the sentence above the plot and the text below it on one line."""
         return " ".join((self.page.locator(".sentence").first.text_content() or "").replace("\u202f", " ").split())
 
     def dots(self, full: bool | None = None) -> list[dict[str, Any]]:
-        """Every mark: n, seconds, key, and whether it is full; all of them, or those that are full or hollow."""
+        """Return the marks as dicts of n, seconds, key and full; full: only filled (True) or hollow ones (False)."""
         found = self.page.evaluate(DOTS)
         return [dot for dot in found if full is None or dot["full"] == full]
 
     def tap(self, key: str) -> None:
-        """Click on that mark of a line that is farthest from other lines': a mark on top of another hides it."""
+        """Click the mark of line `key` that is farthest from other lines' marks, which could cover it."""
         keys = [dot["key"] for dot in self.dots()]
         places = [self.page.evaluate(PLACE, i) for i in range(len(keys))]
         others = [place for place, other in zip(places, keys, strict=True) if other != key]
@@ -110,31 +110,31 @@ class CrossoverPage(SideBar):
         self.page.mouse.click(*max(mine, key=lambda place: min(math.dist(place, other) for other in others)))
 
     def watch(self) -> None:
-        """Note the full marks after each frame from now on."""
+        """Record the filled marks at each change of the data from now on."""
         self.page.evaluate(WATCH)
 
     def grown(self) -> list[list[float]]:
-        """The seconds of these marks, frame by frame."""
+        """Return the recorded seconds of the filled marks, one list per change."""
         return list(self.page.evaluate("window.grown"))
 
     def type(self, label: str, text: str) -> None:
-        """Put a number into a field."""
+        """Type `text` into a field and press Enter."""
         field = self.page.get_by_label(label, exact=True)
         field.fill(text)
         field.press("Enter")
 
     def turn(self, view: str) -> None:
-        """Show a view."""
+        """Press the button of a view."""
         self.page.get_by_role("button", name=view, exact=True).click()
 
     def shows(self, view: str) -> None:
-        """Wait until that view is shown: the chooser says so before the server does."""
+        """Wait until a view is visible: its button changes before the server responds."""
         if view == "Roofline":
             self.until(lambda: self.page.evaluate(ROOFLINE))
         else:
             self.page.locator(SIGNS[view]).filter(visible=True).first.wait_for()
 
     def smallest(self) -> tuple[float, str]:
-        """The size in px of the smallest text on the page, and that text."""
+        """Return the size in px of the smallest text on the page, and that text."""
         size, words = self.page.evaluate(SMALLEST)
         return size, words

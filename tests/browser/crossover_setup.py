@@ -1,4 +1,4 @@
-"""`panel serve --setup` runs this: the recorded curves are those of a folder that a test has filled."""
+"""Setup file for `panel serve --setup`: the server reads recorded curves from the folder $FIELDLAB_PLANTED."""
 
 import os
 from pathlib import Path

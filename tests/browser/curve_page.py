@@ -1,4 +1,4 @@
-"""A tab with the L-curve lab in it, as a test uses it: the curve in numbers, and the hand on it."""
+"""Page object of the L-curve lab: reads the curve as numbers, picks points on it and sets the controls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.labs.l_curve.problem_controls import noises
 from tests.browser.lab_page import OPENING, SideBar
 from tests.browser.serving import Server
 
-FAST = list(TEMPI)[-1]  # as fast as it goes
+FAST = list(TEMPI)[-1]  # the highest rate
 MODEL = "const model = (name) => Bokeh.documents[0]?.get_model_by_name(name);"
 STATE = f"""() => {{ {MODEL}
   const line = model('l-curve').data, ring = model('picked').data;
@@ -22,14 +22,14 @@ STATE = f"""() => {{ {MODEL}
            solution: at('l-curve solution line'), truth: at('l-curve truth line'),
            picture: picture ? Array.from(picture.data.solution[0]).length : 0}};
 }}"""
-# The place on the page of a part of the curve.
+# The page coordinates of the point at a fraction of the curve.
 PLACE = f"""(part) => {{ {MODEL}
   const view = Bokeh.index.find_one(model('l-curve plot')), {{x_scale, y_scale}} = view.frame;
   const line = model('l-curve').data;
   const box = view.el.getBoundingClientRect(), i = Math.round(part * (line.x.length - 1));
   return [box.x + x_scale.compute(line.x[i]), box.y + y_scale.compute(line.y[i])];
 }}"""
-# How long from the last press of the pointer, or of a key, until another solution was painted; how many there were.
+# Record the ms from the last press of the pointer to each newly painted solution, and the y of each curve.
 WATCH = f"""() => {{ {MODEL}
   window.began = performance.now(); window.painted = []; window.steps = [];
   if (window.watching) return;
@@ -46,14 +46,14 @@ WATCH = f"""() => {{ {MODEL}
 
 
 class CurvePage(SideBar):
-    """Opens the app in `page`, shows the lab, and waits until its curve is done."""
+    """Opens the app in `page`, shows the lab, and waits until its curve is complete."""
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page, self.server = page, server
         self.open()
 
     def open(self) -> None:
-        """Load the page."""
+        """Load the page and wait until the curve is complete."""
         self.page.goto(self.server.url)
         self.page.get_by_role("tab", name="L-curve").click()
         self.page.locator(".chosen").wait_for(timeout=1000 * OPENING)
@@ -62,15 +62,15 @@ class CurvePage(SideBar):
         self.watch()
 
     def fresh(self) -> None:
-        """The first problem as it was at first, without loading the page; it is loaded if that fails."""
+        """Restore the initial problem and settings without loading the page; load it if that fails."""
         try:
             self.page.keyboard.press("Escape")
             self.tidy()
-        except (AssertionError, Error):  # of a test that failed
+        except (AssertionError, Error):  # the state that a failed test left
             self.open()
 
     def tidy(self) -> None:
-        """The first problem and noise, and the first rule's λ."""
+        """Select the first problem, noise 0.01 and the first rule."""
         self.grow(FAST)
         if "Paused" in self.status():
             self.key(" ")
@@ -85,7 +85,7 @@ class CurvePage(SideBar):
         self.watch()
 
     def grow(self, tempo: str) -> None:
-        """Have curves grow at that pace: one step a frame, as at first, takes ten seconds of a processor a curve."""
+        """Set the growth rate of curves; the initial one, one step per frame, costs ten CPU seconds per curve."""
         slider = self.page.get_by_label("Growth").first
         slider.focus()
         goal, moved = list(TEMPI).index(tempo), False
@@ -94,57 +94,57 @@ class CurvePage(SideBar):
             self.page.wait_for_timeout(30)
             moved = True
         if moved:
-            self.page.wait_for_timeout(300)  # Panel collects a slider's values for 50
+            self.page.wait_for_timeout(300)  # longer than the 50 ms of Panel's slider throttle
 
     def problem(self) -> str:
-        """What is chosen."""
+        """Return the name of the selected problem."""
         return self.page.get_by_label("Problem", exact=True).inner_text().strip()
 
     def watch(self) -> None:
-        """Note from now on what is painted."""
+        """Record painted solutions and curves from now on."""
         self.page.evaluate(WATCH)
 
     def fact(self, name: str) -> str:
-        """What the status bar says of `name`, thousands without their spaces; "" if nothing."""
+        """Return the value of `name` in the status bar, without thousands separators; "" if it is absent."""
         found = re.search(rf"{re.escape(name)} (\S+(?: \d{{3}}\b)*)", self.status())
         return found[1].replace(" ", "") if found else ""
 
     def done(self) -> bool:
-        """Whether the curve that is shown is as exact as was asked for, and its rules are worked out."""
+        """Return whether the shown curve has the requested accuracy and its rules are evaluated."""
         return "Complete" in self.status()
 
     def solved(self) -> None:
-        """Wait until the curve of what was chosen last is done: the status bar is written a moment later."""
+        """Wait until the curve of the latest settings is complete: the status bar is updated a moment later."""
         self.until(lambda: self.still(lambda: (self.done(), self.state()["x"]), 0.6)[0])
 
     def state(self) -> dict[str, Any]:
-        """x and y of the curve, the ring's place, the solution and the truth, the pixels of its picture."""
+        """Return x and y of the curve, the ring's position, solution, truth, and the picture's pixel count."""
         return self.page.evaluate(STATE)
 
     def lam(self) -> str:
-        """λ as the line above the curve says it, and whose it is."""
+        """Return the text above the curve: λ and the rule that chose it, or "chosen by hand"."""
         return " ".join(self.page.locator(".chosen").inner_text().split())
 
     def at(self, part: float) -> tuple[float, float]:
-        """The place on the page of a part of the curve: 0 its lowest λ, 1 its highest."""
+        """Return the page coordinates of a point of the curve; part: 0 for its lowest λ, 1 for its highest."""
         x, y = self.page.evaluate(PLACE, part)
         return x, y
 
     def painted(self) -> list[float]:
-        """ms after the last press of every solution since."""
+        """Return for each solution since the last press its delay in ms."""
         return self.page.evaluate("window.painted")
 
     def field(self, label: str) -> Any:
-        """A text field."""
+        """Return the text field with this label."""
         return self.page.get_by_label(label, exact=True).first
 
     def type(self, label: str, text: str) -> None:
-        """Type into a field."""
+        """Type into a field and press Enter."""
         self.field(label).fill(text)
         self.field(label).press("Enter")
 
     def noise(self, level: str) -> None:
-        """Move the noise slider to the level with these words, one after the other."""
+        """Move the noise slider to `level`, one key press at a time."""
         slider = self.page.get_by_label(re.compile("^Noise")).first
         slider.focus()
         goal = list(noises()).index(level)
@@ -153,7 +153,7 @@ class CurvePage(SideBar):
             self.page.wait_for_timeout(30)
 
     def give(self, label: re.Pattern[str], name: str, data: bytes) -> None:
-        """Choose a file."""
+        """Choose a file with the file chooser of this label."""
         with self.page.expect_file_chooser() as chooser:
             self.page.get_by_text(label).first.click()
         chooser.value.set_files({"name": name, "mimeType": "application/octet-stream", "buffer": data})

@@ -1,4 +1,4 @@
-"""The card from which things are taken along, as a test uses it."""
+"""Page object of the export card."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACTS = {
     "Link": "Copy the link", "Picture": "Save the picture", "Film": "Make the film", "Record": "Record",
     "Numbers": "Save the numbers",
 }  # fmt: skip
-LONG = 240_000  # ms: films are made at low priority, on two cores
+LONG = 240_000  # ms: films are rendered at low priority, on two cores
 DROP = """([name, kind, base64]) => {
   const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)), data = new DataTransfer();
   data.items.add(new File([bytes], name, { type: kind }));
@@ -24,21 +24,21 @@ DROP = """([name, kind, base64]) => {
 
 
 class ExportPage(SideBar):
-    """The card of `page`, which shows a lab."""
+    """The export card of `page`, which shows a lab."""
 
     def __init__(self, page: Page, folder: Path) -> None:
         self.page, self.folder = page, folder
 
     def show(self, section: str) -> None:
-        """Show that section of the card."""
+        """Open a section of the card, and the card if it is closed."""
         if not self.page.get_by_text("Export").first.is_visible():
             self.key("e")
         self.page.get_by_role("button", name=section, exact=True).first.click()
-        self.page.get_by_role("button", name=ACTS[section], exact=True).last.wait_for()  # fields come a moment later
+        self.page.get_by_role("button", name=ACTS[section], exact=True).last.wait_for()  # before its fields
         self.page.wait_for_timeout(600)
 
     def download(self, button: str, before: Callable[[], object] = lambda: None) -> Path:
-        """Press the button and wait for the file."""
+        """Press the button, call `before`, and return the path of the downloaded file."""
         try:
             with self.page.expect_download(timeout=LONG) as download:
                 self.page.get_by_role("button", name=button, exact=True).click()
@@ -51,17 +51,17 @@ class ExportPage(SideBar):
         return path
 
     def fill(self, label: str, value: object) -> None:
-        """Type into a field."""
+        """Type into a field and leave it with Tab."""
         field = self.page.get_by_label(label, exact=True).first
         field.fill(str(value))
         field.press("Tab")
 
     def notes(self) -> str:
-        """What the page's notes say."""
+        """Return the texts of the page's notices."""
         return " ".join(self.page.locator("[role=alert]").all_inner_texts())
 
     def drop(self, path: Path, kind: str) -> None:
-        """Drop a file on the page."""
+        """Drop a file on the page; kind: its MIME type."""
         import base64
 
         self.page.evaluate(DROP, [path.name, kind, base64.b64encode(path.read_bytes()).decode()])

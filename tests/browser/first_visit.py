@@ -1,10 +1,10 @@
-"""Measure what a visitor waits for: `python -m tests.browser.first_visit` serves a copy of this checkout and visits it.
+"""Measure a visitor's waiting times: `python -m tests.browser.first_visit` serves a copy of this checkout.
 
-The copy has no cache of any kind, so the first start is that of a fresh clone, and the second that of a server that was
-used before. Each is visited with an empty browser cache, then with a full one, then by another visitor. Printed are
-seconds to the first canvas, picture and moving picture, from the start of the navigation, and for the first visit from
-the printed address, too; seconds of each change of tab; requests and kB of the load, and every request to another host.
-It asserts nothing: what a machine needs depends on what else it does.
+The copy has no caches, so its first start is that of a fresh clone and its second that of a server that was used
+before. Each start is followed by a visit with an empty browser cache, one with a full cache and one from another
+browser context. Printed are the seconds from the start of the navigation (on the first visit also from the printed
+address) to the first canvas, picture and moving picture; the seconds of each change of tab; requests and kB of the
+load; and each request to another host. The script asserts nothing, because the times depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from tests.browser.chromium import find
 from tests.browser.conftest import FLAGS
 from tests.browser.serving import ROOT, Server, answers, bound, environment, free_port, stop
 
-PATIENCE = 120.0  # s for whatever is waited for
+PATIENCE = 120.0  # s, the timeout of each step
 TITLES = ("Mandelbrot set", "L-curve", "Crossover")
-# When a canvas of a plot is there, when there is a picture on one (many colours, in its middle), when that has changed:
-# in ms since the navigation began. The canvases lie in shadow roots, which no observer sees into.
+# Times in ms since the navigation began: when a plot has a canvas, when its centre shows a picture (20 colours or
+# more), and when the picture changes. Polling is necessary because observers do not see into the canvases' shadow
+# roots.
 WATCH = """(() => {
   const seen = window.seen = {canvas: 0, picture: 0, moving: 0, since: 0};
   const SIDE = 32, small = new OffscreenCanvas(SIDE, SIDE), pen = small.getContext('2d', {willReadFrequently: true});
@@ -72,18 +73,18 @@ WATCH = """(() => {
 
 @dataclass
 class Traffic:
-    """What a page load asked for and got, by the browser's own account."""
+    """Network traffic of a page load, as reported by the browser."""
 
     requests: Counter[str] = field(default_factory=Counter)  # by kind
     bytes: Counter[str] = field(default_factory=Counter)  # on the wire, by kind
     sizes: dict[str, int] = field(default_factory=dict)  # on the wire, by address
     cached: int = 0
     elsewhere: list[str] = field(default_factory=list)
-    socket: int = 0  # bytes that came through the WebSocket
+    socket: int = 0  # bytes received through the WebSocket
     kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def watch(self, page: Page, host: str) -> None:
-        """Listen to the browser's network from now on."""
+        """Record the browser's network events from now on."""
         session = page.context.new_cdp_session(page)
         session.send("Network.enable")
         session.on("Network.responseReceived", self._received)
@@ -118,7 +119,7 @@ class Traffic:
         self.socket += len(event["response"]["payloadData"])
 
     def told(self, most: int = 0) -> str:
-        """In words; with the `most` heaviest files."""
+        """Return a summary with the `most` largest files."""
         lines = [
             f"{sum(self.requests.values())} requests ({self.cached} from the cache), "
             f"{sum(self.bytes.values()) / 1e3:.0f} kB, of which "
@@ -130,7 +131,7 @@ class Traffic:
 
 
 def start(folder: Path, command: list[str], log: Path) -> tuple[Server, float]:
-    """Start a server in `folder`; return it, and when it printed its address."""
+    """Start a server in `folder`; return it and the time.monotonic() at which it printed its address."""
     port = free_port()
     with log.open("wb") as output:
         process = psutil.Popen(
@@ -149,14 +150,14 @@ def start(folder: Path, command: list[str], log: Path) -> tuple[Server, float]:
 
 
 def visit(browser: Browser, server: Server, printed: float | None, heaviest: int, name: str) -> Page:
-    """Load the page in a context of its own and tell what it took; the page stays open."""
+    """Load the page in a new browser context and print the timings; the page stays open."""
     page = browser.new_context(viewport={"width": 1280, "height": 720}).new_page()
     load(page, server, printed, heaviest, name)
     return page
 
 
 def load(page: Page, server: Server, printed: float | None, heaviest: int, name: str) -> None:
-    """Load the page, wait for a moving picture, and tell what it took."""
+    """Load the page, wait for a moving picture, and print timings and traffic."""
     page.set_default_timeout(PATIENCE * 1000)
     page.add_init_script(WATCH)
     traffic = Traffic()
@@ -176,7 +177,7 @@ def load(page: Page, server: Server, printed: float | None, heaviest: int, name:
 
 
 def switch(page: Page, title: str, why: str) -> None:
-    """Change to the tab of that title and tell how long it takes until something is drawn there."""
+    """Switch to the tab `title` and print the seconds until its first canvas."""
     page.evaluate("window.lookAnew()")
     begun = time.monotonic()
     page.get_by_role("tab", name=title, exact=True).click()
@@ -186,7 +187,7 @@ def switch(page: Page, title: str, why: str) -> None:
 
 
 def fresh_copy(folder: Path) -> Path:
-    """Copy what git tracks, with changes that are not committed, into `folder`; nothing compiled comes along."""
+    """Copy tracked files, with uncommitted changes and new files, into `folder`; compiled files are not copied."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     for name in names:
@@ -198,7 +199,7 @@ def fresh_copy(folder: Path) -> Path:
 
 
 def main() -> None:
-    """Serve, visit, tell."""
+    """Start the server twice, visit it and print the timings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", default=f"{sys.executable} -m compute serve --port {{port}}", help="the command")
     parser.add_argument("--here", action="store_true", help="serve this checkout with its caches, not a fresh copy")

@@ -1,4 +1,4 @@
-"""`panel serve --setup` runs this: names that others give (ways, workloads, machines, backends) hold markup."""
+"""Setup file for `panel serve --setup`: names of ways, workloads, machines and backends contain markup."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is wrong with how a page is laid out: measured in its DOM by layout.js, with the shadow trees of its parts."""
+"""Find layout faults of a page with layout.js, which measures the DOM including shadow trees."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from playwright.sync_api import Page
 
 LAYOUT = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
 WRONG = ("small", "cut", "covered", "over")
-SETTLED = 1200  # ms after a change of size: the browser waits 150, then the server answers and plots are drawn
-FOLLOWED = 6.0  # s after which the plots are those that the window has room for, though they are as before
-PATIENCE = 120.0  # s that a machine that runs other tests beside may take for it
+SETTLED = 1200  # ms after a resize: the browser waits 150, then the server responds and plots are redrawn
+FOLLOWED = 6.0  # s after which plots of unchanged size count as resized
+PATIENCE = 120.0  # s, the timeout on a machine that runs other tests in parallel
 
 
 def resize(page: Page, width: int, height: int) -> None:
-    """Give the window another size, and wait until the page has followed: its plots have another size, and keep it."""
+    """Resize the window, and wait until the plots have changed their size and keep the new one."""
     size = {"width": width, "height": height}
     before = last = plots(page)
     other = page.viewport_size != size
     page.set_viewport_size(size)
-    page.mouse.move(1, 1)  # where nothing has a tip
+    page.mouse.move(1, 1)  # where no tooltip is shown
     page.wait_for_timeout(SETTLED)
     end = time.monotonic() + FOLLOWED
     while other and time.monotonic() < end and ((now := plots(page)) == before or now != last):
@@ -31,7 +31,7 @@ def resize(page: Page, width: int, height: int) -> None:
 
 
 def faults(page: Page) -> list[str]:
-    """What stays too small, cut, covered or over something else, in words; [] as soon as all is well."""
+    """Return descriptions of text that stays too small, cut, covered or overlapping; [] as soon as there are none."""
     end = time.monotonic() + PATIENCE
     while (found := faults_now(page)) and time.monotonic() < end:
         page.wait_for_timeout(SETTLED)
@@ -39,7 +39,7 @@ def faults(page: Page) -> list[str]:
 
 
 def comes(page: Page, condition: Callable[[], bool]) -> bool:
-    """Whether it becomes true: a page may be laid out in several steps."""
+    """Return whether `condition` becomes true within PATIENCE: a page may be laid out in several steps."""
     end = time.monotonic() + PATIENCE
     while not (true := condition()) and time.monotonic() < end:
         page.wait_for_timeout(SETTLED / 4)
@@ -47,7 +47,7 @@ def comes(page: Page, condition: Callable[[], bool]) -> bool:
 
 
 def faults_now(page: Page) -> list[str]:
-    """What is wrong at this moment."""
+    """Return descriptions of the present faults."""
     found: dict[str, Any] = page.evaluate(LAYOUT)
     told = [f"{kind}: {words}" for kind in WRONG for words in found[kind]]
     told += [f"plot outside: {plot['width']:.0f} x {plot['height']:.0f}" for plot in found["plots"] if plot["out"]]
@@ -55,9 +55,9 @@ def faults_now(page: Page) -> list[str]:
 
 
 def unread(page: Page, least: float) -> list[str]:
-    """What cannot be read of the large number and the first sentence, in type of at least `least` px; [] if both can.
+    """Return which of headline and first sentence is unreadable or smaller than `least` px; [] if both are fine.
 
-    A sentence is the readout's, or the finding above the plot of a crossover.
+    The sentence is the readout's or the one above the crossover plot.
     """
     found = page.evaluate(LAYOUT)["first"]
     read = {one["kind"] for one in found if one["read"] and one["size"] >= least - 0.5 and one["words"]}
@@ -66,11 +66,11 @@ def unread(page: Page, least: float) -> list[str]:
 
 
 def readout_fits(page: Page) -> bool:
-    """Whether the right column is there, ends above the line at the bottom, and has nothing to scroll."""
+    """Return whether the right column has text, ends above the status bar and needs no scrolling."""
     column = page.evaluate(LAYOUT)["readout"]
     return column["words"] > 0 and column["below"] < 0 and not column["scrolls"]
 
 
 def plots(page: Page) -> list[tuple[float, float]]:
-    """(width, height) in px of each plot that is seen in the main area, in the order of the page."""
+    """Return (width, height) in px of each visible plot in the main area, in page order."""
     return [(plot["width"], plot["height"]) for plot in page.evaluate(LAYOUT, True)["plots"]]

@@ -1,4 +1,4 @@
-"""`panel serve --setup` runs this: notes stay, so that a page that takes long to be drawn has those of before that."""
+"""Setup file for `panel serve --setup`: notices stay ten minutes, so that a slowly drawn page shows earlier ones."""
 
 import app.notices
 

@@ -1,4 +1,4 @@
-"""`panel serve --setup` runs this: the page shows every lab as one that has no parts of its own."""
+"""Setup file for `panel serve --setup`: every lab is shown with the generic parts only."""
 
 import app.lab_view
 

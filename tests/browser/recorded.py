@@ -1,10 +1,10 @@
-"""Compare the allow-list of browser changes with what pages really send.
+"""Compare the allow-list of browser changes with the changes that pages send.
 
     FIELDLAB_RECORD_CHANGES=/tmp/changes make test ARGS=tests/browser
     python -m tests.browser.recorded /tmp/changes
 
-The first command runs all browser tests; their servers append each kind of change once (priority/sitecustomize.py). The
-second prints what was sent and is not on the list of app/server/allowed_changes.py, and what is on it and was not sent.
+The first command runs all browser tests, whose servers append each kind of change once (priority/sitecustomize.py). The
+second prints changes that were sent but are not in app/server/allowed_changes.py, and entries that were never sent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from app.server.allowed_changes import ALLOWED, EVENTS, UNUSED, UNUSED_OF_COMPON
 
 
 def differences(recorded: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the kinds of changes that were sent and are not allowed, and those that are allowed and were not sent."""
+    """Return the sent changes that are not allowed, and the allowed ones that were not sent."""
     sent = {tuple(line.split()) for line in recorded}
     allowed = {("change", kind, name) for kind, names in ALLOWED.items() for name in names}
     allowed |= {("event", name) for name in EVENTS}
@@ -27,7 +27,7 @@ def differences(recorded: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def main(path: str) -> int:
-    """Print the differences; return 1 if something was sent that is not allowed."""
+    """Print the differences; return 1 if a sent change is not allowed."""
     extra, unsent = differences(Path(path).read_text(encoding="utf-8").splitlines())
     sys.stdout.writelines(f"sent, not allowed: {line}\n" for line in extra)
     sys.stdout.writelines(f"allowed, not sent: {line}\n" for line in unsent)

@@ -1,8 +1,8 @@
 """Screenshots of every page and mode for the documentation: `python -m tests.browser.screenshots`, in a checkout.
 
-A server and a Chromium are started as the browser tests do it. One page is walked through the states of STATES, in the
-light scheme and then in the dark one; each picture is written into docs/images as a WebP of some ten kilobytes.
-`--only`, `--size` and `--scheme` take a part of them, `--out` another folder.
+The script starts a server and a Chromium like the browser tests, and walks one page through the states of STATES, first
+in the light scheme, then in the dark one. It writes each picture to docs/images as a WebP of some ten kilobytes.
+`--only`, `--size` and `--scheme` restrict the pictures, `--out` sets another folder.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from tests.browser.serving import ROOT, Server, serve
 IMAGES = ROOT / "docs" / "images"
 SIZE, PHONE, LOW = (1280, 720), (390, 844), (800, 600)
 SCHEMES = ("light", "dark")
-PATIENCE = 240.0  # s: the first time all kernels are compiled
-CALM = 1500  # ms before a picture: themes fade, curves grow, a headline tightens
-MOST_BYTES = 100_000  # of a picture
-QUALITIES = (82, 70, 55, 40)  # of WebP, of which the first that is small enough is taken
+PATIENCE = 240.0  # s: the first visit compiles all kernels
+CALM = 1500  # ms before a picture: theme transitions, growing curves, a headline that becomes more precise
+MOST_BYTES = 100_000  # per picture
+QUALITIES = (82, 70, 55, 40)  # of WebP; the first one below MOST_BYTES is used
 LABS = {"diffusion": "Diffusion", "mandelbrot": "Mandelbrot", "l_curve": "L-curve", "crossover": "Crossover"}
 
 
 @dataclass
 class Walk:
-    """A page on its way through the states. pages: those that are looked at instead, while a state lasts."""
+    """A page on its way through the states, with its browser and server."""
 
     browser: Browser
     page: Page
@@ -44,7 +44,7 @@ class Walk:
     scheme: str
 
     def until(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-        """Wait for it; TimeoutError with what the page says."""
+        """Wait until the condition is true; raise TimeoutError with the page's text after `seconds`."""
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
@@ -53,19 +53,19 @@ class Walk:
             self.page.wait_for_timeout(100)
 
     def key(self, key: str) -> None:
-        """Press a key while nothing has the focus."""
+        """Press a key without a focused element."""
         self.page.evaluate("document.activeElement?.blur?.()")
         self.page.keyboard.press(key)
 
     def lab(self, name: str) -> None:
-        """Show a lab, and wait until it has something to show."""
+        """Show a lab, and wait until its plots are described."""
         title = LABS[name]
         self.page.get_by_role("tab", name=title).click()
         self.page.locator(f"[role=tab][aria-selected=true]:has-text('{title}')").wait_for()
         self.until(lambda: title in " ".join(self.page.locator(".plot-words").all_text_contents()))
 
     def other(self, address: str, size: tuple[int, int]) -> Page:
-        """Open another page of the server, in a context of its own: a phone, a second window, a frame."""
+        """Open another page of the server in a new browser context: a phone, a second window or a frame."""
         page = self.browser.new_page(
             viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if self.scheme == "dark" else "light"
         )
@@ -77,7 +77,7 @@ State = Callable[[Walk], AbstractContextManager[Page]]
 
 
 def of_lab(name: str) -> State:
-    """Return the state in which that lab is shown."""
+    """Return the state in which the lab `name` is shown."""
 
     @contextmanager
     def shown(walk: Walk) -> Iterator[Page]:
@@ -89,7 +89,7 @@ def of_lab(name: str) -> State:
 
 
 def by_key(key: str, seen: str, lab: str = "diffusion") -> State:
-    """Return the state that a key opens and ends; seen: a selector of what it shows."""
+    """Return the state that a key opens and closes; seen: a selector that matches while it is open."""
 
     @contextmanager
     def shown(walk: Walk) -> Iterator[Page]:
@@ -104,7 +104,7 @@ def by_key(key: str, seen: str, lab: str = "diffusion") -> State:
 
 
 def race(lab: str, work: str = "") -> State:
-    """Return a finished race; work: the button of other work."""
+    """Return the state of a finished race; work: the label of the button for another workload."""
 
     @contextmanager
     def shown(walk: Walk) -> Iterator[Page]:
@@ -125,7 +125,7 @@ def race(lab: str, work: str = "") -> State:
 
 
 def tell(walk: Walk) -> None:
-    """Begin a story; one that was told before is shown at once."""
+    """Open the story, from the list of stories if another one is open."""
     page = walk.page
     walk.lab("diffusion")
     walk.key("t")
@@ -138,7 +138,7 @@ def tell(walk: Walk) -> None:
 
 @contextmanager
 def story(walk: Walk) -> Iterator[Page]:
-    """The step of a story."""
+    """Show the second step of a story."""
     page = walk.page
     tell(walk)
     page.wait_for_timeout(CALM)
@@ -150,7 +150,7 @@ def story(walk: Walk) -> Iterator[Page]:
 
 @contextmanager
 def dialog(walk: Walk) -> Iterator[Page]:
-    """About the lab."""
+    """Show the dialog "About this lab"."""
     page = walk.page
     page.get_by_role("button", name="About this lab").click()
     page.get_by_role("dialog").wait_for()
@@ -161,7 +161,7 @@ def dialog(walk: Walk) -> Iterator[Page]:
 
 @contextmanager
 def room(walk: Walk) -> Iterator[str]:
-    """The code of a room that follows the page."""
+    """Open a room that follows the page and yield its code."""
     page = walk.page
     walk.lab("diffusion")
     walk.key("q")
@@ -176,13 +176,13 @@ def room(walk: Walk) -> Iterator[str]:
 
 @contextmanager
 def audience(walk: Walk) -> Iterator[Page]:
-    """The card with the room's code."""
+    """Show the card with the room's code."""
     with room(walk):
         yield walk.page
 
 
 def follower(size: tuple[int, int]) -> State:
-    """Return the page of one who follows."""
+    """Return the state of a follower's page."""
 
     @contextmanager
     def shown(walk: Walk) -> Iterator[Page]:
@@ -198,7 +198,7 @@ def follower(size: tuple[int, int]) -> State:
 
 @contextmanager
 def lecturer(walk: Walk) -> Iterator[Page]:
-    """The lecturer's second window, with a story's notes."""
+    """Show the lecturer's second window, with a story's notes."""
     tell(walk)
     with walk.page.context.expect_page() as opened:
         walk.key("w")
@@ -214,7 +214,7 @@ def lecturer(walk: Walk) -> Iterator[Page]:
 
 
 def embedded(level: str, size: tuple[int, int]) -> State:
-    """Return the page as a frame shows it."""
+    """Return the state of a page embedded with `?ui=level`."""
 
     @contextmanager
     def shown(walk: Walk) -> Iterator[Page]:
@@ -228,7 +228,7 @@ def embedded(level: str, size: tuple[int, int]) -> State:
 
 
 def sized(state: State, size: tuple[int, int]) -> State:
-    """Return that state in a window of another size."""
+    """Return `state` in a window of another size."""
 
     @contextmanager
     def shown(walk: Walk) -> Iterator[Page]:
@@ -266,7 +266,7 @@ STATES: dict[str, State] = {
 
 
 def save(page: Page, path: Path) -> int:
-    """Write a picture of the page; return its bytes."""
+    """Write a picture of the page; return its size in bytes."""
     shot = Image.open(BytesIO(page.screenshot())).convert("RGB")
     for quality in QUALITIES:
         made = BytesIO()
@@ -279,7 +279,7 @@ def save(page: Page, path: Path) -> int:
 
 
 def set_scheme(page: Page, dark: bool) -> None:
-    """Choose the scheme of the page."""
+    """Switch the page to the dark or light scheme."""
     wanted = "dark" if dark else "light"
     if page.evaluate("document.documentElement.dataset.scheme") != wanted:
         page.get_by_role("button", name="Toggle theme").click()
@@ -293,9 +293,9 @@ def take(
     look: Callable[[str, str, Page], object],
     states: Mapping[str, State] = STATES,
 ) -> list[str]:
-    """Walk one page through these of the states in these schemes; look(name, scheme, page) is called in each.
+    """Walk one page through `names` in each scheme and call look(name, scheme, page) in each state.
 
-    Returns in words what could not be shown.
+    Returns a description of each state that failed.
     """
     path = find()
     if path is None:
@@ -319,7 +319,7 @@ def take(
                     with states[name](walk) as shown:
                         shown.wait_for_timeout(CALM)
                         look(name, scheme, shown)
-                except Exception as error:  # noqa: BLE001 - one state that fails must not cost the others
+                except Exception as error:  # noqa: BLE001 - a state that fails must not stop the others
                     problems.append(f"{name}, {scheme}: {type(error).__name__}: {str(error)[:600]}")
                     page.goto(server.url)
                     page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * PATIENCE)
@@ -329,7 +329,7 @@ def take(
 
 
 def main() -> int:
-    """Take the pictures that are asked for; 1 if some could not be taken."""
+    """Write the requested pictures; return 1 if some failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.browser.screenshots", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=list(STATES), default=list(STATES))
     parser.add_argument("--scheme", nargs="+", choices=SCHEMES, default=list(SCHEMES))

@@ -18,12 +18,12 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).parent.parent.parent
-PRIORITY = Path(__file__).with_name("priority")  # holds a sitecustomize.py
-START = 240.0  # s until the port must answer: imports take a few, on a machine that does nothing else
-STOP = 60.0  # s from SIGTERM until the last process must be gone: two, on a machine that does nothing else
+PRIORITY = Path(__file__).with_name("priority")  # contains a sitecustomize.py
+START = 240.0  # s until the port must respond; an idle machine needs a few, for imports
+STOP = 60.0  # s from SIGTERM until the last process must have exited; an idle machine needs two
 DISCARDED = "discarded a"  # in the log of a server that ignored a change or an event of a page
-SUM = 0.035  # s that such a machine needs for the sum in `slack`
-# On Linux the server gets SIGTERM when the test run dies, however it dies: PR_SET_PDEATHSIG is 1 and survives exec.
+SUM = 0.035  # s, the time of the sum in `slack` on the machine for which the goals were set
+# On Linux the server receives SIGTERM whenever the test run dies: PR_SET_PDEATHSIG is 1 and survives exec.
 BOUND = """
 import ctypes, os, signal, sys
 if sys.platform == "linux":
@@ -32,33 +32,33 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-running: list[Server] = []  # those of now, whose logs say more about a test that fails
+running: list[Server] = []  # running servers, for reports of failed tests
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running server: its page, its process and where it logs."""
+    """A running server: its port, process, log file and listening address."""
 
     port: int
     process: psutil.Popen
     log: Path
-    address: str = "localhost"  # where it listens
+    address: str = "localhost"  # the address it listens on
 
     @property
     def url(self) -> str:
-        """The page's address."""
+        """The URL of the app."""
         return f"http://localhost:{self.port}/app"
 
     def text(self) -> str:
-        """What the server has printed so far."""
+        """Return the server's output so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def family(self) -> list[psutil.Process]:
-        """The server's living descendants: its engines and their helpers."""
+        """Return the running descendants of the server: engines and their helpers."""
         return [child for child in self.process.children(recursive=True) if child.is_running()]
 
     def busy(self) -> str:
-        """Its processes, a line each: CPU seconds so far, state, command."""
+        """Return a line per process: CPU seconds so far, state and command."""
         lines = []
         for process in [self.process, *self.family()]:
             try:
@@ -70,14 +70,14 @@ class Server:
 
 
 def engine(server: Server, device: str = "host") -> tuple[psutil.Process, psutil.Process | None]:
-    """The process of the engine on `device` and, once it is there, its spare: the older and the younger one."""
+    """Return the processes of the engine on `device` and of its spare, the younger one; None if it has no spare yet."""
     found = [child for child in server.family() if _command(child).endswith(f" {device}")]
     found = sorted((child for child in found if "compute.engine" in _command(child)), key=lambda one: one.create_time())
     return found[0], found[1] if len(found) > 1 else None
 
 
 def with_spare(server: Server, seconds: float = START) -> psutil.Process:
-    """The process of the host's engine, once its spare is there and has nothing more to prepare."""
+    """Wait until the host engine's spare has started and is idle; return the engine's process."""
     end, used = time.monotonic() + seconds, 0.0
     while True:
         worker, spare = engine(server)
@@ -89,19 +89,19 @@ def with_spare(server: Server, seconds: float = START) -> psutil.Process:
 
 
 def bound(command: Sequence[str]) -> list[str]:
-    """The command, arranged to end when this process does."""
+    """Return `command`, wrapped so that it ends with this process."""
     return [sys.executable, "-c", BOUND, *command]
 
 
 def free_port() -> int:
-    """A TCP port of this machine that nobody listens on now."""
+    """Return a TCP port of this machine that is free at the moment."""
     with closing(socket.socket()) as probe:
         probe.bind(("localhost", 0))
         return int(probe.getsockname()[1])
 
 
 def answers(port: int, address: str = "localhost") -> bool:
-    """Whether someone listens on the port. No request is sent: a GET would open a session."""
+    """Return whether a server listens on the port. No request is sent, because a GET would open a session."""
     try:
         socket.create_connection((address, port), timeout=1).close()
     except OSError:
@@ -110,8 +110,10 @@ def answers(port: int, address: str = "localhost") -> bool:
 
 
 def slack() -> float:
-    """By how much this machine may miss a goal: twice, and more where more processes want to run than it has cores, or
-    where it is slower, or has less time for this process, than the machine for which the goals were set.
+    """Return the factor by which this machine may miss a goal, at least 2.
+
+    The factor is 2 times the larger of the load average per core and the time of a sum relative to SUM, if that is
+    above 1.
     """
     times = []
     for _ in range(5):
@@ -122,7 +124,7 @@ def slack() -> float:
 
 
 def environment() -> dict[str, str]:
-    """Of a server under test: its jobs do not make way for the other tests."""
+    """Return the environment of a server under test, whose jobs keep normal priority."""
     path = [str(PRIORITY), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(path)}
 
@@ -136,10 +138,10 @@ def serve(
     address: str = "localhost",
     discards: str = r"(?!)",
 ) -> Iterator[Server]:
-    """Run the app on `port`, or a free one, logging into `folder`; then stop it and insist that no process survives.
+    """Run the app on `port`, or a free one, with its log in `folder`; on exit stop it and fail if a process survives.
 
-    arguments: more options of `panel serve`; environ: added to this process's environment; discards: pattern
-    of the changes that a page may send though the server discards them.
+    arguments: more options of `panel serve`; environ: added to this process's environment; discards: regular expression
+    of log lines for changes that the server may discard without failing the test.
     """
     port, log = port or free_port(), folder / "server.log"
     command = [sys.executable, "-m", "panel", "serve", "app", "--address", address, "--port", str(port), *arguments]
@@ -167,7 +169,7 @@ def serve(
 
 
 def wait_until_ready(server: Server) -> None:
-    """Return when the port answers; fail with the log if the server ended or START seconds passed."""
+    """Return when the port responds; fail with the log if the server ended or START seconds passed."""
     end = time.monotonic() + START
     while not answers(server.port, server.address):
         assert server.process.poll() is None, f"the server ended with {server.process.returncode}:\n{server.text()}"
@@ -176,7 +178,7 @@ def wait_until_ready(server: Server) -> None:
 
 
 def stop(server: Server) -> list[str]:
-    """SIGTERM to the server alone; its processes have STOP seconds to go. Kills and returns those that stay."""
+    """Send SIGTERM to the server only, wait STOP seconds for all its processes; kill and return the remaining ones."""
     end = time.monotonic() + STOP
     family = [server.process, *server.family()] if server.process.is_running() else []
     if server.process.poll() is None:
@@ -198,7 +200,7 @@ def stop(server: Server) -> list[str]:
 
 
 def _group(process: psutil.Process) -> int | None:
-    """The process group, None if the process is gone or only waits to be reaped."""
+    """Return the process group, or None for a zombie or a process that has ended."""
     try:
         return None if process.status() == psutil.STATUS_ZOMBIE else os.getpgid(process.pid)
     except (psutil.NoSuchProcess, ProcessLookupError):
@@ -206,8 +208,8 @@ def _group(process: psutil.Process) -> int | None:
 
 
 def _command(process: psutil.Process) -> str:
-    """Its command line, for a message."""
+    """Return the command line, shortened to 200 characters for messages."""
     try:
         return " ".join(process.cmdline())[:200]
-    except psutil.Error:  # a zombie has none either
+    except psutil.Error:  # zombies have no command line either
         return "(gone)"

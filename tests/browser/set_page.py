@@ -1,4 +1,4 @@
-"""A tab with the Mandelbrot lab in it, as a test uses it: the picture in numbers, and the hand on it."""
+"""Page object of the Mandelbrot lab: reads the picture as numbers and moves the view."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TICKS = f"""() => {{ {MODELS}
     return axis.formatter.doFormat(major, {{loc: 0}});
   }});
 }}"""
-# Every frame that arrives: its number, when it was painted, and the height of what it shows in the complex plane.
+# Record each received frame: its number, the time of painting, and its height in the complex plane.
 LISTEN = f"""() => {{ {MODELS}
   const heard = Boolean(window.frames_seen);
   window.frames_seen = [];
@@ -57,25 +57,25 @@ class SetPage(SideBar):
         self.window, self.width = page.viewport_size, self.state()["width"]
 
     def open(self) -> None:
-        """Load the page."""
+        """Load the page and wait until the picture is complete."""
         self.page.goto(self.server.url)
         self.page.get_by_role("tab", name="Mandelbrot").click()
         self.page.locator(".numbers").wait_for(timeout=1000 * OPENING)
         self.until(self.complete, OPENING)
 
     def fresh(self) -> None:
-        """The window and the whole set as they were at first, without loading the page; it is loaded if that fails.
+        """Restore the window size and the whole set without loading the page; load it if that fails.
 
-        A test that switches something on must switch it off.
+        A test that switches an option on must switch it off.
         """
         try:
             self.tidy()
-        except (AssertionError, Error):  # of a test that failed
+        except (AssertionError, Error):  # the state that a failed test left
             self.page.set_viewport_size(self.window)
             self.open()
 
     def tidy(self) -> None:
-        """Close a dialog, give the window its size, go home."""
+        """Close a dialog, restore the window size and show the whole set."""
         self.page.mouse.move(0, 0)
         self.page.keyboard.press("Escape")
         if self.page.viewport_size != self.window:
@@ -85,20 +85,20 @@ class SetPage(SideBar):
         self.until(lambda: self.complete() and self.at_home())
 
     def state(self) -> dict[str, Any]:
-        """Where the picture lies and what the axes show, in the browser's numbers."""
+        """Return the position of the picture and the ranges of the axes, in the browser's coordinates."""
         return self.page.evaluate(STATE)
 
     def at_home(self) -> bool:
-        """Whether the axes show the whole set, where it lies at first."""
+        """Return whether the axes show the whole set at its initial position."""
         middle = zip(self.point(0.5, 0.5), HOME.center, strict=True)
         return abs(self.zoom() / float(HOME.zoom) - 1) < 1e-6 and all(abs(x - float(home)) < 1e-6 for x, home in middle)
 
     def complete(self) -> bool:
-        """Whether the picture that is shown is that of the axes, and nothing is left to do."""
+        """Return whether the picture is complete and covers the axes."""
         return "Complete" in self.status() and self.fits()
 
     def fits(self) -> bool:
-        """Whether the newest frame covers what the axes show, to a pixel or two."""
+        """Return whether the latest frame covers the axes' ranges within a pixel or two."""
         s = self.state()
         slack = 3 * (s["top"] - s["bottom"]) / s["height"]
         return (
@@ -109,21 +109,21 @@ class SetPage(SideBar):
         )
 
     def center(self) -> tuple[Fraction, Fraction]:
-        """What the page says below the picture, once it says both numbers: they come after the first frame."""
+        """Return the centre printed below the picture, once both numbers are shown: they follow the first frame."""
         re, im = self.until(self._center_in_words)
         return Fraction(re), Fraction(im)
 
     def _center_in_words(self) -> list[str]:
-        """Both numbers as they are written; empty while one is missing."""
+        """Return both numbers as text; [] while one is missing."""
         lines = [line.split() for line in self.page.locator(".numbers div").all_inner_texts()]
         return [number for _, number in lines] if [len(line) for line in lines] == [2, 2] else []
 
     def settled(self) -> tuple[Fraction, Fraction]:
-        """The centre, once it has not changed for as long as the page takes to say it again."""
+        """Return the centre once it has stopped changing for longer than an update of the text takes."""
         return self.still(self.center)
 
     def go(self, re: str, im: str, zoom: str, iterations: int) -> None:
-        """To typed coordinates."""
+        """Go to typed coordinates."""
         self.key("g")
         dialog = self.page.get_by_role("dialog")
         for name, value in zip(FIELDS.values(), (re, im, zoom, str(iterations)), strict=True):
@@ -131,18 +131,18 @@ class SetPage(SideBar):
         dialog.get_by_role("button", name="Go").click()
 
     def zoom(self) -> float:
-        """The height of the whole plane's view over that of this one, from the axes."""
+        """Return the zoom from the axes: 4 / height of the view."""
         s = self.state()
         return 4 / ((s["top"] - s["bottom"]) * 10.0 ** s["exponent"])
 
     def at(self, fx: float, fy: float) -> tuple[float, float]:
-        """The place on the page of a fraction of the picture, from its lower left corner."""
+        """Return the page coordinates of a fraction of the picture, measured from its lower left corner."""
         box, s = self.page.locator("canvas").first.bounding_box(), self.state()
         left, top = s["margin"]
         return box["x"] + left + fx * s["width"], box["y"] + top + (1 - fy) * s["height"]
 
     def point(self, fx: float, fy: float) -> tuple[float, float]:
-        """The complex number there, in float64."""
+        """Return the complex number at a fraction of the picture as two float64."""
         s = self.state()
         origin = s["origin"]
         x = s["left"] + fx * (s["right"] - s["left"])
@@ -150,7 +150,7 @@ class SetPage(SideBar):
         return origin[0] + x * 10 ** origin[2], origin[1] + y * 10 ** origin[2]
 
     def ticks(self) -> list[list[str]]:
-        """The labels of both axes."""
+        """Return the tick labels of both axes."""
         return self.page.evaluate(TICKS)
 
     def drag(self, start: tuple[float, float], end: tuple[float, float], steps: int = 8) -> None:
@@ -163,15 +163,15 @@ class SetPage(SideBar):
         self.page.mouse.up()
 
     def listen(self) -> None:
-        """Note every frame from now on."""
+        """Record frames from now on."""
         self.page.evaluate(LISTEN)
 
     def heard(self, below: float = 100.0) -> list[dict[str, float]]:
-        """The frames since `listen` that are lower than `below`: number, height, and when they were painted (ms)."""
+        """Return recorded frames lower than `below`: number, height, and the ms at which each was painted."""
         frames = self.page.evaluate("window.frames_seen")
         return [frame for frame in frames if frame["number"] > 0 and frame["height"] < below]
 
     def picture(self) -> bytes:
-        """The picture's pixels as a PNG."""
+        """Return the picture's pixels as a PNG."""
         (left, low), (right, high) = self.at(0, 0), self.at(1, 1)
         return self.page.screenshot(clip={"x": left, "y": high, "width": right - left, "height": low - high})

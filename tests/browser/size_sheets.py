@@ -1,8 +1,8 @@
 """Every page and mode at five sizes, light and dark, a sheet each: `python -m tests.browser.size_sheets`.
 
-The states are those of screenshots.py but for what has a size of its own. A sheet has the light pictures above the dark
-ones, and a column for each of SIZES; it is written into docs/images/sizes. `--only` takes some of the states, `--out`
-another folder. What could not be shown is said, and missing on its sheet.
+The states are those of screenshots.py, except for states with a fixed size. A sheet has a row of light pictures, a row
+of dark ones and a column for each of SIZES; it is written to docs/images/sizes. `--only` selects states, `--out` sets
+another folder. Failed states are printed, and missing on their sheet.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tests.browser.screenshots import IMAGES, SCHEMES, STATES, sized, take
 
 # The last is a window of 1280 x 720 at 150 %.
 SIZES = ((1280, 720), (1920, 1080), (800, 600), (390, 844), (853, 480))
-HEIGHT, GAP = 270, 6  # px: of a picture on a sheet, between two
-OWN = ("ui_minimal", "ui_none", "phone", "low")  # states that have a size of their own
+HEIGHT, GAP = 270, 6  # px: height of a picture, gap between two
+OWN = ("ui_minimal", "ui_none", "phone", "low")  # states with a fixed size
 NAMES = [name for name in STATES if name not in OWN]
 GROUND = (128, 128, 128)
 QUALITY = 60  # of WebP
@@ -28,7 +28,7 @@ Shots = dict[tuple[str, tuple[int, int], str], Image.Image]  # by state, size, s
 
 
 def sheet(shots: Shots, name: str) -> Image.Image:
-    """Lay the pictures of a state side by side, those of a scheme in a row."""
+    """Return the sheet of a state: one row per scheme, one column per size."""
     widths = [round(HEIGHT * width / height) for width, height in SIZES]
     made = Image.new("RGB", (sum(widths) + GAP * (len(SIZES) + 1), HEIGHT * 2 + GAP * 3), GROUND)
     for row, scheme in enumerate(SCHEMES):
@@ -41,7 +41,7 @@ def sheet(shots: Shots, name: str) -> Image.Image:
 
 
 def main() -> int:
-    """Take the pictures and write the sheets; 1 if some could not be taken."""
+    """Take the pictures and write the sheets; return 1 if some failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.browser.size_sheets", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--out", type=Path, default=IMAGES / "sizes")
@@ -51,7 +51,7 @@ def main() -> int:
     for size in SIZES:
 
         def look(name: str, scheme: str, page: Page, size: tuple[int, int] = size) -> None:
-            """Keep the picture, in the window's proportions."""
+            """Store the picture."""
             shots[name, size, scheme] = Image.open(BytesIO(page.screenshot())).convert("RGB")
 
         states = {**STATES, "follower": sized(STATES["follower"], size)}

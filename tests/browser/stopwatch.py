@@ -1,9 +1,9 @@
-"""What a new visitor waits for, by a stopwatch: `python -m tests.browser.stopwatch PART…` on a quiet machine.
+"""Measure a new visitor's waiting times: `python -m tests.browser.stopwatch PART…` on a quiet machine.
 
-A server and a Chromium are started as the browser tests do it. Parts: `open-LAB` opens the page with that lab COUNT
-times and notes when its first picture and its first headline number are there; `tabs` goes from lab to lab; `wheel`
-zooms the Mandelbrot lab until the first picture of the new view is painted; `slider` moves λ in the L-curve lab until
-another solution is painted. Printed are median and quartiles beside the goal; the exit code is 1 where one is missed.
+The script starts a server and a Chromium like the browser tests. Parts: `open-LAB` opens the page with that lab COUNT
+times and measures the time to its first picture and first headline number; `tabs` switches between labs; `wheel` zooms
+the Mandelbrot lab until the first picture of the new view is painted; `slider` moves λ in the L-curve lab until another
+solution is painted. Printed are median and quartiles next to the goal; the exit code is 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from tests.browser.serving import Server, serve
 from tests.browser.set_page import SetPage
 
 COUNT = 20
-FIELD, HEADLINE, TAB, WHEEL, SLIDER = 3.0, 5.0, 0.7, 0.1, 0.1  # s: the goals
+FIELD, HEADLINE, TAB, WHEEL, SLIDER = 3.0, 5.0, 0.7, 0.1, 0.1  # goals in s
 LABS = {"diffusion": "Diffusion", "mandelbrot": "Mandelbrot", "l_curve": "L-curve", "crossover": "Crossover"}
 MODEL = "Bokeh.documents[0]?.get_model_by_name"
-SHOWN = {  # what the browser has once a lab has something to show; of the crossover recorded lines
+SHOWN = {  # true in the browser once a lab has data to show; for the crossover, recorded lines
     "diffusion": f"{MODEL}('frames')?.data?.number?.[0] > 0",
     "mandelbrot": f"{MODEL}('mandelbrot frames')?.data?.number?.[0] > 0",
     "l_curve": f"{MODEL}('l-curve')?.data?.x?.length > 1",
     "crossover": f"{MODEL}('crossover lines')?.data?.xs?.length > 0",
 }
-# Whether the plot that shows the source of that name, made anew when its tab is shown again, is drawn.
+# Whether the plot of the source with this name, rebuilt when its tab is shown again, is drawn.
 DRAWN = f"""(name) => {{
   const source = {MODEL}(name), shows = (part) => part.data_source && part.data_source == source;
   const view = source && [...Bokeh.index.query((one) => one.model.renderers?.some?.(shows))][0];
   return Boolean(view?.el.checkVisibility() && view.frame.bbox.width > 0 && view.has_finished());
 }}"""
-SOURCES = {"diffusion": "frames", "mandelbrot": "mandelbrot frames", "l_curve": "l-curve"}  # of each lab's first plot
+SOURCES = {"diffusion": "frames", "mandelbrot": "mandelbrot frames", "l_curve": "l-curve"}  # of the first plots
 PARTS = (*(f"open-{lab}" for lab in LABS), "tabs", "wheel", "slider")
-REST = 400  # ms between two acts
+REST = 400  # ms between two actions
 
 
 @contextmanager
 def pages() -> Iterator[tuple[Browser, Server]]:
-    """A browser and a server that has warmed up: it has compiled what the first visitor would wait for."""
+    """Yield a Chromium and a server that accepts connections."""
     path = find()
     if path is None:
         raise SystemExit(ADVICE)
@@ -64,17 +64,17 @@ def pages() -> Iterator[tuple[Browser, Server]]:
 
 
 def new_page(browser: Browser) -> Page:
-    """A tab of a laptop's size, in a context of its own: nothing is in its cache."""
+    """Open a laptop-sized tab in a new context, with an empty cache."""
     page = browser.new_page(viewport={"width": 1280, "height": 720})
     page.set_default_timeout(120_000)
     return page
 
 
 def opening(browser: Browser, server: Server, lab: str, count: int) -> dict[str, list[float]]:
-    """Seconds from the address to the first picture, and to the first number of the headline."""
+    """Return the seconds from the start of navigation to the first picture and to the headline's first number."""
     address = server.url if lab == "diffusion" else f"{server.url}?{NAME}={packed(Scene(lab, {}))}"
     fields, headlines = [], []
-    for number in range(count + 1):  # the first warms the server up
+    for number in range(count + 1):  # the first round warms the server up and is not counted
         page = new_page(browser)
         began = time.perf_counter()
         page.goto(address, wait_until="commit")
@@ -91,7 +91,7 @@ def opening(browser: Browser, server: Server, lab: str, count: int) -> dict[str,
 
 
 def tabs(browser: Browser, server: Server, count: int) -> dict[str, list[float]]:
-    """Seconds from a click on a lab's tab until the lab is drawn; every lab was shown before."""
+    """Return the seconds from a click on a lab's tab until the lab is drawn; each lab was shown twice before."""
     page = new_page(browser)
     page.goto(server.url)
     page.wait_for_function(f"window.Bokeh && {SHOWN['diffusion']}")
@@ -110,7 +110,7 @@ def tabs(browser: Browser, server: Server, count: int) -> dict[str, list[float]]
 
 
 def wheel(browser: Browser, server: Server, count: int) -> dict[str, list[float]]:
-    """Seconds from a turn of the wheel until the first picture that was computed for the new view is painted."""
+    """Return the seconds from a turn of the wheel until the first frame of the new view is painted."""
     page = new_page(browser)
     lab = SetPage(page, server)
     lab.listen()
@@ -129,7 +129,7 @@ def wheel(browser: Browser, server: Server, count: int) -> dict[str, list[float]
 
 
 def slider(browser: Browser, server: Server, count: int) -> dict[str, list[float]]:
-    """Seconds from a key on the slider of λ until another solution is painted."""
+    """Return the seconds from a key press on the λ slider until another solution is painted."""
     page = new_page(browser)
     lab = CurvePage(page, server)
     if not page.get_by_label("λ chosen by").count():
@@ -150,13 +150,13 @@ def slider(browser: Browser, server: Server, count: int) -> dict[str, list[float
 
 
 def goal(name: str) -> float:
-    """Return the seconds that `name` may take in the median."""
+    """Return the goal for the median of `name` in seconds."""
     kinds = {"picture": FIELD, "headline": HEADLINE, "tab": TAB, "wheel": WHEEL, "slider": SLIDER}
     return next(limit for kind, limit in kinds.items() if kind in name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what is asked for; 1 if a goal is missed."""
+    """Run the requested measurements; return 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.browser.stopwatch", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[], metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--count", type=int, default=COUNT)

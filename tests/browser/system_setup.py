@@ -1,4 +1,4 @@
-"""`panel serve --setup` runs this: the machine has two GPUs, one of them hot, and another's process on both."""
+"""Setup file for `panel serve --setup`: two GPUs held down by the power cap, with a process of another program."""
 
 import math
 import os
@@ -12,11 +12,11 @@ from compute import gpu_nvml
 from compute import system as machine
 from tests.fake_nvml import FakeNvml
 
-LOST = Path(os.environ["LOST_GPU"])  # while this file exists, the GPUs do not answer
+LOST = Path(os.environ["LOST_GPU"])  # while this file exists, NVML reports the GPUs as lost
 
 
 class Busy(FakeNvml):
-    """Its second GPU's use moves, so that there is something to see."""
+    """The utilization of its second GPU varies, so that the history changes."""
 
     def _require(self, name: str) -> None:
         self.lost = LOST.exists()
@@ -28,8 +28,8 @@ fake = Busy()
 fake.use(2**22 + 7, 12.5)
 fake.throttle = 0x4
 fake.unsupported = {"nvmlDeviceGetTemperature"}
-machine.AGAIN = 0.5  # seconds until a lost GPU is looked for again
+machine.AGAIN = 0.5  # s until a lost GPU is queried again
 sys.modules["pynvml"] = fake
-gpu_nvml.visible = lambda _order, names: range(len(names))  # both; CUDA is shown none, and so are the engines
-gpu_nvml.shutil = SimpleNamespace(which=lambda _name: "/usr/bin/nvidia-smi")  # its own: CuPy asks shutil, too
+gpu_nvml.visible = lambda _order, names: range(len(names))  # both, although CUDA sees none, nor do the engines
+gpu_nvml.shutil = SimpleNamespace(which=lambda _name: "/usr/bin/nvidia-smi")  # not shutil.which: CuPy uses it, too
 system_card.machine = lambda: {"gpus": [{"name": name} for name in fake.names]}

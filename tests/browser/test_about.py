@@ -1,4 +1,4 @@
-"""About on a phone: its equations are set by the browser, fit, can be read, and are mathematics for a screen reader."""
+"""The About dialog on a phone: its equations fit, are legible, and are MathML for screen readers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.browser.lab_page import LabPage
 
 LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
 PHONE, SMALLEST = {"width": 390, "height": 844}, 14  # px
-# Of each equation [width, room for it, size of its smallest sign], in px.
+# For each equation: [width, available width, font size of its smallest sign] in px.
 SET = """(equations) => equations.map((math) => {
   const signs = Array.from(math.querySelectorAll('*')).filter((one) => !one.children.length && one.textContent.trim());
   return [math.getBoundingClientRect().width, math.parentElement.clientWidth,
@@ -37,6 +37,6 @@ def test_equations_fit_and_can_be_read(phone, name):
     assert len(found) >= 4
     assert [width for width, room, _ in found if width > room] == []
     assert min(size for *_, size in found) >= SMALLEST
-    assert paper.locator("pre", has_text="\\").count() == 0  # LaTeX that stayed
+    assert paper.locator("pre", has_text="\\").count() == 0  # LaTeX that was not converted
     page.keyboard.press("Escape")
     paper.wait_for(state="detached")

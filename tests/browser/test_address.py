@@ -1,4 +1,4 @@
-"""The address bar holds the state, in a real Chromium: reload, Back and Forward bring it back."""
+"""The address bar contains the state: reload, Back and Forward restore it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def preset(lab):
 
 
 def address_of(lab, step):
-    """The address, once it holds the field at rest at that step."""
+    """Return the address once it encodes the paused field at this step."""
 
     def told():
         text, runs = asked_in(query(lab))
@@ -40,7 +40,7 @@ def test_reload_back_and_forward_bring_the_state_back(page, server):
     lab.key("s")
     lab.until(lambda: (lab.step(), lab.fact("r")) == (1, 0.195))
     ring, field = address_of(lab, 1), lab.field()
-    assert page.evaluate("history.length") == entries + 1  # of a slider and a step there is no entry
+    assert page.evaluate("history.length") == entries + 1  # a slider and a step add no entry
 
     page.reload()
     lab.until(lambda: preset(lab) == "ring" and lab.step() == 1 and lab.fact("r") == 0.195, OPENING)

@@ -1,4 +1,4 @@
-"""A lecturer's page and a phone that follows it; the second window; a connection that breaks."""
+"""The lecturer's page, a phone that follows it, the second window, and a broken connection."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ PHONE = {"width": 390, "height": 844}
 TURNED = {"width": 844, "height": 390}
 NUMBER = "() => Number(document.getElementById('picture').dataset.number ?? 0)"
 PICTURE = "() => document.getElementById('picture').toDataURL()"
-# Keeps hold of a page's WebSockets, so that a test can break them.
+# Records a page's WebSockets, so that a test can break them.
 HOLD = """() => { const sockets = window.held = []; window.WebSocket = class extends WebSocket {
   constructor(...all) { super(...all); sockets.push(this); } }; }"""
 SMALLEST = """() => Math.min(...Array.from(document.querySelectorAll('body *'))
   .filter((node) => node.checkVisibility() && [...node.childNodes].some((one) => one.nodeType == 3 && one.data.trim()))
   .map((node) => parseFloat(getComputedStyle(node).fontSize)))"""
 
-# [bottom of the picture, its height, its right side, the left side of what stands after it], in px
+# [bottom of the picture, its height, its right edge, the left edge of element `after`], in px
 PLACES = """(after) => { const box = (id) => document.getElementById(id).getBoundingClientRect();
   const {bottom, height, right} = box('picture'); return [bottom, height, right, box(after).left]; }"""
 
 
 def until(page, condition):
-    """The condition's value as soon as it is true. The pages of followers allow no test to poll from within."""
+    """Wait until the condition is true and return its value; the policy of followers' pages forbids polling there."""
     end = time.monotonic() + PATIENCE
     while not (value := condition()):
         assert time.monotonic() < end, f"not true within {PATIENCE:g} s; the page says: {page.inner_text('body')}"
@@ -37,14 +37,14 @@ def until(page, condition):
 
 
 def linked(phone):
-    """The values of the state that "Try it yourself" leads to, those at their default apart."""
+    """Return the non-default values of the state behind the link "Try it yourself"."""
     text, _ = asked_in((phone.locator("#try").get_attribute("href") or "").partition("?")[2])
     return unpacked(text).values if text else {}
 
 
 @pytest.fixture
 def room(opened, lasting, allowed_errors):
-    """(the lecturer's tab, which all tests of a room share, the code of its room); the card is open."""
+    """Yield the lecturer's tab, shared by the tests of this file, and the code of its room; the card is open."""
     lab, card = opened, opened.page.locator(".audience")
     begin = lab.page.get_by_role("button", name="Let the room follow")
     lab.key("q")
@@ -65,7 +65,7 @@ def room(opened, lasting, allowed_errors):
 
 @pytest.fixture
 def phone(new_page):
-    """An empty tab of a phone's size, in a context of its own."""
+    """Return an empty phone-sized tab whose WebSockets are recorded."""
     phone = new_page()
     phone.set_viewport_size(PHONE)
     phone.add_init_script(f"({HOLD})()")
@@ -102,7 +102,7 @@ def test_a_broken_connection_comes_back_by_itself(room, phone):
     lab, code = room
     follow(phone, lab, code)
     until(phone, lambda: phone.evaluate("held.length") == 1)
-    phone.evaluate("held[0].close()")  # for the page it is a close that it did not ask for
+    phone.evaluate("held[0].close()")  # unexpected for the page
     until(phone, lambda: phone.evaluate("held.length") >= 2)
     seen = phone.evaluate(NUMBER)
     lab.key("r")
@@ -110,7 +110,7 @@ def test_a_broken_connection_comes_back_by_itself(room, phone):
     until(phone, lambda: not phone.locator("#said").is_visible())
 
 
-# What a browser does with a tab that another one hides, and back. Headless Chromium shows all of its tabs.
+# Simulates that another tab hides this one, and the way back: headless Chromium shows all of its tabs.
 HIDE = """(hidden) => {
   const waiting = window.waiting ??= [];
   window.paints ??= window.requestAnimationFrame;
@@ -126,7 +126,7 @@ def test_phones_follow_on_while_the_lecturer_s_tab_is_hidden(room, phone):
     follow(phone, lab, code)
     lab.page.evaluate(HIDE, True)
     try:
-        phone.wait_for_timeout(2000)  # what was under way has come
+        phone.wait_for_timeout(2000)  # frames in flight have been received
         before, picture = phone.evaluate(NUMBER), phone.evaluate(PICTURE)
         until(phone, lambda: phone.evaluate(NUMBER) >= before + 10)
         assert phone.evaluate(PICTURE) != picture
@@ -156,7 +156,7 @@ def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page
     until(phone, lambda: phone.locator("#lab").inner_text() == "Diffusion")
     until(phone, lambda: "r = D" in phone.locator("#values").inner_text())
 
-    # the lecturer moves on: picture and words follow
+    # picture and text follow the lecturer's page
     lab.key(" ")
     lab.until(lambda: "Paused" in lab.status())
     until(phone, lambda: "Paused" in (phone.locator("#picture").get_attribute("aria-label") or ""))
@@ -171,7 +171,7 @@ def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page
     assert phone.evaluate(SMALLEST) >= 14
     assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
-    # a phone that is turned: the picture is as high as the window, and what is told stands beside it
+    # a rotated phone: the picture is nearly as high as the window, the text to its right
     phone.set_viewport_size(TURNED)
     until(phone, lambda: phone.evaluate("innerWidth") == TURNED["width"])
     bottom, height, right, left = phone.evaluate(PLACES, "story")
@@ -180,19 +180,19 @@ def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page
     assert phone.evaluate("document.documentElement.scrollWidth") <= TURNED["width"]
     phone.set_viewport_size(PHONE)
 
-    # the same lab for oneself, in the same state
+    # the same lab in another tab, in the same state
     until(phone, lambda: linked(phone).get("r") == 0.25)
     own = new_page()
     own.goto(phone.evaluate("document.getElementById('try').href"))
     until(own, lambda: own.locator(".status").count() and "0.250" in own.locator(".status").first.inner_text())
 
-    # out, and in again
+    # leave, and follow again
     phone.get_by_role("button", name="Leave").click()
     lab.page.get_by_role("button", name=f"{code} · 0 follow").wait_for()
     phone.get_by_role("button", name="Follow").click()
     chip.wait_for()
 
-    # the end
+    # the end of the room
     lab.page.get_by_role("button", name=f"{code} · 1 follower").click()
     lab.page.get_by_role("button", name="End the room").click()
     until(phone, lambda: "The lecturer has ended the room" in phone.locator("#said").inner_text())
@@ -213,7 +213,7 @@ def test_the_second_window_reads_notes_and_turns_the_pages(page, server):
     assert "it never fades" in window.locator("#next").inner_text()
     until(window, lambda: window.evaluate(NUMBER) > 0)
     assert re.search(r"\d\d:\d\d +\d+:\d\d", window.locator("#clock").inner_text())
-    assert "Ask before you press" not in page.locator(".story").inner_text()  # the room does not read it
+    assert "Ask before you press" not in page.locator(".story").inner_text()  # the audience does not see the notes
     assert window.get_by_role("button", name="Freeze").is_disabled()
 
     for size, least in (((1000, 720), 240), ((800, 600), 240), ((844, 390), 220)):  # px of the picture's height

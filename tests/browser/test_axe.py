@@ -1,7 +1,7 @@
-"""Every lab and its About, light and dark, and every other page of ours, as axe-core sees it.
+"""Every lab and its About dialog, in both schemes, and every other page of the app, checked with axe-core.
 
-No page may have a fault that axe-core calls serious or critical. One page shows all labs; in the dark scheme only its
-colours are looked at again.
+No page may have a fault that axe-core rates as serious or critical. One page shows all labs; in the dark scheme only
+colour contrast is checked again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.browser.layout import resize
 
 LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
 NO_READOUT, PHONE = (1024, 768), (390, 844)
-# What a dialog's text stands on: a colour, and what lies over it.
+# The background behind a dialog's text: its colour and image.
 GROUND = "(node) => { const style = getComputedStyle(node); return [style.backgroundColor, style.backgroundImage]; }"
 INK = "(node) => getComputedStyle(node).color"
 
 
 def show(lab: LabPage, name: str) -> None:
-    """Show that lab's tab, and wait until it is drawn and has something to show."""
+    """Select a lab's tab, and wait until it is drawn and has content."""
     page = lab.page
     page.get_by_role("tab", name=name).click()
     page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
@@ -33,18 +33,18 @@ def show(lab: LabPage, name: str) -> None:
 
 
 def spoken(page: Page) -> str:
-    """The words for the plots of the lab that is shown; "" before there are some."""
+    """Return the text alternative of the plots of the current lab; "" before it exists."""
     words = page.locator(".plot-words")
     return " ".join(words.first.text_content().split()) if words.count() else ""
 
 
 def scheme(page: Page, dark: bool) -> None:
-    """Choose the scheme, and wait until the page has its colours."""
+    """Select a scheme, and wait until the page has its colours."""
     wanted = "dark" if dark else "light"
     if page.evaluate("document.documentElement.dataset.scheme") != wanted:
         page.get_by_role("button", name="Toggle theme").click()
         page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
-    page.wait_for_timeout(1500)  # colours fade into each other, later on a busy machine
+    page.wait_for_timeout(1500)  # colours fade; the transition is slower on a busy machine
 
 
 @pytest.mark.parametrize("name", LABS)
@@ -70,13 +70,13 @@ def test_no_lab_has_a_serious_fault_in_either_scheme(opened, name):
     page.keyboard.press("Escape")
     paper.wait_for(state="detached")
     assert found == []
-    dark = ["rgb(17, 26, 34)", "none", "rgb(233, 239, 243)"]  # the paper that the colours of text are chosen for
+    dark = ["rgb(17, 26, 34)", "none", "rgb(233, 239, 243)"]  # the paper colour for which text colours are chosen
     assert seen == dark
 
 
 @pytest.mark.parametrize("name", LABS)
 def test_nor_in_a_small_window_or_in_presenter_mode(opened, name):
-    """A window without the right column, a phone, and the presenter's bar, whose colours are looked at in the dark."""
+    """A window without the right column, a phone, and the presenter's bar; the bar also in dark colours."""
     page = opened.page
     show(opened, name)
     scheme(page, dark=False)
@@ -113,7 +113,7 @@ def test_nor_in_a_frame_of_a_slide(opened, lasting, allowed_errors, level):
 
 
 def test_nor_in_a_story_its_notes_and_the_page_of_who_follows_it(opened, lasting, allowed_errors):
-    """A step beside the lab, the lecturer's second window, and a phone."""
+    """A step next to the lab, the lecturer's second window, and a phone."""
     page, found = opened.page, {}
     show(opened, "Diffusion")
     scheme(page, dark=False)
@@ -155,7 +155,7 @@ LOGIN_FORMS = ("login", False), ("login", True), ("logout", False)
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nor_where_somebody_waits_outside(page, dark):
-    """The login, with and without its complaint, and what is read where every seat is taken."""
+    """The login page with and without an error, and the page shown when every seat is taken."""
     page.emulate_media(color_scheme="dark" if dark else "light")
     login = Template(LOGIN.read_text(encoding="utf-8"))
     title, words = server_full(4, "Then reload this page.")

@@ -1,6 +1,6 @@
-"""Cards, race, story and dialogs by the keyboard and as axe-core sees them; every control of every lab by Tab.
+"""Keyboard use and axe-core faults of cards, race, story and dialogs; Tab reaches each control of each lab.
 
-What opens takes the focus, Tab goes on within it and out of it, Escape closes it and gives the focus back.
+An opened card takes the focus, Tab moves through it and out of it, Escape closes it and restores the focus.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from app.explain import LABELS, WORDS
 from tests.browser.axe import faults
 from tests.browser.lab_page import OPENING
 
-# Every node of the page, also within shadow trees, and which of them has the focus.
+# All nodes of the page, including shadow trees, and the focused one.
 DEEP = """
   const all = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
     all.push(node); if (node.shadowRoot) walk(node.shadowRoot); } };
@@ -49,13 +49,13 @@ REACHABLE = f"""() => {{ {DEEP}
 DIALOG = ".MuiDialog-root"
 FOCUS = f"(number) => {{ {DEEP} all[number].focus(); }}"
 HEADER = 57  # px
-MOST = 160  # Tabs through a page
-WALKS = 3  # through a page, at most
+MOST = 160  # Tab presses per page
+WALKS = 3  # attempts per page
 
 
 @dataclass(frozen=True)
 class Over:
-    """Something over the page. key: opens it; seen: what then is there; around: what holds the focus."""
+    """An overlay. key: opens it; seen: selector of its content; around: selector of the element around the focus."""
 
     key: str
     seen: str
@@ -85,7 +85,7 @@ def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_f
     page.keyboard.press("Tab")
     resting.until(lambda: (page.evaluate(FOCUSED) or {"seen": False})["seen"])
     found = faults(page)
-    if over.around != DIALOG:  # which lets nobody press a button of the page
+    if over.around != DIALOG:  # a modal dialog blocks the page's buttons
         for wanted in ("dark", "light"):
             page.get_by_role("button", name="Toggle theme").click()
             page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
@@ -105,25 +105,25 @@ def test_tab_comes_to_every_control_seen_and_in_order_and_leaves_again(opened, n
     if "Running" in opened.status():
         opened.key(" ")
         opened.until(lambda: "Running" not in opened.status())
-    for _ in range(WALKS):  # readouts change their words, and are made anew under the focus
+    for _ in range(WALKS):  # readouts replace their text, even under the focus
         met, missed = walk(page)
         if not missed:
             break
     assert missed == []
     assert [one["name"] for one in met if not one["marked"]] == []
     header = [one["y"] < HEADER for one in met]
-    assert sum(a and not b for a, b in zip(header, [*header[1:], header[0]], strict=True)) == 1  # one after the other
+    assert sum(a and not b for a, b in zip(header, [*header[1:], header[0]], strict=True)) == 1  # contiguous
 
 
 def walk(page):
-    """Press Tab through the page: what had the focus, and the names of what should have had it but did not.
+    """Press Tab through the page; return the focused elements and the names of controls that Tab skipped.
 
-    That is what could be reached before and still can: a name that is gone by then was a number that has changed.
+    Only controls that exist before and after the walk count: a missing name belongs to a number that has changed.
     """
     wanted = page.evaluate(REACHABLE)
-    page.evaluate(FOCUS, wanted[0][0])  # the first of the page: a click has left the place to go on from elsewhere
+    page.evaluate(FOCUS, wanted[0][0])  # the first of the page, since a click has moved the starting point of Tab
     page.keyboard.press("Tab")
-    page.keyboard.press("Shift+Tab")  # by which a browser knows that the keyboard is used, and draws the focus
+    page.keyboard.press("Shift+Tab")  # makes the browser draw focus rings, as for keyboard users
     met = []
     for _ in range(MOST):
         if (now := page.evaluate(FOCUSED)) is None:  # the end of the page
@@ -133,7 +133,7 @@ def walk(page):
     else:
         pytest.fail(f"Tab leads nowhere else than {[one['name'] for one in met[-5:]]}")
     numbers, names = {one["number"] for one in met}, {one["name"] for one in met}
-    groups = {group for number, _, group in wanted if group and number in numbers}  # of radio buttons one has the focus
+    groups = {group for number, _, group in wanted if group and number in numbers}  # one button per group has focus
     left = {label for _, label, _ in page.evaluate(REACHABLE)}
     return met, [label for number, label, group in wanted
                  if label in left and number not in numbers and label not in names and group not in groups]  # fmt: skip
@@ -155,13 +155,13 @@ def test_a_word_that_is_written_anew_never_loses_the_focus(resting):
     page.get_by_role("tab", name="Diffusion").click()
     resting.until(lambda: resting.fact("heat") > 0)
     resting.unfold()
-    resting.key(" ")  # its parts of a frame are written every second
+    resting.key(" ")  # the times per frame are rewritten every second
     page.locator("[data-term=compute]").first.wait_for()
     assert page.evaluate(LOST, "compute") == "kept"
 
 
 def tip_is(resting, about):
-    """Wait until the page's one tip shows `about`, or is hidden if that is None."""
+    """Wait until the page's only tooltip shows `about`; with None, until it is hidden."""
     tip = resting.page.locator(".tip")
     if about is None:
         resting.until(lambda: not tip.is_visible())
@@ -177,7 +177,7 @@ BLUR = """() => {
 
 
 def test_a_word_explains_itself_under_the_pointer_and_with_the_focus(resting):
-    """Also a word that the readout writes anew every second, and one of the status bar."""
+    """Includes a word that the readout rewrites every second, and a word of the status bar."""
     page = resting.page
     page.get_by_role("tab", name="Diffusion").click()
     resting.until(lambda: resting.fact("heat") > 0)
@@ -186,7 +186,7 @@ def test_a_word_explains_itself_under_the_pointer_and_with_the_focus(resting):
     tip_is(resting, None)
     for word, about in {"heat": WORDS["heat"], "r": LABELS["r"], "compute": WORDS["compute"]}.items():
         term = page.locator(f"[data-term={word}]").first
-        page.get_by_role("note", name=about, exact=True).first.wait_for()  # what a screen reader says of it
+        page.get_by_role("note", name=about, exact=True).first.wait_for()  # the text for screen readers
         term.hover()
         tip_is(resting, about)
         box, place = page.locator(".tip").bounding_box(), page.viewport_size
@@ -195,12 +195,12 @@ def test_a_word_explains_itself_under_the_pointer_and_with_the_focus(resting):
         page.mouse.move(0, 0)
         tip_is(resting, None)
     term, following = page.locator("[data-term=step]").first, LABELS["r"]
-    page.evaluate(BLUR)  # the document hears of no focus that moves within one shadow tree, but by Tab
+    page.evaluate(BLUR)  # focus events within a shadow tree reach the document for Tab only
     term.focus()
     tip_is(resting, LABELS["step"])
     page.keyboard.press("Escape")
     tip_is(resting, None)
-    assert term.evaluate("(node) => node.getRootNode().activeElement === node")  # it stays where it is
+    assert term.evaluate("(node) => node.getRootNode().activeElement === node")  # the focus stays
     page.keyboard.press("Tab")
     tip_is(resting, following)
     page.keyboard.press("Shift+Tab")
@@ -221,7 +221,7 @@ def test_steps_of_a_story_are_gone_through_with_one_button_and_the_enter_key(res
     page = resting.page
     page.evaluate(HOLD_PAINTING)
     page.keyboard.press("t")
-    page.locator(".story li button").first.focus()  # the card takes the focus as it is painted; but not from its own
+    page.locator(".story li button").first.focus()  # the card takes the focus when painted, but not from its parts
     page.evaluate(PAINT)
     page.keyboard.press("Enter")
     step = page.locator(".story .progress")
@@ -258,11 +258,11 @@ def test_who_wants_less_motion_sees_none_but_the_simulation(resting):
         page.keyboard.press("Escape")
         page.get_by_role("dialog").wait_for(state="detached")
         before = lab.step()
-        lab.until(lambda: lab.step() > before)  # which goes on
+        lab.until(lambda: lab.step() > before)  # the simulation continues
         page.keyboard.press("Shift+R")
         page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
         lanes = page.locator(".race article").count()
-        assert lab.until(lambda: page.locator(".race .badge.shown").count()) == lanes  # all at once
+        assert lab.until(lambda: page.locator(".race .badge.shown").count()) == lanes  # shown without animation
         page.keyboard.press("Escape")
         page.locator(".race article").first.wait_for(state="detached")
     finally:

@@ -1,4 +1,4 @@
-"""The code panel: opened by its key, the very file, two beside each other, the assembly with its vectors."""
+"""The code panel: its key, the source file, two files side by side, and the assembly with its vector instructions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from compute.labs.diffusion import gpu_cupy
 from compute.own import code_view
 
-COMPILED = 300_000  # ms: a low-priority process imports, runs a lab and compiles; it may take 240 s
+COMPILED = 300_000  # ms: a low-priority process imports, runs a lab and compiles; its limit is 240 s
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_two_files_stand_beside_each_other_as_they_are(lab):
 
     def beside():
         tops = [article.locator(".row.named").first.bounding_box()["y"] for article in programs(lab).all()]
-        return abs(tops[0] - tops[1]) < 1  # where both name the same part
+        return abs(tops[0] - tops[1]) < 1  # the same part starts at the same height
 
     lab.until(beside)
     lab.choose("beside", "nothing beside it")

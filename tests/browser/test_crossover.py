@@ -1,4 +1,4 @@
-"""The crossover lab in a real Chromium: a sweep fills in live, recorded curves stand beside it, programs are read."""
+"""The crossover lab in Chromium: live sweeps, recorded curves, programs, roofline, traps and claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.browser.crossover_page import CrossoverPage, plant
 from tests.browser.serving import ROOT, serve
 
 SETUP = Path(__file__).with_name("crossover_setup.py")
-RECORDED = {100: 1.0, 1000: 1e-4, 10_000: 1e-9}  # seconds of a way that no machine can have: it crosses every other
+RECORDED = {100: 1.0, 1000: 1e-4, 10_000: 1e-9}  # s per call, an impossible curve that crosses every other one
 PLOT_SIZE = """(() => {
   const plot = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name('roofline plot'));
   const {width, height} = plot.el.getBoundingClientRect();
@@ -46,7 +46,7 @@ def opened(planted, lasting):
     page.type("to", "10000")
     page.group("Measure")
     page.type("Budget of sampling  [s]", "2")
-    page.type("A call at most  [s]", "60")  # else a pause of 0.2 s has larger n left out
+    page.type("A call at most  [s]", "60")  # otherwise a pause of 0.2 s makes the sweep skip larger n
     page.choose("Points", "3 n a decade")
     page.group("Workload")
     return page
@@ -54,7 +54,7 @@ def opened(planted, lasting):
 
 @pytest.fixture
 def lab(opened, lasting, allowed_errors):
-    opened.page.keyboard.press("Escape")  # a menu that a test which failed has left open
+    opened.page.keyboard.press("Escape")  # a menu that a failed test left open
     opened.turn("Crossover")
     opened.group("Workload")
     yield opened
@@ -62,7 +62,7 @@ def lab(opened, lasting, allowed_errors):
 
 
 def measured(lab):
-    """Run it, if there is nothing yet, and wait for the end."""
+    """Run the sweep unless results exist, and wait until the status is Complete."""
     if not lab.dots(full=True):
         lab.page.get_by_role("button", name="Run", exact=True).click()
     lab.until(lambda: "Complete" in lab.status())
@@ -92,7 +92,7 @@ def test_a_missing_way_is_grey_and_says_how_to_install_it(lab):
 
 
 def live_sweep(lab):
-    """Run a sweep; returns the marks after each frame. One of which a slow browser sees little is run anew, longer."""
+    """Run a sweep and return the marks after each change; a browser that paints few changes needs a longer budget."""
     lab.watch()
     lab.page.get_by_role("button", name="Run", exact=True).click()
     lab.until(lambda: "Complete" in lab.status())
@@ -108,13 +108,13 @@ def live_sweep(lab):
         lab.until(lambda: lab.still(lambda: ("Complete" in lab.status(), len(lab.grown())))[0])
         grown = lab.grown()
         fewer = [i for i, (before, now) in enumerate(pairwise(grown), 1) if len(now) < len(before)]
-        grown = grown[max(fewer, default=0) :]  # since it began anew
+        grown = grown[max(fewer, default=0) :]  # changes since the restart
     return grown
 
 
 def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
     grown = live_sweep(lab)
-    assert len({tuple(times) for times in grown}) > 3  # marks come, and move while the medians settle
+    assert len({tuple(times) for times in grown}) > 3  # marks appear, and move while the medians converge
     assert [len(times) for times in grown] == sorted(len(times) for times in grown)
     ways = {}
     for dot in lab.still(lambda: lab.dots(full=True)):
@@ -124,7 +124,7 @@ def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
     gains = [log(best[n]) - np.interp(log(n), [log(k) for k in RECORDED], [log(t) for t in RECORDED.values()])
              for n in best]  # fmt: skip
     (n0, g0), (n1, g1) = [p for p in pairwise(zip(best, gains, strict=True)) if p[0][1] <= 0 < p[1][1]][-1]
-    crossing = exp(log(n0) + log(n1 / n0) * -g0 / (g1 - g0))  # straight in log-log
+    crossing = exp(log(n0) + log(n1 / n0) * -g0 / (g1 - g0))  # linear interpolation in log-log
     marked = """Bokeh.documents[0].get_model_by_name('crossover plot').center
       .filter((m) => m.type == 'Span').map((m) => [m.visible, m.location])[0]"""
     lab.until(lambda: lab.page.evaluate(marked) == [True, pytest.approx(crossing)])
@@ -132,12 +132,12 @@ def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
     found = lab.until(lambda: re.search(sentence, lab.says()))
     assert float(found[2].replace(" ", "")) == pytest.approx(crossing, rel=0.06)  # two figures are shown
     ratio = best[10_000] / RECORDED[10_000]
-    headline = lab.page.locator(".readout .headline b")  # written anew every second
-    estimate = float(f"{ratio:.2g}")  # without an interval two figures are shown
+    headline = lab.page.locator(".readout .headline b")  # rewritten every second
+    estimate = float(f"{ratio:.2g}")  # two figures are shown without an interval
     lab.until(lambda: float(re.sub(r"[\s×≈]", "", headline.text_content())) == pytest.approx(estimate, rel=0.01))
     lab.until(lambda: lab.page.locator(".readout i.recorded").count() == 1)
     shown = "b => [getComputedStyle(b).color, parseFloat(getComputedStyle(b).webkitTextStrokeWidth)]"
-    lab.until(lambda: headline.evaluate(shown) == ["rgba(0, 0, 0, 0)", 1.5])  # hollow, too
+    lab.until(lambda: headline.evaluate(shown) == ["rgba(0, 0, 0, 0)", 1.5])  # hollow like the recorded curve
 
 
 def test_a_tap_on_a_line_shows_the_very_file_that_runs(lab):
@@ -172,7 +172,7 @@ def test_what_was_measured_is_saved_as_a_record(lab, tmp_path):
     path = tmp_path / "record.json"
     lab.key("e")
     lab.page.get_by_role("button", name="Timings", exact=True).first.click()
-    for _ in range(2):  # a second time brings the same again
+    for _ in range(2):  # a second download has the same content
         path.unlink(missing_ok=True)
         with lab.page.expect_download() as download:
             lab.page.get_by_role("button", name=re.compile("^JSON: ")).click()
@@ -199,7 +199,7 @@ def test_the_roofline_says_where_the_time_goes_and_which_roof_is_near(lab):
     lab.turn("Roofline")
     row = lab.page.locator(".split tr").filter(has_text="NumPy")
     row.locator("i.compute").wait_for()
-    assert row.locator("i").count() == 1  # the host launches nothing
+    assert row.locator("i").count() == 1  # the host launches no kernels
     assert re.search(r"\d %$", row.locator("td").last.inner_text())
     lab.until(lambda: len(lab.page.evaluate(
         "Array.from(Bokeh.documents[0].get_model_by_name('roofline dots')?.data.x ?? [])")) == 2)  # fmt: skip
@@ -216,11 +216,11 @@ def test_a_phone_scrolls_to_the_last_row_below_the_roofline(lab):
     lab.turn("Crossover")
     lab.page.set_viewport_size({"width": 390, "height": 844})
     try:
-        lab.page.wait_for_timeout(1000)  # for the bar at the bottom, which takes its room
+        lab.page.wait_for_timeout(1000)  # until the bottom bar has its space
         lab.turn("Roofline")
         lab.until(lambda: (size := lab.page.evaluate(PLOT_SIZE)) and 0 < size[0] <= 390 and size[1] >= 200)
         last = lab.page.locator(".split tr").last
-        last.click(trial=True)  # it is scrolled to, and nothing lies over it
+        last.click(trial=True)  # scrolls the row into view and fails if the row is covered
         box = last.bounding_box()
         assert 0 <= box["x"] < box["x"] + box["width"] <= 390
     finally:
@@ -261,13 +261,13 @@ def test_a_trap_is_read_and_tried(lab):
         told = [row.locator(f"td.{side}").all_text_contents() for side in ("wrong", "right")]
         return [float(re.sub(r"\s", "", words[0])) for words in told if words]
 
-    for _ in range(3):  # a machine that stalls in the sum makes that the longer one
+    for _ in range(3):  # a machine that stalls during the sum reverses the order
         before = seen()
         lab.page.get_by_role("button", name="Run both").click()
         wrong, right = lab.until(lambda before=before: len(now := seen()) == 2 and now != before and now)
         if wrong > right > 0:
             break
-    assert wrong > right > 0  # a compilation against a sum
+    assert wrong > right > 0  # a compilation takes longer than a sum
     trap = next(trap for trap in traps() if trap.name == "first_call")
     assert lab.page.locator(".program.wrong pre").text_content() == trap.wrong.source
     assert lab.page.locator(".program.right pre").text_content() == trap.right.source
@@ -325,7 +325,7 @@ def test_the_dark_scheme_colours_the_marks(lab):
     lab.until(lambda: LIGHT["gpu"] in lab.page.evaluate(hues))
 
 
-if os.environ.get("UPDATE_SCREENSHOTS"):  # nothing is tested by them
+if os.environ.get("UPDATE_SCREENSHOTS"):  # pictures for the documentation, without assertions
 
     @pytest.mark.parametrize("viewport", [(1400, 900)], indirect=True)
     def test_screenshots(page, server, screenshot):

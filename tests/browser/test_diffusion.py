@@ -1,4 +1,4 @@
-"""The diffusion lab in a real Chromium: what a lecturer does with it, and what must not go wrong meanwhile."""
+"""The diffusion lab in Chromium: controls, uploads, painting, zoom, and robustness while it runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from app.stream import WIDEST
 from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
 from tests.browser.lab_page import FRAMES
 
-TOP = 8  # px above a picture inside its figure
-PICTURE = "canvas"  # bokeh's figures draw on canvases; the first two are the field and the Laplacian
+TOP = 8  # px above the picture inside its figure
+PICTURE = "canvas"  # Bokeh figures draw on canvases; the first two are the field and the Laplacian
 
 
 def photograph() -> bytes:
-    """A JPEG with the looks of a photograph: soft shading, edges, texture; made here, so that it is nobody's."""
+    """Return a JPEG that resembles a photograph (shading, edges, texture), generated here to be free of copyright."""
     y, x = np.mgrid[0:480, 0:640] / 480
     shade = 90 + 80 * np.cos(3 * x) * np.sin(2 * y + 1)
     shade += 70 * ((x - 0.7) ** 2 + (y - 0.5) ** 2 < 0.08) - 60 * ((np.abs(x - 0.3) < 0.1) & (y > 0.3))
@@ -67,20 +67,20 @@ LATEST = "window.pressed === undefined ? [] : window.shown.slice(window.pressed)
 
 
 def test_a_slider_is_seen_in_the_next_frames(lab):
-    """With r = 0 nothing moves: frames that still differ from the one before were made before the change."""
+    """With r = 0 the field is constant: a frame that differs from its predecessor was computed before the change."""
     lab.choose("Initial field", "noise")
     lab.until(lambda: lab.step() > 20)
     lab.page.evaluate(LISTEN)
     lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()
     lab.page.keyboard.press("Home")
     lab.until(lambda: lab.fact("r") == 0)
-    # As many as a slow machine paints: two that are alike say that the last of those that moved has come.
+    # As many frames as a slow machine paints; two equal ones show that the last frame with r > 0 has been received.
     frames = lab.until(lambda: len(f := lab.page.evaluate(LATEST)) > 6 and f[-1] == f[-2] and f)
     moving = sum(now != before for before, now in pairwise(frames))
     print(f"{moving} frames moved after the key")
-    # those under way or prepared, and two in the 50 ms for which Panel collects a slider's values
+    # frames in flight or prepared, and two in the 50 ms of Panel's slider throttle
     assert moving <= WIDEST + 1 + 2
-    lab.page.evaluate("window.shown = null")  # to write each frame down takes as long as to paint it
+    lab.page.evaluate("window.shown = null")  # recording a frame takes as long as painting it
     lab.ratio(0.2)
     lab.choose("Initial field", "hot spots")
 
@@ -105,7 +105,7 @@ def test_keys_run_step_and_reset(lab):
     lab.until(lambda: lab.step() == at + 1)
     lab.key("r")
     lab.until(lambda: lab.step() == 0)
-    assert "Paused" in lab.status()  # what is paused stays paused
+    assert "Paused" in lab.status()  # a paused lab stays paused
     lab.key(" ")
     lab.until(lambda: lab.step() > 20)
 
@@ -121,7 +121,7 @@ def test_an_uploaded_photograph_blurs(lab):
     lab.key(" ")
     lab.until(lambda: lab.step() > 200)
     blurred = lab.until(lambda: (f := lab.field())["rough"] < 0.5 * sharp["rough"] and f)
-    assert blurred["mean"] == pytest.approx(sharp["mean"], abs=0.01)  # zero flux keeps the heat
+    assert blurred["mean"] == pytest.approx(sharp["mean"], abs=0.01)  # zero-flux edges conserve the heat
 
 
 def test_an_upload_that_is_no_picture_is_refused_in_words(lab):
@@ -133,13 +133,13 @@ def test_an_upload_that_is_no_picture_is_refused_in_words(lab):
 
 
 def middle(lab):
-    """The place on the page of the middle of the field."""
+    """Return the page coordinates of the middle of the field."""
     box = lab.page.locator(PICTURE).first.bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def on_the_section(lab):
-    """The place on the page of a point of the horizontal section line, a little right of its middle."""
+    """Return the page coordinates of a point on the horizontal section line, 20 px right of its middle."""
     box = lab.page.locator(PICTURE).first.bounding_box()
     high = lab.page.evaluate("Bokeh.documents[0].get_model_by_name('picture field').inner_height")
     at = lab.page.evaluate("Bokeh.documents[0].get_model_by_name('section field').location")
@@ -147,7 +147,7 @@ def on_the_section(lab):
 
 
 def drag_down(lab, x, y, rest):
-    """Drag from a place downwards, after the pointer has come to rest there: `rest` ms at each of its last places."""
+    """Drag downwards from (x, y), after resting `rest` ms at each of the last three pointer positions."""
     for shift in (-10, -4, 0):
         lab.page.mouse.move(x + shift, y)
         lab.page.wait_for_timeout(rest)
@@ -158,7 +158,7 @@ def drag_down(lab, x, y, rest):
     lab.page.mouse.up()
 
 
-# What dragging does on the field: nothing of Bokeh's own, once the pointer paints.
+# The active drag tool of the field: none of Bokeh's while the pointer paints.
 DRAGGED = "Bokeh.documents[0].get_model_by_name('picture field').toolbar.active_drag?.type ?? null"
 
 
@@ -188,7 +188,7 @@ def test_painting_works_paused_and_running_and_after_a_hesitation(lab):
         if not running:
             at = lab.step()
             lab.key(" ")
-            lab.until(lambda at=at: lab.step() > at + 100)  # what was painted has spread: there is something to add
+            lab.until(lambda at=at: lab.step() > at + 100)  # the painted heat has spread, so another stroke adds some
     lab.page.get_by_role("button", name="Move", exact=True).click()
 
 
@@ -212,7 +212,7 @@ def test_a_stroke_that_begins_on_the_section_line_paints_and_leaves_the_line(lab
 
 
 def runs_on(lab, at):
-    """Watch the steps for a while: they grow from there on, and never fall; return the last."""
+    """Check for 3 s that the steps never decrease from `at`, and then increase; return the last of these steps."""
     seen = [at]
     for _ in range(30):
         lab.page.wait_for_timeout(100)
@@ -223,7 +223,7 @@ def runs_on(lab, at):
 
 
 def goes_on(lab):
-    """Wait for frames after the one that is shown."""
+    """Wait until the frame number has increased by more than 2."""
     number = lab.field()["number"]
     lab.until(lambda: lab.field()["number"] > number + 2)
 
@@ -232,7 +232,7 @@ def test_backend_size_and_edges_change_while_it_runs(lab):
     lab.group("Compute")
     at = lab.step()
     lab.choose("Backend", "NumPy")
-    at = runs_on(lab, at)  # the state ran on
+    at = runs_on(lab, at)  # the state was kept
     lab.group("Physics")
     lab.choose("Edges", "periodic")
     runs_on(lab, at)
@@ -250,7 +250,7 @@ def test_backend_size_and_edges_change_while_it_runs(lab):
     lab.choose("Edges", "zero-flux")
 
 
-SCROLL_BAR = 15  # px of one that takes room, as on Windows and Linux; a headless browser draws none
+SCROLL_BAR = 15  # px of a classic scroll bar, as on Windows and Linux; a headless browser draws none
 
 
 def test_all_buttons_stand_in_the_side_bar_beside_a_scroll_bar(lab):
@@ -273,20 +273,20 @@ def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
     first = lab.settings()["Steps a frame"]
     named = "Bokeh.documents[0].get_model_by_name('apart field').visible"
     assert not lab.page.evaluate(named)
-    lab.key("r")  # the smooth field of later steps has little of it
+    lab.key("r")  # the field of later steps is smooth, with little high-frequency content
     lab.page.get_by_text("See it blow up (r").click()
     lab.until(lambda: lab.fact("r") > 0.25)
     lab.until(lambda: lab.field()["pixels"] == 32 * 32)  # single cells
     lab.until(
         lambda: lab.field()["rough"] > 1.5
-    )  # of colours from -1 to 1: most cells differ from their neighbour by 2
+    )  # of colours from -1 to 1: most cells differ by 2 from their neighbours
     lab.group("Physics")
-    lab.until(lambda: lab.page.evaluate(CONTRAST) > 150)  # of levels to 254: so does the Laplacian
+    lab.until(lambda: lab.page.evaluate(CONTRAST) > 150)  # of levels to 254; the Laplacian alternates as well
     slider = lab.page.get_by_role("slider", name="Steps a frame").first
     slider.focus()
     lab.page.keyboard.press("End")
     lab.until(lambda: lab.fact("not finite") > 0)
-    lab.until(lambda: lab.page.evaluate(named))  # magenta is none of the palette's colours: it says what it means
+    lab.until(lambda: lab.page.evaluate(named))  # magenta is in no palette, so the page shows its legend
     lab.until(lambda: "Paused" in lab.status())
     assert "Results disagree" not in lab.page.locator(".readout").first.inner_text()
     note = lab.page.get_by_text("Paused: the field holds values")
@@ -295,7 +295,7 @@ def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
     lab.until(lambda: lab.fact("r") <= 0.25)
     lab.until(lambda: lab.field()["right"] == 512)
     lab.key("r")
-    note.wait_for(state="detached")  # with what it was about
+    note.wait_for(state="detached")  # the note is removed with its cause
     slider.focus()
     for key in ("Home", *("ArrowRight",) * 4):  # back to 20
         lab.page.keyboard.press(key)
@@ -340,7 +340,7 @@ def test_nothing_overflows(lab, size):
 def test_screenshots(lab, screenshot):
     lab.page.set_viewport_size({"width": PROJECTOR[0], "height": PROJECTOR[1]})
     lab.until(lambda: lab.step() > (1000 if os.environ.get("UPDATE_SCREENSHOTS") else 100))
-    if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
+    if os.environ.get("UPDATE_SCREENSHOTS"):  # after the comparison, which takes a while
         lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
     lab.page.mouse.move(0, 0)
     assert screenshot("diffusion", lab.page).stat().st_size > 50_000
@@ -367,7 +367,7 @@ RANGES = """() => { const {x_range, y_range} = Bokeh.documents[0].get_model_by_n
 
 
 def zoom_by_wheel(lab, amount, times):
-    """Turn the wheel over the middle of the field."""
+    """Turn the wheel over the middle of the field `times` times."""
     lab.page.mouse.move(*middle(lab))
     for _ in range(times):
         lab.page.mouse.wheel(0, amount)
@@ -376,7 +376,7 @@ def zoom_by_wheel(lab, amount, times):
 
 @pytest.mark.parametrize("way", ["0", "Home", "double click", "wheel"])
 def test_a_zoomed_field_is_shown_whole_again(lab, way):
-    """No key, click or button did; only a reload, or luck with the wheel, which overshot."""
+    """Regression: only a reload restored the view, or the wheel by luck, since it overshot."""
     whole = [0, 512, 0, 512]
     assert lab.page.evaluate(RANGES) == whole
     zoom_by_wheel(lab, -200, 4)
@@ -392,11 +392,11 @@ def test_a_zoomed_field_is_shown_whole_again(lab, way):
 
 
 def test_a_click_places_the_probe_the_line_can_be_dragged_and_the_wheel_zooms(lab):
-    """Last of all in this tab, as none of it can be put back by hand."""
+    """The last test in this tab, because these changes cannot be undone by hand."""
     find = "() => {{ const d = Bokeh.documents[0]; return d.get_model_by_name('{}').{}; }}"
 
     def placed():
-        """Once the picture has the size that the window gives it."""
+        """Click, once the picture has the size that the window allows; return whether the probe was placed."""
         x, y = middle(lab)
         lab.page.mouse.click(x + 60, y + 60)
         lab.page.wait_for_timeout(500)  # longer than a double click
@@ -408,14 +408,14 @@ def test_a_click_places_the_probe_the_line_can_be_dragged_and_the_wheel_zooms(la
         return lab.page.evaluate(find.format("section field", "location"))
 
     def dragged():
-        """As a hand does: put the pointer on the line, wherever the page has it now, and pull."""
+        """Drag the line from its present position on the page, as a user does; return whether it moved."""
         drag_down(lab, *on_the_section(lab), 150)
         lab.page.wait_for_timeout(500)
         return location() < 256 - 40
 
     assert location() == 256
-    lab.until(dragged)  # a busy page may be laid out anew between two looks at it
+    lab.until(dragged)  # a busy page may be laid out again between two reads
     lines = [f"section{halo} {name}" for name in ("field", "laplacian") for halo in ("", " halo")]
     places = [find.format(name, "location") for name in lines]
-    lab.until(lambda: len({lab.page.evaluate(place) for place in places}) == 1)  # both lines, and their outlines
+    lab.until(lambda: len({lab.page.evaluate(place) for place in places}) == 1)  # both lines, and their halos
     zooming_asks_for_the_region_at_full_resolution(lab)

@@ -1,8 +1,8 @@
-"""An engine that is killed, crashes or is stopped under a page that runs: how long until the page shows the next frame.
+"""An engine is killed, crashes or is stopped while its lab runs: measure the time until the page shows the next frame.
 
-The times are printed (`-s` shows them). They are bounded by twice the goal, and by more where the processors have more
-to do than this test, are slower, or stand still for a while; they are far below the goal where there is a spare
-process, and above it without one.
+The times are printed (`-s` shows them). Each limit is twice the goal, multiplied by the load and slowness of the
+machine, plus the time for which it stalled. With a spare process the times are far below the goal, without one above
+it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pytest
 from tests.browser.lab_page import FRAMES, LabPage
 from tests.browser.serving import Server, serve, slack, with_spare
 
-GOALS = {"SIGKILL": 1.5, "SIGSEGV": 1.5, "SIGSTOP": 5.0}  # s from the blow to the next frame
-LOST = 1.0  # s between two states that are kept, so of steps that may be lost
-BEAT = 0.02  # s between two looks at whether the machine stands still
-# When each frame was painted, in seconds since 1970: in the second animation frame after its data have come. And for
-# how long the page was kept from looking at the time.
+GOALS = {"SIGKILL": 1.5, "SIGSEGV": 1.5, "SIGSTOP": 5.0}  # s from the signal to the next frame
+LOST = 1.0  # s between two stored states, hence of steps that may be lost
+BEAT = 0.02  # s between two checks for stalls of the machine
+# When each frame was painted, in seconds since 1970: in the second animation frame after its data. Also the longest
+# time for which the page's timers were delayed.
 WATCH = f"""() => {{
   const source = {FRAMES}, painted = window.painted = [];
   source.properties.data.change.connect(() =>
@@ -46,7 +46,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def frozen(painted: list[float], blow: float) -> tuple[float, float]:
-    """The longest pause between two frames since the blow: its end, in seconds after the blow, and its length."""
+    """Return the end (seconds after the signal) and the length of the longest pause between frames since the signal."""
     moments = [blow, *(moment for moment in painted if moment > blow)]
     length, end = max((later - earlier, later) for earlier, later in pairwise(moments))
     return end - blow, length
@@ -54,7 +54,7 @@ def frozen(painted: list[float], blow: float) -> tuple[float, float]:
 
 @contextmanager
 def held_up() -> Iterator[list[float]]:
-    """The list's one number: for how many seconds at a time this process was kept from running within the block."""
+    """Yield a list whose only number is the longest time in s for which this process did not run within the block."""
     longest, over = [0.0], threading.Event()
 
     def look() -> None:
@@ -73,7 +73,7 @@ def held_up() -> Iterator[list[float]]:
 
 
 def test_a_page_goes_on_when_its_engine_is_killed_crashes_or_is_stopped(own_server, page) -> None:
-    """One after the other in one tab: steps and field go on from about a second before, and the page says so."""
+    """One signal after the other in one tab: the lab resumes about a second before the fault, and a notice names it."""
     lab = LabPage(page, own_server)
     lab.until(lambda: lab.step() > 100)
     page.evaluate(WATCH)
@@ -92,11 +92,11 @@ def test_a_page_goes_on_when_its_engine_is_killed_crashes_or_is_stopped(own_serv
         seconds, pause = frozen(page.evaluate("painted"), blow)
         held = longest[0] + page.evaluate("window.held")
         allowed = max(allowed, slack())
-        page.wait_for_timeout(500)  # the status bar is written four times a second
+        page.wait_for_timeout(500)  # the status bar is updated four times per second
         print(f"{name}: next frame after {seconds:.2f} s, pause {pause:.2f} s; goal {goal:g} s, here x {allowed:.1f}")
         print(f"the machine stood still for up to {held:.2f} s")
         assert seconds < goal * allowed + held
         assert lab.step() > before - rate * (LOST * allowed + held)
-        assert lab.field()["rough"] < rough  # heat spreads: smoother than the field that is too old to go on from
+        assert lab.field()["rough"] < rough  # diffusion smooths: the resumed state is not an old one
         lab.until(lambda: "Running" in lab.status())
         lab.until(lambda victim=victim: victim.pid not in {child.pid for child in own_server.family()})

@@ -1,4 +1,4 @@
-"""What is taken along from the page: every file opened by an independent reader, and brought back to the page."""
+"""Exports from the page: an independent reader opens each file, and the page restores its state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.browser.serving import free_port, serve
 
 
 class Diffusing(LabPage, ExportPage):
-    """The diffusion lab, with its card."""
+    """The diffusion lab with its export card."""
 
     def __init__(self, page, server, folder):
         LabPage.__init__(self, page, server)
@@ -31,7 +31,7 @@ class Diffusing(LabPage, ExportPage):
 def opened(lasting, server, tmp_path_factory):
     lab = Diffusing(lasting(), server, tmp_path_factory.mktemp("downloads"))
     lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()
-    for r in (0.195, 0.19, 0.185):  # r changes on the way: such a state does not follow from its parameters
+    for r in (0.195, 0.19, 0.185):  # r changes on the way, so the parameters alone do not determine the state
         lab.page.keyboard.press("ArrowLeft")
         lab.until(lambda r=r: lab.fact("r") == r)
     before = lab.step()
@@ -47,12 +47,12 @@ def lab(opened, lasting, allowed_errors):
 
 
 def field_of(lab):
-    """The levels of the field on the screen, row 0 at the bottom."""
+    """Return the levels of the field on the screen, with row 0 at the bottom."""
     return np.array(lab.page.evaluate("Array.from(Bokeh.documents[0].get_model_by_name('frames').data.field[0])"))
 
 
 def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
-    """The PNG is made from the state itself; its text makes the same bytes again, and the same state on a page."""
+    """The PNG is rendered from the state; its metadata reproduces the same bytes, and the same state on a page."""
     lab.show("Picture")
     lab.choose("Height [pixels]", "720")
     path = lab.download("Save the picture")
@@ -68,9 +68,9 @@ def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
 
     other = Diffusing(new_page(), server, tmp_path)
     other.drop(path, "image/png")
-    other.until(lambda: "Restored" in other.notes(), OPENING)  # its state is computed at low priority
+    other.until(lambda: "Restored" in other.notes(), OPENING)  # the state is computed at low priority
     other.until(lambda: other.step() == scene["steps"])
-    other.until(lambda: np.array_equal(field_of(other), field_of(lab)))  # painted a moment after the step is told
+    other.until(lambda: np.array_equal(field_of(other), field_of(lab)))  # painted a moment after the step is shown
     other.until(lambda: "Paused" in other.status())
 
 
@@ -84,9 +84,9 @@ def test_a_link_brings_the_state_to_a_new_page(lab, page, screenshot, tmp_path):
     ExportPage.__init__(other, page, tmp_path)
     other.until(lambda: other.step() == lab.step(), OPENING)
     shown = field_of(lab)
-    other.until(lambda: np.array_equal(field_of(other), shown))  # painted a moment after the step is told
+    other.until(lambda: np.array_equal(field_of(other), shown))  # painted a moment after the step is shown
     other.show("Film")
-    other.fill("Frames", 30_000)  # it is still being made when it is cancelled
+    other.fill("Frames", 30_000)  # long enough to be cancelled
     other.page.get_by_role("button", name="Make the film").click()
     other.until(lambda: other.page.locator(".job.running").count() == 1)
     other.page.wait_for_timeout(DRAWN)
@@ -101,8 +101,8 @@ def test_a_link_to_localhost_says_why_it_has_no_qr_code(lab):
     assert lab.page.locator(".link-code svg").count() == 0
 
 
-HALL = "hall.localhost"  # a name by which others could come; browsers take what ends so for this machine
-# What a press of the middle of the element reaches, whether it is in sight, and how many pixels a module has.
+HALL = "hall.localhost"  # a public-looking name: browsers resolve *.localhost to this machine
+# [a click at the centre hits the element, the element is within the window, px per module, the element is square]
 READABLE = """(svg, modules) => { const {x, y, width, height, bottom} = svg.getBoundingClientRect();
   const reached = svg.getRootNode().elementFromPoint(x + width / 2, y + height / 2);
   return [svg.contains(reached), y >= 0 && bottom <= innerHeight, width / modules, Math.abs(width - height) < 1]; }"""
@@ -140,7 +140,7 @@ def test_a_link_has_a_qr_code_to_be_scanned_from_the_room(new_page, tmp_path):
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function(f"document.documentElement.dataset.scheme == '{scheme}'")
             assert picture.evaluate(COLOURS) == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
-        page.keyboard.press("e")  # a key of the page, which is covered
+        page.keyboard.press("e")  # a shortcut of the page, which is covered
         page.keyboard.press("Escape")
         large.wait_for(state="hidden")
         assert code.evaluate("(node) => node.getRootNode().activeElement === node")
@@ -158,7 +158,7 @@ def test_a_bad_link_gets_a_notice_and_the_usual_page(query, new_page, server, tm
     page.goto(f"{server.url}?{query}")
     other = Diffusing.__new__(Diffusing)
     ExportPage.__init__(other, page, tmp_path)
-    other.until(lambda: "The link cannot be shown" in other.notes(), OPENING)  # it goes after a while
+    other.until(lambda: "The link cannot be shown" in other.notes(), OPENING)  # the notice disappears after a while
     other.until(lambda: other.step() > 0, OPENING)
 
 
@@ -178,7 +178,7 @@ def test_drawings(lab):
 
 
 def test_a_drawing_brings_its_state_back_also_one_of_an_older_edition(lab, new_page, server, tmp_path):
-    """Earlier ones hold what made them in a tEXt."""
+    """Files of earlier versions store the scene in a tEXt chunk."""
     lab.show("Picture")
     lab.choose("What", "Profile on the section line")
     lab.choose("Format", "PNG with axes")
@@ -233,7 +233,7 @@ def test_a_table_over_parameters(lab):
 
 
 def frames_of(path):
-    """The frames of a film, by PyAV or Pillow, and its duration in seconds."""
+    """Return the frames of a film, read with PyAV or Pillow, and its metadata as a dict (None with Pillow)."""
     if path.suffix in (".mp4", ".webm"):
         import av
 
@@ -261,7 +261,7 @@ def test_a_planned_film_has_its_frames(lab, form):
     assert len(frames) == 7
     assert frames[0].shape == (360, 360, 3)
     assert about is None or (about["frames"] == 7 and about["every"] == 20)
-    assert np.abs(frames[0].astype(int) - frames[-1]).max() > 3  # something happens in it
+    assert np.abs(frames[0].astype(int) - frames[-1]).max() > 3  # the frames differ
 
 
 WRONG = {"0": "must be from 1 to", "": "must be a whole number, not ''", "2.5": "must be a whole number, not '2.5'"}
@@ -301,7 +301,7 @@ def test_a_film_can_be_paused_and_cancelled(lab):
 def test_numbers_and_estimates_do_not_wait_behind_a_film(lab):
     lab.show("Film")
     lab.fill("Frames", 30_000)
-    for _ in range(2):  # one of them waits, on a machine of few cores
+    for _ in range(2):  # on a machine with few cores one of the two is queued
         lab.page.get_by_role("button", name="Make the film").click()
     lab.until(lambda: lab.page.locator(".job.running").count() >= 1)
     lab.page.get_by_role("button", name="Estimate").click()

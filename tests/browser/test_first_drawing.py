@@ -1,7 +1,7 @@
-"""A lab begins while its browser still draws the page, and nothing that it changes meanwhile is lost.
+"""A lab starts while its browser still draws the page, and no change made in that time is lost.
 
-Here the browser never says that it has drawn the page in whole ("document_ready"): what a busy machine says after some
-seconds. The server must not wait for it, and must send all that it changes before it.
+In these tests the browser never sends "document_ready", which a busy machine sends after some seconds. The server must
+not wait for it, and must send all earlier changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from tests.browser.lab_page import LabPage
 
-# An empty patch instead of the word: its parts are messages of their own, and each must come.
+# Sends an empty patch in place of the event: it is one part of a message, and each part must be sent.
 NEVER_READY = """(() => {
   const { send } = WebSocket.prototype;
   window.held = 0;
@@ -33,7 +33,7 @@ def page(new_page):
 
 
 def test_a_lab_runs_saves_and_obeys_keys_before_its_page_says_that_it_is_drawn(page, server):
-    lab = LabPage(page, server)  # it waits for the first frames
+    lab = LabPage(page, server)  # waits for the first frames
     lab.key("e")
     page.get_by_role("button", name="Timings", exact=True).first.click()
     expect(page.get_by_role("button", name=re.compile("^CSV: "))).to_be_enabled()
@@ -41,7 +41,7 @@ def test_a_lab_runs_saves_and_obeys_keys_before_its_page_says_that_it_is_drawn(p
     lab.until(lambda: "Running" in lab.status())
     lab.key("Space")
     lab.until(lambda: "Paused" in lab.status())
-    lab.until(lambda: page.evaluate("window.held"))  # it was drawn, and has said so
+    lab.until(lambda: page.evaluate("window.held"))  # the event was held back, so the page has been drawn
 
 
 def test_a_note_comes_before_the_page_is_drawn_in_whole(page, server):

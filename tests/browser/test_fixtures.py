@@ -1,4 +1,4 @@
-"""The browser fixtures themselves: they see what they are meant to see."""
+"""Tests of the browser fixtures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_console_errors_and_uncaught_exceptions_are_seen(page, allowed_errors):
     errors.watch(page)
     page.goto("about:blank")
     page.evaluate("console.log('fine'); console.error('planted'); setTimeout(() => { throw new Error('thrown') })")
-    while len(errors.texts) < 2:  # else this test takes too long
+    while len(errors.texts) < 2:  # a failure is a timeout
         page.wait_for_timeout(50)
     assert len(errors.texts) == 2
     assert [text for text in errors.unexpected(["planted"]) if "thrown" not in text] == []
@@ -85,7 +85,7 @@ def test_nobody_answers_on_a_free_port():
 
 @pytest.fixture
 def last_out(page):
-    """Something set up after the tab, as a test's own server is."""
+    """A resource set up after the tab, like a test's server."""
     yield
     assert page.is_closed()
 

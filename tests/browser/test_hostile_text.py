@@ -1,7 +1,6 @@
-"""Script in every text that comes from outside: links, files, their names, names in them. All of it is shown as text.
+"""Script in each text from outside (links, files, file names, names inside files) is shown as text.
 
-Two lines hold, and each is tried by itself: no foreign text becomes markup, and markup that got into the page all the
-same could run nothing.
+There are two defences, tested separately: foreign text never becomes markup, and markup inside the page runs no script.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import serve
 
 SETUP = Path(__file__).with_name("hostile_setup.py")
-SEEN = "<img src=x onerror='ran=1'>"  # as HTML and as Markdown it would run; so it must look on the page
+SEEN = "<img src=x onerror='ran=1'>"  # would run as HTML and as Markdown; the page must show it literally
 MARKUP = f"{SEEN}<script>window.ran=1</script>"
-# As Markdown, too; and as text that a second decoding would turn into markup.
+# Markdown, and text that a second decoding would turn into markup.
 OTHERS = f"[a](javascript:window.ran=1) <svg onload='ran=1'> &lt;img src=x onerror='ran=1'&gt; `{MARKUP}`"
 FOREIGN = """() => {
   const found = [];
@@ -60,24 +59,24 @@ FILE = {"schema": "fieldlab-scene/1", "size": [720, 720], **DOCUMENT}
 
 
 class Hostile(LabPage, ExportPage):
-    """The page, to which hostile things are given."""
+    """The page under test, with its export card."""
 
     def __init__(self, page, server, folder):
         LabPage.__init__(self, page, server)
         self.folder, self.server = folder, server
 
     def shows(self, words: str = SEEN) -> None:
-        """Wait until the page shows `words` as text, and see that nothing of it has become markup or run."""
+        """Wait until the page shows `words` as text; fail if a part of it has become markup or has run."""
         self.until(lambda: words in self.page.evaluate(TEXT))
         self.page.wait_for_timeout(200)
         assert self.page.evaluate(FOREIGN) == []
         assert self.page.evaluate("window.ran") is None
 
     def close_notes(self) -> None:
-        """As a reader does, one by one; some may have gone by themselves."""
+        """Close the notices one by one, as a user does; some may expire in between."""
         buttons = self.page.locator("[role=alert] button")
-        while count := buttons.count():  # a closed one is gone, not only hidden
-            with suppress(TimedOut, AssertionError):  # it may move while it is pressed
+        while count := buttons.count():  # a closed notice is removed, not just hidden
+            with suppress(TimedOut, AssertionError):  # it may move during the click
                 buttons.first.click(timeout=1000)
                 self.until(lambda count=count: buttons.count() < count, 1)
 
@@ -85,7 +84,7 @@ class Hostile(LabPage, ExportPage):
 @pytest.fixture(scope="module")
 def opened(lasting, server, tmp_path_factory):
     lab = Hostile(lasting(), server, tmp_path_factory.mktemp("hostile"))
-    lab.pause()  # at rest it takes no processor
+    lab.pause()  # a paused lab needs no CPU time
     return lab
 
 
@@ -97,7 +96,7 @@ def lab(opened, lasting, allowed_errors):
 
 
 def address(document: dict[str, Any] | str) -> str:
-    """What follows a link's "?", made as anybody can make it."""
+    """Return the query string of a link to `document`, packed as any third party could."""
     from compute.export.link import CHECK, WORDS
 
     text = (document if isinstance(document, str) else json.dumps(document)).encode()
@@ -120,7 +119,7 @@ HOSTILE = {
 def test_a_link(page, server):
     linked = Hostile.__new__(Hostile)
     linked.page = page
-    for where in ("missing", "the lab", "a value"):  # files go the same way from there
+    for where in ("missing", "the lab", "a value"):  # files take the same code path from there
         page.goto(f"{server.url}?{address(HOSTILE[where])}")
         linked.shows()
 
@@ -134,7 +133,7 @@ def test_a_dropped_json(lab, where, tmp_path):
 
 
 def test_the_name_of_a_dropped_file(lab, tmp_path):
-    path = tmp_path / f"{MARKUP.replace('/', ' ')}.json"  # a browser tells any name; a slash cannot be in a file's here
+    path = tmp_path / f"{MARKUP.replace('/', ' ')}.json"  # a slash is not possible in a name here
     path.write_text("[]", encoding="utf-8")
     lab.drop(path, "application/json")
     lab.shows()
@@ -149,7 +148,7 @@ def test_the_text_in_a_dropped_picture(lab, tmp_path):
 
 
 def test_what_is_typed_into_a_field(lab):
-    """The refusal stands below the field."""
+    """The error message is below the field."""
     lab.show("Numbers")
     field = lab.page.get_by_label("Values", exact=True).first
     field.fill(MARKUP)
@@ -160,10 +159,10 @@ def test_what_is_typed_into_a_field(lab):
 
 
 def test_files_of_an_own_problem(lab):
-    """The names of the files, and of the arrays in them, which a refusal of the engine quotes."""
+    """Names of the files and of their arrays, which an error message of the engine quotes."""
     page = lab.page
     card = page.get_by_text("Export").first
-    if card.is_visible():  # from the test before
+    if card.is_visible():  # open since the previous test
         lab.key("e")
         card.wait_for(state="hidden")
     page.get_by_role("tab", name="L-curve").click()
@@ -190,7 +189,7 @@ def test_a_link_that_cannot_be_read_leaves_the_page_as_it_always_begins(page, se
 
 
 def test_names_of_ways_workloads_and_machines(new_page, tmp_path):
-    """As a workload, a way, or a record of another machine may have them: in lists, sentences, plots and their tips."""
+    """Workloads, ways and recorded machines with hostile names: in lists, sentences, plots and tooltips."""
     folder = tmp_path / "timings"
     folder.mkdir()
     plant(folder, "gpu_cupy", {n: n * 1e-9 for n in (1000, 10_000, 100_000)})
@@ -214,7 +213,7 @@ def test_names_of_ways_workloads_and_machines(new_page, tmp_path):
 
 
 def test_markup_that_got_in_runs_nothing(lab, allowed_errors):
-    """The second line, by itself: the page's policy."""
+    """The second defence alone: the page's Content-Security-Policy."""
     allowed_errors += ["Content Security Policy", "404"]
     page = lab.page
     place = page.evaluate_handle(
@@ -235,7 +234,7 @@ def test_markup_that_got_in_runs_nothing(lab, allowed_errors):
         MARKUP + OTHERS,
     )
     loaded = "(place) => [...place.querySelectorAll('img')].every((image) => image.complete)"
-    lab.until(lambda: place.evaluate(loaded))  # or not: that is what runs a script of theirs
+    lab.until(lambda: place.evaluate(loaded))  # loading or failing would run a handler
     page.wait_for_timeout(500)
     assert page.evaluate("window.ran") is None
     place.evaluate("(place) => place.remove()")

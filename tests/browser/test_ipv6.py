@@ -24,7 +24,7 @@ def has_loopback() -> bool:
 
 @pytest.mark.skipif(not has_loopback(), reason="this machine has no IPv6 loopback address")
 def test_two_visits_by_an_ipv6_address(page: Page, tmp_path: Path) -> None:
-    """The first is of the page that is built ahead, the second of one that is built for it; nothing on the console."""
+    """The first visit receives the page built ahead, the second a page built on request; the console stays empty."""
     with serve(tmp_path, address="::1") as server:
         lab = LabPage.__new__(LabPage)
         lab.page = page

@@ -1,4 +1,4 @@
-"""The page's keys against whatever has the focus, in a real Chromium."""
+"""The page's keyboard shortcuts with different focused elements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def give(lab, name, data):
 
 
 def plays(lab):
-    """Press Space: what was paused runs, and pauses again."""
+    """Press Space: the paused lab runs; press it again: the lab pauses."""
     before = lab.step()
     lab.page.keyboard.press("Space")
     lab.until(lambda: "Running" in lab.status() and lab.step() > before)
@@ -42,7 +42,7 @@ def plays(lab):
 
 
 def focused(lab):
-    """The innermost element with the focus, through every shadow root."""
+    """Return the innermost focused element, across shadow roots."""
     return lab.page.evaluate("""() => {
       let node = document.activeElement;
       while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
@@ -51,7 +51,7 @@ def focused(lab):
 
 
 def tab_to(lab, locator):
-    """Come to an element with the Tab key, as who has no pointer does."""
+    """Press Tab until the element or a descendant has the focus, as keyboard users do."""
     for _ in range(80):
         lab.page.keyboard.press("Tab")
         if locator.evaluate("""(wanted) => {
@@ -80,13 +80,13 @@ def test_a_key_that_is_held_is_one_press(lab):
     for _ in range(4):
         lab.page.keyboard.down("s")  # Playwright marks these as repeated
     lab.page.keyboard.up("s")
-    lab.key("s")  # what comes after it is done after it
+    lab.key("s")  # keys are processed in order
     lab.until(lambda: lab.step() >= at + 2)
     assert lab.still(lab.step, 0.5) == at + 2
 
 
 def test_space_runs_and_pauses_whatever_button_has_the_focus_and_enter_presses_it(lab):
-    """As it was seen: after "Back to the checkpoint", Space went back once more, and threw an image away."""
+    """Regression: after "Back to the checkpoint", Space repeated that button and discarded an image."""
     lab.page.get_by_label(CHECKPOINT).click()
     lab.group("Field")
     give(lab, "ramp.png", png(64, 64))
@@ -94,7 +94,7 @@ def test_space_runs_and_pauses_whatever_button_has_the_focus_and_enter_presses_i
     lab.page.get_by_label(BACK).focus()
     plays(lab)
     lab.until(lambda: lab.page.get_by_text("Your image (ramp.png)").count())
-    lab.pause()  # until it stands still
+    lab.pause()  # waits until the step is constant
     at = lab.step()
     assert at > 0
     lab.page.get_by_label(BACK).focus()
@@ -123,10 +123,10 @@ def test_a_list_that_was_used_with_the_pointer_leaves_space_to_the_page(lab):
     plays(lab)
     assert lab.page.locator("ul[role=listbox], ul[role=menu]").count() == 0
     tab_to(lab, lab.page.get_by_role("combobox", name="Initial field", exact=True))
-    lab.page.keyboard.press("Space")  # who comes with Tab opens it
+    lab.page.keyboard.press("Space")  # Space opens a list focused with Tab
     lab.page.get_by_role("menuitem", name="gaussian", exact=True).wait_for()
     at = lab.step()
-    lab.page.keyboard.press("s")  # letters look for an entry
+    lab.page.keyboard.press("s")  # letters select an entry
     lab.page.keyboard.press("Escape")
     lab.page.get_by_role("menuitem").first.wait_for(state="detached")
     assert lab.still(lambda: (lab.step(), "Paused" in lab.status()), 1) == (at, True)
@@ -152,7 +152,7 @@ def test_text_fields_keep_every_key(lab):
     lab.page.keyboard.type(" rs")
     assert field.input_value() == "Fieldlab rs"
     lab.page.keyboard.press("Control+z")
-    assert field.input_value() != "Fieldlab rs"  # its own undo
+    assert field.input_value() != "Fieldlab rs"  # the field's undo
     assert lab.still(lambda: "Paused" in lab.status(), 1)
     lab.choose("Initial field", "hot spots")
 
@@ -180,7 +180,7 @@ def test_what_a_reset_lost_comes_back(page, server):
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     lab.until(lambda: lab.page.evaluate(DRAGGED) is None)
     means = [plain]
-    for down in (0, 40):  # two strokes, each of several requests
+    for down in (0, 40):  # two strokes of several requests each
         lab.page.mouse.move(x, y + down)
         lab.page.mouse.down()
         for right in range(0, 90, 10):
@@ -188,7 +188,7 @@ def test_what_a_reset_lost_comes_back(page, server):
             lab.page.wait_for_timeout(30)
         lab.page.mouse.up()
         lab.until(lambda: lab.field()["mean"] > means[-1])
-        means.append(lab.still(lab.field, 4.0)["mean"])  # a busy machine may rest within a stroke, too
+        means.append(lab.still(lab.field, 4.0)["mean"])  # a busy machine may pause within a stroke, too
     for mean in (means[1], plain):
         lab.page.keyboard.press("Control+z")
         lab.until(lambda mean=mean: lab.field()["mean"] == mean)
@@ -201,7 +201,7 @@ def test_a_rejected_file_says_so_and_why(lab):
     give(lab, "notimg.png", b"not a picture at all")
     lab.page.get_by_role("alert").get_by_text("image must be a PNG or JPEG file").wait_for()
     lab.page.get_by_text("Not taken: notimg.png").wait_for()
-    lab.page.wait_for_timeout(2500)  # the browser's own tick would stand for 2 s
+    lab.page.wait_for_timeout(2500)  # the browser's check mark would stay for 2 s
     assert lab.page.get_by_text("Uploaded").count() == 0
     give(lab, "wide.png", png(128, 64))
     lab.page.get_by_text("Image: wide.png").wait_for()

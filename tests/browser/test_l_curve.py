@@ -1,4 +1,4 @@
-"""The L-curve lab in a real Chromium: the curve grows, a click picks λ, every view follows, files come and go."""
+"""The L-curve lab in Chromium: growing curves, picking λ, linked views, and files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def npz(**arrays):
 
 @pytest.mark.usefixtures("freely")
 def test_the_curve_moves_while_it_is_solved(lab):
-    for tempo in ("2 steps a frame", "1 step a frame", "1 step a frame"):  # a browser that stalls sees little of it
+    for tempo in ("2 steps a frame", "1 step a frame", "1 step a frame"):  # a stalling browser paints few frames
         lab.grow(tempo)
         lab.watch()
         lab.key("r")
@@ -46,8 +46,8 @@ def test_the_curve_moves_while_it_is_solved(lab):
         curves = [y for y in lab.page.evaluate("window.steps") if len(y) == 200]
         if len({tuple(y) for y in curves}) > 10:
             break
-    assert len({tuple(y) for y in curves}) > 10  # as many pictures of it
-    lowest = np.array([y[0] for y in curves])  # |x| at the lowest λ, a lower bound that rises with every step
+    assert len({tuple(y) for y in curves}) > 10  # this many frames
+    lowest = np.array([y[0] for y in curves])  # |x| at the lowest λ, a lower bound that increases with each step
     rising = np.diff(lowest[np.argmin(lowest) :]) >= -1e-9 * lowest.max()
     assert rising.all()
     assert lowest[-1] > 10 * lowest.min()
@@ -65,7 +65,7 @@ def test_a_click_on_the_curve_picks_lambda_and_shows_its_solution(lab):
         return state["ring"] == pytest.approx([state["x"][i], state["y"][i]], rel=0.1)
 
     def drawn():
-        """The solution that is drawn has the norm of its point."""
+        """Return whether the drawn solution has the norm of its point on the curve."""
         state = lab.state()
         return np.linalg.norm(state["solution"]) == pytest.approx(state["ring"][1], rel=0.02)
 
@@ -77,7 +77,7 @@ def test_a_click_on_the_curve_picks_lambda_and_shows_its_solution(lab):
 
 @pytest.mark.usefixtures("freely")
 def test_dragging_along_the_curve_changes_the_solution_all_the_while(lab):
-    for pause in (30, 200, 1000):  # ms between two moves: a slow machine draws less meanwhile
+    for pause in (30, 200, 1000):  # ms between two moves: a slow machine draws fewer solutions
         lab.page.mouse.move(*lab.at(0.2))
         lab.page.mouse.down()
         for k in range(30):
@@ -145,7 +145,7 @@ def test_another_problem_and_a_picture(lab):
     lab.choose("Problem", "Blurred picture")
     lab.until(lambda: lab.state()["picture"] >= 48 * 48)
     lab.page.get_by_text("True picture").wait_for()
-    lab.type("n [pixels a side]", "16")  # few, as it is solved to the end, twice
+    lab.type("n [pixels a side]", "16")  # small, because it is solved to the end twice
     lab.until(lambda: lab.state()["picture"] == 16 * 16 and lab.done(), OPENING)
     lab.page.mouse.click(*lab.at(0.5))
     lab.until(lambda: "chosen by hand" in lab.lam())
@@ -186,13 +186,13 @@ def test_a_bad_number_is_refused_beside_its_field(lab, label, text, words):
     before = lab.state()["x"]
     lab.type(label, text)
     lab.page.locator("nav").first.get_by_text(words).wait_for()
-    assert lab.still(lambda: lab.state()["x"], 0.5) == before  # nothing lost
+    assert lab.still(lambda: lab.state()["x"], 0.5) == before  # the old curve stays
 
 
 def test_ones_own_matrix(lab):
     A, b, x = make("shaw", n=20)
     lab.choose("Problem", "Own A and b")
-    lab.page.get_by_text("No A and b are loaded yet").wait_for()  # in the place of the old problem's curve
+    lab.page.get_by_text("No A and b are loaded yet").wait_for()  # in place of the old problem's curve
     lab.give(A_FILE, "bad.npz", b"no matrix \0 at all")
     lab.page.get_by_role("alert").get_by_text("matrix must be an .npz file").wait_for()
     lab.page.get_by_text("Not taken: bad.npz").wait_for()
@@ -229,7 +229,7 @@ def test_the_lab_pauses_steps_and_goes_on(lab):
     lab.until(lambda: "Running" in lab.status())
     lab.key(" ")
     lab.until(lambda: "Paused" in lab.status())
-    step = int(lab.still(lambda: lab.fact("step")))  # frames that were on their way have come
+    step = int(lab.still(lambda: lab.fact("step")))  # frames in flight have been received
     lab.key("s")
     lab.until(lambda: int(lab.fact("step")) == step + 1)
     lab.grow(FAST)
@@ -244,7 +244,7 @@ def test_a_list_of_rules_that_goes_on_below_fades_out_there(lab):
         lab.until(lambda: rules.evaluate(FADES))
 
         def at_the_end():
-            """Scroll again until the list has its height: the page is laid out in more than one step."""
+            """Scroll until the list has its final height: the page is laid out in several steps."""
             rules.locator("button").last.scroll_into_view_if_needed()
             return not rules.evaluate(FADES)
 
@@ -268,7 +268,7 @@ def test_nothing_overflows(lab, size):
 
 def test_screenshots(lab, screenshot):
     lab.page.set_viewport_size({"width": PROJECTOR[0], "height": PROJECTOR[1]})
-    if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
+    if os.environ.get("UPDATE_SCREENSHOTS"):  # after the comparison, which takes a while
         lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
     lab.page.wait_for_timeout(DRAWN)
     assert screenshot("l_curve", lab.page).stat().st_size > 50_000

@@ -1,4 +1,4 @@
-"""What happens around a lab: engines die, tabs come and go, robots ask for pages, seats run out."""
+"""Lifecycle: requests without a browser, closed tabs, the forced public transport, and the session limit."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from tests.browser.test_transport import TRANSPORT
 MEGABYTE = 2**20
 OTHERS = {"Mandelbrot": "Place", "L-curve": "Problem", "Crossover": "Workload"}  # labs, and a group of each
 HERE = Path(__file__).parent
-IDLE = 0.02  # s of the processor a second, for an engine that has nothing to do but to say that it lives
+IDLE = 0.02  # CPU s per second of an idle engine, which sends only its heartbeat
 SHORT_LIVED = ("--unused-session-lifetime", "2000", "--check-unused-sessions", "500")  # ms, instead of 15 s and 17 s
 
 
 def memory(server: Server) -> float:
-    """Resident megabytes of the server and all its processes."""
+    """Return the resident memory of the server and all its processes in MB."""
     held = 0
     for process in (server.process, *server.family()):
-        with suppress(psutil.NoSuchProcess):  # that of a job, which may end at any moment
+        with suppress(psutil.NoSuchProcess):  # a job's process may end at any moment
             held += process.memory_info().rss
     return held / MEGABYTE
 
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that forgets closed sessions quickly. No page has been opened yet when the first test gets it."""
+    """Yield a server that discards closed sessions quickly; the first test receives it before any page was opened."""
     with serve(tmp_path_factory.mktemp("own"), (*SHORT_LIVED, "--setup", str(HERE / "alive_setup.py"))) as server:
         yield server
 
 
 def alive(server: Server) -> str:
-    """How many labs the server keeps in its memory, in its words."""
+    """Return the numbers of live views, sessions and pages, as printed by the server."""
     asked = len(server.text())
     server.process.send_signal(signal.SIGUSR1)
     end = time.monotonic() + PATIENCE
@@ -53,7 +53,7 @@ def alive(server: Server) -> str:
 
 
 def deserted(server: Server, allowed: float = 1e9) -> float:
-    """The server's megabytes once no lab and no page is alive; they must come down to what is allowed."""
+    """Wait until no lab and no page is alive and memory is at most `allowed`; return it in MB."""
     end = time.monotonic() + PATIENCE
     while (left := alive(server)) != "0 views, 0 sessions, 0 pages" or memory(server) > allowed:
         assert time.monotonic() < end, f"{left}, {memory(server):.0f} MB; allowed are {allowed:.0f} MB"
@@ -81,7 +81,7 @@ def test_bare_requests_start_no_work(own_server) -> None:
 
 
 def test_closed_tabs_leave_nothing_behind(own_server, new_page) -> None:
-    """Not even the first one, of whichever labs they have shown; they are closed while they compute and export."""
+    """No session survives, whichever labs a tab has shown; tabs are closed while they compute and export."""
 
     for lab, group in OTHERS.items():  # compiles, imports, warms every cache
         tab = LabPage(new_page(), own_server)
@@ -96,13 +96,13 @@ def test_closed_tabs_leave_nothing_behind(own_server, new_page) -> None:
     tabs = 5
     for _ in range(tabs):
         LabPage(new_page(), own_server).page.close()
-    after = deserted(own_server, baseline + 25)  # what Python itself keeps; a page is some 5 MB
+    after = deserted(own_server, baseline + 25)  # memory that Python keeps; a page is some 5 MB
     print(f"memory {baseline:.0f} MB before, {after:.0f} MB after {tabs} tabs")
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory, lasting):
-    """The one page of a server that allows no other, and no fast way of frames."""
+    """Yield the only page of a server limited to one session and to the public frame transport."""
     environ = {"FIELDLAB_MAX_SESSIONS": "1", "FIELDLAB_TRANSPORT": "public"}
     with serve(tmp_path_factory.mktemp("alone"), environ=environ) as server:
         yield LabPage(lasting(), server)

@@ -1,4 +1,4 @@
-"""What a browser tells the server of by itself when a lab is opened: each message holds the loop of all tabs."""
+"""Messages that a browser sends unprompted when a lab is opened; each of them blocks the event loop of all tabs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from tests.browser.lab_page import LabPage
 
-# Parts of plots are set as a theme does, and read; then a word that the server does hear, as messages come in order.
+# Set properties of plot parts as a theme does, and read them; then set tags, which the server does receive, after all
+# earlier messages.
 SET = """() => {
   const document = Bokeh.documents[0], kinds = /(Axis|ColorBar|Grid)$/, set = [];
   for (const part of document._all_models.values()) {
@@ -21,12 +22,12 @@ SET = """() => {
   document.roots()[0].tags = ['said'];
   return set;
 }"""
-THEMED = ("_alpha", "_color", "_font", "_font_size", "_font_style", "_standoff")  # ends of what a theme sets
+THEMED = ("_alpha", "_color", "_font", "_font_size", "_font_style", "_standoff")  # suffixes of themed properties
 
 
 @pytest.fixture
 def told(new_page, server):
-    """(lab, the properties that the browser has told the server of)."""
+    """Return the lab, and a list of the properties that the browser sends to the server."""
     page, told = new_page(), []
 
     def hear(text):

@@ -1,4 +1,4 @@
-"""What is seen while the page comes: a word, at rest, gone once the page is drawn; and why, if it does not come."""
+"""The loading text: static, removed once the page is drawn, and replaced by an error if the server fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.lab_page import LabPage
 
-# What moves by itself in the page's own document, and what lies over it.
+# Running animations of the document, and whether an overlay covers it.
 MOVING = "document.getAnimations().map((one) => one.animationName ?? one.transitionProperty)"
 COVERED = """() => {
   const over = document.elementFromPoint(innerWidth / 2, innerHeight / 2);
@@ -21,7 +21,7 @@ def page(new_page):
 
 
 def test_a_word_stands_still_until_the_page_is_drawn_and_covers_nothing(page, server):
-    page.route("**/panel-material-ui.bundle.js*", lambda route: None)  # never answered: the page is not drawn
+    page.route("**/panel-material-ui.bundle.js*", lambda route: None)  # never answered, so the page is not drawn
     page.goto(server.url, wait_until="commit")
     expect(page.get_by_role("status").filter(has_text="Loading")).to_be_visible()
     page.wait_for_function("window.Bokeh?.documents?.length")

@@ -1,4 +1,4 @@
-"""`--auth` under a path: a visitor logs in, gets the page that was asked for, uses it in two tabs, and logs out."""
+"""`--auth` under a path: a visitor logs in, receives the requested page, uses it in two tabs, and logs out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """As `fieldlab serve --auth FILE --prefix /fieldlab` makes it."""
+    """Yield a server with the options of `fieldlab serve --auth FILE --prefix /fieldlab`."""
     folder = tmp_path_factory.mktemp("login")
     names = folder / "names.json"
     names.write_text(json.dumps({"course": "a long sentence"}))
@@ -28,7 +28,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_a_page_behind_a_login_is_the_page_that_was_asked_for(browser: Browser, guarded: Server) -> None:
-    """With its query; a wrong password is said, and changes nothing about that."""
+    """The requested query is kept; a wrong password shows an error and keeps the query, too."""
     context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(WAIT)
@@ -77,7 +77,7 @@ def login_of(context: BrowserContext) -> list[Any]:
 
 
 def test_two_tabs_are_used_and_end_with_the_log_out(browser: Browser, guarded: Server) -> None:
-    """A reload and a broken connection ask for nothing; after the log-out the other tab asks for a password."""
+    """A reload and a reconnection need no login; after the logout the other tab shows the login page."""
     context = browser.new_context()
     context.set_default_timeout(WAIT)
     context.add_init_script(SOCKETS)
@@ -107,7 +107,7 @@ def test_two_tabs_are_used_and_end_with_the_log_out(browser: Browser, guarded: S
         (cookie,) = login_of(context)
         first.page.get_by_role("button", name="Log out").click()
         expect(first.page).to_have_title("Fieldlab: log in", timeout=WAIT)
-        expect(second.page).to_have_title("Fieldlab: log in", timeout=WAIT)  # by itself
+        expect(second.page).to_have_title("Fieldlab: log in", timeout=WAIT)  # without a reload by the user
         assert login_of(context) == []
         context.add_cookies([cookie])  # type: ignore[list-item] # as it was read
         second.page.goto(address)

@@ -1,4 +1,4 @@
-"""The Mandelbrot lab in a real Chromium: what a lecturer does with it, and what must not go wrong meanwhile."""
+"""The Mandelbrot lab in Chromium: places, iterations, precision, marks, area, and error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUPS = ("Place", "Iteration", "Explain", "Display", "Compute")
 
 
 class MandelbrotPage(SetPage):
-    """The picture, and the side bar beside it."""
+    """The picture with the lab's side bar."""
 
     def pick(self, title: str) -> None:
         """Choose a bookmark."""
@@ -27,7 +27,7 @@ class MandelbrotPage(SetPage):
         self.page.get_by_label(f"Go to {title}", exact=True).click()
 
     def fact(self, name: str) -> str:
-        """What the status bar says of `name`; "" if nothing."""
+        """Return the value of `name` in the status bar; "" if it is absent."""
         found = re.search(rf"{name} (\S+)", self.status())
         return found[1] if found else ""
 
@@ -44,7 +44,7 @@ def opened(lasting, server):
 
 
 def test_steps_back_and_forward_again(opened, lasting, allowed_errors):
-    """First of all in this tab, where nothing has happened yet."""
+    """The first test in this tab, because it needs an empty history."""
     lab = opened
     back, forward = (lab.page.get_by_role("button", name=name) for name in ("Back to the last view", "Forward again"))
     assert back.is_disabled()
@@ -66,10 +66,10 @@ def test_steps_back_and_forward_again(opened, lasting, allowed_errors):
 
 
 def test_the_comparison_is_about_the_view_that_is_shown(lab):
-    """It went on timing the first view: the lesson's scene was compared with 1/28 of its iterations."""
+    """Regression: the comparison kept timing the first view, with 1/28 of the iterations of the lesson's scene."""
     headline = lab.page.locator(".readout .headline").first
     sentence = lab.page.locator(".readout .first").first
-    for place, words in (("Lesson's scene", "over this computer"), ("Whole set", "over its CPU")):  # of larger pictures
+    for place, words in (("Lesson's scene", "over this computer"), ("Whole set", "over its CPU")):  # larger recordings
         lab.pick(place)
         lab.until(lambda: "Complete" in lab.status(), OPENING)
         lab.until(lambda words=words: words in headline.inner_text(), OPENING)
@@ -88,12 +88,12 @@ def test_the_whole_set_is_there_at_once(lab):
     assert 0.1 < state["inside"] / state["pixels"] < 0.4  # 1.5 of 2.5 * 2.5 * width / height
 
 
-@pytest.mark.parametrize("precision", ["float64", "auto"])  # long in its pixels; long in its reference orbit
+@pytest.mark.parametrize("precision", ["float64", "auto"])  # slow in its pixels; slow in its reference orbit
 def test_a_long_picture_is_cancelled_by_the_next_move(lab, precision):
     lab.group("Iteration")
     lab.choose("Precision", precision)
     direct, place = precision == "float64", SEAHORSE
-    if direct:  # every pixel of the set to its end: with shortcuts most are known at once
+    if direct:  # iterate each pixel of the set to the end: shortcuts would skip most
         place = places()["Seahorse valley"]
         lab.page.get_by_label("Shortcuts").first.click()
     lab.go(*place.center, place.zoom, 10**7)
@@ -101,7 +101,7 @@ def test_a_long_picture_is_cancelled_by_the_next_move(lab, precision):
     lab.page.wait_for_timeout(1500)
     lab.until(lambda: precision != "auto" or "reference orbit" in lab.status())
     assert "Complete" not in lab.status()
-    lab.key("h")  # the page stays live meanwhile
+    lab.key("h")  # the page stays responsive
     lab.page.get_by_text("the whole set").first.wait_for()
     lab.key("h")
     lab.key("m")  # so does the server
@@ -125,7 +125,7 @@ PAINTS = """() => new Promise((done) => {
 
 
 def test_what_is_complete_is_painted_no_more(lab):
-    """But for the line of times, which goes on to the left."""
+    """The time plot, which scrolls to the left, is an exception."""
     lab.until(lambda: set(lab.page.evaluate(PAINTS)) <= {None})
 
 
@@ -138,7 +138,7 @@ def test_an_exhausted_precision_says_so(lab):
     for _ in range(4):
         lab.key("+")
         lab.page.wait_for_timeout(300)
-    assert lab.page.get_by_text("float32 is exhausted").count() <= 1  # said once, though its numbers change
+    assert lab.page.get_by_text("float32 is exhausted").count() <= 1  # shown once, although its numbers change
     lab.choose("Precision", "auto")
     lab.until(lambda: "exhausted" not in lab.status() and "perturbation" in lab.status())
 
@@ -160,7 +160,7 @@ def test_a_bookmark_leads_to_5e113(lab):
     lab.until(lambda: "precision perturbation" in lab.status())
     re_part, im_part = lab.settled()
     assert abs(im_part) < abs(re_part) < 2
-    assert re_part.denominator > 10**100  # in full
+    assert re_part.denominator > 10**100  # all digits
 
 
 REFUSED = [
@@ -185,7 +185,7 @@ WAITS = """() => {
 
 
 def test_what_is_not_computed_yet_has_a_colour_of_the_page(lab):
-    lab.pick("Dive 1e323")  # no pixel leaves within the iterations of the first passes
+    lab.pick("Dive 1e323")  # no pixel escapes within the iterations of the first passes
     lab.until(lambda: lab.page.evaluate(WAITS) == [True, True, True])
     lab.until(lambda: "Complete" in lab.status())
     lab.until(lambda: lab.page.evaluate(WAITS) == [False, False, False])
@@ -194,7 +194,7 @@ def test_what_is_not_computed_yet_has_a_colour_of_the_page(lab):
 
 
 def test_copied_coordinates_can_be_pasted_where_they_are_typed(lab):
-    """Copy gave three lines, of which a field of one line makes one number."""
+    """Regression: three lines were copied, which a single-line field joins to one number."""
     lab.pick("Seahorses 3e5")
     lab.until(lambda: lab.fact("zoom") == "3.0e5")
     lab.page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
@@ -230,7 +230,7 @@ def test_typed_coordinates_that_cannot_be_are_refused_beside_the_field(lab):
 
 
 def test_coordinates_are_asked_for_while_the_side_bar_is_closed(lab):
-    """The dialog was a part of the side bar: with that closed it was hidden, and lay over the buttons of the header."""
+    """Regression: part of the closed side bar, the dialog was hidden, and covered the header's buttons."""
     lab.page.get_by_role("button", name="Hide controls").click()
     try:
         lab.key("g")
@@ -294,7 +294,7 @@ def test_a_double_click_removes_one_mark_and_the_focus_goes_to_the_next(lab):
     marks.first.dblclick()
     lab.until(lambda: marks.count() < 3)
     titles = "(marks) => marks.map((mark) => mark.getAttribute('title'))"
-    assert lab.still(lambda: marks.evaluate_all(titles)) == words[1:]  # a second one would go in this time
+    assert lab.still(lambda: marks.evaluate_all(titles)) == words[1:]  # a second mark would be removed by now
     for left in (1, 0):
         lab.page.keyboard.press("Enter")
         lab.until(lambda left=left: marks.count() == left)
@@ -306,7 +306,7 @@ def test_the_area_is_shown_with_its_error_bar(lab):
     text = lab.page.locator(".area")
     lab.until(lambda: "±" in text.inner_text())
     mean, error = (float(part) for part in re.findall(r"\d\.\d+", text.inner_text())[:2])
-    assert abs(mean - 1.52) < 0.1 + 4 * error  # 1000 iterations keep a little more than the set
+    assert abs(mean - 1.52) < 0.1 + 4 * error  # 1000 iterations count a little more than the set
     assert "1.50640 to 1.53121" in text.inner_text()
     lab.key("a")
     text.wait_for(state="hidden")
@@ -317,7 +317,7 @@ def test_the_key_of_the_area_answers_while_its_group_is_closed(lab):
     assert "area" not in lab.status()
     lab.key("a")
     lab.until(lambda: re.search(r"area of the set 1\.\d{5} ± 0\.\d{5}", lab.status()))
-    assert lab.page.locator(".area").count() == 0  # the words in the group do not exist
+    assert lab.page.locator(".area").count() == 0  # the text in the closed group does not exist
     lab.fits_the_window()
     lab.key("a")
     lab.until(lambda: "area" not in lab.status())
@@ -361,7 +361,7 @@ def test_nothing_overflows(lab, size):
     for name in GROUPS:
         lab.group(name)
         lab.fits_the_window()
-    lab.go(*places()["Zoom 5e113"].center, "5e113", 1000)  # the longest words in the status bar
+    lab.go(*places()["Zoom 5e113"].center, "5e113", 1000)  # the longest text in the status bar
     lab.until(lambda: lab.fact("zoom") == "5.0e113")
     lab.fits_the_window()
 
@@ -371,7 +371,7 @@ def test_screenshots(lab, screenshot):
     lab.until(lambda: lab.state()["width"] > 0.3 * PROJECTOR[0])
     lab.pick("Seahorses 3e5")
     lab.until(lambda: lab.complete() and lab.fact("zoom") == "3.0e5")
-    if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
+    if os.environ.get("UPDATE_SCREENSHOTS"):  # after the comparison, which takes a while
         lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
     lab.key("o")
     lab.key("j")

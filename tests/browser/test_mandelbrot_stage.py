@@ -1,4 +1,4 @@
-"""The Mandelbrot picture in a real Chromium: the hand moves it at once, exactly, at any depth."""
+"""Moving the Mandelbrot picture in Chromium: immediate, exact, at any depth."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from compute.labs.mandelbrot.views import VIEWS
 from tests.browser.serving import slack
 from tests.browser.set_page import MODELS, SetPage
 
-# A wheel that turns for a while as a hand does: 60 events a second at most, whatever the page makes of them. Where
-# that is too little time for some frames, it goes on to and fro until they have come.
+# Turn the wheel as a hand does, with at most 60 events per second, regardless of the page's frame rate. If this yields
+# too few frames, continue to and fro until they have been received.
 TURN = """([x, y, turns, frames]) => new Promise((done) => {
   let at = document, under = document.elementFromPoint(x, y), sent = 0;
   while (under && under !== at) { at = under; under = at.shadowRoot?.elementFromPoint(x, y); }
@@ -28,7 +28,7 @@ TURN = """([x, y, turns, frames]) => new Promise((done) => {
     done();
   }, 16);
 })"""
-TURNS, FRAMES = 180, 5  # three seconds; more frames than that
+TURNS, FRAMES = 180, 5  # three seconds; a minimum of frames
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_wheel_zooms_at_the_pointer(lab):
         lab.page.wait_for_timeout(30)
     lab.until(lambda: lab.zoom() > 3.99 * zoom)
     assert lab.zoom() == pytest.approx(4 * zoom, rel=1e-9)
-    assert lab.point(*place) == pytest.approx(before, abs=2e-2 / zoom)  # the place on the page is a whole pixel
+    assert lab.point(*place) == pytest.approx(before, abs=2e-2 / zoom)  # the position on the page is a whole pixel
     lab.until(lab.complete)
     assert lab.point(*place) == pytest.approx(before, abs=2e-2 / zoom)
     lab.page.mouse.wheel(0, 100)
@@ -101,7 +101,7 @@ def test_square_pixels_stay_square(lab):
         s = lab.state()
         return s["pixels"] == s["width"] * s["height"]
 
-    lab.until(computed)  # what the screen shows, once the status bar's "Complete" is that of this size
+    lab.until(computed)  # the screen's size, once "Complete" refers to it
 
 
 @pytest.mark.usefixtures("freely")
@@ -124,13 +124,13 @@ def test_a_first_coarse_picture_follows_a_zoom_step_quickly(lab):
         f"first coarse frame of a zoom step, {s['width']}x{s['height']}: median {statistics.median(times):.0f} ms, "
         f"most {max(times):.0f} ms"
     )
-    assert statistics.median(times) < 2.5 * 100 * slack()  # ms; the aim is 100 on a machine with nothing else to do
+    assert statistics.median(times) < 2.5 * 100 * slack()  # ms; the goal is 100 on an idle machine
 
 
 @pytest.mark.usefixtures("freely")
 def test_a_continuous_wheel_never_queues(lab):
     deep = VIEWS["e14"]
-    lab.go(*deep.center, deep.zoom, deep.max_iterations)  # compiles what the wheel may lead to
+    lab.go(*deep.center, deep.zoom, deep.max_iterations)  # compiles the kernels that the wheel may need
     lab.until(lambda: lab.state()["exponent"] < -12)
     lab.fresh()
     lab.listen()
@@ -144,9 +144,9 @@ def test_a_continuous_wheel_never_queues(lab):
     stale = [f for f in frames if f["at"] > ended and abs(f["height"] * zoom / 4 - 1) > 0.1]
     during = [f for f in frames if f["at"] <= ended]
     print(f"{len(during)} frames while it turned, {len(stale)} old ones after it, the last view {late:.0f} ms after")
-    assert zoom > 30  # how far depends on how many turns the browser delivers one by one
+    assert zoom > 30  # the zoom depends on how many events the browser delivers separately
     assert len(during) > FRAMES
-    assert len(stale) <= WIDEST + 1  # those under way when it stopped, and one that the engine had begun
+    assert len(stale) <= WIDEST + 1  # frames in flight at the end, and one that the engine had begun
     assert lab.zoom() == pytest.approx(zoom)
 
 
@@ -169,7 +169,7 @@ def test_the_orbit_of_the_point_under_the_pointer_is_drawn(lab):
     def drawn():
         return [complex(re + x * unit, im + y * unit) for x, y in lab.page.evaluate(ORBIT)[:6]]
 
-    lab.until(lambda: drawn() == pytest.approx(expected, abs=0.02))  # it may begin where the pointer was last
+    lab.until(lambda: drawn() == pytest.approx(expected, abs=0.02))  # it may begin at the previous pointer position
     before = lab.page.evaluate(ORBIT)
     lab.page.mouse.move(*lab.at(0.65, 0.55))
     lab.until(lambda: lab.page.evaluate(ORBIT) != before)
@@ -195,8 +195,8 @@ def test_the_julia_set_follows_the_pointer(lab):
     before = lab.page.evaluate(JULIA)
     lab.page.mouse.move(*lab.at(0.5, 0.7))
     lab.until(lambda: lab.page.evaluate(JULIA) != before)
-    assert lab.state()["number"] == number  # the large picture is the same: it is not sent again
-    for shown in (False, True, False):  # each is one frame, the lab rests after it
+    assert lab.state()["number"] == number  # the large picture is unchanged, so it is not sent again
+    for shown in (False, True, False):  # each is one frame, after which the lab rests
         lab.key("j")
         lab.until(lambda shown=shown: lab.page.evaluate(INSET) == shown)
         lab.page.wait_for_timeout(300)
@@ -220,11 +220,14 @@ def test_the_palette_turns_without_any_message(lab):
     assert difference(*still) < 0.5
     lab.key("c")
     lab.until(lambda: difference(lab.picture(), still[0]) > 3)
-    lab.still(lambda: lab.page.evaluate("window.sent"))  # what the key itself said has arrived
+    lab.still(lambda: lab.page.evaluate("window.sent"))  # the messages of the key press have been sent
     number = lab.state()["number"]
 
     def turns_in_silence():
-        """For 1.5 s; once in a minute the line of times has other labels, and a plot says its new size."""
+        """Return whether the palette turns for 1.5 s without a message.
+
+        Once a minute the labels of the time plot change, and a plot sends its new size.
+        """
         lab.page.evaluate("window.sent = 0")
         first = lab.picture()
         lab.page.wait_for_timeout(1500)
@@ -235,11 +238,11 @@ def test_the_palette_turns_without_any_message(lab):
     inside = np.asarray(Image.open(io.BytesIO(lab.picture())).convert("RGB"))
     assert (inside == 0).all(axis=2).mean() > 0.05  # the set stays black
     lab.key("c")
-    lab.until(lambda: difference(lab.picture(), still[0]) < 0.5)  # as the link, a file and followers have it
+    lab.until(lambda: difference(lab.picture(), still[0]) < 0.5)  # the colours that links, files and followers have
 
 
 def difference(one: bytes, other: bytes) -> float:
-    """Mean difference of two pictures, in grey levels."""
+    """Return the mean difference of two pictures in grey levels."""
     a, b = (np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(float) for data in (one, other))
     return float(np.abs(a - b).mean())
 

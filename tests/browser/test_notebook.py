@@ -1,4 +1,4 @@
-"""A lab's canvas of a notebook in a real Chromium, without a notebook: what it paints, and that it says so."""
+"""The notebook canvas of a lab in Chromium, without a notebook: its pixels, and its messages to the lab."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compute.labs.diffusion import Diffusion
 from compute.notebook import NotebookStream
 
 CODE = Path(compute.__file__).with_name("notebook.js").read_text(encoding="utf-8")
-# The part of a notebook that the canvas needs: `out` is what it sends, `say` gives it a message with bytes.
+# The part of a notebook that the canvas needs: `out` collects its messages, `say` sends it a message with bytes.
 NOTEBOOK = """async (code) => {
   const { default: { render } } = await import(`data:text/javascript;base64,${code}`);
   const heard = [];
@@ -31,7 +31,7 @@ PIXEL = "([x, y]) => Array.from(document.querySelector('canvas').getContext('2d'
 
 @pytest.fixture
 def lab():
-    """A field of 6 × 8 cells that is hot in one, and a stream that a test carries to the browser."""
+    """Yield a lab with a field of 6 × 8 cells, one of them hot."""
     lab = Diffusion(backend="cpu_numpy", ny=6, nx=8)
     field = np.zeros((6, 8), np.float32)
     field[1, 3] = 1.0
@@ -41,7 +41,7 @@ def lab():
 
 
 def carry(page, stream, sent) -> None:
-    """Bring what either side has said to the other, until both have nothing more to say, or a lab would play on."""
+    """Deliver the messages of both sides until no message to the browser is left."""
     for message in page.evaluate("window.out.splice(0)"):
         stream.hear(message)
     while sent:
@@ -54,10 +54,10 @@ def test_a_canvas_paints_the_field_with_the_lowest_row_at_the_bottom_and_plays(p
     page.evaluate(NOTEBOOK, base64.b64encode(CODE.encode()).decode())
     sent: list = []
     stream = NotebookStream(lab, lambda message, buffers: sent.append((message, buffers)))
-    carry(page, stream, sent)  # it is ready: colours and the first frame
+    carry(page, stream, sent)  # the canvas reports that it is ready and receives colours and the first frame
     page.wait_for_function("window.out.length > 0")
     colours = table("Viridis")
-    assert page.evaluate(PIXEL, [3, 4]) == [*colours[254], 255]  # row 1 of 6, from below
+    assert page.evaluate(PIXEL, [3, 4]) == [*colours[254], 255]  # row 1 of 6, from the bottom
     assert page.evaluate(PIXEL, [3, 1]) == [*colours[0], 255]
     assert "a picture of 8 × 6 pixels" in page.get_by_role("img").get_attribute("aria-label")
     carry(page, stream, sent)

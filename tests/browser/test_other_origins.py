@@ -1,4 +1,4 @@
-"""Pages of other origins, in a real browser: a link works; scripts, data, frames and forms do not, but with `embed`."""
+"""Pages of other origins: links work; scripts, data, frames and forms do not, except frames allowed by `embed`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ THIEF = """<!DOCTYPE html><title>thief</title><a href="{app}">a link</a>
   fetch('{app}', {{ credentials: 'include', mode: 'no-cors' }}).then(() => found.data = true, () => found.data = false);
 </script>"""
 FRAME = """<!DOCTYPE html><title>course</title><iframe src="{app}?ui=minimal" width="960" height="600"
-  sandbox="allow-scripts allow-same-origin allow-popups"></iframe>"""  # as learning platforms have them
+  sandbox="allow-scripts allow-same-origin allow-popups"></iframe>"""  # attributes that learning platforms set
 FORM = '<!DOCTYPE html><title>form</title><form action="{base}/logout" method="post"><button>Win</button></form>'
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing of it."""
+    """Serves files without logging."""
 
     def log_message(self, format: str, *given: object) -> None:  # noqa: A002 - the library's name
         pass
@@ -42,7 +42,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
-    """A folder whose files another server of this machine serves, and its port."""
+    """Yield a folder served by another server on this machine, and its port."""
     folder = tmp_path_factory.mktemp("elsewhere")
     with ThreadingHTTPServer(("localhost", 0), partial(Quiet, directory=str(folder))) as other:
         threading.Thread(target=other.serve_forever, daemon=True).start()
@@ -58,14 +58,14 @@ def write(folder: Path, server: Server) -> None:
 
 @pytest.fixture
 def stranger(browser: Browser) -> Iterator[Page]:
-    """A tab whose console may say what it likes."""
+    """Return a tab whose console errors are ignored."""
     context = browser.new_context()
     context.set_default_timeout(WAIT)
     yield context.new_page()
     context.close()
 
 
-@pytest.mark.parametrize("host", ["localhost", "elsewhere.localhost"])  # of the same site, and of another
+@pytest.mark.parametrize("host", ["localhost", "elsewhere.localhost"])  # same site, other site
 def test_another_origin_may_link_and_nothing_else(
     stranger: Page, server: Server, elsewhere: tuple[Path, int], host: str
 ) -> None:
@@ -89,7 +89,7 @@ def test_another_origin_may_link_and_nothing_else(
 
 
 def test_a_listed_origin_shows_the_page_in_a_frame(stranger: Page, elsewhere: tuple[Path, int], tmp_path: Path) -> None:
-    """The lab runs in it, and opens the lecturer's window from there."""
+    """The lab runs in the frame, from which it opens the lecturer's window."""
     folder, port = elsewhere
     listed = settings.Settings(embed=(f"http://course.localhost:{port}",))
     with serve(tmp_path, environ={settings.VARIABLE: msgspec.json.encode(listed).decode()}) as server:
@@ -105,6 +105,6 @@ def test_a_listed_origin_shows_the_page_in_a_frame(stranger: Page, elsewhere: tu
             stranger.keyboard.press("w")
         expect(opened.value).to_have_title("Fieldlab: lecturer's window", timeout=WAIT)
         framed.until(lambda: "Diffusion" in opened.value.locator("body").inner_text())
-        stranger.goto(f"http://other.localhost:{port}/frame.html")  # whose origin is not listed
+        stranger.goto(f"http://other.localhost:{port}/frame.html")  # not a listed origin
         assert not stranger.frames[1].locator(".status").count()
         stranger.goto("about:blank")

@@ -14,7 +14,7 @@ from tests.browser.lab_page import LabPage
 from tests.browser.serving import Server
 from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
 
-# Opens a WebSocket of the page with that token; returns the code with which the server closes it.
+# Open a WebSocket of the page with this token; return the close code of the server.
 JOIN = """([address, token]) => new Promise((done) => {
   const socket = new WebSocket(address, ["bokeh", token]);
   socket.addEventListener("message", () => done("joined"));
@@ -24,7 +24,7 @@ JOIN = """([address, token]) => new Promise((done) => {
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser with cookies of its own."""
+    """Return a browser context with separate cookies."""
     context = browser.new_context(device_scale_factor=1)
     yield context
     context.close()
@@ -32,10 +32,10 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def other_site(server: Server) -> Iterator[str]:
-    """The address of another site, with a link to the app."""
+    """Yield the address of another site, with a link to the app."""
 
     class Link(BaseHTTPRequestHandler):
-        """Answers every GET with the link."""
+        """Answers each GET with the link."""
 
         def do_GET(self) -> None:
             self.send_response(200)
@@ -95,7 +95,7 @@ def test_another_browser_and_another_site_cannot_join_a_page(new_page, server, b
 
 
 def test_a_page_reconnects_after_a_link_of_another_site_was_opened(new_page, server, other_site, allowed_errors):
-    """The browser hides the cookie from a request that another site causes, so it gets a second one."""
+    """Browsers omit the cookie from a cross-site request, so that this browser receives a second one."""
     allowed_errors += ["WebSocket is already in CLOSING", "Still in CONNECTING state", "not connected so cannot send"]
     first = new_page()
     first.add_init_script(SOCKETS)
@@ -115,12 +115,12 @@ def test_a_page_reconnects_after_a_link_of_another_site_was_opened(new_page, ser
     assert first.evaluate("window.not_reloaded") is True
     names = [one["name"] for one in first.context.cookies() if one["name"].startswith("fieldlab_browser")]
     assert len(names) == 2
-    for _ in range(3):  # Chromium repeats a request of another site with each reload
+    for _ in range(3):  # Chromium repeats a cross-site request with each reload
         second.reload()
         second.locator("canvas").first.wait_for()
 
     def only_used() -> bool:
-        """Reconnect, which brings all cookies; closed pages are kept for half a minute."""
+        """Reconnect, which sends all cookies; return whether two are left. Closed pages are kept for half a minute."""
         count = first.evaluate("window.sockets.length")
         first.evaluate(BREAK)
         lab.until(lambda: first.evaluate("window.sockets.length") > count and first.evaluate(OPEN) == 1)

@@ -1,4 +1,4 @@
-"""Two fingers on a picture: it zooms by as much as they move apart, about the point between them."""
+"""Pinch zoom: a picture zooms by the ratio of the finger distances, about the point between the fingers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.lab_page import LabPage
 
-# The figure that draws that column of pixels: its ranges, and where its frame lies on the page.
+# The figure that draws this column of pixels: its ranges, and the position of its frame on the page.
 FRAME = """(column) => {
   const draws = (model) => model.type == 'Figure' && model.renderers.some((one) => one.glyph?.image?.field == column);
   const figure = Array.from(Bokeh.documents[0]._all_models.values()).find(draws);
@@ -18,7 +18,7 @@ FRAME = """(column) => {
 
 
 class Fingers:
-    """Two fingers on the page, as a touchscreen reports them."""
+    """Two fingers on the page, dispatched as touch events through the DevTools protocol."""
 
     def __init__(self, page) -> None:
         self.page, self._devtools = page, page.context.new_cdp_session(page)
@@ -29,7 +29,7 @@ class Fingers:
         self._devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
 
     def pinch(self, x, y, begin, end, steps=10) -> None:
-        """Move them from `begin` to `end` px on either side of (x, y)."""
+        """Move both fingers from `begin` to `end` px on either side of (x, y)."""
         self._send("touchStart", [(x - begin, y), (x + begin, y)])
         for step in range(1, steps + 1):
             apart = begin + (end - begin) * step / steps
@@ -40,7 +40,7 @@ class Fingers:
 
 
 def under(frame, x, y):
-    """Return the place of the picture that lies at (x, y) of the page, and how many px a unit has."""
+    """Return the picture coordinates at (x, y) of the page, and the px per unit."""
     right, up = (x - frame["left"]) / frame["width"], 1 - (y - frame["top"]) / frame["height"]
     place = frame["x0"] + right * (frame["x1"] - frame["x0"]), frame["y0"] + up * (frame["y1"] - frame["y0"])
     return place, frame["width"] / (frame["x1"] - frame["x0"])

@@ -1,4 +1,4 @@
-"""A lab that has no parts of its own still has a tab: pictures of its rasters, controls made from its parameters."""
+"""A lab without custom parts: pictures of its rasters, controls generated from its parameters."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_a_lab_without_parts_of_its_own_is_shown_and_steered(lab):
     lab.page.get_by_text("Laplacian", exact=True).wait_for()  # the heading of a picture, from the raster's name
     lab.until(lambda: lab.field()["most"] > lab.field()["least"])
     lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()
-    lab.page.keyboard.press("Home")  # r = 0: from now on every step leaves the field as it is
+    lab.page.keyboard.press("Home")  # with r = 0 each step leaves the field unchanged
     lab.until(lambda: float(lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.input_value()) == 0)
-    lab.page.wait_for_timeout(300)  # Panel collects a slider's values for 50
+    lab.page.wait_for_timeout(300)  # longer than the 50 ms of Panel's slider throttle
     lab.group("Field")
     lab.choose("Initial field", "noise")
     sharp = lab.until(lambda: (f := lab.field())["rough"] > 0.01 and f)

@@ -1,4 +1,4 @@
-"""A lab from a folder outside this repository has a tab like any other; a broken one is told and does no harm."""
+"""A lab from a folder outside this repository has a tab like any other; a broken one is reported and has no effect."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_f
         lab.until(lambda: lab.fact("energy") > 0)
         first = lab.until(lambda: page.evaluate(PICTURE))
         lab.until(lambda: page.evaluate(PICTURE) != first)
-        compared = re.compile(r"(\d.*×|fast).*Numba (over|than|and) NumPy")  # the machine decides which is faster
+        compared = re.compile(r"(\d.*×|fast).*Numba (over|than|and) NumPy")  # either may be faster
         page.locator(".headline").filter(has_text=compared).first.wait_for()
-        lab.key("Shift+R")  # its process, of its own, gets to know the lab by the race alone
+        lab.key("Shift+R")  # the race's subprocess loads the plugin lab for the race only
         page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
         assert page.locator(".race h3").all_inner_texts()[:2] == ["NumPy", "Numba"]
         lab.until(lambda: page.locator(".race .badge.shown").count() == 2)
@@ -81,7 +81,7 @@ def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_f
 
 
 def two_pictures_and_small_steps(lab):
-    """Two pictures fit into every window, and the digits of a slider follow its step."""
+    """Check that two pictures fit into each window, and that a slider's digits follow its step."""
     page = lab.page
     page.get_by_role("tab", name="Fine").click()
     feed = page.get_by_role("slider", name="Feed rate F").first
@@ -102,7 +102,7 @@ def two_pictures_and_small_steps(lab):
 
 
 def fit(figures, width, height):
-    """Whether these two figures are in the window and apart from each other."""
+    """Return whether there are two figures, both inside the window and without overlap."""
     if len(figures) != 2:
         return False
     (_, _, right, bottom), (left, top, _, _) = figures

@@ -1,4 +1,4 @@
-"""Presenter mode: the main controls stay, keys work, and a lecturer can freeze, point, draw and hide the bar."""
+"""Presenter mode: the bar of main controls, keys, freeze, spotlight, pen, full screen and clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.browser.layout import plots
 
 @pytest.fixture
 def stage(lab: LabPage):
-    """The diffusion lab in presenter mode, paused at its start."""
+    """Yield the diffusion lab in presenter mode, paused at step 0."""
     lab.key(" ")
     lab.until(lambda: "Paused" in lab.status())
     lab.key("r")
@@ -31,7 +31,7 @@ def stage(lab: LabPage):
 
 
 def pressed(stage: LabPage, word: str) -> bool:
-    """Whether that button of the bar is on."""
+    """Return whether this toggle button of the bar is on."""
     return stage.page.get_by_role("button", name=word, exact=True).get_attribute("aria-pressed") == "true"
 
 
@@ -84,13 +84,13 @@ def test_the_curves_and_the_headline_stay(stage):
 
 
 def seen(stage: LabPage) -> np.ndarray:
-    """Return the pixels of the first plot as the screen shows them, not those of its canvases."""
+    """Return the pixels of the first plot on the screen, not of its canvases."""
     clip = stage.page.locator(".bk-Figure").first.bounding_box()
     return np.asarray(Image.open(io.BytesIO(stage.page.screenshot(clip=clip))).convert("RGB"), float)
 
 
 def test_a_frozen_picture_looks_as_it_did(stage):
-    """The copy of a plot's transparent upper canvas had an opaque ground: all was white."""
+    """Regression: the copy of a plot's transparent upper canvas had an opaque background, so that it was all white."""
     before = stage.still(lambda: seen(stage).tobytes(), 1.0)
     stage.key("z")
     stage.until(lambda: pressed(stage, "Freeze") and stage.page.locator(".ice canvas").count() >= 4)
@@ -110,7 +110,7 @@ def test_a_frozen_picture_stands_still_while_the_lab_goes_on(stage):
     shown = stage.field()["number"]
     stage.key("s")
     stage.until(lambda: stage.step() == 1 and stage.field()["number"] > shown)
-    stage.page.wait_for_timeout(300)  # for it to be painted
+    stage.page.wait_for_timeout(300)  # time to paint
     assert copies.first.evaluate("(canvas) => canvas.toDataURL()") == first
     stage.key("z")
     stage.until(lambda: copies.count() == 0)
@@ -173,7 +173,7 @@ def test_the_mode_fills_the_screen_and_leaves_it_again(stage):
     try:
         stage.key("p")
         bar.wait_for(state="hidden")
-        assert page.evaluate("window.screens") == []  # nothing filled it
+        assert page.evaluate("window.screens") == []  # the screen was not filled
         stage.key("p")
         bar.wait_for()
         assert page.evaluate("window.screens") == ["asked by HTML"]
@@ -196,7 +196,7 @@ def test_the_clock_tells_the_time_and_how_long_the_mode_has_lasted(stage):
     clock = stage.page.locator(".bar time.clock")
     clock.wait_for()
     now = "(() => { const now = new Date(); return [now.getHours(), now.getMinutes()]; })()"
-    ago = now.replace("new Date()", "new Date(Date.now() - 2000)")  # the clock is written once a second
+    ago = now.replace("new Date()", "new Date(Date.now() - 2000)")  # the clock is updated once a second
     before, text, after = stage.page.evaluate(ago), clock.inner_text(), stage.page.evaluate(now)
     told = re.fullmatch(r"(\d\d):(\d\d)\s+(\d+):(\d\d)", text)
     assert told, text
@@ -210,7 +210,7 @@ def test_the_clock_tells_the_time_and_how_long_the_mode_has_lasted(stage):
 
 def test_the_statement_of_another_lab_takes_the_room_that_it_needs(stage):
     statement = stage.page.locator(".bar .statement")
-    statement.evaluate("(statement) => { statement.style.minHeight = '400px'; }")  # as by a long one of this lab
+    statement.evaluate("(statement) => { statement.style.minHeight = '400px'; }")  # as a long one of this lab does
     assert statement.bounding_box()["height"] == 400
     stage.page.get_by_role("tab", name="Mandelbrot").click()
     try:

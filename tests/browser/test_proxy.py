@@ -23,7 +23,7 @@ from tests.browser.serving import ROOT, Server, answers, bound, free_port, serve
 from tests.browser.test_audience import NUMBER
 
 DEPLOY = ROOT / "deploy"
-START = 120.0  # s until nginx must answer
+START = 120.0  # s until nginx must respond
 PUBLIC = "lectures.localhost"
 BARE = """
 pid {folder}/nginx.pid;
@@ -56,12 +56,12 @@ class Proxied:
 
     @property
     def public(self) -> str:
-        """The same under a name by which others could come; browsers take what ends so for this machine."""
+        """The same with a public-looking name: browsers resolve *.localhost to this machine."""
         return f"https://{PUBLIC}:{self.port}/fieldlab"
 
 
 def options() -> list[str]:
-    """Those of `fieldlab serve` in the unit of systemd, but for port, address and what panel serve calls otherwise."""
+    """Return the options of `fieldlab serve` in the systemd unit, without address and port."""
     text = (DEPLOY / "fieldlab.service").read_text().replace("\\\n", " ")
     command = re.search(r"^ExecStart=\S+ serve (.*)$", text, re.MULTILINE)[1].split()
     assert command[:4] == ["--address", "127.0.0.1", "--port", "5006"]
@@ -69,7 +69,10 @@ def options() -> list[str]:
 
 
 def written(folder: Path, port: int, plain: int, upstream: int) -> Path:
-    """nginx's settings in `folder`: the recipe, reachable at `port` (TLS) and `plain`, before `upstream`."""
+    """Write nginx's configuration to `folder` and return its path.
+
+    It is the recipe, listening on `port` (TLS) and `plain`, with `upstream` as the port of the server.
+    """
     certificate, key = folder / "own.pem", folder / "own.key"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
@@ -101,7 +104,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     given = options()
     assert given[given.index("--origin") + 1] == "lectures.example"
     port = free_port()
-    named = f"localhost:{port}"  # a browser names no port where it is that of https
+    named = f"localhost:{port}"  # browsers omit a port only if it is the default of https
     origins = ["--allow-websocket-origin", named, "--allow-websocket-origin", f"{PUBLIC}:{port}"]
     own = [*origins, "--prefix", given[given.index("--prefix") + 1], "--use-xheaders"]
     with serve(folder, own, {"FIELDLAB_METRICS": "1"}) as server:
@@ -121,7 +124,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
 
 
 def test_a_lab_runs_behind_it(browser: Browser, proxied: Proxied) -> None:
-    """Steps go on, nothing is asked for outside the path, and nothing on the console."""
+    """The lab advances, each request stays below the path, and the console has no errors."""
     context = browser.new_context(ignore_https_errors=True)
     page = context.new_page()
     page.set_default_timeout(WAIT)
@@ -142,7 +145,7 @@ def test_a_lab_runs_behind_it(browser: Browser, proxied: Proxied) -> None:
 
 
 def test_a_phone_follows_by_the_public_address(browser: Browser, proxied: Proxied) -> None:
-    """Link and QR code carry it, pictures come, and nothing is asked for outside the path."""
+    """Link and QR code contain it, pictures are received, and each request stays below the path."""
     context = browser.new_context(ignore_https_errors=True)
     context.set_default_timeout(WAIT)
     page, asked, said = context.new_page(), [], []
@@ -178,7 +181,7 @@ def test_a_phone_follows_by_the_public_address(browser: Browser, proxied: Proxie
 
 
 def test_a_link_to_a_state_and_its_qr_code_carry_the_public_address(browser: Browser, proxied: Proxied) -> None:
-    """With the path before the app, by which another browser opens it."""
+    """Both contain the path before the app, by which another browser opens it."""
     context = browser.new_context(ignore_https_errors=True)
     context.set_default_timeout(WAIT)
     page = context.new_page()

@@ -1,4 +1,4 @@
-"""A race in a real Chromium: it is run, replayed and closed, and the lab rests meanwhile."""
+"""Races in Chromium: run, replay, queue and close, while the lab is paused."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from tests.browser.conftest import LAPTOP
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.layout import comes, resize
 
-SMALL = ((1000, 560), (800, 600), (844, 390), (390, 844))  # px of windows in which not all of a race has room
-# Whether a press of its middle reaches it, at the window's bottom, with nothing scrolled.
+SMALL = ((1000, 560), (800, 600), (844, 390), (390, 844))  # px of windows that are too small for the whole card
+# Whether the button is at the bottom of the window, uncovered at its centre, without scrolling.
 IN_SIGHT = """(node) => {
   const {x, y, width, height, bottom} = node.getBoundingClientRect();
   return bottom <= innerHeight && bottom > innerHeight - 24 &&
     node.getRootNode().elementFromPoint(x + width / 2, y + height / 2) == node;
 }"""
 
-# Until what is in the element was changed so many times.
+# Resolve after `times` changes of the element's content.
 CHANGED = """(node, times) => new Promise((done) =>
   new MutationObserver(() => --times || done()).observe(node, {childList: true, subtree: true}))"""
 HAS_FOCUS = "(node) => node.getRootNode().activeElement === node"
@@ -40,7 +40,7 @@ def test_a_race_is_run_replayed_and_closed(lab):
     names = page.locator(".race h3").all_inner_texts()
     assert names[:2] == ["NumPy", "Numba"]
     recorded = page.locator(".race article.recorded")
-    assert recorded.count() == 1  # the grid that the page begins with was recorded
+    assert recorded.count() == 1  # a recording with the initial grid exists
     assert "H200" in recorded.locator("h3").inner_text()
     resting = lab.still(lab.step)
     lab.until(lambda: page.locator(".race .badge.shown").count() == len(names))
@@ -71,7 +71,7 @@ def test_a_button_pressed_slowly_while_a_race_is_run_works_and_keeps_the_focus(l
     box = choice.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
-    page.locator(".race").evaluate(CHANGED, 3)  # as the race says how far it is
+    page.locator(".race").evaluate(CHANGED, 3)  # while the progress is updated
     page.mouse.up()
     page.locator(".race .choices button:nth-child(2).on").wait_for()
     close = page.get_by_role("button", name="Close the race")
@@ -92,7 +92,7 @@ def test_lanes_and_a_simulated_time_are_chosen_with_the_keyboard(lab):
     recorded = setup.get_by_role("checkbox", name="NVIDIA H200, recorded")
     kernel = setup.get_by_role("checkbox", name="Numba, one-step")
     assert (numpy.is_checked(), kernel.is_checked(), recorded.is_checked()) == (True, False, True)
-    for name in ("Numba", "NumPy"):  # Space works a box that was come to with Tab
+    for name in ("Numba", "NumPy"):  # Space toggles a checkbox that was reached with Tab
         setup.get_by_role("checkbox", name=name, exact=True).focus()
         page.keyboard.press("Shift+Tab")
         page.keyboard.press("Tab")
@@ -113,7 +113,7 @@ def test_lanes_and_a_simulated_time_are_chosen_with_the_keyboard(lab):
     assert len(names) == 2
     lab.key("Shift+R")
     page.locator(".race").wait_for(state="hidden")
-    lab.key("Shift+R")  # the page remembers them
+    lab.key("Shift+R")  # the page remembers the choice
     go.wait_for()
     assert (numpy.is_checked(), kernel.is_checked(), recorded.is_checked()) == (False, True, True)
     numpy.check()
@@ -139,7 +139,7 @@ def test_a_race_waits_for_that_of_another_page_and_its_lab_goes_on(lab, new_page
     lab.page.get_by_role("button", name="10\u202f000 steps").click()
     lab.page.locator(".race [role=status]", has_text="against its own clock").wait_for()
     other.key("Shift+R")
-    other.page.get_by_role("button", name="1\u202f000 steps").click()  # which no test before has a result of
+    other.page.get_by_role("button", name="1\u202f000 steps").click()  # no earlier test has raced this
     waits = other.page.get_by_text("Waiting: 1 race before this one")
     waits.wait_for()
     step = other.step()

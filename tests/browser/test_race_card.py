@@ -1,4 +1,4 @@
-"""The race's card in a real Chromium, beside no server: what it shows of what it is told, and what it asks for."""
+"""The race card in Chromium without a server: its display of received content, and the messages that it sends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.explain import WORDS
 from app.race import STYLE, RaceCard
 from app.theme import stylesheet
 
-# Draw the card; `told(content)` tells it something else, `asked` is what it has asked for.
+# Draw the card; `told(content)` replaces its content, `asked` collects its messages.
 DRAW = """async ([esm, style, content]) => {
   const script = await import(URL.createObjectURL(new Blob([esm], {type: 'text/javascript'})));
   const heard = [];
@@ -24,14 +24,14 @@ DRAW = """async ([esm, style, content]) => {
   host.attachShadow({mode: 'open'}).append(sheet, script.render({model}));
   script.explainWords();
 }"""
-# Percent of the way that the first lane has come.
+# Percent of the track that the first lane has covered.
 WIDTH = "parseFloat(document.querySelector('div').shadowRoot.querySelector('.track i').style.width)"
 PIXEL = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'/>"
 REFUSED = "Another race cannot be run: t = 1000 needs <b>5 000</b> steps. This one stays."
 
 
 def content(answer: int, **more: Any) -> dict[str, Any]:
-    """What the card is told of a race of NumPy and Numba over 100 steps, which is being run unless `more` says so."""
+    """Return the card's content for a race of NumPy and Numba over 100 steps; by default it is still being run."""
     lanes = [{"key": key, "words": key, "on": on, "recorded": False}
              for key, on in (("NumPy", True), ("Numba", True), ("one-step", False))]  # fmt: skip
     options = [{"value": value, "words": words, "on": not value} for value, words in ((0, "steps"), (20, "t = 20"))]
@@ -42,7 +42,7 @@ def content(answer: int, **more: Any) -> dict[str, Any]:
 
 
 def over(answer: int, seconds: float = 30.0, **more: Any) -> dict[str, Any]:
-    """What it is told of that race once it is over, which the slower lane took `seconds` for."""
+    """Return the card's content after that race; seconds: time of the slower lane."""
     lanes = [{"name": name, "kind": "cpu", "recorded": False, "clock": [0.0, time], "place": place, "time": f"{time} s",
               "details": []} for name, time, place in (("NumPy", seconds, 2), ("Numba", seconds / 2, 1))]  # fmt: skip
     result = {"steps": 100, "unit": "step", "marks": [0, 100], "pictures": [PIXEL] * 2, "lanes": lanes}
@@ -51,9 +51,9 @@ def over(answer: int, seconds: float = 30.0, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def drawn(new_page):
-    """The page with the card of a race that is being run."""
+    """Return a page with the card of a race that is being run."""
     page = new_page()
-    page.set_default_timeout(15_000)  # ms: nothing is computed, nobody is asked
+    page.set_default_timeout(15_000)  # ms: short, because there is no server and no computation
     page.goto("about:blank")
     page.evaluate(DRAW, [RaceCard._esm, STYLE, content(1)])
     page.locator(".race h2").wait_for()
@@ -61,7 +61,7 @@ def drawn(new_page):
 
 
 def ticked(page) -> tuple[list[bool], str]:
-    """Which check boxes are ticked, and the chosen finish line."""
+    """Return the states of the checkboxes, and the selected finish line."""
     boxes = page.locator(".race .setup input").evaluate_all("(boxes) => boxes.map((box) => box.checked)")
     return boxes, page.locator(".race .setup select").input_value()
 
@@ -74,10 +74,10 @@ def test_check_boxes_and_finish_line_show_the_race_on_the_card_after_every_answe
         drawn.get_by_role("checkbox", name="NumPy").uncheck()
         drawn.get_by_role("checkbox", name="one-step").check()
         drawn.get_by_role("combobox", name="Finish").select_option("20")
-        drawn.evaluate("told", content(answer - 1, part=0.75))  # how far it is takes nothing back
+        drawn.evaluate("told", content(answer - 1, part=0.75))  # progress keeps the user's choices
         assert ticked(drawn) == ([False, True, True], "20")
         drawn.get_by_role("checkbox", name="one-step").focus()
-        drawn.evaluate("told", now)  # another race, which another page may have run; or none
+        drawn.evaluate("told", now)  # another race, perhaps started by another page, or a refusal
         assert ticked(drawn) == RACED
         assert drawn.evaluate("document.querySelector('div').shadowRoot.activeElement.ariaLabel") == "one-step"
 
@@ -101,14 +101,14 @@ def test_a_refusal_is_read_on_the_card_as_text_and_the_replay_goes_on(drawn):
 
 DETAILS = ["1.9 ms a step, 1.8 ms to 2.1 ms", "2.05 × the winner's time", "picture agrees, 3e-7 apart"]
 LONG = REFUSED + " " + "Choose fewer steps, a smaller grid or an earlier time, or leave the slowest lane out. " * 2
-# By how many px the card is higher than its room, and the lowest edge of what it has in the window.
+# By how many px the content exceeds the card's height.
 HIGH = """() => { const race = document.querySelector('div').shadowRoot.querySelector('.race');
   return race.scrollHeight - race.clientHeight; }"""
 
 
 @pytest.mark.parametrize("refused", [REFUSED, LONG], ids=["one line", "two lines"])
 def test_a_refusal_leaves_everything_in_a_laptops_window(drawn, refused):
-    drawn.add_style_tag(content=stylesheet())  # the sizes of the page's type
+    drawn.add_style_tag(content=stylesheet())  # the page's font sizes
     told = over(1, seconds=0.5)
     for lane in told["lanes"]:
         lane["details"] = DETAILS
@@ -123,7 +123,7 @@ def test_a_refusal_leaves_everything_in_a_laptops_window(drawn, refused):
     assert before <= 0
     assert drawn.evaluate(HIGH) <= 0
     assert all(box["y"] >= 0 and box["y"] + box["height"] <= drawn.viewport_size["height"] for box in boxes)
-    drawn.set_viewport_size({"width": 1280, "height": 400})  # where not all has room, what replays it stays in sight
+    drawn.set_viewport_size({"width": 1280, "height": 400})  # in a low window the replay button stays visible
     drawn.wait_for_timeout(300)
     box = replay.bounding_box()
     assert box["y"] + box["height"] <= 400

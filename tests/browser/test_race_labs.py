@@ -1,4 +1,4 @@
-"""Races for a whole result in a real Chromium: the picture of the Mandelbrot lab, the curve of the L-curve lab."""
+"""Races for a complete result: the picture of the Mandelbrot lab, the curve of the L-curve lab."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.test_cards import FOCUSED
 
-SLOW = 2 * OPENING  # s: every lane times several pictures, NumPy's too, on processors that others use
+SLOW = 2 * OPENING  # s: each lane times several pictures, also NumPy's, on shared cores
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def lab(opened, lasting, allowed_errors):
 
 
 def finished(lab):
-    """Wait for the replay's end; return the lanes' names."""
+    """Wait for the end of the replay and return the names of the lanes."""
     page = lab.page
     page.locator(".race article").first.wait_for(timeout=1000 * SLOW)
     names = page.locator(".race h3").all_inner_texts()
@@ -42,13 +42,13 @@ def test_lanes_race_for_a_whole_result(lab, name, unit, what):
     said = page.locator(".race").inner_text()
     assert f"{what} agrees" in said
     assert "median of" in said
-    assert "as the command fieldlab bench takes it" in said  # with no mark of code, which would be seen as such
+    assert "as the command fieldlab bench takes it" in said  # without backticks, which the card would show
     assert "`" not in said
     assert page.locator(".race .count").first.inner_text().startswith(unit)
     assert page.locator(".race img").first.evaluate("image => image.naturalWidth") > 0
     page.keyboard.press("Escape")
     page.locator(".race article").first.wait_for(state="detached")
-    lab.until(lambda: (page.evaluate(FOCUSED) or {"name": ""})["name"].startswith("Race:"))  # where it came from
+    lab.until(lambda: (page.evaluate(FOCUSED) or {"name": ""})["name"].startswith("Race:"))  # focus returns
 
 
 def test_the_lessons_scene_brings_the_recorded_gpu(lab):

@@ -1,4 +1,4 @@
-"""A connection that breaks, as a laptop's does between two rooms: the page goes on in the same session, as fast."""
+"""A lost connection, for example of a laptop on its way to another room: the page resumes its session at full speed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve
 from tests.browser.test_transport import PIXELS, TRANSPORT
 
-# Keeps the WebSockets of Bokeh and those for frames, in the order they were made, before any script of the page runs.
+# Record the WebSockets of Bokeh and those for frames in order of creation, before any script of the page runs.
 SOCKETS = """
   window.sockets = [];
   window.wires = [];
@@ -34,13 +34,13 @@ PARTS = "canvas", "input", "button", "[role=tab]"
 
 
 def counted(page: Page) -> list[int]:
-    """How many of each there are on the page, so that nothing is drawn twice or is gone."""
+    """Return the number of elements of each kind in PARTS, to detect duplicates and losses."""
     return [page.locator(name).count() for name in PARTS]
 
 
 def test_a_broken_connection_comes_back_and_loses_nothing(page, server, allowed_errors):
-    """Values, steps and the fast way of frames; the lab is not opened anew, so the steps only grow."""
-    # frames are confirmed, and sizes are told, while the browser has no connection or makes one
+    """Values, steps and the fast transport survive; the lab is not restarted, so that steps only increase."""
+    # the page acknowledges frames and reports sizes without a connection or while connecting
     allowed_errors += ["WebSocket is already in CLOSING", "Still in CONNECTING state", "not connected so cannot send"]
     page.add_init_script(SOCKETS)
     lab = LabPage(page, server)
@@ -59,7 +59,7 @@ def test_a_broken_connection_comes_back_and_loses_nothing(page, server, allowed_
         lab.until(lambda: counted(page) == parts)
         lab.until(lambda: lab.fact("r") == 0.11)
     assert page.evaluate(TRANSPORT) == "fast"
-    lab.pause()  # and what is said to the server arrives
+    lab.pause()  # messages to the server are received
 
 
 def test_a_page_without_its_connection_for_frames_goes_on_and_opens_it_again(page, server, allowed_errors):
@@ -72,7 +72,7 @@ def test_a_page_without_its_connection_for_frames_goes_on_and_opens_it_again(pag
         page.evaluate(BREAK_FRAMES)
         lab.until(lambda shown=shown: lab.field()["number"] > shown + 10)
         lab.until(lambda wires=wires: page.evaluate(REOPENED, wires))
-    page.evaluate("() => { window.wires.at(-1).onclose = null; window.wires.at(-1).close(); }")  # for good
+    page.evaluate("() => { window.wires.at(-1).onclose = null; window.wires.at(-1).close(); }")  # permanently
     shown = lab.field()["number"]
     lab.until(lambda: lab.field()["number"] > shown + 10)
     assert page.evaluate("window.sockets.length") == 1
@@ -90,9 +90,9 @@ ASTRAY = """() => {
 
 
 def test_a_page_comes_back_by_itself_however_long_its_server_was_away(page, tmp_path, allowed_errors):
-    """Bokeh gives up after five tries; and a server that was restarted knows nothing of the page any more."""
+    """Bokeh stops after five attempts, and a restarted server does not know the page."""
     allowed_errors += [*NO_SERVER, "not connected so cannot send"]
-    allowed_errors += ["status of 405"]  # of a page that asked just then whether there is a server that answers
+    allowed_errors += ["status of 405"]  # logged if the page probes the server at this moment
     page.add_init_script(SOCKETS)
     with serve(tmp_path) as server:
         lab = LabPage(page, server)
@@ -103,14 +103,14 @@ def test_a_page_comes_back_by_itself_however_long_its_server_was_away(page, tmp_
         page.evaluate(SOON)
     page.wait_for_function("() => window.sockets.length > 8")
     with serve(tmp_path, port=server.port):
-        page.wait_for_function("() => window.sockets?.length == 1")  # of the page that was loaded anew
+        page.wait_for_function("() => window.sockets?.length == 1")  # of the reloaded page
         lab.until(lambda: lab.fact("r") == 0.11)
         assert page.url == address
         page.goto("about:blank")
 
 
 def test_a_page_that_is_refused_by_a_server_that_answers_is_loaded_anew(page, server, allowed_errors):
-    """As where a log-in is asked for again: by connections alone it would wait for ever."""
+    """For example after an expired login, where reconnecting without a reload would never succeed."""
     allowed_errors += ["WebSocket", "status of 405", *NO_SERVER]
     page.add_init_script(SOCKETS)
     lab = LabPage(page, server)

@@ -1,4 +1,4 @@
-"""What a page asks for: nothing of any other machine, whatever tab is shown, each module and each style sheet once."""
+"""Requests of a page: none to another machine in any tab, each module and each style sheet once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tests.browser.serving import Server
 
 
 def test_a_page_asks_its_own_server_alone_and_for_its_components_once(page: Page, server: Server):
-    """Their module comes while the page does, and is run as it came, not as a copy that has to be compiled anew."""
+    """The components' module is requested with the page and run from its URL, not from a copy compiled again."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda socket: asked.append(socket.url))
     lab = LabPage(page, server)
     modules = [url for url in asked if "panel-material-ui.bundle.js" in url]
     assert len(modules) == 1
-    first = next(index for index, url in enumerate(asked) if url.startswith("blob:"))  # Panel's own, once it draws
+    first = next(index for index, url in enumerate(asked) if url.startswith("blob:"))  # Panel's modules, once it draws
     assert asked.index(modules[0]) < first
     assert not [url for url in asked if "bokeh-gl" in url]
     for tab in page.get_by_role("tab").all()[1:]:
         lab.show_lab(tab.inner_text())
-        page.wait_for_timeout(1000)  # for what it asks for then
+        page.wait_for_timeout(1000)  # for requests after the switch
     own = f"localhost:{server.port}"
     places = {(parts.scheme, parts.netloc) for parts in map(urlsplit, asked) if parts.scheme not in {"data", "blob"}}
     assert places == {("http", own), ("ws", own)}
@@ -38,13 +38,13 @@ LINKED = """() => {
 
 
 def test_a_page_asks_for_the_fonts_of_its_letters_and_no_component_for_its_styles(page: Page, server: Server):
-    """What comes later has the page drawn and laid out anew: there were 256 links, and eighteen parts of a font."""
+    """Late files cause the page to be drawn and laid out again: there were 256 links and 18 font files."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
     lab = LabPage(page, server)
     for tab in page.get_by_role("tab").all()[1:]:
         lab.show_lab(tab.inner_text())
-        page.wait_for_timeout(1000)  # for what it asks for then
+        page.wait_for_timeout(1000)  # for requests after the switch
     assert page.evaluate(LINKED) == []
     sheets = [path for path in asked if path.endswith(".css")]
     assert len(sheets) == len(set(sheets)) < 5

@@ -1,4 +1,4 @@
-"""A page that is opened in a small window shows the picture of each lab, as one that is made small later does."""
+"""A page opened in a small window shows the picture of each lab, like a page that is made small later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser.layout import comes, faults, faults_now, plots
 PHONE, TINY = (390, 844), (320, 240)
 ZOOMED = (853, 480)  # a projector of 1280 x 720 at 150 %
 LABS = ("diffusion", "mandelbrot", "l_curve", "crossover")
-# The number of colours in the first canvas that is seen: text and lines have several, an empty one has one.
+# The number of colours in a canvas: text and lines have several, an empty one has one.
 COLOURS = """(canvas) => { const {width, height} = canvas;
   const data = width && height ? canvas.getContext('2d').getImageData(0, 0, width, height).data : [];
   return new Set(new Uint32Array(data.buffer ?? [])).size; }"""
@@ -54,7 +54,7 @@ def test_a_note_fits_a_phone(lasting, server, allowed_errors):
 
 
 def test_each_lab_begins_whose_tab_is_chosen_in_a_small_window(lasting, server, allowed_errors):
-    """It is built for the window as it is, where a page's first lab is for a usual one, and follows."""
+    """A later tab's lab is built for the actual window; a page's first lab is built for a default size and adapts."""
     page = lasting()
     page.set_viewport_size({"width": ZOOMED[0], "height": ZOOMED[1]})
     page.goto(server.url)
@@ -68,7 +68,7 @@ def test_each_lab_begins_whose_tab_is_chosen_in_a_small_window(lasting, server, 
     lasting.complain(allowed_errors)
 
 
-# The longest that the bar may say, as HTML of ours; the bar's height then, in px.
+# Put the longest possible text into the bar and return the bar's height in px.
 SAY = """(words) => { const nodes = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
     nodes.push(node);
     if (node.shadowRoot) walk(node.shadowRoot);
@@ -79,11 +79,11 @@ SAY = """(words) => { const nodes = [], walk = (root) => { for (const node of ro
 SLOWER = (
     "<div class='headline cpu'><b class='slower'>3.33×<small> slower</small></b><span>Numba than NumPy</span></div>"
 )
-TURNED, ONE_LINE = (844, 390), 60  # px of a phone that is turned, and of height that a bar of one line has at most
+TURNED, ONE_LINE = (844, 390), 60  # px: a rotated phone, and the greatest height of a bar of one line
 
 
 def test_a_phone_that_is_turned_shows_every_lab_in_whole(lasting, server, allowed_errors):
-    """In presenter mode, too, whose bar has two lines; elsewhere it has one, whatever it says."""
+    """Also in presenter mode, whose bar has two lines; otherwise it has one, whatever its text."""
     page, wrong = lasting(), {}
     page.set_viewport_size({"width": TURNED[0], "height": TURNED[1]})
     page.goto(server.url)

@@ -1,4 +1,4 @@
-"""The page on unpatched Panel and Bokeh (FIELDLAB_FIXES=none): slower, and whole."""
+"""The page on unpatched Panel and Bokeh (FIELDLAB_FIXES=none): slower, but complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lab(tmp_path_factory, lasting):
 
 
 def test_a_page_without_fixes_computes_obeys_and_shows_every_lab(lab) -> None:
-    """An error on the page fails it by the fixture of pages."""
+    """The fixture fails this test if the page logs an error."""
     before = lab.field()["number"]
     lab.until(lambda: lab.field()["number"] > before + 5)
     lab.ratio(0.1)

@@ -1,4 +1,4 @@
-"""A story in a real Chromium: its steps by a remote's keys, and a lecturer who plays in between."""
+"""Stories in Chromium: steps by the keys of a remote control, with the lecturer's changes in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AREAS = {
     "status": ".status",
     "labs": "[role=tablist]",
 }
-# Whether the ring is in the window, and the middle of what it means, of which so much is seen, within the ring.
+# Whether the ring is inside the window, around the horizontal centre of its target and overlapping it vertically.
 POINTS = """([area, label]) => {
   const nodes = [], ring = document.querySelector('.story-ring');
   const walk = (root) => { for (const node of root.querySelectorAll('*')) {
@@ -43,8 +43,9 @@ NARROW = (800, 600)
 PHONE, TURNED = (390, 844), (844, 390)
 ONE_A_LAB = ("The chequerboard", "Where float64 ends", "The L-curve's corner", "When a GPU is not faster")
 LEAST = {PHONE: (0.85 * PHONE[0], 200), TURNED: (200, 200)}  # px of width and height of the main picture
-MOST = {PHONE: (1.0, 0.45), TURNED: (0.45, 1.0)}  # of the window that a story may take
-# The first plot of the page, the story, its buttons that are seen in whole, and the story's text, in px of the window.
+MOST = {PHONE: (1.0, 0.45), TURNED: (0.45, 1.0)}  # largest share of the window's width and height for a story
+# Boxes in px of the page's first plot, the story and its text; the number of its buttons, and the elements that cover
+# some of them; whether the text scrolls, and its tabIndex.
 TOLD = """() => {
   const nodes = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
     nodes.push(node);
@@ -79,7 +80,7 @@ TOLD = """() => {
     scrolls: text.scrollHeight > text.clientHeight + 1, tab: text.tabIndex};
 }"""
 RING = "document.querySelector('.story-ring').style.display"
-LOOKED_AT = 700  # ms within which a page looks where a step points
+LOOKED_AT = 700  # ms within which the page locates a step's target
 IN_BAR = """() => { const ring = document.querySelector('.story-ring');
   return ring.style.display == 'block' && ring.getBoundingClientRect().bottom > innerHeight - 60; }"""
 COUNT_SCROLLS = """() => { const before = Element.prototype.scrollIntoView;
@@ -89,16 +90,16 @@ COUNT_SCROLLS = """() => { const before = Element.prototype.scrollIntoView;
 
 @pytest.fixture
 def teller(opened: LabPage, lasting, allowed_errors):
-    """The list of stories in the tab that all tests of this file share, beside the diffusion lab, which runs."""
+    """Yield the shared tab with the list of stories next to the running diffusion lab."""
     lab, story = opened, opened.page.locator(".story")
     lab.page.get_by_role("tab", name="Diffusion").click()
     lab.until(lambda: lab.step() >= 0)
     if "Paused" in lab.status():
         lab.key(" ")
-    lab.until(lambda: "Running" in lab.status() and lab.step() > 0)  # no story's first step
+    lab.until(lambda: "Running" in lab.status() and lab.step() > 0)  # not the first step of a story
     lab.key("t")
     story.locator("li, .text").first.wait_for()
-    if story.locator(".text").count():  # that of the test before
+    if story.locator(".text").count():  # the story of the previous test
         story.get_by_role("button", name="All stories").click()
     story.locator("li").first.wait_for()
     yield lab
@@ -114,12 +115,12 @@ def begin(lab, title):
 
 
 def told(lab):
-    """The heading of the step, with plain spaces."""
+    """Return the heading of the step, with plain spaces."""
     return " ".join(lab.page.locator(".story h3").inner_text().split())
 
 
 def left(lab):
-    """Whether the page says that the step was left."""
+    """Return whether the page reports that the state has left the step."""
     return lab.page.locator(".story button.away").count() == 1
 
 
@@ -133,7 +134,7 @@ def test_a_story_leads_and_the_lecturer_plays_in_between(teller):
     page.keyboard.press("PageDown")
     lab.until(lambda: "Running" in lab.status() and lab.fact("r") == 0.25 and lab.step() > 20)
     lab.until(lambda: told(lab) == "r = 1/4: it never fades")
-    page.locator(".story-ring").wait_for()  # round the slider
+    page.locator(".story-ring").wait_for()  # around the slider
     assert not left(lab)
 
     lab.ratio(0)
@@ -156,7 +157,7 @@ def test_a_step_leaves_what_the_story_does_not_name(teller):
     lab.key("ArrowRight")
     lab.until(lambda: lab.fact("r") == 0.25 and lab.step() > 0)
     assert lab.settings()["Number type"] == "float64"
-    lab.key("b")  # the whole state
+    lab.key("b")  # restores the whole state
     lab.until(lambda: lab.settings()["Number type"] == "float32")
 
 
@@ -173,13 +174,13 @@ def test_a_story_about_another_lab_shows_it_and_keys_are_the_labs_again_when_it_
     lab.until(lambda: "exhausted" not in lab.status() and "1.0e14" not in lab.status())
     page.keyboard.press("PageDown")
     before = lab.fact("zoom")
-    lab.key("+")  # what comes after it is done after it
+    lab.key("+")  # keys are processed in order
     lab.until(lambda: lab.fact("zoom") > before)
     assert "1.0e14" not in lab.still(lab.status, 0.5)
 
 
 def heading(step):
-    """Of a step's text, with plain spaces."""
+    """Return the heading of a step's text, with plain spaces."""
     return " ".join(unescape(re.sub("<[^>]+>", "", re.search("<h3>(.*?)</h3>", step.html)[1])).split())
 
 
@@ -190,12 +191,12 @@ def shows(lab, step):
 
 
 def test_a_control_in_the_bar_is_not_scrolled_to_again_and_again(teller):
-    """The bar stands where the page cannot scroll: once it is seen there is nothing to do."""
+    """The bar is fixed: once the control is visible, scrolling has no effect."""
     lab, page = teller, teller.page
     size = page.viewport_size
-    resize(page, *NARROW)  # the controls are in the bar
+    resize(page, *NARROW)  # small enough for the controls to be in the bar
     try:
-        begin(lab, "The chequerboard")  # whose first step points at r
+        begin(lab, "The chequerboard")  # its first step points at r
         lab.until(lambda: page.evaluate(IN_BAR))
         page.wait_for_timeout(LOOKED_AT)
         page.evaluate(COUNT_SCROLLS)
@@ -206,12 +207,12 @@ def test_a_control_in_the_bar_is_not_scrolled_to_again_and_again(teller):
 
 
 def apart(one, other):
-    """Whether two boxes (left, top, right, bottom) have nothing in common."""
+    """Return whether two boxes (left, top, right, bottom) do not overlap."""
     return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
 
 
 def wrong_beside_the_picture(page, size):
-    """What keeps a story from being read with its picture in a window of that size, in words; [] if nothing does."""
+    """Return the failed conditions for reading a story next to its picture in a window of `size`; [] if all are met."""
     now, (wide, high) = page.evaluate(TOLD), size
     picture, story = now["picture"], now["story"]
     if picture is None:
@@ -242,7 +243,7 @@ def test_a_phone_shows_a_story_with_the_picture_that_it_speaks_of(teller, size):
             begin(lab, story.title)
             for number, step in enumerate(story.steps[:2]):
                 shows(lab, step)
-                lab.still(lambda: plots(page), 0.6)  # the step's view may come after its text
+                lab.still(lambda: plots(page), 0.6)  # the step's view may follow its text
                 if not comes(page, lambda: not wrong_beside_the_picture(page, size)):
                     wrong[story.title, number] = wrong_beside_the_picture(page, size)
                 if found := faults(page):
@@ -259,14 +260,14 @@ def test_a_phone_shows_a_story_with_the_picture_that_it_speaks_of(teller, size):
 
 
 def test_nothing_is_ringed_where_the_side_bar_is_closed(teller):
-    """Some parts of a closed side bar, left of the window, say that they can be seen."""
+    """Parts of a closed side bar, left of the window, report themselves as visible."""
     lab, page = teller, teller.page
     usual = page.viewport_size
     resize(page, *PHONE)
     try:
         begin(lab, "Why a GPU is faster")
-        lab.until(lambda: page.evaluate(RING) == "block")  # round what was measured
-        page.keyboard.press("ArrowRight")  # to a step that points at a list of the side bar
+        lab.until(lambda: page.evaluate(RING) == "block")  # around the measurement
+        page.keyboard.press("ArrowRight")  # to a step that points at a list in the side bar
         assert comes(page, lambda: told(lab).startswith("NumPy"))
         lab.until(lambda: lab.still(lambda: page.evaluate(RING), 3 * LOOKED_AT / 1000) == "none")
     finally:

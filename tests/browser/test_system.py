@@ -1,4 +1,4 @@
-"""The system panel and the saved timings in a real Chromium, on one page: GPUs through an NVML that is not there."""
+"""The system panel and saved timings in Chromium on one page, with GPUs from a simulated NVML."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CARD = """() => {  // the one thing on the page that lies that high
 
 @pytest.fixture(scope="module")
 def lost(tmp_path_factory):
-    """While this file exists, the GPUs do not answer."""
+    """Return the path of a file; while it exists, NVML reports the GPUs as lost."""
     return tmp_path_factory.mktemp("system") / "lost"
 
 
@@ -67,7 +67,7 @@ def figure(lab, title, name):
 
 
 def lines(lab, title):
-    """Points of the history of the use."""
+    """Return the points of the utilization history."""
     return block(lab, title).locator("polyline").first.get_attribute("points").split()
 
 
@@ -87,7 +87,7 @@ def test_it_goes_on_while_the_lab_streams_and_the_histories_grow(lab):
     lab.page.evaluate(TRAFFIC)
     lab.until(lambda: len(lines(lab, "GPU 0")) > before + 3)
     lab.until(lambda: lab.step() > step)
-    # ms between two frames: a panel that holds them up does so each second, a machine that stalls does so once
+    # ms between two frames; a panel that blocks frames does so each second, a stall of the machine occurs once
     third = "window.late.sort((a, b) => b - a)[2] ?? 0"
     assert lab.page.evaluate(third) < 1500 * slack()
     assert figure(lab, "CPU", "Memory").endswith("GiB")
@@ -108,7 +108,7 @@ def test_it_stays_inside_the_window(lab, size):
     lab.page.set_viewport_size({"width": size[0], "height": size[1]})
 
     def inside():
-        box = lab.page.locator(".system").bounding_box()  # none while it is being written anew
+        box = lab.page.locator(".system").bounding_box()  # None while the panel is rewritten
         top, bottom = lab.page.evaluate(CARD)
         across = box and 0 <= box["x"] <= box["x"] + box["width"] <= size[0]
         return across and 0 < top < bottom <= size[1] - 40  # the status bar stays visible
@@ -130,7 +130,7 @@ def test_a_key_and_the_cross_close_it(lab):
 
 def saved(lab, label):
     button = lab.page.get_by_text(label, exact=True)
-    button.evaluate("(node) => node.scrollIntoView({ block: 'center' })")  # from below the status bar, if it is there
+    button.evaluate("(node) => node.scrollIntoView({ block: 'center' })")  # the status bar may cover it
     with lab.page.expect_download() as download:
         button.click()
     return download.value.suggested_filename, download.value.path().read_text()
@@ -145,7 +145,7 @@ def duration(seconds):
 
 
 def test_the_timings_that_are_shown_can_be_saved(lab):
-    """From the export card, in a low window too."""
+    """From the export card, also in a low window."""
     lab.page.set_viewport_size({"width": 1400, "height": 600})
     lab.unfold()
     lab.until(lambda: "NumPy" in words(lab) and "a step" in words(lab))
@@ -153,7 +153,7 @@ def test_the_timings_that_are_shown_can_be_saved(lab):
     lab.page.get_by_role("button", name="Timings", exact=True).first.click()
 
     def as_shown():
-        """The readout is written anew every second, perhaps just when the button is pressed: then the next file is."""
+        """Return whether the file agrees with the readout, which is rewritten each second, perhaps in between."""
         before = words(lab)
         name, text = saved(lab, "CSV")
         assert re.fullmatch(r"fieldlab-diffusion-\d{8}T\d{6}\.csv", name)

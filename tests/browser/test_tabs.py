@@ -1,4 +1,4 @@
-"""Who runs through the tabs while labs compute gets the last one, and no error on the way."""
+"""Quick changes of tab while labs compute: the last lab is shown, without errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.browser.lab_page import LabPage
 
 GROUPS = {"Diffusion": "Physics", "Mandelbrot": "Place", "L-curve": "Problem", "Crossover": "Workload"}
 
-# By the name of a lab, whose plot has to be there: the colour in which a place is marked in it.
+# The colour of a marker in a lab's plot, which must exist, by lab.
 INKS = {
     "Crossover": "model('crossover plot')?.center.find((part) => part.type == 'Span').line_color",
     "L-curve": (
@@ -20,7 +20,7 @@ INKS = {
 }
 
 
-# Models that the browser keeps of the page, and those that the page still has.
+# The number of models that the browser stores, and the number in the page.
 MODELS = """() => { const page = Bokeh.documents[0], there = page.roots().flatMap((root) => [...root.references()]);
   return [page._all_models.size, new Set(there).size]; }"""
 
@@ -39,9 +39,9 @@ def lab(opened, lasting, allowed_errors):
 
 
 def test_running_through_the_tabs_shows_the_last_one(lab) -> None:
-    """An error on the page, such as a reference that is not known, fails this test by the fixture of pages.
+    """An error on the page, for example about an unknown reference, fails this test in the page fixture.
 
-    What belonged to the others the browser forgets, while the lab runs: an hour of lecture has hundreds of changes.
+    The browser discards the models of other labs while the lab runs: a lecture has hundreds of changes per hour.
     """
     lab.until(lambda: lab.step() > 20)
     lab.page.evaluate("Bokeh.documents[0]._recompute_timeout = 3000")  # ms, longer than between two messages
@@ -75,7 +75,7 @@ def test_a_page_follows_its_systems_scheme_unless_the_other_was_chosen(page, ser
     lab = LabPage(page, server)
 
     def comes(scheme: str) -> None:
-        """Wait until the page has that scheme, its text too."""
+        """Wait until the page and its text have this scheme."""
         ink = {"dark": DARK, "light": LIGHT}[scheme]["ink"]
         lab.until(lambda: page.evaluate("document.documentElement.dataset.scheme") == scheme)
         lab.until(lambda: page.evaluate(INK) == ink)
@@ -94,7 +94,7 @@ def test_a_page_follows_its_systems_scheme_unless_the_other_was_chosen(page, ser
     comes("light")
 
 
-# From now on, what is seen at each moment: the tab that is chosen, whether a lab is announced, groups of controls.
+# Record every 20 ms: the selected tab, whether a lab is announced as opening, and the visible groups of controls.
 WATCH = """() => { window.seen = []; setInterval(() => {
   const all = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
     all.push(node);
@@ -124,7 +124,7 @@ def test_a_lab_that_is_opened_first_has_no_controls_of_the_last_one_beside_it(la
     lasting.complain(allowed_errors)
 
 
-# How many components of panel-material-ui are drawn in each scheme.
+# The number of panel-material-ui components drawn in each scheme.
 SCHEMES = """() => {
   const found = {'mui-light': 0, 'mui-dark': 0};
   const walk = (root) => { for (const node of root.querySelectorAll('*')) {
@@ -137,7 +137,7 @@ SCHEMES = """() => {
 
 
 def test_a_tab_that_is_drawn_while_the_scheme_changes_has_the_new_one(page, server):
-    """The messages of the tab come after the switch was pressed and before the server has heard of it."""
+    """The tab's messages are received after the switch was pressed, but before the server knows of it."""
     held, holding = [], False
 
     def connect(browser):

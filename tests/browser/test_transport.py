@@ -1,4 +1,4 @@
-"""Frames beside the patches (app/static/frame_source.js): the pixels that Bokeh paints, and Bokeh where that fails."""
+"""The fast frame transport (app/static/frame_source.js): the same pixels as Bokeh's, and Bokeh's path if it fails."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.browser.lab_page import FRAMES, PATIENCE, LabPage
 NAMES = ("field", "laplacian")
 THEME = "document.documentElement.dataset.scheme"
 VIEW = "(name) => Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(`picture ${name}`))"
-# Every pixel of the canvas with picture and axes, but the first row and column: Bokeh clears half of them, so that they
-# grow more opaque with each painting.
+# All pixels of the canvas with picture and axes except the first row and column, which Bokeh clears by half, so that
+# they become more opaque with each painting.
 PIXELS = f"""(name) => {{
   const {{canvas, ctx}} = ({VIEW})(name).canvas_view.primary;
   const {{data}} = ctx.getImageData(1, 1, canvas.width - 1, canvas.height - 1);
   return Array.from(new Uint32Array(data.buffer)).join();
 }}"""
-# Has Bokeh alone colour the picture and paint the plot, and says whether anything differs.
+# Let Bokeh alone colour the picture and paint the plot; return whether the pixels are equal.
 SAME = f"""async (name) => {{
   const plot = ({VIEW})(name), pixels = {PIXELS}, before = pixels(name);
   const painter = [...plot.renderer_views.values()].find((view) => view.glyph?.image_data);
@@ -33,7 +33,7 @@ SAME = f"""async (name) => {{
   Object.assign(painter.glyph, {{_set_data, _update_image}});
   return same;
 }}"""
-# How often the figures are painted whole, and how often frames are shown.
+# Count full paintings of the figures, and frames.
 COUNT = f"""() => {{
   window.whole = window.shown = 0;
   for (const name of ['field', 'laplacian']) ({VIEW})(name).repainted.connect(() => window.whole += 1);
@@ -41,7 +41,7 @@ COUNT = f"""() => {{
 }}"""
 TRANSPORT = """Array.from(Bokeh.documents[0]._all_models.values())
   .map((model) => model.attributes.transport).filter((said) => said !== undefined).join()"""
-# The values of the field around a place in cells, which is known to a tenth.
+# The values of the field around a position in cells, which is known to a tenth.
 VALUES = f"""([x, y]) => {{
   const {{data}} = {FRAMES}, levels = data.field[0], [ny, nx] = levels.shape;
   const at = (x, y) => {{
@@ -50,8 +50,8 @@ VALUES = f"""([x, y]) => {{
   }};
   return [-0.06, 0.06].flatMap((dx) => [-0.06, 0.06].map((dy) => at(x + dx, y + dy)));
 }}"""
-# What goes wrong before there is a plot, and what is said of it: a part is missing that only the change of a palette
-# needs; something fails with the first frame that comes as a message.
+# Failures by the transport that the page then reports: a missing method that only a change of palette needs, and an
+# error in the first frame received as a message.
 WRONG = {
     "public: this release of BokehJS has no _update_image": """addEventListener('DOMContentLoaded', () => {
     if (window.Bokeh) delete Bokeh.Models.get('Image').prototype.default_view.prototype._update_image;
@@ -69,7 +69,7 @@ def opened(opened):
 
 
 def same(lab: LabPage) -> list[bool]:
-    """Whether each picture has the pixels that Bokeh alone gives it, once what stands still is painted."""
+    """Return for each picture whether its pixels equal Bokeh's, once the paused lab is painted."""
     lab.page.mouse.move(0, 0)
     end = time.monotonic() + PATIENCE
     while True:
@@ -80,7 +80,7 @@ def same(lab: LabPage) -> list[bool]:
 
 
 def step(lab: LabPage) -> None:
-    """Show another frame than the one before, of a lab that stands still."""
+    """Step the paused lab and wait for the frame."""
     before = lab.field()["number"]
     lab.key("s")
     lab.until(lambda: lab.field()["number"] > before)
@@ -88,7 +88,7 @@ def step(lab: LabPage) -> None:
 
 def test_only_the_inside_is_painted_and_every_pixel_is_as_bokeh_has_it(lab):
     lab.page.evaluate(COUNT)
-    # of two figures, which colour bars and the comparison's ticks paint whole now and then; Bokeh does for every frame
+    # two figures; colour bars and the comparison's ticks sometimes repaint one in full, Bokeh does for each frame
     lab.until(lambda: lab.page.evaluate("window.shown > 10 && window.whole < window.shown"))
     lab.pause()
     step(lab)
@@ -103,7 +103,7 @@ def test_another_palette_colours_the_frame_that_is_there(lab):
     lab.group("Display")
     lab.choose("Palette of the field", "Viridis")
     lab.until(lambda: lab.page.evaluate(PIXELS, "field") != before)
-    assert lab.field()["number"] == number  # no kernel has run for it
+    assert lab.field()["number"] == number  # no kernel has run
     assert same(lab) == [True, True]
     step(lab)
     assert same(lab) == [True, True]
@@ -118,7 +118,7 @@ def test_another_scheme_or_type_is_shown_around_the_picture_too(lab):
     lab.page.get_by_role("toolbar").get_by_role("button", name="Freeze").wait_for()
     shown = lab.field()["number"]
     lab.until(lambda: lab.field()["number"] > shown + 2)
-    lab.key(" ")  # presenter mode hides what says that it stands still
+    lab.key(" ")  # presenter mode hides the status "Paused"
     lab.page.wait_for_timeout(1000)
     step(lab)
     assert same(lab) == [True, True]

@@ -1,4 +1,4 @@
-"""`?ui=` in a real Chromium: what is left of the page, in every lab; addresses keep it; another value is told."""
+"""`?ui=` in Chromium: the visible parts of the page in each lab, the address, and the notice for other values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FRAME = (640, 400)
 
 @pytest.fixture(scope="module")
 def framed(lasting, server):
-    """`framed(level, lab)` opens the page as a frame of a slide does."""
+    """Return show(level, lab), which opens the page at the size of a frame in a slide."""
     page = lasting()
     page.set_viewport_size({"width": FRAME[0], "height": FRAME[1]})
 
@@ -29,7 +29,7 @@ def framed(lasting, server):
 
 
 def shows(page, name):
-    """Whether a button of the page's header is seen."""
+    """Return whether a button of the page's header is visible."""
     return page.get_by_role("button", name=name).first.is_visible()
 
 
@@ -48,7 +48,7 @@ def test_minimal_is_one_picture_and_its_controls(framed, lab):
 
 
 def comes_to(page, part):
-    """The page's address, once it has that part."""
+    """Return the page's query string, once it contains `part`."""
     assert comes(page, lambda: part in page.evaluate("location.search"))
     return page.evaluate("location.search")
 

@@ -1,4 +1,4 @@
-"""The scripts of the fixes in app/upstream/, on a page that is shown."""
+"""Browser tests of the scripts of the fixes in app/upstream/."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VIEW = """
     look();
   });
 """
-# No message of the server can come before the microtasks are done: what it said last is drawn by then.
+# Server messages are processed after pending microtasks only, so each value must be drawn by then.
 AT_ONCE = f"""async () => {{
   {VIEW}
   const button = (view.el.shadowRoot ?? view.el).querySelector('button'), drawn = [];
@@ -32,7 +32,7 @@ AT_ONCE = f"""async () => {{
   }}
   return drawn;
 }}"""
-# A component is drawn for the first time, and the model changes before it can listen.
+# Draw a component for the first time, and change the model before the component listens.
 AT_BIRTH = f"""async () => {{
   {VIEW}
   const modules = await Promise.all(view._module_cache.values());
@@ -49,7 +49,7 @@ AT_BIRTH = f"""async () => {{
   view.model.data.setv({{ label: 'Measure again' }}, {{ sync: false }});
   return told;
 }}"""
-# Waits until the page has had all the layouts that the lab itself has asked for.
+# Wait until the lab has requested no layout for 400 ms.
 QUIET = """
   let page = view, asked = 0;
   while (page.parent) page = page.parent;
@@ -60,7 +60,7 @@ QUIET = """
   }
   delete page.compute_layout;
 """
-# A component within another: both are there, are drawn again and have another size at the same time.
+# A nested component: mount, redraw and resize both at the same time.
 TOGETHER = f"""async () => {{
   {VIEW} {QUIET}
   const done = [], outer = view.parent, mount = view._on_mounted;
@@ -76,7 +76,7 @@ TOGETHER = f"""async () => {{
   delete page.compute_layout;
   return [now, done];
 }}"""
-# One message with six sizes: [times that the page is laid out by it and right after it, the sizes], then as it was.
+# One message with six sizes: return [layouts during it, layouts 50 ms later, changes of size]; then restore the sizes.
 SIX = f"""async () => {{
   {VIEW} {QUIET}
   let times = 0;
@@ -105,7 +105,8 @@ PLOT = """
   Bokeh.index.roots.forEach(walk);
   const plot = plots.find((plot) => plot.is_displayed);
 """
-# Times that the page was laid out: right after a component has got another size, and right after a plot has, too.
+# The number of layouts so far: right after resizing a component, right after resizing a plot, and after a deferred
+# layout.
 SIZES = f"""async () => {{
   {VIEW} {QUIET} {PLOT}
   let times = 0;
@@ -132,7 +133,7 @@ def opened(lasting, server):
     lab.page.locator("button", has_text="Measure again").wait_for()
     lab.unfold()
     lab.pause()
-    lab.until(lambda: not lab.page.get_by_text("Measuring").count(), OPENING)  # which writes the column anew
+    lab.until(lambda: not lab.page.get_by_text("Measuring").count(), OPENING)  # a measurement rewrites the column
     return lab
 
 

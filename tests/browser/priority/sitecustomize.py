@@ -1,8 +1,8 @@
-"""Python imports this first in the servers under test and in every process that they start.
+"""Startup hook that Python imports first in the servers under test and in all their subprocesses.
 
-Jobs keep the priority of their server. A job of the export card runs at low priority: with the other half of the tests
-running it would wait for minutes. With FIELDLAB_RECORD_CHANGES=FILE a server also appends to FILE each kind of change
-that a browser sends (see tests/browser/recorded.py).
+It disables changes of priority: a job of the export card runs at low priority and would wait for minutes while the
+other half of the tests runs. With FIELDLAB_RECORD_CHANGES=FILE a server also appends each kind of change that a browser
+sends to FILE (see tests/browser/recorded.py).
 """
 
 import os
@@ -14,7 +14,7 @@ RECORD = "FIELDLAB_RECORD_CHANGES"
 
 
 def keep(*_: object) -> int:
-    """Change nothing; returns the niceness."""
+    """Change nothing and return niceness 0."""
     return 0
 
 
@@ -25,7 +25,7 @@ class Recorder(PathFinder):
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        """Find the module; its loader adds the recording."""
+        """Return the spec of MODULE with a loader that adds the recording; None for other modules."""
         if name != cls.MODULE:
             return None
         spec = super().find_spec(name, path, target)
@@ -41,11 +41,11 @@ class Recorder(PathFinder):
 
 
 def record(module):
-    """Have `allowed_events` append each kind of change to the file once."""
+    """Wrap `allowed_events`, so that it appends each kind of change to the file once."""
     allowed_events, seen = module.allowed_events, set()
 
     def recorded(document, events):
-        """Record the events of a message."""
+        """Record the kinds of the events, then call the original function."""
         for event in events:
             if event["kind"] == "MessageSent":
                 line = f"event {event['msg_data']['name']}"
