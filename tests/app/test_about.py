@@ -81,7 +81,7 @@ def test_the_equation_stands_beside_the_picture(lab):
         view, _ = tab_of(lab, session)
         live.advance(1)
         session.see()
-        shown = [str(words._esm) for words in view.panel.select(PlaceText)]  # whose content the browser fills in
+        shown = [str(words._esm) for words in view.panel.select(PlaceText)]  # filled in by the browser
         if not shown:
             view.tick()
             shown = [str(pane.object) for pane in view.panel.select(pn.pane.HTML)]

@@ -283,7 +283,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def idle():
-    """Return what newcomers get from a server whose seats but one belong to idle connections of one address."""
+    """Return what newcomers get from a server with one free seat; idle connections of one address use all others."""
     environment = os.environ | {"FIELDLAB_MAX_SESSIONS": str(HALF + 1)}
     done = subprocess.run(
         [sys.executable, "-c", IDLE], capture_output=True, text=True, timeout=300, check=False, env=environment
@@ -302,7 +302,7 @@ def test_who_holds_connections_and_draws_nothing_keeps_others_away_for_a_while_o
 
 
 def test_no_page_is_ended_for_a_newcomer_who_is_refused_even_so(idle):
-    """A visitor who had left for a moment lost the page to a newcomer who did not get its seat."""
+    """A visitor used to lose the page during a short absence to a newcomer that did not get its seat."""
     assert idle["spared"]
 
 

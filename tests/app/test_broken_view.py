@@ -1,4 +1,4 @@
-"""A lab whose view cannot be built is reported as text, and the page and its other labs stay usable."""
+"""A lab with a view that cannot be built is reported as text, and the page and its other labs stay usable."""
 
 from __future__ import annotations
 

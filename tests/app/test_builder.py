@@ -222,7 +222,7 @@ def test_a_page_that_no_loop_serves_is_changed_at_once():
 
 
 class SlowPage:
-    """An open page with a real Bokeh session, whose browser reads nothing until `reads` is set."""
+    """An open page with a real Bokeh session and a browser that reads nothing until `reads` is set."""
 
     def __init__(self):
         self.document, self.reads = Document(), asyncio.Event()

@@ -1,7 +1,7 @@
 """Leaks of closed pages in a server, counted in objects and in descriptors.
 
-Ten pages are opened and used by clients without a browser. Once their sessions are closed, the server must hold no more
-objects than after a few such pages before.
+Ten pages are opened and used by clients without a browser. Once their sessions are closed, the server must have at most
+as many objects as after a few such pages before.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Server:
         return value
 
     def address(self):
-        """Return the server's address as soon as it is ready."""
+        """Return the server's address once it is ready."""
         self.until(lambda: "Fieldlab: ready" in self.log.read_text() + self.said.read_text())
         text = self.log.read_text()
         return next(word for word in text.split() if word.startswith("http") and word.endswith("/app"))
@@ -145,7 +145,7 @@ def visits(address, count):
 
 
 def test_nothing_is_held_of_pages_that_were_closed(tmp_path):
-    """The objects are no more than before. One or two descriptors may be another job's, but not one per page."""
+    """The number of objects must not grow. One or two descriptors may be another job's, but not one per page."""
     server = Server(tmp_path)
     try:
         address = server.address()

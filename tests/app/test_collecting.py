@@ -33,7 +33,7 @@ def collections():
 
 @pytest.fixture
 def installed(monkeypatch):
-    """Yield (collector, handler) of an application whose sessions end; four pages are open."""
+    """Yield (collector, handler) of an application in which sessions end; four pages are open."""
     monkeypatch.setattr(panel.io.document, "_garbage_collect", panel.io.document._garbage_collect)
     before = gc.get_threshold()
     collector, handler = Collector(lambda: 4), DocumentLifecycleHandler()

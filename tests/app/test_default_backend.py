@@ -1,6 +1,6 @@
-"""A page computes on a GPU where one is ready; without a page a lab computes on the host, and files name the backend.
+"""A page computes on a GPU if one is ready; without a page a lab computes on the host, and files name the backend.
 
-A machine with a GPU is simulated by backends that report themselves as ready; nothing is computed on them here.
+A machine with a GPU is simulated by backends that report themselves as ready; these tests compute nothing on them.
 """
 
 from __future__ import annotations

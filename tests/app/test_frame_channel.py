@@ -257,7 +257,7 @@ def test_nobody_confirms_the_frames_of_another_page():
 def test_a_late_answer_has_no_effect():
     page = Page()
     assert frame_channel.take(page.document, "frame p999 7 0.1")  # of a lab that is closed
-    page.source.document = None  # of a lab whose tab is hidden
+    page.source.document = None  # of a lab in a hidden tab
     assert frame_channel.take(page.document, "frame p1 7 0.1")
     assert page.source.heard == []
 

@@ -24,7 +24,7 @@ from app.serve import ADDRESS
 
 HELD = re.compile(r"HELD (\d+) ms: (.*)")
 BUILT = re.compile(r"BUILT in (\d+) ms")
-# The server, reporting every callback that takes at least a millisecond; its log accepts only so many lines a minute.
+# The server, reporting every callback that takes at least a millisecond; its log is limited in lines per minute.
 SERVE = """
 import sys, time
 from panel.command import main

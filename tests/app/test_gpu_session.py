@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(backend("gpu_cupy").missi
 
 
 class Tab:
-    """A page with a manual loop, whose browser confirms frames immediately."""
+    """A page with a manual loop, and a browser that confirms frames immediately."""
 
     def __init__(self, engines: EnginePool, **values: Any) -> None:
         self.engines = engines

@@ -70,7 +70,7 @@ def test_a_scheme_chosen_before_the_plots_are_drawn_colours_them_once_they_are(n
 
 @pytest.fixture
 def drawn_tab():
-    """Return a tab of the diffusion lab whose parts record their ticks."""
+    """Return a tab of the diffusion lab with parts that record their ticks."""
     (lab,) = (lab for lab in LABS if lab.LAB == "diffusion")
     tab = LabTab(lab, Document(), (1280, 720))
     tab.ticks = []

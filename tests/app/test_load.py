@@ -96,7 +96,7 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
 
 
 def test_a_soak_looks_when_the_server_has_given_the_closed_pages_up(monkeypatch):
-    """A busy server takes longer, and pages it has not yet released are no growth; but it must release them."""
+    """A busy server takes longer, and pages that it still has to release are no growth; but it must release them."""
     for name in ("GONE", "REST", "COLLECTED"):
         monkeypatch.setattr(soak, name, 0.01)
     kept = [2, 1, 0, 5]

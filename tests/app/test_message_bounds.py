@@ -186,7 +186,7 @@ def test_inflating_stops_at_the_bound_exactly() -> None:
 
 
 def test_two_megabytes_that_unpack_to_gigabytes_are_refused_at_once() -> None:
-    """In a separate process, whose peak memory is read before and after."""
+    """In a separate process; its peak memory is read before and after."""
     script = """
 import asyncio, base64, json, sys, time, zlib
 import tornado.websocket, tornado.httpclient

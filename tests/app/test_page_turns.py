@@ -72,7 +72,7 @@ def test_a_tab_that_there_is_not_is_refused_in_words(page, caplog, active):
 
 
 def test_a_key_is_meant_for_the_lab_that_was_chosen_before_it(page):
-    """The lab is built later; a key pressed before that is queued for it."""
+    """The lab is built later; a key pressed before that is queued."""
     done = []
     page.labs, page.lab_tabs = (
         (lab("a"), lab("b")),

@@ -71,7 +71,7 @@ def test_a_page_that_began_with_a_websocket_has_its_files_here() -> None:
     assert "cdn." not in page
 
 
-# A page whose browser reports its properties but never the first draw. Changes before that report are made in the
+# The browser of this page reports its properties but never the first draw. Changes before that report are made in the
 # document that is still to be sent.
 EARLY = (
     CLIENT

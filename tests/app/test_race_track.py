@@ -28,7 +28,7 @@ from compute.race import LEGS, Lane, Race, Racer, RaceResult
 
 @pytest.fixture
 def page(monkeypatch):
-    """Return a page with one tab, whose lab cannot race; `told` lists its notices, `waiting` the pending callbacks."""
+    """Return a page with one tab and a lab that cannot race; `told`: notices, `waiting`: pending callbacks."""
 
     def refuse(*_given):
         raise ValueError("there is one backend")
@@ -87,7 +87,7 @@ class Finished:
 
 @pytest.fixture
 def racing(page, monkeypatch):
-    """Return a function that runs a race of that page, whose tab can race, and returns the card's content."""
+    """Return a function that runs a race of that page, with a lab that can race, and returns the card's content."""
     monkeypatch.setattr(race, "Job", Finished)
     monkeypatch.setattr(race, "default_racers", lambda *_given: (Racer("cpu_numpy"), Racer("cpu_numba")))
     page.document.add_periodic_callback = lambda call, _ms: page.waiting.append(call) or call
@@ -175,7 +175,7 @@ class Queued:
 
 @pytest.fixture
 def queued(page, racing, monkeypatch):
-    """Return the track of a page whose race is queued; `page.shown` records whether the lab was shown or paused."""
+    """Return the track of a queued race; `page.shown` records whether the page's lab was shown or paused."""
     page.shown = []
     page.current.show = page.shown.append
     monkeypatch.setattr(Queued, "made", [], raising=False)

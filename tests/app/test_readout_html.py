@@ -29,7 +29,7 @@ def standing(name, seconds, difference=5e-8, first=0.3):
 
 
 def with_regions(one, regions):
-    """Return a standing whose last timing entered that many parallel regions per step."""
+    """Return a standing with a last timing that entered that many parallel regions per step."""
     return replace(one, timings=(Timing(one.variant.backend, "", 1, 10_000, compute=1.0, regions=regions),))
 
 
@@ -82,7 +82,7 @@ def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
 
 
 def test_a_figure_of_other_work_says_what_is_different():
-    """Edges, dtype and size are named; nothing is added for the same work."""
+    """Edges, dtype and size are named; the same work adds no text."""
     here = html.ComputedCase(2000, 2000, "float64", "periodic")
     assert "2000², float64, periodic</span></p>" in html.others(CITED, here)
     for other in (here._replace(case="zero-flux"), here._replace(dtype="float32"), here._replace(nx=512)):

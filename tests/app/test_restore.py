@@ -46,7 +46,7 @@ class Session(SimpleNamespace):
 
 
 class FakeJob(SimpleNamespace):
-    """A job whose state the test sets; `cancelled` tells whether it was cancelled before its end."""
+    """A job with a state set by the test; `cancelled` is True after a cancel before its end."""
 
     cancelled = False
 

@@ -175,7 +175,7 @@ def test_passwords_are_handed_on(became, tmp_path):
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_panel_serve_refuses_several_processes(number):
-    """Without fieldlab serve, whose option refuses them, too."""
+    """Without fieldlab serve, which refuses them in its own option."""
     command = [sys.executable, "-m", "panel", "serve", "app", "--port", "0", "--num-procs", str(number)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1

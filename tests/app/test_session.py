@@ -69,7 +69,7 @@ def two() -> Iterator[dict[str, Supervisor]]:
 
 @pytest.fixture
 def tab_on_two(two, monkeypatch) -> Iterator[Tab]:
-    """Yield a tab whose value `text` selects one of two engines."""
+    """Yield a tab with two engines, selected by its value `text`."""
     yield from live_tab(two.__getitem__, monkeypatch)
 
 
@@ -309,7 +309,7 @@ def test_what_an_engine_says_while_the_document_is_let_go_is_not_lost():
     """Bokeh adds a callback to the list of held events from any thread, and drops that list when it is released."""
 
     class Held:
-        """A held event; a thread that checks whether it can be combined with a new event blocks."""
+        """A held event; a thread that tries to combine it with a new event blocks."""
 
         callback_invoker = None
 

@@ -28,7 +28,7 @@ EXAMPLES = int(os.environ.get("FIELDLAB_EXAMPLES", "200"))  # number of random s
 
 
 class Elsewhere(Session):
-    """A session whose value `text` names the engine; "" is the host."""
+    """A session on the engine that the value `text` names; "" is the host."""
 
     WHERE = ("text",)
 
@@ -98,7 +98,7 @@ class Tab:
 
     @property
     def lab(self) -> FakeLab | None:
-        """Return the only open lab; None if there is none, or more than one."""
+        """Return the only open lab; None for none, or for more than one."""
         labs = [lab for lab in self.engines.labs if not lab.closed]
         return labs[0] if len(labs) == 1 else None
 
@@ -218,7 +218,7 @@ class Machine(RuleBasedStateMachine):
     # -- after the sequence
 
     def settle(self) -> None:
-        """Show the page again, press Run for broken engines, and run everything until it is idle."""
+        """Show the page again, press Run for broken engines, and run all work to its end."""
         tab = self.tab
         tab.rest()
         for engine in tab.engines.by_name.values():

@@ -1,4 +1,4 @@
-"""The session against two real engines whose processes are killed: page and engines agree after any sequence."""
+"""The session against two real engines that are killed: page and engines agree after any sequence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def engines() -> Iterator[dict[str, Supervisor]]:
 
 
 class Two(Elsewhere):
-    """A session whose value `text` names the engine; "" is the host."""
+    """A session on the engine that the value `text` names; "" is the host."""
 
     @staticmethod
     def engine_for(values: Any) -> str:
@@ -40,7 +40,7 @@ class Two(Elsewhere):
 
 
 class Tab:
-    """A page with a manual loop, whose browser confirms frames immediately."""
+    """A page with a manual loop, and a browser that confirms frames immediately."""
 
     def __init__(self, engines: dict[str, Supervisor]) -> None:
         self.engines = engines

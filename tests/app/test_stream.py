@@ -165,7 +165,7 @@ def test_slow_client_queues_nothing() -> None:
 
 def test_uninvited_frames_replace_each_other() -> None:
     world = World(paint=0.2)
-    world.producing = True  # the engine makes no frames of its own
+    world.producing = True  # the engine itself makes no frames
     world.gate.open()
     for number in range(1000, 1600):  # an engine that ignores its limit, 30 frames a second
         world.gate.offer(frame(number))

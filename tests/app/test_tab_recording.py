@@ -19,7 +19,7 @@ from tests.engine.faulty import Faulty, running
 
 
 class Moving(Session):
-    """A session whose value `text` names the engine."""
+    """A session on the engine that the value `text` names."""
 
     WHERE = ("text",)
 

@@ -11,7 +11,7 @@ from app.address import CSS, LEVELS, asked_level
 
 
 def document(**arguments: list[bytes]) -> Document:
-    """Return a document whose page was requested with these arguments in its address."""
+    """Return a document of a page requested with these arguments in its address."""
     made = Document()
     made._session_context = lambda: SimpleNamespace(request=SimpleNamespace(arguments=arguments))
     return made

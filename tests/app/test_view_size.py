@@ -17,7 +17,7 @@ BARS = {"page": (True, True, 40), "phone": (False, False, 66), "a bar that says 
 
 @pytest.fixture(scope="module", params=LABS, ids=lambda lab: lab.LAB)
 def tab(request):
-    """Return a tab of each lab, whose plots count as drawn, so that they follow every size."""
+    """Return a tab of each lab with plots that count as drawn, so that they follow every size."""
     tab = LabTab(request.param, Document(), (1280, 720))
     for pane in tab.lab_view.panel.select(pn.pane.Bokeh):
         pane.object.trigger("inner_width", 0, 600)
@@ -30,7 +30,7 @@ def sizes_below_0(tab: LabTab) -> list[tuple[str, float]]:
     """Return (name, px) for each negative size of the view's parts or plots."""
     parts = [*tab.lab_view.panel.select(), *(pane.object for pane in tab.lab_view.panel.select(pn.pane.Bokeh))]
     sizes = [(part, getattr(part, side, None)) for part in parts for side in ("width", "height")]
-    # A part is converted to text only if it is reported: that takes longer than all other work.
+    # Only reported parts are converted to text: the conversion takes longer than all other work.
     return [(f"{part}"[:80], size) for part, size in sizes if size is not None and not size >= 0]
 
 

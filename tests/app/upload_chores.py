@@ -25,7 +25,7 @@ def measured(data, tell):
 
 
 def slow_if_long(data, tell):
-    """Like `measured`, but a file of more than 100 bytes takes a minute."""
+    """Like `measured`, but need a minute for a file of more than 100 bytes."""
     time.sleep(60 if len(data) > 100 else 0)
     return measured(data, tell)
 

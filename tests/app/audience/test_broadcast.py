@@ -1,4 +1,4 @@
-"""Broadcast: the latest message wins, one message is in flight per viewer, and a slow viewer delays no other viewer."""
+"""Broadcast: the latest message wins, one message is in flight per viewer, and slow viewers do not delay others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A browser may set allow-listed properties to plain values within bounds, and change nothing else of its page."""
+"""A browser may set only allow-listed properties of its page, and only to plain values within bounds."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_an_embedded_page_joins_without_a_cookie_once_embedding_is_allowed():
     found = served("https://course.example")
     assert found["without"] == "ACK"  # a frame of another site: its browser stored no cookie
     assert found["stranger"] == GONE
-    assert found["own"] == GONE  # its cookie is no longer accepted
+    assert found["own"] == GONE  # now without a cookie
 
 
 def request(cookies: str, host: str = "localhost:5006", path: str = "/app", **headers: str) -> HTTPServerRequest:

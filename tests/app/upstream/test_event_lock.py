@@ -1,4 +1,4 @@
-"""Callbacks of events hold the document's lock."""
+"""Callbacks of events run with the document's lock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 from tests.app.served_page import CLIENT
 
-# A page whose slider and button change a model directly. Its browser sends both changes in quick succession, so that
-# the button's event arrives while the slider's value is still pending.
+# A page with a slider and a button that change a model directly. Its browser sends both changes in quick succession, so
+# that the button's event arrives while the slider's value is still pending.
 HASTY = (
     CLIENT
     + """

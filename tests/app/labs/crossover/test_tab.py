@@ -232,7 +232,7 @@ def test_every_program_is_shown_character_for_character():
 
 @dataclass(frozen=True)
 class Absent(Way):
-    """Way whose library is not installed."""
+    """Way that needs a library which is not installed."""
 
     @property
     def missing(self):

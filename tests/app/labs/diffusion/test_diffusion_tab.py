@@ -429,7 +429,7 @@ def test_a_stroke_goes_on_from_one_turn_of_the_loop_to_the_next():
 
 
 def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
-    """The slider's range extends to r of the state, and no other value is set."""
+    """The slider's range extends to r of the state, without setting other values."""
     tab = Sided()
     r, unstable = tab.controls.r, tab.controls.unstable
     tab.bring(unstable=True, r=0.3)

@@ -20,7 +20,7 @@ from tests.direct import DirectSession
 
 
 class Tab:
-    """Controls and view of one session with a finished curve, whose plots count as drawn by a browser."""
+    """Controls and view of one session with a finished curve and plots that count as drawn."""
 
     def __init__(self, **values):
         self.session = DirectSession(LCurve(**{**FIRST, "n": 40, "backend": "cpu_numpy", **values}))
@@ -56,7 +56,7 @@ class Tab:
         self.see()
 
     def line(self, name):
-        """Return (x, y) that the glyph of this line draws, None where it is hidden."""
+        """Return (x, y) that the glyph of this line draws, None if the line is hidden."""
         plot = self.linked.solution.line
         index = ("solution", "truth", "kept").index(name)
         renderer = plot.figure.renderers[index]

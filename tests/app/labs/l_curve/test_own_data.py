@@ -264,7 +264,7 @@ def test_a_picture_says_which_part_of_it_was_taken():
 
 
 def blurred_ramp():
-    """Return a tab that shows the picture ramp.png, its upload fields, and the field whose label names the picture."""
+    """Return a tab that shows the picture ramp.png, its upload fields, and the field labelled with the picture."""
     tab = Tab(problem="blur", n=16)
     uploads = tab.controls.problem.uploads
     tab.give("image", "ramp.png", picture(64, 64))

@@ -118,7 +118,7 @@ def test_an_axis_grows_at_once_and_tightens_late():
     axis = window()
     assert axis.fit(np.array([1e-2, 1e2]))
     shown = axis.shown
-    assert not axis.fit(np.array([3e-2, 3e1]))  # three quarters: left as it is
+    assert not axis.fit(np.array([3e-2, 3e1]))  # three quarters: unchanged
     assert axis.shown == shown
     assert axis.fit(np.array([1e-2, 1e3]))
     assert axis.shown[1] > 3
@@ -165,7 +165,7 @@ def test_a_session_that_ends_takes_its_plots_with_it():
     before, document = len(Callback._callbacks), Document()
     plots = [LCurvePlot(document, print), *(LinkedPlot(name, view, document, print) for name, view in VIEWS.items())]
     assert len(Callback._callbacks) == before + 2 * len(plots)  # a tap and a drag each
-    for callback in tuple(document.callbacks.session_destroyed_callbacks):  # as app/free_loop.py takes them
+    for callback in tuple(document.callbacks.session_destroyed_callbacks):  # as app/free_loop.py calls them
         callback(session_context=None)
     assert len(Callback._callbacks) == before
 

@@ -29,7 +29,7 @@ def frame(request):
 
 
 def box(plot: LCurvePlot, label) -> tuple[float, float, float, float]:
-    """Return (left, bottom, right, top) in px of a label, whose letters count as half as wide as high."""
+    """Return (left, bottom, right, top) in px of a label, with letters counted as half as wide as high."""
     size = type_size(plot._presenter)
     x, y = np.add(plot._px(label.x, label.y), (label.x_offset, label.y_offset))
     wide = 0.46 * size * len(label.text)

@@ -79,7 +79,7 @@ def test_thumbnails_can_be_renewed(tmp_path, monkeypatch):
 def test_a_thumbnail_is_the_middle_the_right_way_up():
     levels = np.zeros((300, 300), np.uint8)
     levels[150:] = 254  # upper half: row 0 is the lowest
-    levels[:, :20] = 255  # the left edge lies in the set
+    levels[:, :20] = 255  # the left edge is inside the set
     with Image.open(io.BytesIO(webp(small(levels), palette("Grey")))) as picture:
         grey = np.asarray(picture.convert("L")).astype(int)
     assert grey.shape == (HEIGHT, WIDTH)
@@ -126,7 +126,7 @@ def test_an_exhausted_precision_is_marked_in_the_status_bar():
         ({"area_wanted": 1.0}, "measuring"),
         ({"area_wanted": 1.0, "area": 1.507, "area_error": nan}, "measuring"),
         ({"area_wanted": 1.0, "area": 1.5068123, "area_error": 0.000321}, "1.50681 ± 0.00032"),
-        ({"area": 1.5068123, "area_error": 0.000321}, None),  # measured before, but no longer requested
+        ({"area": 1.5068123, "area_error": 0.000321}, None),  # measured earlier; the request has ended
     ],
 )
 def test_the_area_that_is_asked_for_is_said_in_the_status_bar(known, text):

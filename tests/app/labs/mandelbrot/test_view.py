@@ -42,7 +42,7 @@ class Tab:
 @pytest.mark.parametrize("bar", [0, 43, 79])
 @pytest.mark.parametrize("window", [(844, 390), (667, 375), (390, 844)])
 def test_the_picture_and_its_colour_bar_end_above_the_bar_at_the_bottom(window, bar):
-    """On a phone in portrait and landscape, whose bar has no, one or two lines."""
+    """On a phone in portrait and landscape, with no, one or two lines in its bar."""
     size = view_size(window, False, False, bar + STATUS * (not bar))
     figure = MandelbrotView(Tab().session, size).picture.plot.figure
     assert figure.width <= size[0]
