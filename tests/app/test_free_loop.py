@@ -2,7 +2,7 @@
 
 The unit is measured in the same run, also in processor time: the first page, which the server builds in advance in the
 builder's thread. The machine's speed and load thus cancel out. The limit for the loop is a twentieth to a fortieth of
-the time for a page; building a lab, or its bars, on the loop would take at least a tenth of that time.
+the time for a page; building a page, a lab, or the lab's bars on the loop takes at least a tenth of that time.
 """
 
 from __future__ import annotations

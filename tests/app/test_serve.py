@@ -128,7 +128,7 @@ def test_ctrl_c_ends_it_with_its_process_and_nothing_is_served(monkeypatch, caps
 
 @pytest.fixture
 def became(monkeypatch):
-    """Return a function: the arguments of `panel serve` after the folder, and the address to print."""
+    """Return a function that runs `main`: the arguments of `panel serve` after the folder, and the address to print."""
     monkeypatch.setattr(serve, "compile_first", lambda: None)
     monkeypatch.setattr(serve_options, "require_address", lambda address: None)  # the addresses are not this machine's
     monkeypatch.setenv(serve.ADDRESS, "")

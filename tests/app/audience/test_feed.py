@@ -31,7 +31,7 @@ def frames():
 
 
 class Shown:
-    """Page that shows one frame and constant text; `looks` counts the calls of `picture`."""
+    """Page that shows one frame and one text; `looks` counts the calls of `picture`."""
 
     def __init__(self, frame):
         self.frame, self.looks, self.said, self.done = frame, 0, {"lab": "Diffusion"}, []

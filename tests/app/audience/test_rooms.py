@@ -137,7 +137,7 @@ def test_a_window_comes_in_however_many_wrong_codes_and_tokens_were_tried():
 
 
 def test_a_hall_with_one_address_comes_in_beside_a_student_who_tries_codes():
-    """An address with a follower in a room may reuse that room's code without limit, but not guess another room's."""
+    """After wrong guesses, an address with a follower in a room can still use that room's code, but not another's."""
     hall = Hall()
     foreign = hall.rooms.open(Fed())
     assert hall.tries(STUDENT, hall.code) is None

@@ -77,7 +77,7 @@ def test_curves_stand_beside_the_pictures_only_where_they_have_room_to_be_read(p
 
 
 def begin_anew(tab):
-    """Return {act: function}: the acts that replace the field, each with its own step count afterwards."""
+    """Return {act: function}: the acts that replace the field, which leave different step counts."""
     lab = tab.lab
     elsewhere = Diffusion(ny=32, nx=32, backend="cpu_numpy", preset="step")
     elsewhere.advance(60)

@@ -369,7 +369,7 @@ def test_ones_own_data_come_back_with_the_problem(shaw):
     assert (tab.lab.problem, tab.lab.noise, tab.lab.lam) == (OWN, 0.1, 0.02)
     assert (tab.controls.problem.problem.value, tab.controls.lambda_choice.rule.value) == (OWN, "")
     assert tab.veil() == ""
-    tab.controls.keys[UNDO]()  # redoes the change
+    tab.controls.keys[UNDO]()  # reverts the undo
     tab.see()
     assert (tab.lab.problem, tab.lab.noise) == ("heat", 0.01)
     tab.choose(OWN)
