@@ -1,8 +1,9 @@
-"""The browser's end of a page that a script serves."""
+"""The browser's side of a page that a test script serves."""
 
 from __future__ import annotations
 
-# A browser's end of a page that is served: opened(page) returns what sends a message, and what waits for one.
+# The browser's side of a served page: opened(page) returns a function that sends a message and one that waits for a
+# message.
 CLIENT = """
 import asyncio, json
 from bokeh.util.token import generate_jwt_token, generate_session_id

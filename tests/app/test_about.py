@@ -1,4 +1,4 @@
-"""What a lab's README says to whom: a first-year student first, with questions to try on controls that are there."""
+"""A lab's README addresses a first-year student first, and its questions to try name existing controls."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ EACH_LAB = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
 
 
 def paragraphs(lab):
-    """Of the README, without its title."""
+    """Return the README's paragraphs, without its title."""
     return lab.about().partition("\n")[2].strip().split("\n\n")
 
 
 def questions(lab):
-    """The numbered ones, each in one line."""
+    """Return the numbered questions, each as one line."""
     return [" ".join(one.split()) for one in re.split(r"(?m)^\d\. ", paragraphs(lab)[2])[1:]]
 
 
 def tab_of(lab, session):
-    """(view, controls) of a session."""
+    """Return (view, controls) of a session."""
     parts = parts_of(lab)
     view = parts.view(session, (1200, 800))
     return view, parts.controls(session, view, SimpleNamespace(tell=lambda *told: None))
 
 
 def names_of_controls(lab):
-    """The labels of the tab's widgets, what a row of buttons offers, and the lab's keys."""
+    """Return the labels of the tab's widgets, the options of its button rows, and the lab's keys."""
     with closing(lab(backend="cpu_numpy")) as live:
         view, controls = tab_of(lab, DirectSession(live))
         widgets = [*controls.panel.select(MaterialWidget), *view.panel.select(MaterialWidget)]
@@ -56,7 +56,7 @@ def test_a_first_year_student_is_spoken_to_before_an_expert(lab):
     assert nutshell.startswith("**In a nutshell.** ")
     assert 40 <= len(nutshell.split()) <= 120
     assert "`" not in nutshell
-    assert not re.search(r"[λ∇∂‖ₙ]", nutshell.replace("λ, says", ""))  # no formula; λ is introduced in words
+    assert not re.search(r"[λ∇∂‖ₙ]", nutshell.replace("λ, says", ""))  # no formula; λ is introduced in text
     assert invitation.startswith("**Questions to try.** ")
     assert len(expert) > 5
     assert any("```math" in one for one in expert)
@@ -81,7 +81,7 @@ def test_the_equation_stands_beside_the_picture(lab):
         view, _ = tab_of(lab, session)
         live.advance(1)
         session.see()
-        shown = [str(words._esm) for words in view.panel.select(PlaceText)]  # which the browser fills
+        shown = [str(words._esm) for words in view.panel.select(PlaceText)]  # filled in by the browser
         if not shown:
             view.tick()
             shown = [str(pane.object) for pane in view.panel.select(pn.pane.HTML)]
@@ -91,7 +91,7 @@ def test_the_equation_stands_beside_the_picture(lab):
 
 @EACH_LAB
 def test_the_questions_of_a_lab_are_a_list_of_their_own(lab):
-    """The right column shows them; the card About has them within its text."""
+    """The right column shows them; the card About includes them in its text."""
     html = lab_view.questions(lab)
     assert html.count("<li>") >= 4
     assert re.sub("<[^>]+>|\\s", "", html) in re.sub("<[^>]+>|\\s", "", parts_of(lab).about(lab))

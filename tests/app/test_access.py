@@ -1,4 +1,4 @@
-"""Hosts on the allow-list only, careful headers, addresses that lead nowhere, and a cap on sessions."""
+"""Access: hosts on the allow-list, security headers, malformed addresses, and the limit on sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pressed(data: bytes) -> str:
 
 
 def token(values: dict[str, Any]) -> str:
-    """A session token as anybody can write one."""
+    """Return a session token that any client can forge."""
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
@@ -138,8 +138,9 @@ Answers = Callable[[list[dict[str, Any]]], list[tuple[int, dict[str, str], str]]
 
 @contextmanager
 def serving(*allowed: str, script: str = SERVED) -> Iterator[Answers]:
-    """A server in a process of its own, since installing changes Bokeh's handlers: the function that it gives returns
-    (status, headers, text) of each request. allowed: hosts besides this machine.
+    """Yield a function that sends requests to a server and returns (status, headers, text) of each.
+
+    The server runs in its own process, since installing changes Bokeh's handlers. allowed: hosts besides this machine.
     """
     command = [sys.executable, "-c", script, *allowed]
     with (
@@ -148,7 +149,7 @@ def serving(*allowed: str, script: str = SERVED) -> Iterator[Answers]:
     ):
 
         def answers(asked: list[dict[str, Any]]) -> list[tuple[int, dict[str, str], str]]:
-            """Ask it."""
+            """Send the requests and return the responses."""
             assert process.stdin
             assert process.stdout
             print(json.dumps(asked), file=process.stdin, flush=True)
@@ -176,7 +177,7 @@ PATHS = ("/app", "/app/autoload.js?bokeh-autoload-element=1", "/app/metadata", "
 
 
 def test_every_address_is_for_allowed_hosts_only(answers: Answers) -> None:
-    """The matrix of Host and Origin: a foreign Host gets 403 wherever it asks; a WebSocket needs its Origin, too."""
+    """Every pair of Host and Origin: a foreign Host gets 403 for any path; a WebSocket also needs an allowed Origin."""
     pages = [(path, host) for path in PATHS for host in HOSTS]
     sockets = [(host, origin) for host in HOSTS for origin in ORIGINS]
     asked = [{"kind": "http", "path": path, "host": host, "origin": None} for path, host in pages]
@@ -211,12 +212,12 @@ def test_who_may_show_a_page_in_a_frame_is_a_setting(monkeypatch: pytest.MonkeyP
     for _, headers, _ in found:
         (rule,) = (one for one in headers["Content-Security-Policy"].split(";") if "frame-ancestors" in one)
         assert rule.split() == ["frame-ancestors", "'self'", "https://course.example", "https://*.uni.example:8443"]
-        assert "X-Frame-Options" not in headers  # it would forbid them
-        assert "Cross-Origin-Opener-Policy" not in headers  # it would forbid windows that a sandboxed frame opens
+        assert "X-Frame-Options" not in headers  # it would forbid these frames
+        assert "Cross-Origin-Opener-Policy" not in headers  # it would forbid windows opened by a sandboxed frame
 
 
 def test_only_the_servers_own_scripts_run_on_a_page(answers: Answers) -> None:
-    """Every script carries the nonce of its page's policy, and no two pages have the same one."""
+    """Every script carries the nonce of its page's policy, and no two pages share a nonce."""
     ask = {"kind": "http", "path": "/app", "host": "lab.example:80", "origin": None}
     nonces = []
     for status, headers, page in answers([ask, ask]):
@@ -253,7 +254,7 @@ FORGED = [
 
 
 def test_addresses_that_no_page_has_are_the_browsers_mistake(answers: Answers) -> None:
-    """4xx, never 500, and no module is imported because an address names it."""
+    """The status is 4xx, never 500, and no address can cause the import of a module."""
     paths = ["/app/static/%00", "/app/static/..%2f..%2fetc%2fpasswd", "/components/../../etc/passwd", "/app/%0a",
              "/components/this/Is/_css/poem", "/components/antigravity/x/_css/y", "/components//x/_css/y",
              "/components/panel.pane.markup/HTML/nothing/x", "/components/panel/x/y/z", "/static/%5c..%5cx",
@@ -283,7 +284,7 @@ def test_a_body_that_is_too_large_is_refused_however_its_length_is_written(lengt
 
 
 def test_a_slash_behind_the_address_leads_to_the_page() -> None:
-    """All addresses on a page are relative to its own. In a process of its own, as above."""
+    """All addresses on a page are relative to its own. Runs in its own process, as above."""
     script = """
 import asyncio, tornado.httpclient
 from bokeh.server.server import Server

@@ -1,4 +1,4 @@
-"""The address follows the lab: when it has come to rest, with an entry of its own for an act, and within a link."""
+"""The address follows the lab: written when the lab is at rest, with a history entry per act, within a link's size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from compute.labs.mandelbrot import Mandelbrot
 
 
 class Tab:
-    """A tab around a lab in this process; `written` are the addresses. The engine answers when `answer` is called."""
+    """A tab around a lab in this process; `written` has the addresses. The engine answers when `answer` is called."""
 
     def __init__(self, lab: Any) -> None:
         self.lab, self.now = lab, 100.0
@@ -46,7 +46,7 @@ class Tab:
         self.address.on_event(HistoryTold(self.lab.origin(), self.questions))
 
     def look(self, seconds: float = CALM) -> None:
-        """A frame arrives if there is a new one, and the page looks at once and after a while."""
+        """Deliver a frame if anything has changed; the page checks immediately and again after `seconds`."""
         if (self.lab.values(), self.lab.steps) != (self.session.values, self.session.latest.facts.get("step")):
             self.session.values, self.session.latest = self.lab.values(), self.lab.frame()
         self.address.tick()
@@ -54,7 +54,7 @@ class Tab:
         self.address.tick()
 
     def settle(self) -> str:
-        """The address of what is shown now."""
+        """Return the address of the present state."""
         self.now += PERIOD
         self.look()
         self.answer()
@@ -81,7 +81,7 @@ def test_what_the_address_holds_makes_the_same_field_again(tab):
 
 def test_the_engine_is_asked_once_a_change_and_only_when_it_has_come_to_rest(tab):
     tab.look(CALM / 2)
-    assert tab.questions == 1  # the first is written at once
+    assert tab.questions == 1  # the first one is requested immediately
     tab.answer()
     for _ in range(5):
         tab.lab.update(r=tab.lab.r - 0.01)
@@ -94,11 +94,11 @@ def test_the_engine_is_asked_once_a_change_and_only_when_it_has_come_to_rest(tab
     for _ in range(3):
         tab.look(10 * PERIOD)
         tab.answer()
-    assert (tab.questions, len(tab.written)) == (3, 2)  # once more, to be sure
+    assert (tab.questions, len(tab.written)) == (3, 2)  # one more request, as confirmation
 
 
 def test_an_answer_of_before_the_last_change_is_put_right(tab):
-    """Found by `make fuzz` on a busy machine: a link with the value before the last one, for minutes."""
+    """Found by `make fuzz` on a busy machine: the link kept the value before the last one for minutes."""
     tab.lab.advance(3)
     tab.settle()
     before = tab.lab.origin()
@@ -140,12 +140,12 @@ def test_an_answer_that_comes_late_is_not_taken_for_a_newer_one(tab):
 
 
 def test_a_change_that_is_taken_back_while_the_engine_is_asked_leaves_no_link_to_it(tab):
-    """Found by `make fuzz`: the address held values that had been taken back, until something else was changed."""
+    """Found by `make fuzz`: the address kept reverted values until the next change."""
     tab.settle()
     tab.lab.update(edges="periodic")
     tab.look(PERIOD)
     chosen = tab.session.values
-    tab.session.values = chosen | {"edges": "zero-dirichlet"}  # taken back before the answer comes, and chosen again
+    tab.session.values = chosen | {"edges": "zero-dirichlet"}  # reverted before the answer arrives, and then set again
     tab.answer()
     tab.session.values = chosen
     assert unpacked(asked_in(f"?{tab.settle()}")[0]).values["edges"] == "periodic"
@@ -164,7 +164,7 @@ def test_an_act_has_an_entry_of_its_own_and_a_slider_has_none(tab):
 def test_a_lab_that_is_chosen_has_an_entry_and_one_that_an_address_led_to_has_none(tab):
     tab.address.enter(push=True)
     tab.settle()
-    tab.address.enter(push=False)  # and is written, whatever the bar holds now
+    tab.address.enter(push=False)  # it is written regardless of the address bar
     first, *others = tab.written
     assert (first[1], others) == (True, [(first[0], False)])
 
@@ -217,7 +217,7 @@ def test_an_image_that_is_too_large_for_a_link_is_said_once_and_the_link_leads_t
 
 @pytest.mark.parametrize("view", [(1e308, 0.0, 512.0, 512.0), (float("nan"), 0.0, 1.0, 1.0), (5.0, 5.0, 4.0, 4.0)])
 def test_a_view_that_no_scene_has_is_said_once_and_the_link_leads_to_the_whole(tab, view):
-    """Found by a fuzz of messages: a browser may say that its axes show anything."""
+    """Found by a fuzz of messages: a browser can report any range of its axes."""
     tab.session.view = view
     tab.lab.advance(3)
     scene = unpacked(asked_in(tab.settle())[0])

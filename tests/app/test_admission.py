@@ -1,4 +1,4 @@
-"""Who gets a page: at most so many that no browser has looked at, and nothing is built for others."""
+"""Admission of pages: bounded numbers of pages without a browser, and no page is built beyond them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HALF = WAITING // 2
 
 
 class House:
-    """An admission with its limiter, and the sessions that there are."""
+    """An admission with its limiter and a set of live sessions."""
 
     def __init__(self, limit=64):
         self.limiter, self.now = SessionLimiter(limit), 0.0
@@ -62,7 +62,7 @@ def test_a_seat_is_lacking_only_where_it_is_all_that_is_lacking():
     for number in range(HALF):
         assert not house.admission.lacks_a_seat("10.0.0.1", house.alive)
         house.ask(f"{number}")
-    assert not house.admission.lacks_a_seat("10.0.0.1", house.alive)  # this address has no more places to wait
+    assert not house.admission.lacks_a_seat("10.0.0.1", house.alive)  # this address has reached its own limit
     assert house.admission.lacks_a_seat("10.0.0.2", house.alive)
 
 
@@ -134,7 +134,7 @@ asyncio.run(main())
 
 
 def test_a_flood_has_few_pages_built():
-    """Of GETs, and of WebSockets that no GET was made for."""
+    """A flood of GETs, and of WebSockets without a preceding GET."""
     done = subprocess.run([sys.executable, "-c", FLOOD], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout)
@@ -147,7 +147,7 @@ def test_a_flood_has_few_pages_built():
     assert told["headers"]["X-Content-Type-Options"] == "nosniff"
 
 
-# Of scripts with a `page`: the beginning of what they do on a server of it, and of how a page is asked for.
+# For scripts that define `page`: the start of a main function that serves it, and helpers that request pages.
 SERVED = """async def main():
     server = get_server({"/app": page}, address="127.0.0.1", websocket_origin=["localhost"],
                         unused_session_lifetime_milliseconds=600_000)  # no page is given up while this lasts
@@ -210,7 +210,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def returned():
-    """What became of four browsers where three have room: the third left, then the first; both came back."""
+    """Return the results of four browsers on a server for three: the third left, then the first; both returned."""
     environment = os.environ | {"FIELDLAB_MAX_SESSIONS": "3"}
     done = subprocess.run(
         [sys.executable, "-c", RETURNED], capture_output=True, text=True, timeout=300, check=False, env=environment
@@ -226,10 +226,10 @@ def test_who_finds_no_room_tries_again_by_himself(returned):
 
 
 def test_a_newcomer_gets_the_seat_of_who_left_first(returned):
-    """A hall that reloads the page at once would find each seat taken, by the pages that it has left."""
+    """If a whole hall reloads the page, its own abandoned pages would occupy every seat."""
     assert returned["newcomer"] == 200
     assert returned["pages"] == 3
-    assert returned["last"] == 503  # no page is ended that has a browser
+    assert returned["last"] == 503  # no page with a browser is ended
 
 
 def test_who_comes_back_finds_his_page_or_is_told_that_it_is_gone(returned):
@@ -238,7 +238,7 @@ def test_who_comes_back_finds_his_page_or_is_told_that_it_is_gone(returned):
 
 
 def test_a_page_can_be_come_back_to_after_a_lecture(returned):
-    """After five minutes each try was refused, although the page was there."""
+    """Every attempt after five minutes was refused although the page still existed."""
     assert returned["lasts"] > 12 * 3600
 
 
@@ -283,7 +283,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def idle():
-    """What became of newcomers whose address holds as many idle connections as may wait, and all seats but one."""
+    """Return what newcomers get from a server with one free seat; idle connections of one address use all others."""
     environment = os.environ | {"FIELDLAB_MAX_SESSIONS": str(HALF + 1)}
     done = subprocess.run(
         [sys.executable, "-c", IDLE], capture_output=True, text=True, timeout=300, check=False, env=environment
@@ -294,15 +294,15 @@ def idle():
 
 
 def test_who_holds_connections_and_draws_nothing_keeps_others_away_for_a_while_only(idle):
-    """Their sessions were waited for as long as their connections lasted: two addresses kept all newcomers away."""
+    """Their sessions were kept while their connections lasted: two addresses could lock out all newcomers."""
     assert (idle["early"], idle["late"]) == (503, 200)
     assert idle["said"] == [None] * HALF
     assert idle["codes"] == [GONE] * HALF
-    assert (idle["built"], idle["ended"], idle["left"]) == (HALF + 2, HALF, 2)  # who is ready keeps his page
+    assert (idle["built"], idle["ended"], idle["left"]) == (HALF + 2, HALF, 2)  # pages that are ready are kept
 
 
 def test_no_page_is_ended_for_a_newcomer_who_is_refused_even_so(idle):
-    """Who had left for a moment lost his page to one who did not get its seat."""
+    """A visitor used to lose the page during a short absence to a newcomer that did not get its seat."""
     assert idle["spared"]
 
 

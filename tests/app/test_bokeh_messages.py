@@ -1,4 +1,4 @@
-"""Changes from a browser do not touch those that wait to be sent to it."""
+"""Changes from a browser do not alter pending changes to that browser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something
     document, column, other = Document(), Column(), Div()
     document.add_root(column)
     document.add_root(other)
-    document.models.flush_synced()  # the browser has them
+    document.models.flush_synced()  # as if the browser had received them
     told: list[Any] = []
     document.on_change(lambda event: told.append(patch_doc.create([event])))
     document.hold("combine")
@@ -37,4 +37,4 @@ def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something
     told.clear()
     column.children = [first]
     (event,) = json.loads(told[0].content_json)["events"]
-    assert event["new"] == [{"id": first.id}]  # and once is enough
+    assert event["new"] == [{"id": first.id}]  # a known model is sent as a reference

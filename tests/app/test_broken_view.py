@@ -1,4 +1,4 @@
-"""A lab whose view cannot be built is told, as text, and leaves the page and its other labs usable."""
+"""A lab with a view that cannot be built is reported as text, and the page and its other labs stay usable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS = "no <b>plot</b> :material/home: here"
 
 
 class FakeTab:
-    """A tab of the lab it is asked for; that of a broken one raises while it is made."""
+    """A tab of the requested lab; the constructor raises for a broken lab."""
 
     broken: frozenset[str] = frozenset()
 
@@ -31,12 +31,12 @@ class FakeTab:
         self.started = True
 
     def show(self, shown):
-        """Nothing is streamed here."""
+        """Do nothing: no frames are streamed here."""
 
 
 @pytest.fixture
 def opened(monkeypatch):
-    """`opened("b", …)` is a page of the labs a, b and c, which are all shipped, and of which those are broken."""
+    """Return a function: `opened("b", …)` builds a page of the labs a, b and c, of which the named ones are broken."""
 
     def build(*broken):
         monkeypatch.setattr("app.page.LabTab", FakeTab)
@@ -75,7 +75,7 @@ def test_a_lab_that_cannot_be_built_is_told_and_the_others_stay_usable(opened, c
     assert first.told == [("error", problem("b"))]
     assert "the tab of the lab b" in caplog.text
     page.tabs.active = 1
-    page._choose(1)  # the first note may be gone by now
+    page._choose(1)  # the first notice may have disappeared by now
     assert first.told == 2 * [("error", problem("b"))]
     assert caplog.text.count("the tab of the lab b") == 1
     page._choose(2)

@@ -1,4 +1,4 @@
-"""What a browser says of itself, as a stranger may say it."""
+"""Properties that a browser reports, including forged values."""
 
 from __future__ import annotations
 

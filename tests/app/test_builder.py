@@ -1,4 +1,4 @@
-"""What is built beside the loop is what is built on it: no page gets another's parts, and the loop goes on."""
+"""Pages built in the builder's thread equal those built on the loop, share no parts, and do not block the loop."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tornado.ioloop import IOLoop
 from app.builder import SHORT_TURNS, Builder
 
 PAGES = 6
-# Real pages, each with its first lab: some built on the loop, then PAGES at once by the builder, while the loop's
-# thread is let in thousands of times a second. Tells of each its models by kind, and what belongs to another document.
+# Real pages, each with its first lab: some are built on the loop, then the builder receives PAGES requests together,
+# while the loop's thread is scheduled thousands of times a second. Reports each page's models by kind, and the objects
+# that belong to another document.
 SCRIPT = """
 import asyncio, json, sys, time
 import app.builder
@@ -95,7 +96,7 @@ def test_pages_are_those_that_the_loop_would_build(told):
     for page in built:
         assert page["kinds"] == wanted["kinds"]
         assert page["views"] == wanted["views"]
-        assert abs(page["long"] - wanted["long"]) < 0.01 * wanted["long"]  # names of objects are counted up
+        assert abs(page["long"] - wanted["long"]) < 0.01 * wanted["long"]  # names of objects contain a counter
 
 
 def test_nothing_belongs_to_another_page(told):
@@ -103,7 +104,7 @@ def test_nothing_belongs_to_another_page(told):
 
 
 def test_the_loop_goes_on(told):
-    assert told["turns"] > 100 * PAGES  # on it there would be a handful for each page
+    assert told["turns"] > 100 * PAGES  # pages built on the loop would leave a handful of turns each
 
 
 def test_one_thing_is_built_at_a_time_and_what_is_short_first():
@@ -134,7 +135,7 @@ def test_one_thing_is_built_at_a_time_and_what_is_short_first():
 
 
 def test_what_takes_long_has_its_turn_however_much_there_is_that_takes_short():
-    """Two requests for a page that was there, always under way, kept everybody else's from being built."""
+    """Regression test: two repeated requests for an existing page kept all other pages from being built."""
     done, built, document = [], Builder(), Document()
 
     async def again_and_again():
@@ -153,7 +154,7 @@ def test_what_takes_long_has_its_turn_however_much_there_is_that_takes_short():
 
     asyncio.run(main())
     first = done.index("long")
-    assert first <= SHORT_TURNS + 1  # the one that found the builder free, too
+    assert first <= SHORT_TURNS + 1  # including the one that found the builder idle
     assert done.index("long", first + 1) == first + SHORT_TURNS + 1
     assert done.count("short") == 40
 
@@ -202,7 +203,7 @@ def test_a_turn_that_comes_as_its_owner_is_cancelled_goes_to_the_next():
         async with builder.turn():
             tasks = [asyncio.ensure_future(wait(name)) for name in ("gone", "next")]
             await asyncio.sleep(0)
-        tasks[0].cancel()  # its turn is there, and it has not gone on yet
+        tasks[0].cancel()  # its turn has been granted, but its task has not resumed
         await asyncio.gather(*tasks, return_exceptions=True)
         return took, builder.busy
 
@@ -221,7 +222,7 @@ def test_a_page_that_no_loop_serves_is_changed_at_once():
 
 
 class SlowPage:
-    """An open page with a real session of Bokeh's, whose browser reads nothing until `reads` is set."""
+    """An open page with a real Bokeh session and a browser that reads nothing until `reads` is set."""
 
     def __init__(self):
         self.document, self.reads = Document(), asyncio.Event()
@@ -231,19 +232,19 @@ class SlowPage:
         self._socket = self
 
     async def send_patch_document(self, event):
-        """As Bokeh's connection."""
+        """Wait for `reads`, like Bokeh's connection."""
         await self.reads.wait()
 
     send_message = send_patch_document
 
     def tick(self):
-        """What the page writes by itself, four times a second."""
+        """Write to the document, as the page's callback does four times a second."""
         return asyncio.ensure_future(self.session.with_document_locked(setattr, self.document, "title", "tick"))
 
 
 @pytest.mark.parametrize("when", ["before", "by the change"])
 def test_a_browser_that_does_not_read_holds_up_its_own_page_alone(when):
-    """It keeps the lock of its page until what is written to it has gone, before a change or after it."""
+    """The page's lock is held until the pending write is sent, before a change or after it."""
 
     async def main():
         builder, changed, loop = Builder(), [], asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Cards that the builder makes beside the loop: shown when they are ready, and only if nobody closed them meanwhile."""
+"""Cards that the builder's thread makes: shown when they are ready, unless they were closed before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compute.labs import LABS
 
 @pytest.fixture
 def turns(monkeypatch):
-    """What the builder was asked for, and has not begun."""
+    """Return the list of changes requested from the builder, none of which is started."""
     asked = []
     monkeypatch.setattr(Builder, "beside", lambda self, document, change: asked.append(change))
     return asked

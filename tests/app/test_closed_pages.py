@@ -1,7 +1,7 @@
-"""What a server still holds of pages that were closed: nothing, counted in objects and in descriptors.
+"""Leaks of closed pages in a server, counted in objects and in descriptors.
 
-Ten pages are opened and used by clients without a browser. What there was before, after a few pages like them, is
-what there must be once their sessions are gone.
+Ten pages are opened and used by clients without a browser. Once their sessions are closed, the server must have at most
+as many objects as after a few such pages before.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from app.load.client import Client
 from app.load.server import APP, kinds_of
 from app.serve import ADDRESS
 
-# A server that answers each line of its input with what it holds: objects by class, after a collection. Sessions that
-# nobody uses end soon, and stay long enough for a slow machine.
+# A server that answers each line of its input with its objects by class, counted after a collection. Sessions without a
+# browser end soon, but live long enough for a slow machine.
 SERVE = """
 import asyncio, gc, json, sys, threading
 from collections import Counter
@@ -62,13 +62,13 @@ NAMES = (
     "PageFeed", "RaceTrack", "StoryTeller", "CodePanel", "ExportCard", "SystemCard", "Outbox",
 )  # fmt: skip
 LIVES = ("--unused-session-lifetime", "10000", "--check-unused-sessions", "200")  # ms
-PATIENCE = 240.0  # s until the server is ready, or has given everything back
-FEW, PAGES = 6, 10  # the few go to every lab and press every key, the others do so again
+PATIENCE = 240.0  # s until the server is ready, or has released everything
+FEW, PAGES = 6, 10  # the few visit every lab and press every key; the others repeat that
 KEYS = "eukqt"  # each opens or closes something: export, system, code, audience, stories
 
 
 class Server:
-    """A server that says what it holds."""
+    """A server that reports its objects."""
 
     def __init__(self, folder: Path) -> None:
         self.said, self.log = folder / "said", folder / "log"
@@ -80,7 +80,7 @@ class Server:
             )  # fmt: skip
 
     def until(self, condition):
-        """The condition's value as soon as it is true; fails after PATIENCE, with the end of the log."""
+        """Poll the condition and return its first true value; fail after PATIENCE with the end of the log."""
         end = time.monotonic() + PATIENCE
         while not (value := condition()):
             text = self.log.read_text(errors="replace")[-2000:]
@@ -90,13 +90,13 @@ class Server:
         return value
 
     def address(self):
-        """Its address, once it is ready."""
+        """Return the server's address once it is ready."""
         self.until(lambda: "Fieldlab: ready" in self.log.read_text() + self.said.read_text())
         text = self.log.read_text()
         return next(word for word in text.split() if word.startswith("http") and word.endswith("/app"))
 
     def held(self):
-        """Return what it holds, objects by class."""
+        """Return the number of the server's objects by class."""
         known = len(self._answers())
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -104,7 +104,7 @@ class Server:
         return Counter(self._answers()[-1])
 
     def settled(self, wanted):
-        """Return what it holds as soon as wanted(that) is true, or after PATIENCE."""
+        """Return the counts as soon as wanted(counts) is true, or after PATIENCE."""
         end = time.monotonic() + PATIENCE
         while not wanted(held := self.held()) and time.monotonic() < end:
             time.sleep(0.5)
@@ -115,7 +115,7 @@ class Server:
         return [json.loads(line[5:]) for line in whole_lines if line.startswith("HELD ")]
 
     def descriptors(self):
-        """Return how many descriptors it has, and how many of shared memory it and its engines have."""
+        """Return the server's number of descriptors, and how many shared-memory descriptors it and its engines have."""
         engines = psutil.Process(self.process.pid).children(recursive=True)
         kinds = [kinds_of(process) for process in (self.process.pid, *(engine.pid for engine in engines))]
         shared = sum(count for each in kinds for kind, count in each.items() if "memfd" in kind)
@@ -123,7 +123,7 @@ class Server:
 
 
 async def visit(address, number):
-    """Open a page, go to another lab with every second, open what a key opens, and close it."""
+    """Open a page, switch to another lab in every second one, press a key that opens something, and close it."""
     page = Client(address, PATIENCE)
     await page.open()
     if number % 2:
@@ -131,7 +131,7 @@ async def visit(address, number):
     page.press(KEYS[number % len(KEYS)])
     page.ask()
     async with asyncio.timeout(PATIENCE):
-        while not page.answers:  # noqa: ASYNC110 the client tells nobody
+        while not page.answers:  # noqa: ASYNC110 the client sends no event
             await asyncio.sleep(0.02)
     await page.close()
 
@@ -145,18 +145,18 @@ def visits(address, count):
 
 
 def test_nothing_is_held_of_pages_that_were_closed(tmp_path):
-    """Objects are no more than before. A descriptor or two may be another job's; of each page's there is none."""
+    """The number of objects must not grow. One or two descriptors may be another job's, but not one per page."""
     server = Server(tmp_path)
     try:
         address = server.address()
-        visits(address, FEW)  # what is made once: engines, tables of libraries
+        visits(address, FEW)  # objects made once: engines, tables of libraries
         before = server.settled(lambda held: held["Page"] == 1)
-        assert before["Page"] == 1, before  # the one that is ready for the next visitor
+        assert before["Page"] == 1, before  # the page prepared for the next visitor
         descriptors = server.descriptors()[0]
         visits(address, PAGES)
         more = server.settled(lambda held: not held - before) - before
         assert not more
-        if kinds_of(os.getpid()):  # or this system does not say it
+        if kinds_of(os.getpid()):  # otherwise this system does not report kinds
             server.until(lambda: server.descriptors()[1] == 0)
             assert server.descriptors()[0] < descriptors + PAGES / 2
     finally:

@@ -1,4 +1,4 @@
-"""The code panel's text: what is shown is the file, parts stand beside each other, nothing foreign is markup."""
+"""The code panel's text: it equals the file, matching parts are aligned, and foreign text is never markup."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_labs_files_line_up_somewhere():
     found = {file.path.name: file for file in files_of_lab(LABS[0])}
     one, other = (found[name] for name in ("cpu_numba.py", "gpu_cupy.py"))
     _, marks = lined_up(parts_of("python", one.text), parts_of("python", other.text), 10**4, 10**4)
-    assert len(marks[0]) >= 2  # step, one_step, laplacian are in both, in this order
+    assert len(marks[0]) >= 2  # step, one_step and laplacian are in both, in this order
 
 
 KERNEL = KernelCode(
@@ -129,7 +129,7 @@ def test_machine_code_stands_below_its_lines(tmp_path):
 
 def test_lines_of_the_source_carry_their_instructions(tmp_path):
     html = page_html(SOURCE, [side(tmp_path, "own.cu", "// x\na += 1;\n", listing=LISTING)], "float32")
-    assert "data-n='2' data-c='2'" in html  # and not that of the other file's line 1
+    assert "data-n='2' data-c='2'" in html  # and not that of line 1 of the other file
     assert "data-n='1' data-c" not in html
 
 
@@ -161,7 +161,7 @@ def test_numbas_functions_say_how_wide_they_are(tmp_path):
 
 @pytest.fixture
 def panel(monkeypatch):
-    """A panel whose jobs are stand-ins that name their file, and are counted."""
+    """Return a panel with stand-ins for its compile jobs; `asked` lists their files."""
     panel = CodePanel(Document())
     panel.architecture = SimpleNamespace(value=USUAL)
     panel.asked = []

@@ -1,4 +1,4 @@
-"""What holds the loop of all tabs while memory is looked through: seldom, and after tabs were closed."""
+"""Full garbage collections, which block the loop of all tabs: rare, and triggered by closed tabs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.free_loop import Collector
 
 @pytest.fixture
 def collections():
-    """The full collections that were begun, as they come."""
+    """Yield the list of full collections, extended as they start."""
     begun = []
 
     def note(phase, info):
@@ -25,7 +25,7 @@ def collections():
             begun.append(info)
 
     gc.callbacks.append(note)
-    gc.disable()  # none of Python's own comes between
+    gc.disable()  # no automatic collection interferes
     yield begun
     gc.enable()
     gc.callbacks.remove(note)
@@ -33,7 +33,7 @@ def collections():
 
 @pytest.fixture
 def installed(monkeypatch):
-    """(collector, handler) of an application whose sessions end; four pages are open."""
+    """Yield (collector, handler) of an application in which sessions end; four pages are open."""
     monkeypatch.setattr(panel.io.document, "_garbage_collect", panel.io.document._garbage_collect)
     before = gc.get_threshold()
     collector, handler = Collector(lambda: 4), DocumentLifecycleHandler()
@@ -72,7 +72,7 @@ def test_a_quarter_as_many_as_are_open_are_collected_together(monkeypatch, colle
     collector = Collector(lambda: pages)
     panel_looks = collector.look
     panel_looks()
-    assert not collections  # nothing has ended
+    assert not collections  # no session has ended
     collector.ended = 1
     panel_looks()
     assert not collections

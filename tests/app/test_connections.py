@@ -1,4 +1,4 @@
-"""A connection that ends late hides no page that another one shows."""
+"""A connection that ends late does not hide a page that another connection shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.page import Page
 
 
 def test_an_old_connection_that_ends_late_hides_no_page():
-    """Its end is told to the page, which another connection shows already."""
+    """The page is notified of the end of a connection while another one shows it."""
     shown, session = [], SimpleNamespace(connection_count=1)
     part = SimpleNamespace(show=shown.append)
     document = SimpleNamespace(session_context=SimpleNamespace(session=session))

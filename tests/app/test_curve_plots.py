@@ -1,4 +1,4 @@
-"""Curves and their legends: what names them covers none of them."""
+"""Curves and their legends: no legend covers a curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.theme import SMALL
 
 
 def plots():
-    """Every plot of several curves that the labs draw, by name."""
+    """Return every plot with several curves that the labs draw, by name."""
     made = {
         "two": CurvePlot("place [cells]", "u", ("profile", "exact")),
         "three": CurvePlot("t", "x(t)", ("solution", "true", "kept")),
@@ -31,7 +31,7 @@ PLOTS = plots()
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_legend_stands_above_its_plot_in_one_line_of_text(name):
-    """Above, no curve can run: it has a place of its own, outside what the axes enclose."""
+    """Above the plot it is outside the frame of the axes, where no curve can run."""
     plot = PLOTS[name]
     (legend,) = plot.legend
     assert [one for one in plot.above if isinstance(one, Legend)] == [legend]

@@ -1,6 +1,6 @@
-"""Where a GPU is ready the page computes on it; without a page a lab computes on the host, and files say where.
+"""A page computes on a GPU if one is ready; without a page a lab computes on the host, and files name the backend.
 
-A machine with a GPU is played by backends that say they are ready; nothing is computed on them here.
+A machine with a GPU is simulated by backends that report themselves as ready; these tests compute nothing on them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CPU, GPU = ["cpu_numpy", "cpu_numba"], ["gpu_numba", "gpu_cupy"]
 
 
 class Ready(Cuda):
-    """A GPU that is there."""
+    """A GPU that exists."""
 
     @staticmethod
     def missing():
@@ -38,7 +38,7 @@ class Ready(Cuda):
 
 @pytest.fixture
 def ready(monkeypatch):
-    """ready(names): these backends can be used here, and no others."""
+    """Return a function: ready(names) makes exactly these backends usable."""
 
     def play(names):
         monkeypatch.setattr(Backend, "missing", property(lambda one: None if one.name in names else "not there: faked"))
@@ -83,7 +83,7 @@ def test_every_lab_s_page_opens_on_it(ready, kind, names, best, engine):
     ready(names)
     opened = session(kind)
     assert (opened.values["backend"], opened.engine) == (best, engine)
-    assert kind.param["backend"].default == "cpu_numba"  # in a notebook, or a file that does not say
+    assert kind.param["backend"].default == "cpu_numba"  # in a notebook, or in a file that names no backend
 
 
 def test_the_page_says_with_what_it_opens(ready):
@@ -97,14 +97,14 @@ def test_the_page_says_with_what_it_opens(ready):
 
 
 def test_what_goes_back_to_the_host_goes_to_what_is_ready_there(ready):
-    for names in (["cpu_numpy"], ["cpu_numpy", *GPU]):  # Numba cannot be used here, and no GPU is the host
+    for names in (["cpu_numpy"], ["cpu_numpy", *GPU]):  # without Numba, and with GPUs, which are not the host
         ready(names)
         assert host_values(Diffusion, {"backend": "gpu_cupy"}) == {"backend": "cpu_numpy"}
 
 
 @pytest.mark.parametrize("selected", ALL)
 def test_the_readout_races_all_that_are_ready(ready, selected):
-    """The GPU stands against the CPU, whichever of them computes the picture; the others come after these two."""
+    """The GPU is compared with the CPU, whichever of them computes the picture; the other backends follow."""
     ready(ALL)
     challenger, opponent, everybody = pairing({"backend": selected})
     assert challenger == Variant(selected if selected in GPU else "gpu_cupy")
@@ -129,7 +129,7 @@ def test_the_crossover_ticks_the_ways_of_the_gpu_that_is_there(ready):
 
 
 def test_a_way_to_the_gpu_is_ticked_in_a_lab_that_is_open_on_the_host(ready):
-    """From a link that says the host: the lab goes where that way can run."""
+    """From a link that names the host: the lab moves to where that way can run."""
     ready(ALL)
     opened, changed = session(Crossover, backend="cpu_numba", ways=["cpu_numpy"]), {}
     ways = ticks(opened, changed)

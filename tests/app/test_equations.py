@@ -1,4 +1,4 @@
-"""Equations of LaTeX as MathML, and Markdown that others wrote as HTML: every form, every refusal, and no markup."""
+"""LaTeX equations as MathML, and foreign Markdown as HTML: every form, every error, and no injected markup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_SPACE = re.compile(r"\s+")
 
 
 def inside(latex: str) -> str:
-    """What is in the row of an equation, without the spaces that keep a sign close."""
+    """Return the content of an equation's row, without the attributes for spacing."""
     made = re.sub(r" stretchy='false'| [lr]space='[^']*'", "", mathml(latex))
     return made.removeprefix("<math display='block'>").removesuffix("</math>")
 
@@ -116,5 +116,5 @@ def test_every_equation_of_a_lab_is_typeset(lab):
     html = parts_of(lab).about(lab)
     assert html.count("<math display='block'>") == equations
     assert "language-math" not in html
-    assert "\n    " not in words  # as code
-    assert not html.startswith(f"# {lab.TITLE}")  # the dialog has the title
+    assert "\n    " not in words  # it would become a code block
+    assert not html.startswith(f"# {lab.TITLE}")  # the dialog shows the title

@@ -1,4 +1,4 @@
-"""Words of the page explain themselves, once each, and nothing else of its HTML is changed; no label has none."""
+"""Explained words: marked once each, without other changes to the HTML; every label has an explanation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compute.measure.timing import PARTS, Timing
 
 
 def text(html: str) -> str:
-    """What a reader sees of it."""
+    """Return the visible text."""
     return re.sub(r"<[^>]*>", "", html)
 
 
@@ -67,14 +67,14 @@ def test_what_stands_before_is_not_explained_again():
     assert explained("noisy, recorded", seen).count("data-term") == 1
 
 
-# What a lab says in special cases alone: facts that are added to those of its first frame.
+# Labels that a lab shows in special cases only: facts added to those of its first frame.
 SPECIAL = {
     "diffusion": {"exact_error": 1e-3, "racing_error": 1e-2, "nonfinite": 7.0},
     "mandelbrot": {"samples": 4.0, "finished": 0.0},
     "l_curve": {"products": 100.0, "seconds": 1.0, "steps": 50.0, "lam": 0.1, "residual": 1.0, "solution": 1.0},
     "crossover": {},
 }
-NOTES = [{}, {"precision": "perturbation"}]  # in which a deep view of the set begins with its reference orbit
+NOTES = [{}, {"precision": "perturbation"}]  # with the second, a deep view of the set begins with its reference orbit
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
@@ -95,7 +95,7 @@ def test_every_label_of_the_status_bars_has_an_explanation(lab):
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
 def test_every_unit_and_every_fact_of_the_readouts_has_an_explanation(lab):
     rules = lab.benchmark().rules
-    if rules is None:  # the crossover's column has times alone; their marks are in the next test
+    if rules is None:  # the crossover's column has times only; their marks are in the next test
         return
     running = lab(backend="cpu_numpy")
     try:

@@ -1,4 +1,4 @@
-"""The connection for frames: what is in its messages, which page it joins, who gets frames, and which answers count."""
+"""The frame channel: format of messages, joining a page, recipients of frames, and accepted confirmations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from app.frame_channel import BROKEN, GONE, REPLACED, FrameSocket, number_of, pa
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The head and the columns of a message, read byte by byte as the format says."""
+    """Return the header and the columns of a message, decoded byte by byte according to the format."""
     (length,) = struct.unpack_from("<I", message)
     head = json.loads(message[4 : 4 + length])
     at = math.ceil((4 + length) / 8) * 8
@@ -68,7 +68,7 @@ def test_only_bytes_are_pictures():
 
 
 class Source:
-    """Hears which frames are painted, and that the connection was lost."""
+    """A frame source that records confirmed frames and the loss of the connection."""
 
     def __init__(self, document: Document | None) -> None:
         self.document, self.heard, self.losses = document, [], 0
@@ -81,7 +81,7 @@ class Source:
 
 
 class Page:
-    """A page that a browser shows, with a source "p1"."""
+    """A page that is open in a browser, with a frame source "p1"."""
 
     def __init__(self, connections: int = 1) -> None:
         self.document = Document()
@@ -94,7 +94,7 @@ class Page:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[str]:
-    """The address of the connection for frames on a server of its own."""
+    """Yield the address of the frame channel on its own server."""
     sockets = bind_sockets(0, "127.0.0.1")
     server = HTTPServer(Application([(frame_channel.PATH, FrameSocket)]))
     server.add_sockets(sockets)
@@ -112,7 +112,7 @@ def served(test: Callable[[str], Awaitable[None]]) -> None:
 
 
 async def joined(address: str, page: Page) -> WebSocketClientConnection:
-    """A connection that has opened the page."""
+    """Return a connection that has joined the page."""
     before = frame_channel._sockets.get(page.document)
     socket = await websocket_connect(address)
     await socket.write_message(f"page {frame_channel.key_of(page.document)}")
@@ -126,7 +126,7 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 async def closing(socket: WebSocketClientConnection) -> int | None:
-    """The code with which the server closes the connection."""
+    """Return the code with which the server closes the connection."""
     while await socket.read_message() is not None:
         pass
     socket.close()
@@ -197,7 +197,7 @@ def test_a_connection_that_names_no_page_is_closed(monkeypatch):
 
 @pytest.mark.parametrize("ends", ["before", "after"])
 def test_a_page_that_no_browser_shows_has_no_frames(ends):
-    """After a log-out for example, which closes the page's own connection."""
+    """For example after a log-out, which closes the page's main connection."""
     page = Page()
 
     async def test(address: str) -> None:
@@ -256,14 +256,14 @@ def test_nobody_confirms_the_frames_of_another_page():
 
 def test_a_late_answer_has_no_effect():
     page = Page()
-    assert frame_channel.take(page.document, "frame p999 7 0.1")  # a lab that is closed
-    page.source.document = None  # a lab whose tab is not shown
+    assert frame_channel.take(page.document, "frame p999 7 0.1")  # of a lab that is closed
+    page.source.document = None  # of a lab in a hidden tab
     assert frame_channel.take(page.document, "frame p1 7 0.1")
     assert page.source.heard == []
 
 
 class Wire:
-    """The protocol of a WebSocket. wrong: what is raised when something is written to it."""
+    """The protocol of a WebSocket. wrong: the exception raised by writes."""
 
     def __init__(self, wrong: Exception | None = None, closing: bool = False) -> None:
         self.stream, self.closed = self, False
@@ -284,12 +284,12 @@ class Wire:
 
 
 def deliver(wire: Wire, message: bytes) -> None:
-    """Deliver to a page's connection of this protocol."""
+    """Deliver a message to a page's connection with this protocol."""
     FrameSocket.deliver(SimpleNamespace(ws_connection=wire, _document=Page().document), message)
 
 
 def test_a_browser_that_is_found_gone_while_it_is_written_to_harms_nobody():
-    """Tornado then drops the buffer of what waits."""
+    """Tornado then drops the buffer of pending data."""
     gone = Wire()
     gone._write_buffer = None
     for wire in (Wire(StreamClosedError()), Wire(closing=True), gone):
@@ -299,7 +299,7 @@ def test_a_browser_that_is_found_gone_while_it_is_written_to_harms_nobody():
 
 def test_a_browser_that_confirms_frames_and_does_not_read_them_is_given_up():
     wire, frame = Wire(), bytes(2**20)
-    for _ in range(8):  # as many as may be under way
+    for _ in range(8):  # as many as may be in flight
         deliver(wire, frame)
     assert not wire.closed
     for _ in range(100):

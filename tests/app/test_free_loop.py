@@ -1,8 +1,8 @@
-"""Nothing that a visitor does holds the loop of all tabs for long: pages and labs are built beside it.
+"""No action of a visitor blocks the loop of all tabs for long: pages and labs are built in the builder's thread.
 
-The unit is measured in the same run, in processor time, too: the first page, which the server builds ahead, in the
-builder's thread. So the machine's speed and load cancel out. What a page takes is twenty to forty times what may hold
-the loop; one that is built on it, a lab, or the bars beside one, takes a tenth of that at least.
+The unit is measured in the same run, also in processor time: the first page, which the server builds in advance in the
+builder's thread. The machine's speed and load thus cancel out. The limit for the loop is a twentieth to a fortieth of
+the time for a page; building a page, a lab, or the lab's bars on the loop takes at least a tenth of that time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from app.serve import ADDRESS
 
 HELD = re.compile(r"HELD (\d+) ms: (.*)")
 BUILT = re.compile(r"BUILT in (\d+) ms")
-# the server with every callback of at least a millisecond told; its log says only so many lines a minute
+# The server, reporting every callback that takes at least a millisecond; its log is limited in lines per minute.
 SERVE = """
 import sys, time
 from panel.command import main
@@ -41,16 +41,16 @@ free_loop._log = lambda seconds, where: print(f"HELD {1000 * seconds:.0f} ms: {w
 main()
 """
 PATIENCE = 240.0  # s until the server is ready
-REST = 1.0  # s in which what a step has begun goes on
+REST = 1.0  # s for the work that a step has started
 STEPS = (
     "first look", "key", "another lab", "closed", "known lab", "plots of curves", "export card", "code",
     "presenter mode", "a page of its own",
 )  # fmt: skip
-PART = 0.04  # of the time for the first page; seen: 0.004 to 0.023
+PART = 0.04  # of the time for the first page; measured: 0.004 to 0.023
 
 
 class Server:
-    """A server that says in a log what holds its loop."""
+    """A server that logs the callbacks that block its loop."""
 
     def __init__(self, log: Path) -> None:
         self.log, self.read = log, 0
@@ -61,7 +61,7 @@ class Server:
             )  # fmt: skip
 
     def wait(self) -> str:
-        """Wait until it is ready; return its address."""
+        """Wait until the server is ready; return its address."""
         end = time.monotonic() + PATIENCE
         while "Fieldlab: ready" not in (text := self.log.read_text(errors="replace")):
             assert self.process.poll() is None, text
@@ -70,18 +70,18 @@ class Server:
         return re.search(r"Bokeh app running at: (\S+)", text)[1]
 
     def first_page(self) -> int:
-        """Return the ms of a processor that the first page took."""
+        """Return the processor time of the first page in ms."""
         return int(BUILT.search(self.log.read_text(errors="replace"))[1])
 
     def until_held(self) -> None:
-        """Wait until the callback that said that the server is ready has ended."""
+        """Wait until the callback that logged "ready" has ended."""
         end = time.monotonic() + PATIENCE
         while not HELD.search((text := self.log.read_text(errors="replace")).split("Fieldlab: ready")[1]):
             assert time.monotonic() < end, text
             time.sleep(0.1)
 
     def longest(self) -> tuple[int, str]:
-        """Return (ms, where) of what has held the loop longest since the last call."""
+        """Return (ms, where) of the longest callback since the last call."""
         text = self.log.read_text(errors="replace")
         new, self.read = text[self.read :], len(text)
         return max(((int(ms), where) for ms, where in HELD.findall(new)), default=(0, ""))
@@ -89,18 +89,18 @@ class Server:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """What held the loop longest while a page was built ahead, and in each step of its visitor."""
+    """Return the longest callback while a page was built in advance, and in each step of its visitor."""
     server, found = Server(tmp_path_factory.mktemp("loop") / "log"), {}
 
     async def visit(address):
         client = Client(address, PATIENCE)
 
         async def step(name):
-            """Wait until the server has done what it was asked for before, and for what follows from that."""
+            """Wait until the server has finished the earlier requests and the work that they started."""
             known = len(client.answers)
             client.ask()
             async with asyncio.timeout(PATIENCE):
-                while len(client.answers) == known:  # noqa: ASYNC110 the client tells nobody
+                while len(client.answers) == known:  # noqa: ASYNC110 the client sends no event
                     await asyncio.sleep(0.05)
             await asyncio.sleep(REST)
             found[name] = server.longest()
@@ -110,7 +110,7 @@ def told(tmp_path_factory):
         await step("key")
         client.choose(1)
         await step("another lab")
-        await step("closed")  # the list of keys, which is another one in the other lab
+        await step("closed")  # closes the list of keys, which differs in the other lab
         client.choose(0)
         await step("known lab")
         await step("closed again")
@@ -124,7 +124,7 @@ def told(tmp_path_factory):
         await client.close()
 
     async def another(before):
-        """Open another page, which is not built ahead: it is too soon for that."""
+        """Open another page, which the server has not had time to build in advance."""
         await before.close()
         client = Client(address, PATIENCE)
         await client.open()
@@ -132,10 +132,10 @@ def told(tmp_path_factory):
 
     try:
         address = server.wait()
-        server.until_held()  # the callback that built the page ends after it has said so
+        server.until_held()  # the callback that built the page ends after it has logged that
         time.sleep(REST)
         found["page"] = server.first_page(), ""
-        server.longest()  # what comes before the first visitor holds up nobody
+        server.longest()  # callbacks before the first visitor delay no page
         asyncio.run(visit(address))
     finally:
         server.process.terminate()

@@ -1,4 +1,4 @@
-"""A tab's lab between the host and a real GPU: moved, refused, and back on the host where the GPU's engine gives up."""
+"""Moves of a tab's lab between the host and a real GPU: completed, refused, and back to the host after a failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(backend("gpu_cupy").missi
 
 
 class Tab:
-    """A page whose loop is turned by hand and whose browser confirms at once."""
+    """A page with a manual loop, and a browser that confirms frames immediately."""
 
     def __init__(self, engines: EnginePool, **values: Any) -> None:
         self.engines = engines
@@ -88,7 +88,7 @@ def test_a_field_goes_to_the_gpu_and_back(tab):
     assert end["steps"] == start["steps"]
     np.testing.assert_array_equal(end["field"], start["field"])
     tab.session.step()
-    tab.session.act("rollback")  # the checkpoint has come along
+    tab.session.act("rollback")  # the checkpoint has moved along
     tab.until(lambda: tab.session.latest.facts["step"] == start["saved"]["steps"])
     assert tab.count(Refused) == 0
 
@@ -122,7 +122,7 @@ def test_where_the_gpu_s_engine_gives_up_the_host_goes_on(tab):
     tab.session.step()
     tab.until(lambda: tab.session.latest.facts["step"] == 1)
     tab.until(lambda: tab.session._handle.last_checkpoint is not None)
-    time.sleep(1.5)  # a checkpoint is taken about once a second
+    time.sleep(1.5)  # a checkpoint is made about once a second
     steps = tab.snapshot()["steps"]
     engine = tab.engines.get("cuda:0")
     end = time.monotonic() + 120

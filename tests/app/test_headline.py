@@ -33,7 +33,7 @@ def standing(
     variant: Variant, step: float, samples: int = 20, right: bool = True, cells: int = CELLS, kernel: str = "",
     scatter: float = 0.0,
 ) -> Standing:  # fmt: skip
-    """A way that takes `step` seconds a step on 512 x 512 cells."""
+    """Return the standing of a variant that takes `step` seconds per step of 512 x 512 cells."""
     steps = [step * (1 + scatter * (number % 5 - 2)) for number in range(samples)]
     timings = tuple(Timing(variant.backend, kernel, 1, cells, 0.0, one) for one in steps)
     agreement = Agreement(0.0 if right else 1.0, 1e-6, "", "")
@@ -41,7 +41,7 @@ def standing(
 
 
 def figure(backend: str, step: float, size: int = 512, edges: str = "zero-flux", dtype: str = "float32") -> Recorded:
-    """A figure that was recorded beside a made-up GPU."""
+    """Return a figure recorded on a fictitious GPU's machine."""
     return Recorded(
         "diffusion", "GPU Q", "2026-01-02", backend, "", size, size, dtype, edges, step, size * size / step,
         step, step, 60.0, n=20, low=step, high=step,
@@ -58,23 +58,23 @@ VALUES = {"ny": 512, "nx": 512, "dtype": "float32", "edges": "zero-flux"}
 
 
 def text(html: str) -> str:
-    """The words of HTML."""
+    """Return the text of HTML."""
     return " ".join(unescape(re.sub("<[^>]+>", " ", html)).replace(" ,", ",").split())
 
 
 def made(fastest: Fastest, values: dict[str, object] | None = None, figures=FIGURES, verdict=None, rules=RULES):
-    """The headline of these ways beside the recorded pair of these values."""
+    """Return the headline of these ways and the recorded pair for these values."""
     return headline(verdict, fastest, rules, rules.recorded_pair({**VALUES, **(values or {})}, figures))
 
 
 def said(fastest: Fastest, values: dict[str, object] | None = None, figures=FIGURES, verdict=None) -> str:
-    """Number and sentence as text."""
+    """Return number and sentence as text."""
     one = made(fastest, values, figures, verdict)
     return re.sub(r" ([.;,)])", r"\1", f"{text(one.number)} | {text(one.sentence)}".replace("( ", "("))
 
 
 def test_without_a_gpu_the_recorded_one_of_the_same_work_is_compared_with_this_computer():
-    """262144 cells in 0.4 ms here, in 1 µs there."""
+    """262144 cells in 0.4 ms here, in 1 µs in the record."""
     assert said(Fastest(cpu=standing(CPU, 4e-4))) == (
         "400× GPU Q (recorded) over this computer | GPU Q, recorded: 262 billion cells/s. This computer: "
         f"0.655; factor 400×{SHARES}."
@@ -83,7 +83,7 @@ def test_without_a_gpu_the_recorded_one_of_the_same_work_is_compared_with_this_c
 
 
 def test_times_that_scatter_and_records_without_an_interval_are_said_to_be_so():
-    """0.4 ms ± 10 and 20 %: the interval of the rate is that of the median; without an interval no bold factor."""
+    """0.4 ms ± 10 and 20 %: the rate's interval is the median's; without an interval the factor is not bold."""
     here = standing(CPU, 4e-4, scatter=0.1)
     old = [replace(one, n=9, low=nan, high=nan) for one in FIGURES]
     words = said(Fastest(cpu=here), figures=old)
@@ -128,13 +128,13 @@ def test_nothing_is_bold_where_the_interval_holds_1():
     assert "<b class='words'>About as fast</b><span>GPU Q (recorded) and this computer" in one.number
     assert "×</b>" not in one.number
     assert "factor 1.67× slower to 3.00× faster" in text(one.sentence)
-    assert "<span class='why'>; factor" in one.sentence  # small windows of the presenter leave that out
+    assert "<span class='why'>; factor" in one.sentence  # small presenter windows hide that part
     assert "because" not in one.sentence
 
 
 @pytest.mark.parametrize("shortcuts", [True, False])
 def test_the_mandelbrot_sentence_is_about_a_record_with_the_same_shortcuts(shortcuts):
-    """By the record of 2026-11-26 on an H200: 758 Giter/s with shortcuts, 3183 without, of z² + c in float64."""
+    """From the record of 2026-11-26 on an H200: 758 Giter/s with shortcuts, 3183 without, of z² + c in float64."""
     from app.readout import recorded_figures
 
     lab = lab_class("mandelbrot")
@@ -169,7 +169,7 @@ def test_no_factor_is_given_between_this_computer_and_a_figure_of_other_work(val
     assert "over this computer" not in words
     if "dtype" in values:
         assert words == "Starting | This computer: 262 billion cells/s."
-    elif values.get("ny") == 1500:  # nearest: 2048, where it was 1e-5 s on the GPU and 5e-4 s on the processor
+    elif values.get("ny") == 1500:  # the nearest is 2048, with 1e-5 s on the GPU and 5e-4 s on the CPU
         assert words == (
             "50.0× GPU Q over its CPU (both recorded) | Recorded with 2048 × 2048 cells, float32, zero-flux: GPU Q 419 "
             "billion cells/s, its CPU 8.39; factor 50.0×; the GPU reaches 60 % of its copy bandwidth, the CPU 60 % "
@@ -180,7 +180,7 @@ def test_no_factor_is_given_between_this_computer_and_a_figure_of_other_work(val
 
 
 def test_two_backends_of_the_cpu_are_compared_where_no_record_can_be():
-    """The record has a GPU alone, of other work."""
+    """The record has only a GPU, with other work."""
     verdict = judge(CPU, Variant("cpu_numpy"), (standing(CPU, 1e-4), standing(Variant("cpu_numpy"), 1e-3)))
     words = said(Fastest(cpu=standing(CPU, 1e-4)), {"ny": 600}, FIGURES[:1], verdict)
     assert words == (
@@ -230,7 +230,7 @@ def test_memory_is_no_reason_for_grids_that_lie_in_a_cache(percent, why):
 
 
 def test_a_way_that_does_more_for_the_same_result_is_no_faster_for_it():
-    """The factor is that of the times for one curve, not of the rates."""
+    """The factor is the ratio of the times for one curve, not of the rates."""
     rules = lab_class("l_curve").benchmark().rules
     gpu, cpu = standing(GPU, 1e-3, cells=11 * CELLS), standing(CPU, 1e-2, cells=10 * CELLS)
     one = headline(None, Fastest(cpu=cpu, gpu=gpu), rules, None)
@@ -269,10 +269,10 @@ def test_a_gpu_that_is_slower_says_so_and_why():
 )
 def test_a_recorded_gpu_that_is_slower_says_why_as_far_as_its_record_tells(percent, why):
     figures = [replace(figure("gpu_cupy", 2.6e-6), percent=percent), figure("cpu_numba", 1e-6)]
-    here = said(Fastest(cpu=standing(CPU, 1e-6)), figures=figures)  # than this computer
+    here = said(Fastest(cpu=standing(CPU, 1e-6)), figures=figures)  # compared with this computer
     assert here.startswith("2.60× slower GPU Q (recorded) than this computer |")
     assert here.endswith(f"; factor 2.60× slower; {why}.")
-    there = said(Fastest(), {"ny": 600}, figures)  # than the processor beside it
+    there = said(Fastest(), {"ny": 600}, figures)  # compared with the CPU of the record
     assert there.endswith(f", its CPU 262; factor 2.60× slower; {why}.")
 
 
@@ -312,4 +312,4 @@ def test_every_lab_s_own_record_has_a_sentence_at_its_first_values(name):
     pair = rules.recorded_pair(values | first_values(lab, parts_of(lab)), recorded_figures())
     assert pair is not None
     assert pair.same or pair.cpu is not None or pair.unpaired
-    assert pair.gpu.machine == "NVIDIA H200"  # the fastest that is recorded
+    assert pair.gpu.machine == "NVIDIA H200"  # the fastest recorded machine

@@ -1,4 +1,4 @@
-"""A link, a JSON, a history as a stranger may write them: a scene, or a refusal in words, and nothing else."""
+"""Forged links, JSON files and histories: each is read as a scene or refused with a message, and does nothing else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GOOD.append({"schema": "fieldlab-film/1", "scene": GOOD[1], "keys": [{"at": 0, "
 
 
 def linked(text: str) -> str:
-    """A link that holds `text`, as anybody can write it."""
+    """Return a link that contains `text`, as any client can forge it."""
     data = text.encode("utf-8", "surrogatepass")
     press = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=WORDS)
     packed = zlib.crc32(data).to_bytes(4, "big")[-CHECK:] + press.compress(data) + press.flush()
@@ -85,7 +85,7 @@ def test_what_was_seen_to_break_a_page_is_refused(which):
 
 
 def test_an_image_of_a_link_is_not_unpacked_by_whoever_looks_at_the_link(monkeypatch):
-    """A thousand characters may hold fifty megapixels, and be one of many; only a process of its own works them out."""
+    """A thousand characters can encode fifty megapixels, so only a separate process decodes images of links."""
     image = Image.new("RGBA", (7000, 7000))
     held = io.BytesIO()
     image.save(held, "PNG")
@@ -116,7 +116,7 @@ PLAIN = st.recursive(
 
 @st.composite
 def changed(draw: Any) -> Any:
-    """A good document with one to three of its parts replaced, removed or added."""
+    """Draw a valid document with one to three of its parts replaced, removed or added."""
     document: Any = json.loads(json.dumps(draw(st.sampled_from(GOOD))))
     for _ in range(draw(st.integers(1, 3))):
         place = document
@@ -137,7 +137,7 @@ def changed(draw: Any) -> Any:
 
 
 def asked(text: str) -> Scene | None:
-    """What a page's address asks for."""
+    """Return the scene that a page's address requests."""
     document = Document()
     request = SimpleNamespace(arguments={"scene": [linked(text).encode()]})
     context = SimpleNamespace(request=request)
@@ -146,7 +146,7 @@ def asked(text: str) -> Scene | None:
 
 
 class Tab:
-    """A stand-in for the tab of a lab, as far as a restore asks it before anything is computed."""
+    """A stand-in for a lab's tab, with the attributes that a restore reads before it computes."""
 
     def __init__(self, scene: Scene) -> None:
         self.session = SimpleNamespace(lab=scene.kind)
@@ -156,7 +156,7 @@ class Tab:
 @settings(max_examples=examples(600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changed())
 def test_any_document_is_a_scene_or_is_refused_in_words(document):
-    """As a dropped file and as a link; what is a scene is taken over by the page, or refused by it in words."""
+    """As a dropped file and as a link; the page accepts a valid scene or refuses it with a message."""
     text = json.dumps(document)
     for read in (scene_in, asked):
         try:
@@ -168,7 +168,7 @@ def test_any_document_is_a_scene_or_is_refused_in_words(document):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(restore, "Job", lambda *given, **options: SimpleNamespace(start=lambda: None))
             none_yet = SharedJobs(restore.snapshot_bytes, restore.KEPT)
-            patch.setattr(restore, "STATES", none_yet)  # no other test waits for such a job
+            patch.setattr(restore, "STATES", none_yet)  # separate from the jobs of other tests
             try:
                 restorer.restore(scene)
             except SceneError as refused:
@@ -181,7 +181,7 @@ def test_any_document_is_a_scene_or_is_refused_in_words(document):
 )  # fmt: skip
 @given(changed())
 def test_what_is_a_scene_can_be_checked(document):
-    """By the process that would compute it: a ValueError names what is wrong."""
+    """In the process that would compute it: a ValueError names the error."""
     try:
         scene = scene_in(json.dumps(document))
     except SceneError:
@@ -209,7 +209,7 @@ def test_any_text_is_refused_in_words(text):
 
 @pytest.mark.parametrize("name", ["lab", "look"])
 def test_a_refusal_is_short_however_long_what_is_refused(name: str) -> None:
-    """Found by a fuzz of files: the text goes to the page as it is."""
+    """Found by a fuzz of files: the page shows the whole text."""
     document = {**GOOD[0], name: "x" * 100_000 if name == "lab" else {"palette": "x" * 100_000}}
     with pytest.raises(SceneError, match="must be one of") as refused:
         scene_in(json.dumps(document))

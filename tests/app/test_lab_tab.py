@@ -1,4 +1,4 @@
-"""A tab has a word for every state, and follows a scheme that was chosen before its plots were drawn, too."""
+"""A tab shows a text for every state, and applies a colour scheme that was set before its plots were drawn."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_every_state_has_its_word(state, words):
 
 
 def ink(tab: LabTab) -> str:
-    """The colour in which a tab marks a place in its main plot."""
+    """Return the colour in which a tab marks a place in its main plot."""
     plot = tab.lab_view.plot
     return (plot.span if tab.session.lab.LAB == "crossover" else plot.ring.glyph).line_color
 
 
 def pass_time(document: Document) -> None:
-    """Run what was put off until the document's next tick, and what that puts off."""
+    """Run the next-tick callbacks, and those that they add."""
     while later := [call for call in document.session_callbacks if type(call).__name__ == "NextTickCallback"]:
         for call in later:
             document.callbacks.remove_session_callback(call)
@@ -58,19 +58,19 @@ def test_a_scheme_chosen_before_the_plots_are_drawn_colours_them_once_they_are(n
     tab = LabTab(lab, Document(), (1280, 720))
     tab.fit((1280, 720), True, False)
     pass_time(tab.session.document)
-    assert ink(tab) == LIGHT["ink"]  # changing a plot before the browser has drawn it is an error there
+    assert ink(tab) == LIGHT["ink"]  # changing a plot before its first draw raises an error in the browser
     for pane in tab.lab_view.panel.select(pn.pane.Bokeh):
         pane.object.trigger("inner_width", 0, 600)
     pass_time(tab.session.document)
     assert tab.drawn
     assert ink(tab) == DARK["ink"]
-    tab.fit((656, 599), False, False)  # the page is light by the time it shows this tab again
-    assert ink(tab) == LIGHT["ink"]  # at once: what follows the plots to the browser may come before them
+    tab.fit((656, 599), False, False)  # the page has turned light before it shows this tab again
+    assert ink(tab) == LIGHT["ink"]  # immediately: updates of the plots may be sent before the scheme
 
 
 @pytest.fixture
 def drawn_tab():
-    """A tab of the diffusion lab whose parts count their ticks."""
+    """Return a tab of the diffusion lab with parts that record their ticks."""
     (lab,) = (lab for lab in LABS if lab.LAB == "diffusion")
     tab = LabTab(lab, Document(), (1280, 720))
     tab.ticks = []
@@ -111,7 +111,7 @@ def test_a_lab_that_is_measured_is_given_back_when_nobody_looks(drawn_tab):
 
 
 def test_a_refresh_changes_the_document_once(drawn_tab):
-    """What the parts change is held back until all of them are done, also where one of them fails."""
+    """The changes of all parts are held until the last has finished, even if one of them raises."""
     document, heard = drawn_tab.session.document, []
     document.add_root(drawn_tab.lab_view.profile.figure)
     document.on_change(lambda event: heard.append(document.callbacks.hold_value))
@@ -128,7 +128,7 @@ def test_a_refresh_changes_the_document_once(drawn_tab):
 
 
 def test_nothing_is_compared_of_a_lab_that_is_on_its_way_to_a_scene(drawn_tab):
-    drawn_tab.restorer._state = object()  # under way
+    drawn_tab.restorer._state = object()  # a restore is in progress
     drawn_tab._tick()
     assert sorted(drawn_tab.ticks) == ["address", "controls", "lab_view", "restorer", "status"]
     drawn_tab.restorer._state = None

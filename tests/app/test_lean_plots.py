@@ -1,4 +1,4 @@
-"""Plots share what is alike in them, lose what nobody sees, and keep what somebody can use."""
+"""Plots share equal models, drop parts that are never visible, and keep parts that a user can operate."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from app.lab_tab import LabTab
 from app.lean_plots import lighten, rewrite
 from compute.labs import LABS
 
-# Of one lab's tab as it opens, without the page around it: some 10 % above what it takes now. A model more costs each
-# message that is sent, in each tab, for as long as it is open.
+# Of one lab's tab when it opens, without the page around it: some 10 % above the present number. An additional model
+# costs time in each message, in each tab, as long as the tab is open.
 MOST = {"diffusion": 226, "mandelbrot": 202, "l_curve": 279, "crossover": 212}
 
 
@@ -42,7 +42,7 @@ def test_what_is_alike_and_holds_no_state_is_one_model(plot):
     assert len(policies) == 1
     assert plot.x_scale is other.y_scale
     assert plot.renderers[0].data_source.selection_policy is other.renderers[0].data_source.selection_policy
-    assert plot.renderers[0].data_source.selected is not other.renderers[0].data_source.selected  # which is a state
+    assert plot.renderers[0].data_source.selected is not other.renderers[0].data_source.selected  # a selection is state
 
 
 def test_callbacks_are_shared_if_they_do_the_same_to_the_same(plot):
@@ -77,14 +77,14 @@ def test_what_can_be_used_stays():
 
 @pytest.mark.parametrize("other", [{"x": [0.0, 2.0]}, {"x": [0.0]}, {"z": [0.0, np.nan]}, {"x": [0.0, "1"]}])
 def test_columns_are_sent_if_they_are_others(other):
-    """In a source that nobody sees, as in a document."""
+    """In a source that no plot shows, as in a document."""
     source, changes = ColumnDataSource({}), []
     source.on_change("data", lambda _attr, _old, new: changes.append(new))
     column = np.array([0.0, np.nan])
     rewrite(source, {"x": column})
     rewrite(source, {"x": column.copy()})
     assert len(changes) == 1
-    column[0] = 5.0  # by whoever goes on to use the array
+    column[0] = 5.0  # the array's owner reuses it
     rewrite(source, {"x": column})
     assert len(changes) == 2
     rewrite(source, other)
@@ -92,7 +92,7 @@ def test_columns_are_sent_if_they_are_others(other):
 
 
 def test_what_no_plot_has_is_written_over():
-    """A browser may write columns of its own page; an exception with each frame was the answer."""
+    """A browser may write columns of its page; this used to raise an exception for each frame."""
     source = ColumnDataSource({"x": [[1.0], [2.0, 3.0]]})
     rewrite(source, {"x": np.array([1.0])})
     assert source.data["x"].tolist() == [1.0]

@@ -1,4 +1,4 @@
-"""`fieldlab bench load` and `make soak`: their tabs get what a browser's get, and verdicts come from the numbers."""
+"""`fieldlab bench load` and `make soak`: tabs receive what browsers receive, and verdicts follow from the numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server():
 
 
 def test_tabs_get_frames_and_answers(server, monkeypatch):
-    """Two tabs of a link's lab, which a link brings paused: both run, both are answered."""
+    """Two tabs of a link's lab, which starts paused: both run, and both receive answers."""
 
     monkeypatch.setattr(run, "BETWEEN", 0.3)
     monkeypatch.setattr(run, "SETTLE", 0.3)
@@ -54,11 +54,11 @@ def test_tabs_get_frames_and_answers(server, monkeypatch):
     assert two.memory > 2**20
     assert two.server > 0
     assert two.engines > 0
-    assert two.received > 64 * 64  # bytes/s: a picture's, once a second at least
+    assert two.received > 64 * 64  # bytes/s: at least one picture per second
 
 
 def test_a_record_has_null_for_what_was_not_measured():
-    """A single tab has no interval, a few seconds no answer."""
+    """A single tab has no interval, and a few seconds no answer."""
     load = run.Load(1, 3.0, Spread.of([40.0]), 40.0, nan, nan, 0.2, 0.7, 0.1, 2.0**28, 1e6)
     record = load_command._record([load], {1: nan}, {"ny": 64}, "fieldlab bench load", Watch())
     (row,) = json.loads(load_command._as_document(record), parse_constant=pytest.fail)["loads"]
@@ -68,7 +68,7 @@ def test_a_record_has_null_for_what_was_not_measured():
 
 @pytest.mark.parametrize("act", ["open", "connect"])
 def test_a_server_that_does_not_answer_is_told_in_words(act):
-    """And it has as long for a WebSocket as for a page: what a tab allows, not what Tornado does."""
+    """A WebSocket has the same timeout as a page: the tab's patience, not Tornado's."""
     with socket.create_server(("localhost", 0)) as deaf:
         tab = Client(f"http://localhost:{deaf.getsockname()[1]}/app", patience=1.0)
         with pytest.raises(ClientError, match="did not answer within 1 s"):
@@ -80,7 +80,7 @@ def test_an_engine_alone_has_its_limit():
 
 
 def test_a_soak_goes_through_its_rounds(server, monkeypatch):
-    """Tabs come and go, and to labs beside the first; after some rounds there is none."""
+    """Tabs are opened and closed and visit labs other than the first; after some rounds no tab is open."""
     for name, value in (("USED", 1.0), ("REST", 0.2), ("ROUNDS", 2), ("LEAST", 2)):
         monkeypatch.setattr(soak, name, value)
     monkeypatch.setattr(soak, "_gone", lambda server: asyncio.sleep(0.5))
@@ -96,7 +96,7 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
 
 
 def test_a_soak_looks_when_the_server_has_given_the_closed_pages_up(monkeypatch):
-    """A busy server takes longer for that, and what it still holds of them is no growth; but it must do so."""
+    """A busy server takes longer, and pages that it still has to release are no growth; but it must release them."""
     for name in ("GONE", "REST", "COLLECTED"):
         monkeypatch.setattr(soak, name, 0.01)
     kept = [2, 1, 0, 5]
@@ -119,7 +119,7 @@ def test_a_soak_looks_when_the_server_has_given_the_closed_pages_up(monkeypatch)
 
 @contextmanager
 def closing_server(application):
-    """Answer as `application` does, on the port that is yielded."""
+    """Serve `application` on the port that is yielded."""
     sockets = bind_sockets(0, "localhost")
     server = HTTPServer(application)
     server.add_sockets(sockets)
@@ -130,7 +130,7 @@ def closing_server(application):
 
 
 def held(megabytes, descriptors):
-    """What was held minute after minute: half a minute later, with tabs, twice as much."""
+    """Return one reading per minute without tabs, and half a minute later one with tabs and twice the amount."""
     found = []
     for at, (each, many) in enumerate(zip(megabytes, descriptors, strict=True)):
         found += [soak.Held(at + part, 3 * (factor - 1), Use(0, 0, factor * each * 2**20, factor * many, 100 * 2**20))
@@ -139,7 +139,7 @@ def held(megabytes, descriptors):
 
 
 def test_growth_is_that_of_the_last_two_thirds():
-    """In half an hour: a MB in a minute is 30."""
+    """The slope is per half hour: a MB per minute is 30."""
     still = soak.judged(held([50, 80, 100, *[100] * 6], [10, 30, 40, *[40] * 6]))
     assert (still["memory"].trend.slope, still["descriptors"].trend.slope) == (0, 0)
     growing = soak.judged(held([100, 100, 100, 110, 111, 112, 113, 114, 115], [40, 40, 40, 40, 40, 41, 41, 42, 42]))
@@ -165,7 +165,7 @@ def test_a_soak_is_judged_by_all_that_is_held(memory, descriptors, said):
      ([1000] * 9, [50 + at for at in range(9)], "grows")],
 )  # fmt: skip
 def test_what_the_server_says_that_it_has_allocated_counts_and_not_the_size_of_its_process(blocks, malloc, said):
-    """Which goes up and down by steps of what the allocators keep."""
+    """The process size varies in steps, with the memory that the allocators retain."""
     steps = [100, 100, 100, 140, 100, 140, 100, 140, 140]
     looks = [one for one in held(steps, [40] * 9) if not one.tabs]
     assert soak.verdict(looks) == "undecided"
@@ -177,7 +177,7 @@ def test_what_the_server_says_that_it_has_allocated_counts_and_not_the_size_of_i
 
 
 def test_a_soak_is_written_down():
-    """The curves as a whole, and what came of it; json has no numbers of NumPy's, and none that is infinite."""
+    """The complete curves and the verdict; JSON has no NumPy numbers and no infinite ones."""
     found = held([100, 100, 100, 110, 120, 130], [40] * 5 + [49])
     record = json.loads(json.dumps(soak.record_of(found, tabs=2), allow_nan=False))
     assert [each["memory"] / 2**20 for each in record["rounds"] if not each["tabs"]] == [100, 100, 100, 110, 120, 130]

@@ -1,4 +1,4 @@
-"""`python -m app.load.soak --visits`: what its pages send, and what counts as a leak."""
+"""`python -m app.load.soak --visits`: the requests of its pages, and the criterion for a leak."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VISITS = 18  # of the short soak: three of each kind of upload, one of each kind
 
 
 def test_a_short_soak_visits_links_and_uploads(monkeypatch):
-    """Every kind of page works; whether memory grows, so few visits cannot tell."""
+    """Every kind of page works; so few visits cannot show whether memory grows."""
     monkeypatch.setattr(visits, "COLLECTED", 1.0)
     monkeypatch.setattr(visits, "PATIENCE", 300.0)  # s: on a busy machine that compiles the kernels for the first time
     told: list[MemoryReading] = []
@@ -74,7 +74,7 @@ def test_too_few_readings_are_undecided_and_what_is_not_reported_is_not_judged()
 def test_no_two_links_or_files_are_equal():
     links = [packed(scene_of(number)) for number in range(1, 60, 3)]
     assert {unpacked(link).lab for link in links} == {"diffusion", "mandelbrot", "l_curve", "crossover"}
-    own = [link for link in links if unpacked(link).lab != "crossover"]  # which has nothing of a link's own
+    own = [link for link in links if unpacked(link).lab != "crossover"]  # the crossover's links have no varying part
     assert len(set(own)) == len(own)
     assert noise_image(2) != noise_image(4)
     found = essential(visits.grey_image(7))
@@ -116,7 +116,7 @@ class Socket(WebSocketHandler):
         self.close()
 
     def on_message(self, message: str | bytes) -> None:
-        """Nothing is expected."""
+        """Ignore the message."""
 
 
 def test_cookies_of_the_page_come_back_with_the_websocket():
@@ -177,7 +177,7 @@ def test_arguments_of_a_callback_are_found_by_name():
 
 
 def use_and_kill() -> None:
-    """Use a server that is killed meanwhile."""
+    """Use a server that is killed during the use."""
     with serving() as server:
         assert server.process is not None
         server.process.kill()

@@ -1,4 +1,4 @@
-"""The log of a server to which strangers send nonsense: short, on its own lines, and not endless."""
+"""The log of a server that receives malformed input: short records, one line each, and a bounded rate."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_one_place_may_say_so_much_at_once_and_then_from_time_to_time(bounded, c
 
 
 def test_a_record_about_a_message_quotes_nothing_of_it(bounded):
-    """Its own words, numbers, and the places of the traceback stay."""
+    """The record's own text, numbers, and the traceback's locations are kept."""
     words = "error: %r of %s, %d", ValueError("secret"), "secret", 7
     made = logging.LogRecord("bokeh.server.views.ws", logging.ERROR, "ws.py", 1, words[0], words[1:], raised("secret"))
     text = written(bounded, made)
@@ -158,7 +158,7 @@ asyncio.run(main())
 
 
 def test_a_fuzzing_client_learns_nothing_and_fills_no_disk():
-    """300 messages of 100 kB each, all wrong."""
+    """300 messages of 100 kB each, all malformed."""
     command = [sys.executable, "-c", FUZZED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -170,7 +170,7 @@ def test_a_fuzzing_client_learns_nothing_and_fills_no_disk():
         assert ".py" not in reply
         assert str(Path(sys.prefix)) not in reply
         assert "stranger" not in reply
-    assert "error handling message" in done.stderr  # who runs the server still hears of it
-    assert "stranger" not in done.stderr  # but not what it said
+    assert "error handling message" in done.stderr  # the operator can still see the error
+    assert "stranger" not in done.stderr  # but not the message
     assert len(done.stderr) < 200_000
     assert max(map(len, done.stderr.splitlines())) < MOST_TRACEBACK + 500

@@ -1,4 +1,4 @@
-"""The log as lines of JSON: what a line holds, and that nothing in it says who asked."""
+"""The log as JSON lines: the fields of a line, and the absence of visitors' addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.server_log import BoundedLog, JsonLines
 
 @pytest.fixture
 def lines(monkeypatch):
-    """A logger's name → what it then writes, as objects."""
+    """Return write(name, ...), which logs with that logger and returns all lines as objects."""
     monkeypatch.setenv(server_log.LOG_VARIABLE, "json")
     out = io.StringIO()
     handler = logging.StreamHandler(out)

@@ -1,4 +1,4 @@
-"""The switch that says what holds the loop names the function, and nobody who is quick."""
+"""The switch that reports blocking callbacks names the function, and reports no fast one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.free_loop import LoopWatch, limit
 
 @pytest.fixture
 def handle(monkeypatch):
-    """What a watch replaces is put back."""
+    """Restore the method that a watch replaces."""
     monkeypatch.setattr(asyncio.events.Handle, "_run", asyncio.events.Handle._run)
 
 
 def compute(seconds):
-    """Be busy on a processor."""
+    """Keep a processor busy."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         sum(range(100))
@@ -34,7 +34,7 @@ def test_who_holds_the_loop_is_named(handle):
         loop = asyncio.get_running_loop()
         loop.call_soon(compute, 0.0)
         loop.call_soon(slow_step)
-        loop.call_soon(time.sleep, 0.2)  # holds it, too, but uses no processor: so does a machine that is busy
+        loop.call_soon(time.sleep, 0.2)  # it blocks, too, but uses no processor time, as on a busy machine
         await asyncio.sleep(0.6)
 
     watch = LoopWatch(0.05, lambda seconds, where: told.append((seconds, where)))

@@ -1,4 +1,4 @@
-"""Foreign words on the page: text, whatever they hold."""
+"""Foreign text on the page is shown as text, whatever it contains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARKUP = "<img src=x onerror='window.ran=1'>\"><script>window.ran=1</script>&lt;
 
 
 class Elements(HTMLParser):
-    """The elements, attributes and text that a browser would make of it."""
+    """Records the elements, attributes and text that a browser would parse."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -65,7 +65,7 @@ def test_a_long_text_is_cut():
 
 
 def test_a_note_shows_its_words_as_text():
-    """Nothing of them goes where the library reads Markdown."""
+    """No part of the text is passed where the library reads Markdown."""
     notices = Notices(Document())
     notices.tell("warning", f"{MARKUP} **bold** `code`")
     (note,) = notices.panel.objects
@@ -74,7 +74,7 @@ def test_a_note_shows_its_words_as_text():
 
 
 def readers_of_markup(sources):
-    """Widgets that read their text as Markdown or HTML, but for a pane of HTML, whose text is made of `filled`."""
+    """Return uses of widgets that read text as Markdown or HTML, except HTML panes, which get it from `filled`."""
     ours = {"app/page.py", "app/labs/crossover/view.py", "app/labs/crossover/programs.py"}
     known: dict[str, set[str]] = {"Markdown": ours, "StaticText": set(), "NotificationArea": set()}
     known["Typography"] = {"app/labs/mandelbrot/places.py"}

@@ -1,4 +1,4 @@
-"""What strangers may send through a WebSocket: bounded before Bokeh sees it, whatever it unpacks to."""
+"""Bounds of WebSocket messages from unknown clients, enforced before Bokeh decodes them, also after decompression."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fragments(content: Any, kind: str = "PATCH-DOC", **header: Any) -> list[str]
 
 
 def received(*parts: str | bytes) -> Any:
-    """The message that comes of these fragments; None if there is more to come."""
+    """Return the message assembled from these fragments; None if more are needed."""
 
     async def take() -> Any:
         receiver, message = BoundedReceiver(BoundedProtocol()), None
@@ -109,7 +109,7 @@ def test_what_is_no_whole_gzip_is_refused(pack: Callable[[bytes], bytes]) -> Non
 
 @pytest.mark.parametrize("dtype", ["U500000000", "S1000000000", "object", "V9", ["f8"], None])
 def test_an_array_of_texts_or_objects_is_refused(dtype: Any) -> None:
-    """A text's length is part of its type: np.array([0], "U500000000") takes 2 GB."""
+    """The length of a text is part of its dtype: np.array([0], "U500000000") takes 2 GB."""
     array = {"type": "ndarray", "array": [0], "order": "little", "dtype": dtype, "shape": [1]}
     with pytest.raises(ProtocolError, match="float64"):
         received(*fragments({"events": [array]}))
@@ -186,7 +186,7 @@ def test_inflating_stops_at_the_bound_exactly() -> None:
 
 
 def test_two_megabytes_that_unpack_to_gigabytes_are_refused_at_once() -> None:
-    """In a process of its own, whose memory counts; its greatest is read before and after."""
+    """In a separate process; its peak memory is read before and after."""
     script = """
 import asyncio, base64, json, sys, time, zlib
 import tornado.websocket, tornado.httpclient

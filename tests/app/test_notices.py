@@ -1,4 +1,4 @@
-"""Notes over a page: how long they stay."""
+"""Notices over a page: how long they are shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_note_counts_from_when_its_page_is_drawn():
     document = Document()
     notices = Notices(document)
     notices.tell("info", "early")
-    assert document.session_callbacks == []  # a slow browser may need longer to draw the lab than a note stays
+    assert document.session_callbacks == []  # a slow browser may need longer to draw the lab than a notice is shown
     notices.seen()
     notices.tell("info", "late")
     assert [callback.timeout for callback in document.session_callbacks] == [LIFE, LIFE]
@@ -27,7 +27,7 @@ def test_what_is_told_again_is_shown_once_and_as_the_latest():
     for kind, text in [("error", "b cannot be shown"), ("info", "saved"), ("error", "b cannot be shown")]:
         notices.tell(kind, text)
     assert [note.title for note in notices.panel.objects] == ["saved", "b cannot be shown"]
-    notices.tell("warning", "saved")  # another kind of note
+    notices.tell("warning", "saved")  # another kind of notice
     assert [note.severity for note in notices.panel.objects] == ["info", "error", "warning"]
 
 

@@ -1,4 +1,4 @@
-"""What a control offers is what this server's limits allow; where they take something away, it says which and why."""
+"""Controls offer only values within this server's limits, and name the limit where they disable something."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.direct import DirectSession
 
 @pytest.fixture
 def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Settings], None]:
-    """Let this process be of a server with these settings."""
+    """Return a function that applies settings to this process."""
     monkeypatch.setenv(settings.VARIABLE, "")
     return settings.hand_on
 
@@ -46,7 +46,7 @@ def test_grids_beyond_the_limit_are_greyed_and_the_reason_stands_below(limited):
     assert "8,388,608" in field.helper_text
     assert "setting grid" in field.helper_text
     limited(structs.replace(Settings(), grid=2048**2))
-    assert 2048 not in grid_field().disabled_options  # exactly as many as are allowed
+    assert 2048 not in grid_field().disabled_options  # exactly the limit
 
 
 def test_without_limits_nothing_is_greyed_and_nothing_said(limited):
@@ -80,12 +80,12 @@ def test_iterations_end_at_the_limit_and_more_is_refused_where_it_is_typed(limit
 
 @pytest.mark.parametrize(("problem", "most"), [("shaw", 10_000), ("blur", 100)])
 def test_unknowns_beyond_the_limit_are_refused_beside_their_field(limited, problem, most):
-    """A picture's n is its side."""
+    """For a picture, n is the length of a side."""
     limited(structs.replace(Settings(), unknowns=10_000))
     session: Any = DirectSession(LCurve(backend="cpu_numpy", problem=problem, n=16))
     field = ProblemControls(session, lambda: None, lambda: None, lambda values: None).fields["n"].panel
     assert "10,000" in field.helper_text
-    field.value = str(most + 2)  # of shaw, even
+    field.value = str(most + 2)  # even, as shaw requires
     assert field.error_state
     assert "unknowns must be at most 10,000 on this server" in field.helper_text
     assert session.live.n == 16
@@ -93,7 +93,7 @@ def test_unknowns_beyond_the_limit_are_refused_beside_their_field(limited, probl
 
 @pytest.mark.parametrize("name", ["classroom", "public"])
 def test_pictures_are_offered_as_large_as_their_grid_may_be(limited, name):
-    """Where each pixel is one of the lab's; a field that is only drawn larger costs the lab nothing."""
+    """This applies if each pixel is one of the lab's; drawing a field larger costs the lab nothing."""
     limited(PRESETS[name])
     field = heights(1080, Mandelbrot)
     for height in HEIGHTS.values():

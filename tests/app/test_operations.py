@@ -1,4 +1,4 @@
-"""What is said of the server's health, and to whom."""
+"""The server's health report and metrics, and the clients that may read them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_all_is_well() -> None:
     ],
 )
 def test_what_does_not_work_is_named(changed: dict[str, Any], state: str, word: str) -> None:
-    """A GPU's engine that is gone is no reason to take the server out: its labs go on on the host."""
+    """A GPU's broken engine does not make the server fail: its labs continue on the host."""
     status = Status(**{**FINE, **changed})
     assert status.as_json()["status"] == state
     assert word in status.problems[0]
@@ -68,7 +68,7 @@ def test_the_switch_is_0_or_1(text: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_health_is_for_everybody_who_may_ask_and_metrics_for_who_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a server: a foreign host gets neither; without the switch there are no metrics."""
+    """On a server: a foreign host gets neither; without the switch there are no metrics."""
     monkeypatch.delenv(operations.METRICS, raising=False)
     with serving() as answers:
         found = answers([ask("/health"), ask("/health", "evil.example"), ask("/metrics")])
@@ -80,7 +80,7 @@ def test_health_is_for_everybody_who_may_ask_and_metrics_for_who_wants_them(monk
 
 
 def test_metrics_are_what_prometheus_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read by its own parser; the request that was refused before is counted."""
+    """Parsed with Prometheus' own parser; the request refused before is counted."""
     monkeypatch.setenv(operations.METRICS, "1")
     with serving() as answers:
         told = answers([ask("/", "evil.example"), ask("/metrics"), ask("/metrics", "evil.example")])

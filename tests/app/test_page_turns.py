@@ -1,4 +1,4 @@
-"""What a page shows of a lab beside its view comes after it, and only while it is shown."""
+"""The parts of a page besides a lab's view are filled after the view, and only while the lab is shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.page import Page
 
 
 class Turns:
-    """A document that notes what is to be done in the next turn of the loop."""
+    """A document that collects the callbacks for the next iteration of the loop."""
 
     def __init__(self):
         self.waiting = []
@@ -20,14 +20,14 @@ class Turns:
         self.waiting.append(callback)
 
     def turn(self):
-        """Do what was noted before this turn."""
+        """Run the callbacks added before this call."""
         now, self.waiting = self.waiting, []
         for callback in now:
             callback()
 
 
 def lab(name):
-    """A lab's class, as far as its tab needs it."""
+    """Return a lab's class with the attributes that a tab reads."""
     return SimpleNamespace(LAB=name, TITLE=name.upper())
 
 
@@ -51,7 +51,7 @@ def test_a_tab_that_is_left_meanwhile_fills_no_bar(page):
 
 @pytest.mark.parametrize("active", [None, -1, 2, 10**30])
 def test_a_tab_that_there_is_not_is_refused_in_words(page, caplog, active):
-    """Found by a fuzz of messages: a browser may send any; -1 was the last one."""
+    """Found by a fuzz of messages: a browser may send any number; -1 used to select the last tab."""
     shown, chosen = SimpleNamespace(drawn=True), []
     page.labs, page.lab_tabs = (lab("a"), lab("b")), {"a": shown}
     page.current, page.tabs, page._choose = shown, SimpleNamespace(active=active), chosen.append
@@ -72,7 +72,7 @@ def test_a_tab_that_there_is_not_is_refused_in_words(page, caplog, active):
 
 
 def test_a_key_is_meant_for_the_lab_that_was_chosen_before_it(page):
-    """It is built a while later; a key that was pressed meanwhile waits for it."""
+    """The lab is built later; a key pressed before that is queued."""
     done = []
     page.labs, page.lab_tabs = (
         (lab("a"), lab("b")),
@@ -102,7 +102,7 @@ def test_a_tab_that_is_chosen_before_the_page_has_a_lab_is_shown_once_it_has_one
 
 
 def test_a_wait_for_a_tab_that_is_left_before_it_was_drawn_ends_with_it(page):
-    """Back leads to another lab while a click on a third one waits: it is over, and the next click is heard."""
+    """Back opens another lab while a click on a third one is pending: that click is dropped, and the next one works."""
 
     def opened(name):
         bars = {"controls": SimpleNamespace(panel=None), "readout": SimpleNamespace(panel=[])}
@@ -131,7 +131,7 @@ def test_a_wait_for_a_tab_that_is_left_before_it_was_drawn_ends_with_it(page):
     while page.document.waiting:
         page.document.turn()
     assert chosen == [2]
-    again = opened("b")  # the one before was closed
+    again = opened("b")  # the previous tab of that lab was closed
     page._put(again)
     page._choose_soon()
     assert page._waiting

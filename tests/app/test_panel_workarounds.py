@@ -1,4 +1,4 @@
-"""A page asks this server for its files, and no other: also one whose session began with a WebSocket."""
+"""A page loads its files from this server only, even if its session began with a WebSocket."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ asyncio.run(main())
 
 
 def urls(found: object) -> list[str]:
-    """Every address in a document."""
+    """Return every address of a file in a document."""
     if isinstance(found, dict):
         return [text for value in found.values() for text in urls(value)]
     if isinstance(found, list):
@@ -60,7 +60,7 @@ def urls(found: object) -> list[str]:
 
 
 def test_a_page_that_began_with_a_websocket_has_its_files_here() -> None:
-    """As one whose laptop slept longer than its session lived."""
+    """As after a laptop has slept longer than its session lived."""
     command = [sys.executable, "-c", PULLED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -71,8 +71,8 @@ def test_a_page_that_began_with_a_websocket_has_its_files_here() -> None:
     assert "cdn." not in page
 
 
-# A page whose browser says what it is, but never that it has drawn the page. What changes before that word goes into
-# the document that is still to be sent.
+# The browser of this page reports its properties but never the first draw. Changes before that report are made in the
+# document that is still to be sent.
 EARLY = (
     CLIENT
     + """
@@ -139,7 +139,7 @@ def test_what_changes_before_a_page_is_drawn_in_whole_reaches_its_browser_once_a
     assert begun == [0, 1, 1]
     kinds = {"disabled", "label", "children"}
     (first, enabled), (second, notes), (third, label) = [(e["attr"], e["new"]) for e in told if e["attr"] in kinds]
-    assert (first, second, third) == ("disabled", "children", "label")  # of several of one property the last counts
+    assert (first, second, third) == ("disabled", "children", "label")  # only a property's last change is sent
     assert (enabled, label) == (False, "save it")
     assert [re.sub("&lt;.*?&gt;", "", note["attributes"]["text"]) for note in notes] == ["first", "second"]
     assert not [event for event in late if event.get("attr") in kinds]
@@ -178,7 +178,7 @@ def test_what_is_no_option_is_refused_in_words(monkeypatch, caplog, widget, host
 
 @pytest.mark.parametrize("kind", [pmui.TextInput, pmui.LiteralInput])
 def test_a_text_that_no_field_takes_is_refused_in_words(monkeypatch, caplog, kind) -> None:
-    """Python's parser was given whatever came, on the loop: 4 MB took half a minute and 1.8 GB."""
+    """Python's parser used to get any text on the loop: 4 MB took half a minute and 1.8 GB."""
     for one in (pmui.TextInput, pmui.LiteralInput):
         monkeypatch.setattr(one, "_process_property_change", one._process_property_change)
     panel_workarounds.refuse_what_no_field_sends()

@@ -1,4 +1,4 @@
-"""Plots have names and words; the words are written seldom, and what is in them is never markup."""
+"""Plots have names and text descriptions, which are rarely rewritten and never contain markup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_plot_of_a_tab_has_a_name_of_its_own(lab):
 
 @pytest.fixture
 def frames():
-    """Two frames of a small field."""
+    """Yield two frames of a small field."""
     lab = Diffusion(backend="cpu_numpy", ny=8, nx=8)
     first = lab.frame()
     lab.advance(5)

@@ -1,4 +1,4 @@
-"""What is drawn over a picture: it shows on every colour, and the pointer's use says who takes a drag."""
+"""Marks over a picture: visible on every colour; the pointer mode decides whether a drag moves them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from bokeh.models import GlyphRenderer, Scatter, Span
 from app.plots import PALETTES, RasterPlots, palette
 from app.theme import NOT_FINITE_COLOUR, letter
 
-SEEN = 3.0  # contrast at least of what is no text (WCAG 2.2, 1.4.11)
+SEEN = 3.0  # minimum contrast of graphics (WCAG 2.2, 1.4.11)
 
 
 def luminance(colours):
-    """Relative luminances of #rrggbb colours, as WCAG defines them, float64 (n,)."""
+    """Return the relative luminances of #rrggbb colours as WCAG defines them, float64 (n,)."""
     rgb = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours]) / 255
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return linear @ (0.2126, 0.7152, 0.0722)
 
 
 def contrast(one, others):
-    """Of a colour against each of the others, from 1 to 21."""
+    """Return the contrast of a colour with each of the others, from 1 to 21."""
     first, second = luminance([one]), luminance(others)
     return (np.maximum(first, second) + 0.05) / (np.minimum(first, second) + 0.05)
 
@@ -30,7 +30,7 @@ def pictures():
 
 
 def lines_of(plot):
-    """(colour, px) of each stroke of the section line and of the probe, in the order in which they are drawn."""
+    """Return (colour, px) of each stroke of the section line and of the probe, in drawing order."""
     spans = [(one.line_color, one.line_width) for one in plot.figure.center if isinstance(one, Span)]
     marks = []
     for renderer in plot.figure.renderers:
@@ -45,7 +45,7 @@ def lines_of(plot):
 @pytest.mark.parametrize("reverse", [False, True], ids=["", "reversed"])
 @pytest.mark.parametrize("name", PALETTES)
 def test_section_line_and_probe_show_on_every_colour_of_every_palette(name, reverse):
-    """On each colour the line or its halo stands out; the halo does from the line, too, and is seen beside it."""
+    """On each colour the line or its halo has enough contrast; so has the halo with the line, and it is wider."""
     plots = pictures()
     plot = plots.plots["field"]
     plot.colour(name, reverse)
@@ -82,7 +82,7 @@ def test_a_section_line_is_dragged_only_while_dragging_does_not_paint():
 
 
 def ticks_apart(high, desired):
-    """The distance of the ticks of Bokeh's BasicTicker on (0, high), as AdaptiveTicker in its source chooses it."""
+    """Return the tick distance of Bokeh's BasicTicker on (0, high), computed as AdaptiveTicker's source does."""
     magnitude = 10.0 ** np.floor(np.log10(high / desired))
     return min((abs(desired - high / (m * magnitude)), m * magnitude) for m in (0.5, 1, 2, 5, 10))[1]
 

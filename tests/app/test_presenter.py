@@ -1,4 +1,4 @@
-"""The bar at the bottom shows what a tab says and does what its keys do; a window gets the bars it has room for."""
+"""The bar at the bottom mirrors its tab and sends its keys; a window gets the bars that fit."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from app.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar
 
 
 class Lab:
-    """A tab with one value, `r`, of which the bar has a slider."""
+    """A tab with one value `r`, for which the bar has a slider."""
 
     def __init__(self, readout: object) -> None:
         self.r, self.readout = 0.2, readout
         self.controls = self
 
     def acts(self):
-        """One button."""
+        """Return one button."""
         return [(" ", "Run", "Run or pause")]
 
     def dials(self):
-        """One slider."""
+        """Return one slider."""
         return [Dial("r", 0.0, 0.25, 0.005, lambda: self.r, self.turn, lambda: f"{self.r:.3f}")]
 
     def turn(self, place):
-        """It was moved."""
+        """Set the slider's value."""
         self.r = place
 
 
 def bar_of(readout: object) -> tuple[PresenterBar, Lab, list[str]]:
-    """A shown bar, its lab, and the keys that it hands on."""
+    """Return a visible bar, its lab, and the list of keys that it sends."""
     pressed: list[str] = []
     bar, lab = PresenterBar(pressed.append, lambda: None), Lab(readout)
     bar.show(PRESENTING)
@@ -76,7 +76,7 @@ def test_a_button_does_what_its_key_does_and_the_slider_sets_the_value():
 @pytest.mark.parametrize(
     "message",
     [
-        {"dial": 0, "place": 0.3},  # beyond its end
+        {"dial": 0, "place": 0.3},  # beyond the end of its range
         {"dial": 0, "place": float("nan")},
         {"dial": 0, "place": "0.1"},
         {"dial": 7, "place": 0.1},

@@ -1,4 +1,4 @@
-"""QR codes: they read as the link; one that no phone could open, or no code can hold, is told instead."""
+"""QR codes: they decode to the link; a link that no phone can open, or that is too long, is reported instead."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PAGE = "https://lectures.example/fieldlab/app?scene=1."
 
 
 def long(length):
-    """A link to a state with so many bytes."""
+    """Return a link to a state, of this many bytes."""
     return PAGE + ("aZ09-_" * length)[: length - len(PAGE)]
 
 
 def drawn(code):
-    """The modules that the path draws: True where it is white."""
+    """Return the modules that the path draws: True where white."""
     image = Image.new("1", (code["side"], code["side"]), 1)
     for dark in code["path"].removeprefix("M").split("M"):
         x, y = dark.removesuffix("h1v1h-1z").split(" ")
@@ -32,7 +32,7 @@ def drawn(code):
     ids=["of a room", "short", "longest of m", "longer", "longest"],
 )  # fmt: skip
 def test_the_qr_code_reads_as_the_link(link, level):
-    """Its modules are those that segno's own drawing has, with the quiet zone of the standard."""
+    """Its modules equal those of segno's own drawing, with the quiet zone of the standard."""
     matrix = segno.make(link, error=level, micro=False)
     expected = [[not cell for cell in row] for row in matrix.matrix_iter(border=QUIET_ZONE)]
     assert drawn(qr(link)).tolist() == expected

@@ -1,4 +1,4 @@
-"""When a page's race begins, on a page that is not there. tests/browser/test_race.py has it in whole."""
+"""When a simulated page's race begins. tests/browser/test_race.py tests it on a real page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from compute.race import LEGS, Lane, Race, Racer, RaceResult
 
 @pytest.fixture
 def page(monkeypatch):
-    """One tab, whose lab cannot race: `page.told` is what was said of it, `page.waiting` what is to come."""
+    """Return a page with one tab and a lab that cannot race; `told`: notices, `waiting`: pending callbacks."""
 
     def refuse(*_given):
         raise ValueError("there is one backend")
@@ -44,10 +44,10 @@ def page(monkeypatch):
 def test_a_press_before_the_plots_are_drawn_is_heard_once_they_are(page):
     track = RaceTrack(page)
     track.toggle()
-    track.toggle()  # impatient
+    track.toggle()  # a second press
     assert (page.told, len(page.waiting)) == ([], 1)
     page.waiting.pop()()
-    assert (page.told, len(page.waiting)) == ([], 1)  # still not
+    assert (page.told, len(page.waiting)) == ([], 1)  # the plots are still not drawn
     page.current.drawn = True
     page.waiting.pop()()
     assert (page.told, page.waiting) == (["No race here: there is one backend."], [])
@@ -63,12 +63,12 @@ def test_it_is_forgotten_with_the_tab(page):
 
 @pytest.fixture(autouse=True)
 def races(monkeypatch):
-    """No race that another test has asked for."""
+    """Start without races requested by other tests."""
     monkeypatch.setattr(race, "RACES", SharedJobs(race.picture_bytes, race.KEPT, race.FRESH))
 
 
 class Finished:
-    """A job that has run a race at once."""
+    """A job that finishes its race on start."""
 
     over, state, part, words, text = True, "done", 1.0, "", ""
 
@@ -80,14 +80,14 @@ class Finished:
         self.result = RaceResult(lanes, LEGS, tuple(range(LEGS + 1)), (levels,) * (LEGS + 1), "8 × 8 cells")
 
     def start(self):
-        """It is over already."""
+        """Do nothing: the race has finished."""
 
     cancel = start
 
 
 @pytest.fixture
 def racing(page, monkeypatch):
-    """The track of that page, whose tab can race now; `racing(steps)` runs one to its end and returns what it says."""
+    """Return a function that runs a race of that page, with a lab that can race, and returns the card's content."""
     monkeypatch.setattr(race, "Job", Finished)
     monkeypatch.setattr(race, "default_racers", lambda *_given: (Racer("cpu_numpy"), Racer("cpu_numba")))
     page.document.add_periodic_callback = lambda call, _ms: page.waiting.append(call) or call
@@ -157,7 +157,7 @@ def test_pictures_that_cannot_be_drawn_are_told(racing, page, monkeypatch, caplo
 
 
 class Queued:
-    """A job that waits for its turn until told otherwise; `made` are all of them, `shown` what became of the lab."""
+    """A job that is queued until its state is set; `made` lists all of them."""
 
     part, words, text, before, over = 0.0, "", "", 3, False
     made: list[Queued]
@@ -167,7 +167,7 @@ class Queued:
         self.made.append(self)
 
     def start(self):
-        """It has to wait."""
+        """Do nothing: the job is queued."""
 
     def cancel(self):
         self.cancelled = True
@@ -175,7 +175,7 @@ class Queued:
 
 @pytest.fixture
 def queued(page, racing, monkeypatch):
-    """A page whose race waits: its track; `page.shown` is whether its lab was shown or rested, in turn."""
+    """Return the track of a queued race; `page.shown` records whether the page's lab was shown or paused."""
     page.shown = []
     page.current.show = page.shown.append
     monkeypatch.setattr(Queued, "made", [], raising=False)
@@ -212,7 +212,7 @@ def test_another_race_after_one_lets_the_lab_go_on_if_it_has_to_wait(queued, pag
     Queued.made[0].state = "running"
     page.waiting[0]()
     queued.begin(2 * LEGS)
-    assert page.shown == [False]  # the turn of the first may be back at once
+    assert page.shown == [False]  # the first race's turn may be free immediately
     page.waiting[0]()
     assert page.shown == [False, True]
     Queued.made[1].state = "running"
@@ -238,7 +238,7 @@ def test_equal_races_of_several_pages_are_run_once(queued, page):
     assert len(Queued.made) == 1
     queued.give_up()
     assert not Queued.made[0].cancelled
-    other.begin(2 * LEGS)  # nobody waits for the first any more
+    other.begin(2 * LEGS)  # no page waits for the first one now
     assert [job.cancelled for job in Queued.made] == [True, False]
     assert other.card.content["waiting"]
 
@@ -282,13 +282,13 @@ CHOSEN = {"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": 0}
 
 
 def offered(track):
-    """The keys of the lanes that the card offers: (all, those that race)."""
+    """Return the keys of the lanes that the card offers: (all, those that race)."""
     lanes = track.card.content["setup"]["lanes"]
     return [one["key"] for one in lanes], [one["key"] for one in lanes if one["on"]]
 
 
 def racers_of(track):
-    """The keys of those who race now."""
+    """Return the keys of the current racers."""
     return [racer.key for racer in track._run.race.racers]
 
 
@@ -298,7 +298,7 @@ def test_lanes_are_chosen_among_those_that_can_race_and_remembered_while_the_pag
     queued._told(CHOSEN)
     assert [job.cancelled for job in Queued.made] == [True, False]
     assert racers_of(queued) == offered(queued)[1] == CHOSEN["lanes"]
-    assert queued._run.race.steps == LEGS  # the finish line stays
+    assert queued._run.race.steps == LEGS  # the finish line is kept
     queued._told({"steps": 100})
     queued.close()
     queued.begin(0)
@@ -309,7 +309,7 @@ def test_lanes_are_chosen_among_those_that_can_race_and_remembered_while_the_pag
 def test_lanes_that_were_chosen_and_cannot_race_any_more_leave_the_usual_ones(queued, page):
     queued._told({"lanes": ["cpu_numpy", "recorded"], "finish": 0})
     assert racers_of(queued) == ["cpu_numpy", "recorded"]
-    page.current.session.values = {"ny": 48, "nx": 48}  # no record is of this
+    page.current.session.values = {"ny": 48, "nx": 48}  # no record matches these values
     queued.begin(LEGS)
     assert racers_of(queued) == ["cpu_numpy", "cpu_numba"]
     page.current.session.values = {}
@@ -344,8 +344,8 @@ def test_a_simulated_time_is_a_finish_line_and_says_its_steps(queued, page):
     assert "to t = 200 Δx²/D, 1\u202f600 steps" in queued.card.content["title"]
     assert not any(choice["on"] for choice in queued.card.content["choices"])
     equal = replace(queued._run.race, time=0.0)
-    assert race.race_key(equal) == race.race_key(queued._run.race)  # of just the same work: it serves both
-    page.current.session.values = {"r": 0.0}  # nothing passes
+    assert race.race_key(equal) == race.race_key(queued._run.race)  # of the same work: it serves both
+    page.current.session.values = {"r": 0.0}  # no time passes
     queued.begin(LEGS)
     assert queued.card.content["setup"]["finish"] is None
 
@@ -374,7 +374,7 @@ def test_equal_chosen_races_of_two_pages_are_run_once(queued, page):
     assert other._run.shared is queued._run.shared
 
 
-LARGE = {"ny": 16384, "nx": 16384}  # 2.7e8 cells: 3 725 steps are the most of a race
+LARGE = {"ny": 16384, "nx": 16384}  # 2.7e8 cells: a race is limited to 3 725 steps
 MANY = "simulated time t = 1000 Δx²/D: 5\u202f000 steps"
 
 
@@ -405,7 +405,7 @@ def test_a_race_that_is_refused_leaves_the_one_on_the_card_and_what_was_chosen(a
     told = {"lanes": ["cpu_numpy", "cpu_numba:one-step"], "finish": 0}
     queued._told(told)
     before, said = queued._run, dict(queued.card.content)
-    page.current.session.values = LARGE  # it goes on while its race waits, and so may whoever changes it
+    page.current.session.values = LARGE  # the lab continues while its race is queued, and users may change it
     queued._told(asked)
     assert queued._run is before
     assert not Queued.made[-1].cancelled
@@ -413,11 +413,11 @@ def test_a_race_that_is_refused_leaves_the_one_on_the_card_and_what_was_chosen(a
     now = dict(queued.card.content)
     assert now.pop("refused").startswith("Another race cannot be run: ")
     assert "This one stays." in queued.card.content["refused"]
-    assert now.pop("answer") != said.pop("answer")  # its check boxes show the race on the card again
+    assert now.pop("answer") != said.pop("answer")  # so that its check boxes show the race on the card again
     assert said.pop("refused") == ""
     assert now == said
     page.waiting[0]()
-    assert queued.card.content["refused"]  # until something else is asked for
+    assert queued.card.content["refused"]  # until another race is requested
     page.current.session.values = {}
     queued.begin(LEGS)
     assert racers_of(queued) == told["lanes"]
@@ -425,7 +425,7 @@ def test_a_race_that_is_refused_leaves_the_one_on_the_card_and_what_was_chosen(a
 
 
 def test_lanes_that_are_no_longer_possible_are_refused_in_words(queued, page):
-    page.current.session.values = {"ny": 48, "nx": 48}  # no record is of this
+    page.current.session.values = {"ny": 48, "nx": 48}  # no record matches these values
     queued._told({"lanes": ["cpu_numpy", "recorded"], "finish": 0})
     assert racers_of(queued) == ["cpu_numpy", "cpu_numba"]
     assert "not cpu_numpy, recorded. This one stays." in queued.card.content["refused"]

@@ -1,4 +1,4 @@
-"""The readout as a whole, on a session that is not there: what it asks for, and what it leaves out."""
+"""The readout as a whole, on a simulated session: its requests, and the parts that it omits."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_nothing_is_compared_with_values_that_may_yet_be_refused():
 
 
 def test_a_frame_counts_for_the_values_it_was_computed_with():
-    """Those may have changed since the last tick."""
+    """The session's values may have changed since the last tick."""
     grid = {"backend": "cpu_numba", "ny": 8192, "nx": 8192, "dtype": "float32"}
     made = Readout(session(Diffusion, **grid))
     made.tick()
@@ -89,7 +89,7 @@ def test_a_frame_counts_for_the_values_it_was_computed_with():
     made.on_painted(frame.timing)
     known = made._comparison._results.get(former)
     assert known.timings[-1] == frame.timing
-    made._session.confirmed = {**made._session.confirmed, "dtype": "float64"}  # another object, as of a real session
+    made._session.confirmed = {**made._session.confirmed, "dtype": "float64"}  # another object, as in a real session
     made.on_painted(frame.timing)
     assert made._comparison._results.get(former) == known
     assert made._comparison._taken(live).timings == ()
@@ -121,12 +121,12 @@ def test_what_is_folded_away_is_not_written_and_unfolding_it_shows_what_is_true_
     made.history.draw = lambda *given: written.append(given) or draw(*given)
 
     def frames(compute):
-        """Some more frames, and the tick that would show them."""
+        """Deliver some more frames, and run the tick that would show them."""
         made.on_painted(replace(TIMING, compute=compute))
         made._drawn_at -= 2 * readout.REDRAW
         made.tick()
 
-    frames(4e-3)  # the first one of a setting sets it
+    frames(4e-3)  # the first frame of a setting is the starting value
     frames(4e-3)
     assert not written
     made.details.unfold()
@@ -155,7 +155,7 @@ def test_a_field_is_told_in_steps_and_cells():
 def test_a_picture_is_told_in_iterations_and_its_facts():
     text, label = shown(Mandelbrot, backend="cpu_numpy")
     assert "billion iterations/s, logarithmic" in text
-    assert "<b>3.00&nbsp;<span" in text  # whose unit is explained
+    assert "<b>3.00&nbsp;<span" in text  # with an explained unit
     assert "3.00&nbsp;Giter/s" in re.sub(r"<[^>]*>", "", text)
     assert "<b>24&nbsp;%</b>" in text  # 4 x 3e9 of 5e10
     assert label == "ms/frame"
@@ -177,7 +177,7 @@ def test_nothing_is_asked_before_the_first_frame(monkeypatch):
 
 
 def test_an_answer_for_the_first_number_is_taken_at_once(monkeypatch):
-    """Others wait for the next tick, which comes four times a second."""
+    """Other answers are read at the next tick, four times a second."""
     opened, soon = [], []
     engines = SimpleNamespace(get=lambda name: SimpleNamespace(open=lambda kind, values, heard: opened.append(heard)))
     monkeypatch.setattr("app.readout.session_limiter", lambda: SimpleNamespace(crowding=1, engines=engines))
@@ -185,14 +185,14 @@ def test_an_answer_for_the_first_number_is_taken_at_once(monkeypatch):
     ticks, heard = [], []
     made._comparison = SimpleNamespace(for_first_estimate=True, verdict=lambda: None, let_go=lambda: None)
     made._comparison.tick = lambda: ticks.append(len(heard))
-    made._drawn_at = inf  # nothing is to be written
+    made._drawn_at = inf  # no redraw is due
     made._open("host", {}, heard.append)
     opened[0]("an answer")
     (go_on,) = soon
     go_on()
     assert ticks == [1]
     made.hide()
-    go_on()  # it was on its way
+    go_on()  # a pending callback
     assert ticks == [1]
     made._comparison.for_first_estimate = False
     opened[0]("another")
@@ -221,7 +221,7 @@ def test_a_history_with_nothing_new_moves_once_a_second():
 
 
 def test_a_pause_is_a_gap_in_the_history():
-    """The line does not lead from the last frame before a pause to the first one after it."""
+    """The line does not connect the last frame before a pause with the first one after it."""
     tab = session(Mandelbrot)
     made = Readout(tab)
     made.details.unfold()
@@ -235,7 +235,7 @@ def test_a_pause_is_a_gap_in_the_history():
 
     made._history_values = lambda: next(column for name, column in made.history._source.data.items()
                                         if name == made.history._renderer.glyph.y)  # fmt: skip
-    assert np.isfinite(ticks(4, 1)).tolist() == [True] * 3  # the first frame of a setting sets it
+    assert np.isfinite(ticks(4, 1)).tolist() == [True] * 3  # the first frame of a setting is the starting value
     tab.playing = False
     ticks(5, 0)
     tab.playing = True

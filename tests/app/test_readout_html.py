@@ -1,4 +1,4 @@
-"""The readout's words and bars: what may be said, and what never."""
+"""The readout's texts and bars: claims that the measurements support, and claims that they must not contain."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def standing(name, seconds, difference=5e-8, first=0.3):
 
 
 def with_regions(one, regions):
-    """A standing whose newest timing woke the threads so often a step."""
+    """Return a standing with a last timing that entered that many parallel regions per step."""
     return replace(one, timings=(Timing(one.variant.backend, "", 1, 10_000, compute=1.0, regions=regions),))
 
 
@@ -82,7 +82,7 @@ def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
 
 
 def test_a_figure_of_other_work_says_what_is_different():
-    """Edges, dtype and size; nothing is said beside the same work."""
+    """Edges, dtype and size are named; the same work adds no text."""
     here = html.ComputedCase(2000, 2000, "float64", "periodic")
     assert "2000², float64, periodic</span></p>" in html.others(CITED, here)
     for other in (here._replace(case="zero-flux"), here._replace(dtype="float32"), here._replace(nx=512)):
@@ -101,7 +101,7 @@ def test_where_launching_takes_as_long_the_time_is_called_launch_bound(launch, b
 
 
 def test_bytes_are_those_of_the_passes_through_memory():
-    """T-step takes 8 steps in one: of 24 steps three passes of 8 bytes a cell, in 24 µs: 10 GB/s of 20."""
+    """T-step makes 8 steps per pass: 24 steps are three passes of 8 bytes a cell, in 24 µs: 10 GB/s of 20."""
     timings = tuple(Timing("gpu_cupy", "T-step", 24, 10_000, compute=24e-6) for _ in range(9))
     right = Agreement(0, 1e-6, "equal", "")
     way = Standing(Variant("gpu_cupy", "T-step"), Measurement.of(timings), right, "", timings)
@@ -111,7 +111,7 @@ def test_bytes_are_those_of_the_passes_through_memory():
 
 @pytest.mark.parametrize(("share", "said"), [(1.0, "20.0&nbsp;GB/s, 100"), (0.5, "10.0&nbsp;GB/s, 50")])
 def test_bytes_are_those_that_one_reading_for_two_products_takes(share, said):
-    """An L-curve's step of 10 000 non-zeros of 6 bytes in 3 µs."""
+    """An L-curve's step with 10 000 non-zeros of 6 bytes in 3 µs."""
     timings = tuple(Timing("gpu_cupy", "", 1, 10_000, compute=3e-6, share=share) for _ in range(9))
     way = Standing(Variant("gpu_cupy"), Measurement.of(timings), Agreement(0, 1e-6, "equal", ""), "", timings)
     text = html.details([way], CURVES, "float32", html.Roofs({"gpu": 20e9}))
@@ -225,7 +225,7 @@ def test_the_chart_s_axis_is_logarithmic_and_nothing_leaves_it():
     assert time_place(math.sqrt(SHORTEST * LONGEST)) == pytest.approx(50)
 
 
-# -- what is slower, and what is above a roof
+# -- slower ways, and values above a roof
 
 
 def speed(ratio, width=0.1):
@@ -269,11 +269,11 @@ def test_why_a_way_is_slower_is_always_said_as_far_as_the_figures_tell(monkeypat
     monkeypatch.setattr(verdicts, "cpu_count", lambda: 16)
     slow = verdict(standing("cpu_numba", 2e-5), standing("cpu_numpy", 1e-5))
     assert why_slower(slow, 1e-5) == "too small for 16 threads: starting them takes 50 % of a step"
-    assert why_slower(slow, 1e-6) == (  # that does not explain it
+    assert why_slower(slow, 1e-6) == (  # which does not explain the difference
         "starting its threads takes only 5 % of a step, so its loops are slower; what holds them back is not measured"
     )
     little = verdict(standing("cpu_numba", 1.2e-5), standing("cpu_numpy", 1e-5))
-    assert why_slower(little, 2.9e-6) == (  # 24 % of it; the rest is 9.1 us, less than the 10 us of the other
+    assert why_slower(little, 2.9e-6) == (  # 24 % of it; the rest is 9.1 us, less than the other's 10 us
         "starting its threads takes only 24 % of a step; what takes the rest is not measured"
     )
     assert why_slower(slow, math.nan) == "why was not measured, as starting its threads was not timed"

@@ -1,4 +1,4 @@
-"""A scene that has come is shown: paused, running if that was asked for, also by a press of Run while it came."""
+"""A restored scene is shown paused, or running if the link requests it or Run was pressed during the computation."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ VALUES = {"ny": 20, "nx": 30}
 
 @pytest.fixture(autouse=True)
 def states(monkeypatch):
-    """No state that another test has asked for."""
+    """Start without states requested by other tests."""
     most = restore.STATES._most
     monkeypatch.setattr(restore, "STATES", SharedJobs(restore.snapshot_bytes, restore.KEPT, most=most))
     return restore.STATES
 
 
 class Session(SimpleNamespace):
-    """A session of a diffusion lab: notes what it is asked to do."""
+    """A session of a diffusion lab that records its calls."""
 
     def play(self, playing):
         self.playing = playing
@@ -46,7 +46,7 @@ class Session(SimpleNamespace):
 
 
 class FakeJob(SimpleNamespace):
-    """A job as it says that it is; `cancelled` tells whether it was cancelled before it was over."""
+    """A job with a state set by the test; `cancelled` is True after a cancel before its end."""
 
     cancelled = False
 
@@ -82,7 +82,7 @@ def test_whether_the_lab_runs_then(monkeypatch, waits, asked, pressed, runs):
     shown = tab(waits)
     restorer = restore.Restorer(shown, lambda kind, words, about="": None)
     restorer.restore(Scene("diffusion", VALUES), asked)
-    assert shown.address.forgotten == [True]  # Forward right after Back would find its link at a tab that has left it
+    assert shown.address.forgotten == [True]  # else Forward right after Back would match a link that the tab has left
     restorer.tick()
     shown.session.play(pressed)
     job.over = True
@@ -93,7 +93,7 @@ def test_whether_the_lab_runs_then(monkeypatch, waits, asked, pressed, runs):
 
 
 def test_nothing_is_said_to_be_restored_before_the_engine_has_taken_its_size(monkeypatch):
-    """It may refuse: another process has taken the memory meanwhile, say."""
+    """The engine may refuse the size, for example after another process has allocated the memory."""
     told, finished = [], FakeJob(over=True, part=1.0, state="done", result=(VALUES, "s"))
     monkeypatch.setattr(restore, "Job", lambda *given, **options: finished)
     shown = tab(waits=False)
@@ -186,7 +186,7 @@ def test_a_scene_that_began_on_a_backend_that_is_not_here_goes_on_as_it_says(no_
 
 
 def test_a_history_of_backends_that_are_here_stays_but_for_the_device_s_number(no_cupy):
-    """That belongs to the machine on which it was made, as that of the values does."""
+    """The number belongs to the machine that wrote the history, as in the values."""
     history = (changed(4, backend="gpu_numba", device_index=1), changed(6, device_index=0), changed(8, variant="naive"))
     scene = Scene("diffusion", VALUES | {"backend": "cpu_numpy"}, steps=9, history=history)
     fitted, wanted = restore.Restorer(tab(waits=False), lambda kind, words, about="": None).fitting(scene)
@@ -195,7 +195,7 @@ def test_a_history_of_backends_that_are_here_stays_but_for_the_device_s_number(n
 
 
 class Snapshots:
-    """Makes jobs that are over when told, each with a snapshot of so many bytes."""
+    """Makes jobs that the test finishes, each with a snapshot of `size` bytes."""
 
     def __init__(self, size=8):
         self.size, self.made = size, []
@@ -219,7 +219,7 @@ def restorers(count, told=None):
 
 
 def test_a_state_that_many_ask_for_is_computed_once(jobs):
-    """A hall opens one link."""
+    """A whole hall opens the same link."""
     told = []
     many = restorers(40, told)
     for one in many:
@@ -243,7 +243,7 @@ def test_a_state_is_given_up_when_the_last_who_waits_for_it_leaves(jobs):
     second.restore(scene)
     first.close()
     assert not jobs.made[0].cancelled
-    second.restore(Scene("diffusion", VALUES, steps=1))  # another file was dropped
+    second.restore(Scene("diffusion", VALUES, steps=1))  # as after another file was dropped
     assert jobs.made[0].cancelled
     first.restore(scene)
     assert len(jobs.made) == 3
@@ -264,10 +264,10 @@ def test_what_could_not_be_computed_is_tried_again(jobs):
 
 
 def test_states_that_nobody_waits_for_are_kept_up_to_a_bound(jobs, states):
-    jobs.size = 2**20  # beside which what holds the array is nothing
+    jobs.size = 2**20  # compared with which the array's overhead is negligible
     states.kept = 5 * 2**19
     (one,) = restorers(1)
-    for steps in (0, 1, 2, 3, 2, 3):  # each holds a megabyte: the last two stay
+    for steps in (0, 1, 2, 3, 2, 3):  # each has a megabyte: the last two are kept
         one.restore(Scene("diffusion", VALUES, steps=steps))
         jobs.made[-1].over, jobs.made[-1].state = True, "done"
         one.tick()
@@ -294,17 +294,17 @@ def test_a_state_that_is_kept_holds_no_page_that_is_gone(monkeypatch):
     assert late._state.job is job
 
 
-# -- what a state keeps
+# -- memory of a state
 
 
 def loaded(lab, number=0):
-    """Its state with a picture of a million bytes that no history can hold."""
+    """Return the lab's state with a picture of a million bytes that no history can contain."""
     lab.load_image(LoadedPicture(np.full((1000, 1000), number, np.uint8), 1, 1000, 1000, f"{number:016x}"))
     return lab.snapshot()
 
 
 def test_every_byte_of_a_state_counts():
-    """Of a picture of 50 million pixels 16 kB were counted: the field that was made of it."""
+    """Regression test: of a picture of 50 million pixels, 16 kB were counted, the field made from it."""
     lab = Diffusion(ny=20, nx=30, backend="cpu_numpy")
     plain = restore.snapshot_bytes((lab.values(), lab.snapshot()))
     pictured = restore.snapshot_bytes((lab.values(), loaded(lab)))
@@ -331,21 +331,21 @@ def test_states_that_nobody_shows_keep_no_more_than_the_bound(jobs, states):
 def test_states_on_their_way_have_a_bound_of_all_pages_and_room_comes_back(jobs, limited):
     limited(memory=256)
     pages = restorers(3)
-    grid = {"ny": 3300, "nx": 3300}  # 87 MB, if it has 8 bytes a cell, and what a picture needs
+    grid = {"ny": 3300, "nx": 3300}  # 87 MB at 8 bytes a cell, plus the memory for a picture
     for number, page in enumerate(pages[:2]):
         page.restore(Scene("diffusion", grid, steps=number))
     words = r"its state cannot be computed now: .* 256 MiB are allowed on this server \(its setting memory\)"
     with pytest.raises(SceneError, match=words):
         pages[2].restore(Scene("diffusion", grid, steps=2))
     assert not pages[2].busy
-    pages[2].restore(Scene("diffusion", grid, steps=1))  # one that is there
+    pages[2].restore(Scene("diffusion", grid, steps=1))  # a state that exists already
     pages[0].close()
     pages[2].restore(Scene("diffusion", grid, steps=2))
     assert len(jobs.made) == 3
 
 
 def test_a_server_is_as_large_as_before_when_links_with_pictures_are_closed(tmp_path):
-    """Eight of them left 400 MB. In a process of its own, with real jobs."""
+    """Eight of them used to leave 400 MB. Runs in a separate process, with real jobs."""
     script = """
 import sys, time
 import psutil
@@ -381,18 +381,18 @@ JOBS.end_kept()
     assert int(done.stdout) < restore.KEPT + 40 * 2**20
 
 
-# -- how long a state may take
+# -- time limits of a state
 
 
 @pytest.fixture
 def limited(monkeypatch):
-    """Let this process be of a server with these settings."""
+    """Return a function that applies settings to this process."""
     monkeypatch.setenv(settings.VARIABLE, "")
     return lambda **values: settings.hand_on(settings.Settings(**values))
 
 
 class Asked:
-    """Notes the lane and the deadline of each job."""
+    """Records the lane and the deadline of each job."""
 
     def __init__(self):
         self.lanes = []
@@ -423,7 +423,7 @@ def test_short_work_has_a_lane_of_its_own_and_a_server_says_how_long_any_may_tak
 
 @pytest.mark.parametrize("preset", ["laptop", "classroom", "public"])
 def test_nine_million_steps_are_too_many_for_strangers(preset, monkeypatch, jobs):
-    """Two such links held the lane of restored states for 101 s and more."""
+    """Two such links occupied the lane of restored states for more than 101 s."""
     monkeypatch.setenv(settings.VARIABLE, "")
     settings.hand_on(settings.PRESETS[preset])
     (one,) = restorers(1)
@@ -434,11 +434,11 @@ def test_nine_million_steps_are_too_many_for_strangers(preset, monkeypatch, jobs
         return
     with pytest.raises(SceneError, match=r"9,000,000 steps .* \(its setting state_seconds\)"):
         one.restore(scene)
-    one.restore(Scene("diffusion", {"ny": 512, "nx": 512}, steps=68_017))  # of a story
+    one.restore(Scene("diffusion", {"ny": 512, "nx": 512}, steps=68_017))  # a step of a story
 
 
 def test_nothing_of_a_link_is_decoded_in_this_process(monkeypatch):
-    """A child decodes the picture once, and the state that comes back has it decoded."""
+    """A child process decodes the picture once, and returns a state with the decoded picture."""
     monkeypatch.setattr(images, "_decoded", lambda found: pytest.fail("a picture was decoded here"))
     load = {"step": 0, "do": "load_image", "with": {"data": base64.b64encode(photograph(64)).decode()}}
     text = json.dumps(Scene("diffusion", VALUES, history=(load,), steps=3).plain())

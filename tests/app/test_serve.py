@@ -1,4 +1,4 @@
-"""`python -m app.serve`: what is said while kernels are compiled, and that nothing about it keeps the page away."""
+"""`python -m app.serve`: messages while kernels are compiled, and that no failure there prevents the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DONE = [["began", 1, 2, "the wave kernels"], ["ended", 1, 3, 4.4], ["began", 2, 
 @pytest.fixture(autouse=True)
 def stale(monkeypatch):
     monkeypatch.setattr(kernel_cache, "is_current", lambda: False)
-    monkeypatch.setenv(settings.VARIABLE, "")  # what a server hands on stays in its test
+    monkeypatch.setenv(settings.VARIABLE, "")  # the setting that a server passes on is restored after the test
 
 
 def said(lines, code=0):
@@ -55,7 +55,7 @@ def test_what_is_not_understood_is_said_and_does_no_harm(lines):
 
 
 def test_a_reader_that_starts_late_does_no_harm(monkeypatch):
-    """Its process is given up at the first line, and ended, when the reader has not begun yet or reads another."""
+    """The compiling process is terminated at its first line, before its reader thread has started."""
 
     class Late(threading.Thread):
         def start(self):
@@ -71,7 +71,7 @@ def test_a_reader_that_starts_late_does_no_harm(monkeypatch):
     monkeypatch.setattr(serve, "MOST_SECONDS", 0.0)
     assert "it took longer than" in said([["hello"]])[-1]
     begin.set()
-    readers[0].join(60)  # what it raises is an error of this test
+    readers[0].join(60)  # an exception there fails this test
 
 
 def test_a_process_that_dies_or_cannot_be_started_is_said():
@@ -87,7 +87,7 @@ def test_one_that_never_ends_is_given_up_and_ended(monkeypatch):
     serve.compile_first(out, [sys.executable, "-c", "import time; time.sleep(600)"])
     assert "it took longer than" in out.getvalue()
     for child in psutil.Process().children():
-        with suppress(psutil.Error):  # it ends just now
+        with suppress(psutil.Error):  # the process is just ending
             assert "time.sleep(600)" not in " ".join(child.cmdline())
 
 
@@ -128,9 +128,9 @@ def test_ctrl_c_ends_it_with_its_process_and_nothing_is_served(monkeypatch, caps
 
 @pytest.fixture
 def became(monkeypatch):
-    """What the process becomes: the arguments of `panel serve` behind the folder, and the address to print."""
+    """Return a function that runs `main`: the arguments of `panel serve` after the folder, and the address to print."""
     monkeypatch.setattr(serve, "compile_first", lambda: None)
-    monkeypatch.setattr(serve_options, "require_address", lambda address: None)  # not this machine's
+    monkeypatch.setattr(serve_options, "require_address", lambda address: None)  # the addresses are not this machine's
     monkeypatch.setenv(serve.ADDRESS, "")
 
     def run(*arguments):
@@ -155,7 +155,7 @@ def test_it_becomes_panel_serve_with_port_address_and_origins(became):
 
 
 def test_behind_a_proxy_it_takes_a_path_and_the_visitors_addresses(became, monkeypatch):
-    """What panel serve has no option for goes through the environment."""
+    """Settings without an option of panel serve are passed in the environment."""
     for name in (serve.SESSIONS, serve.METRICS):
         monkeypatch.setenv(name, "unset")
     given = ["--prefix", "/lab", "--behind-proxy", "--sessions", "7", "--metrics", "--origin", "uni.example"]
@@ -175,7 +175,7 @@ def test_passwords_are_handed_on(became, tmp_path):
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_panel_serve_refuses_several_processes(number):
-    """Without fieldlab serve, whose option refuses them, too."""
+    """Without fieldlab serve, which refuses them in its own option."""
     command = [sys.executable, "-m", "panel", "serve", "app", "--port", "0", "--num-procs", str(number)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
@@ -219,13 +219,13 @@ def test_the_address_that_is_printed_can_be_opened(listening, port, origins, exp
     ],
 )
 def test_the_address_that_is_printed_is_answered(became, monkeypatch, listening, more, allowed):
-    """One of this machine's own, without --origin, got 403."""
+    """Regression test: an address of this machine other than the loopback got 403 without --origin."""
     monkeypatch.setenv(serve.ORIGINS, "")
     monkeypatch.delenv(serve.ORIGINS)
     own, printed = became("--address", listening, *more)
     given = [origin for option, origin in pairwise(own) if option == "--allow-websocket-origin"]
     by_environment = [origin for origin in os.environ.get(serve.ORIGINS, "").split(",") if origin]
-    taken = create_hosts_allowlist(given, 5006)  # by Bokeh, which may refuse one
+    taken = create_hosts_allowlist(given, 5006)  # parsed by Bokeh, which may refuse an origin
     assert given + by_environment == allowed
     host = urlsplit(printed).netloc
     assert access.is_allowed(host, by_environment or taken)
@@ -254,7 +254,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], hard)
 
 
 def test_a_server_may_open_as_many_files_as_the_system_lets_it():
-    """With the 1,024 of a shell 200 phones used them up: each further connection failed, again and again."""
+    """With a shell's limit of 1,024, 200 phones used up all descriptors, and every further connection failed."""
     pytest.importorskip("resource")
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -263,7 +263,7 @@ def test_a_server_may_open_as_many_files_as_the_system_lets_it():
 
 
 class Limits(SimpleNamespace):
-    """A module `resource` that allows at most `most`, whatever the hard limit says."""
+    """A module `resource` that allows at most `most`, whatever the hard limit is."""
 
     RLIMIT_NOFILE, RLIM_INFINITY = 7, 2**63 - 1
 
@@ -281,7 +281,7 @@ class Limits(SimpleNamespace):
     [
         (1024, 4096, 4096, 4096, []),
         (1024, 2**20, 2**20, 2**16, []),
-        (256, Limits.RLIM_INFINITY, 12_288, 10_240, []),  # a Mac
+        (256, Limits.RLIM_INFINITY, 12_288, 10_240, []),  # macOS
         (Limits.RLIM_INFINITY, Limits.RLIM_INFINITY, 2**20, Limits.RLIM_INFINITY, []),
         (100_000, 100_000, 2**20, 100_000, []),
         (1024, 1024, 1024, 1024, ["1024 files", "64 tabs", "300 followers", "2548", "LimitNOFILE"]),

@@ -1,4 +1,4 @@
-"""What a tab does with a refusal: it puts back what was refused, and nothing else."""
+"""A tab's reaction to a refusal: it restores the refused values, and no others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def engine():
 
 
 def live_tab(get, monkeypatch) -> Iterator[Tab]:
-    """A tab that has shown a frame, on engines from `get`; its restored: what its widgets were told."""
+    """Yield a tab that has shown a frame, on engines from `get`; its `restored` lists the values set in widgets."""
     limiter = SimpleNamespace(engines=SimpleNamespace(get=get))
     monkeypatch.setattr(module, "session_limiter", lambda: limiter)
     tab = Tab(level=0.5)
@@ -69,7 +69,7 @@ def two() -> Iterator[dict[str, Supervisor]]:
 
 @pytest.fixture
 def tab_on_two(two, monkeypatch) -> Iterator[Tab]:
-    """A tab whose value `text` says which of two engines."""
+    """Yield a tab with two engines, selected by its value `text`."""
     yield from live_tab(two.__getitem__, monkeypatch)
 
 
@@ -78,7 +78,7 @@ def refusals(tab: Tab) -> list[Refused]:
 
 
 def shown(tab: Tab) -> float:
-    """The level of the newest frame, once all that was asked for is done."""
+    """Return the level of the latest frame, after all requests are answered."""
     tab.session.change(cost=tab.session.values["cost"] + 1e-9)
     tab.until(lambda: tab.session.answered)
     return tab.session.latest.facts["level"]
@@ -123,7 +123,7 @@ def test_an_earlier_change_is_put_back_after_a_later_one(tab):
 
 
 def test_confirmed_values_are_another_object_once_one_of_them_changes(tab):
-    """The live comparison follows them by identity: with one object for good it went on timing the first values."""
+    """The live comparison detects changes by identity: with a single object it kept timing the first values."""
     before = tab.session.confirmed
     assert tab.session.confirmed is before
     tab.session.change(level=0.25)
@@ -133,7 +133,7 @@ def test_confirmed_values_are_another_object_once_one_of_them_changes(tab):
 
 def test_where_another_engine_cannot_open_the_lab_it_stays(tab):
     tab.session.change(level=0.75)
-    tab.session.change(text="huge")  # which names another engine
+    tab.session.change(text="huge")  # which selects another engine
     tab.until(lambda: refusals(tab))
     assert "GiB" in refusals(tab)[0].text
     assert tab.restored == [{"text": "a"}]
@@ -172,14 +172,14 @@ def test_a_step_asked_for_during_a_move_does_not_end_the_run_asked_for_after_it(
 
 @pytest.mark.parametrize("before", [True, False])
 def test_what_took_long_is_over_once_a_frame_has_come(tab, before):
-    """Also where its words reach the page after that frame, which needs no lock of the document."""
+    """Even if its text reaches the page after that frame, which needs no lock of the document."""
     session = tab.session
     words, frame = Busy("compiling"), replace(session.latest, number=session.gate.newest + 1)
     events = [words, FrameReady(frame)]
     for event in events if before else reversed(events):
         session._receive(session._key, event)
     if before:
-        session.gate._flush()  # as in the fast way, before what waits for the lock
+        session.gate._flush()  # as on the fast path, before the callbacks that wait for the lock
     while tab.jobs:
         tab.jobs.popleft()()
     assert session.busy == ("" if before else "compiling")
@@ -199,7 +199,7 @@ def snapshot(tab: Tab) -> dict[str, object]:
 
 
 def test_a_state_of_another_size_is_restored_on_another_engine(two, tab_on_two):
-    """As from a link made on a GPU: the state comes after the move and its new size, never into the old lab."""
+    """As from a link made on a GPU: the state is restored after the move and the new size, never in the old lab."""
     tab = tab_on_two
     tab.session.step()
     tab.until(lambda: tab.session.latest and tab.session.latest.facts["step"] == 1)
@@ -230,7 +230,7 @@ def test_an_engine_that_gives_up_hands_its_last_state_to_the_host(two, tab_on_tw
 def test_who_has_asked_the_host_s_engine_for_a_state_hears_that_it_has_given_up(two, tab_on_two, monkeypatch):
     tab = tab_on_two
     monkeypatch.setattr(module, "HOST", "host:a")
-    monkeypatch.setattr(tab.session._handle, "snapshot", lambda: None)  # which it does not answer any more
+    monkeypatch.setattr(tab.session._handle, "snapshot", lambda: None)  # as an engine that does not answer
     tab.session.ask_snapshot()
     tab.session._react(tab.session._key, EngineBroken("it died four times"))
     assert tab.session.phase == "broken"
@@ -241,7 +241,7 @@ def test_who_has_asked_the_host_s_engine_for_a_state_hears_that_it_has_given_up(
 
 @pytest.fixture
 def hardly_waiting(engine, monkeypatch):
-    """Labs that are opened after a failure hardly wait, and the tab's engine is the host's."""
+    """Shorten the pauses before labs are opened again after a failure, and make the tab's engine the host's."""
     engine._breaker.reset()
     monkeypatch.setattr(process, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(process, "MOST_PAUSE", 0.05)
@@ -250,7 +250,7 @@ def hardly_waiting(engine, monkeypatch):
 
 @pytest.mark.usefixtures("hardly_waiting")
 def test_a_lab_that_failed_is_opened_again_by_run_at_last_with_the_default_values(tab):
-    """It kills its engine with the present values, so the third Run must begin without them."""
+    """The present values kill its engine, so the third Run must start without them."""
     session = tab.session
     session.change(level=0.75, trap="crash")
     for failures in (1, 2):
@@ -282,7 +282,7 @@ def test_a_lab_that_failed_runs_with_the_value_that_was_changed_since(tab):
 
 
 def test_a_lab_that_failed_on_another_engine_goes_on_on_the_host_from_its_last_state(two, tab_on_two, monkeypatch):
-    """One more crash is not in the values, so that it goes on there."""
+    """Another crash is not part of the values, so the lab continues there."""
     tab, session = tab_on_two, tab_on_two.session
     monkeypatch.setattr(module, "HOST", "host:b")
     monkeypatch.setattr(module, "host_values", lambda lab, values: {"text": "b"})
@@ -299,17 +299,17 @@ def test_a_lab_that_failed_on_another_engine_goes_on_on_the_host_from_its_last_s
 
 
 def test_values_that_the_host_takes():
-    """Of a GPU's kernel that the host's backends do not have."""
+    """For a GPU's kernel that the host's backends lack."""
     values = {"backend": "gpu_cupy", "variant": "temporal blocking"}
     assert host_values(Diffusion, values) == {"backend": "cpu_numba", "variant": ""}
     assert host_values(Diffusion, {"backend": "gpu_cupy", "variant": ""}) == {"backend": "cpu_numba"}
 
 
 def test_what_an_engine_says_while_the_document_is_let_go_is_not_lost():
-    """Bokeh notes a callback in the list of what is held, from any thread; that list is dropped at the end of it."""
+    """Bokeh adds a callback to the list of held events from any thread, and drops that list when it is released."""
 
     class Held:
-        """What is held already; a thread that looks whether it can be combined with something new, waits."""
+        """A held event; a thread that tries to combine it with a new event blocks."""
 
         callback_invoker = None
 
@@ -319,7 +319,7 @@ def test_what_an_engine_says_while_the_document_is_let_go_is_not_lost():
             return False
 
         def dispatch(self, receiver):
-            """Nothing that anybody has to hear of."""
+            """Ignore the event."""
 
     looked, go_on = threading.Event(), threading.Event()
 
@@ -334,7 +334,7 @@ def test_what_an_engine_says_while_the_document_is_let_go_is_not_lost():
         document.callbacks._held_events.append(Held())
         engine = threading.Thread(target=session.later, args=[lambda: called.append("engine")])
         engine.start()
-        until_it_waits(engine)  # with nothing of the loop between
+        until_it_waits(engine)  # without running the loop
         document.unhold()
         go_on.set()
         engine.join(60)

@@ -1,7 +1,7 @@
-"""The session's state machine against random sequences of what users do and engines suffer.
+"""The session's state machine under random sequences of user actions and engine faults.
 
-After each sequence everything comes to rest, and then the page's words, the widgets, the values and what really
-computes must tell the same, and nothing may be lost but what an engine that died had not yet kept.
+After each sequence, when all work is done, the page's texts, the widgets, the session's values and the running lab must
+agree, and nothing may be lost except the states that an engine had not saved before it died.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.engine.faulty import Faulty
 from tests.fake_engine import Engines, FakeLab
 
 NAMES = ("host", "cuda:0", "cuda:1")
-EXAMPLES = int(os.environ.get("FIELDLAB_EXAMPLES", "200"))  # of random sequences; 2000 for a thorough look
+EXAMPLES = int(os.environ.get("FIELDLAB_EXAMPLES", "200"))  # number of random sequences; 2000 for a thorough run
 
 
 class Elsewhere(Session):
-    """The value `text` names the engine; "" is the host."""
+    """A session on the engine that the value `text` names; "" is the host."""
 
     WHERE = ("text",)
 
@@ -38,7 +38,7 @@ class Elsewhere(Session):
 
 
 class Tab:
-    """A page around a session: its loop, its widgets, its browser, and what it was told."""
+    """A page around a session: its loop, its widgets, its browser, and the events that it received."""
 
     def __init__(self, names: tuple[str, ...] = NAMES, **values: Any) -> None:
         self.engines = Engines(*names)
@@ -65,21 +65,21 @@ class Tab:
         self.session.close()
         self.restore.undo()
 
-    # -- small pieces of time
+    # -- progress
 
     def loop(self, n: int = 1) -> None:
-        """The document's loop runs `n` callbacks."""
+        """Run `n` callbacks of the document's loop."""
         for _ in range(n):
             if self.jobs:
                 self.jobs.popleft()()
 
     def paint(self) -> None:
-        """The browser confirms what it was sent."""
+        """Let the browser confirm one frame."""
         if self.unconfirmed:
             self.session.gate.acknowledge(self.unconfirmed.popleft(), 0.001)
 
     def rest(self, turns: int = 80) -> None:
-        """Everything goes on until nothing happens, or nothing but frames."""
+        """Run engines, loop and browser until all are idle, or for `turns` turns."""
         for _ in range(turns):
             busy = self.engines.turn() or bool(self.jobs or self.unconfirmed)
             self.loop(3)
@@ -91,14 +91,14 @@ class Tab:
             self.loop()
 
     def count(self) -> None:
-        """How many frames are owed to the browser: under way, waiting, or still to be made."""
+        """Update the greatest number of frames owed to the browser: in flight, waiting, or still to be made."""
         gate, lab = self.session.gate, self.session._handle
         waiting = gate._waiting is not None
         self.most_owed = max(self.most_owed, gate.under_way + waiting + lab.through - lab.frames)
 
     @property
     def lab(self) -> FakeLab | None:
-        """The only open lab; None if there is none, or if there are two."""
+        """Return the only open lab; None for none, or for more than one."""
         labs = [lab for lab in self.engines.labs if not lab.closed]
         return labs[0] if len(labs) == 1 else None
 
@@ -172,7 +172,7 @@ class Machine(RuleBasedStateMachine):
     def stops_the_recording(self) -> None:
         self.tab.session.stop_recording()
 
-    # -- time
+    # -- progress
 
     @rule(turns=st.integers(1, 12))
     def engines_work(self, turns: int) -> None:
@@ -215,10 +215,10 @@ class Machine(RuleBasedStateMachine):
     def an_engine_has_no_memory_for_a_copy(self, name: str) -> None:
         self.tab.engines.get(name).no_memory = True
 
-    # -- afterwards
+    # -- after the sequence
 
     def settle(self) -> None:
-        """The page is shown again, whoever stopped is tried again, and everything comes to rest."""
+        """Show the page again, press Run for broken engines, and run all work to its end."""
         tab = self.tab
         tab.rest()
         for engine in tab.engines.by_name.values():
@@ -234,7 +234,7 @@ class Machine(RuleBasedStateMachine):
             tab.rest()
 
     def agree(self) -> None:
-        """What the page says, what the values say and what computes are the same, and nothing is lost."""
+        """Assert that page, values and the running lab agree, and that no action is lost."""
         tab, session = self.tab, self.tab.session
         assert isinstance(session.state, Live), session.state
         assert session.phase == ("running" if session.playing else "paused")
@@ -285,7 +285,7 @@ def test_a_lab_that_nobody_looks_at_rests_and_goes_on_where_it_was():
     tab.session.play(True)
     assert tab.lab.running
     tab.session.show(False)
-    tab.session.play(True)  # by a key that was on its way
+    tab.session.play(True)  # by a key pressed before
     assert not tab.lab.running
     tab.session.show(True)
     assert tab.lab.running

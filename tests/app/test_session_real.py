@@ -1,4 +1,4 @@
-"""The session against two real engines whose processes are killed: whatever the order, all is as the page says."""
+"""The session against two real engines that are killed: page and engines agree after any sequence."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from compute.engine import Refused, SnapshotTaken, Supervisor
 from tests.app.test_session_machine import Elsewhere
 from tests.engine.faulty import Faulty, running
 
-EXAMPLES = int(os.environ.get("FIELDLAB_REAL_EXAMPLES", "8"))  # of random sequences; 200 for a thorough look
-ACTS = 12  # of a sequence
+EXAMPLES = int(os.environ.get("FIELDLAB_REAL_EXAMPLES", "8"))  # number of random sequences; 200 for a thorough run
+ACTS = 12  # per sequence
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def engines() -> Iterator[dict[str, Supervisor]]:
 
 
 class Two(Elsewhere):
-    """The value `text` names the engine; "" is the host."""
+    """A session on the engine that the value `text` names; "" is the host."""
 
     @staticmethod
     def engine_for(values: Any) -> str:
@@ -40,7 +40,7 @@ class Two(Elsewhere):
 
 
 class Tab:
-    """A page: its loop is turned by hand, its browser confirms at once."""
+    """A page with a manual loop, and a browser that confirms frames immediately."""
 
     def __init__(self, engines: dict[str, Supervisor]) -> None:
         self.engines = engines
@@ -93,7 +93,7 @@ def strike(tab: Tab, rng: random.Random) -> None:
 
 
 def act(tab: Tab, rng: random.Random) -> None:
-    """One thing that a user does or an engine suffers."""
+    """Do one random user action or engine fault."""
     session, chosen = tab.session, rng.randrange(11)
     if chosen <= 1:
         tab.change(level=rng.choice([0.1, 0.25, 0.75, 9.0]))
@@ -116,7 +116,7 @@ def act(tab: Tab, rng: random.Random) -> None:
 
 
 def agrees(tab: Tab) -> bool:
-    """Whether all has come to rest: alive, and nothing asked for that is not answered."""
+    """Return whether all is at rest: the lab is live, and every request has been answered."""
     session = tab.session
     handle = session._handle
     return (
@@ -131,7 +131,7 @@ def agrees(tab: Tab) -> bool:
 @pytest.mark.parametrize("seed", range(EXAMPLES))
 def test_page_values_and_what_computes_agree_after_any_sequence(engines, monkeypatch, seed):
     for engine in engines.values():
-        engine._breaker.reset()  # the sequences before are no reason to give up
+        engine._breaker.reset()  # crashes in earlier sequences do not count
     pool = SimpleNamespace(get=engines.__getitem__)
     monkeypatch.setattr(module, "session_limiter", lambda: SimpleNamespace(engines=pool))
     tab, rng = Tab(engines), random.Random(seed)
@@ -158,7 +158,7 @@ def test_page_values_and_what_computes_agree_after_any_sequence(engines, monkeyp
         assert tab.session._handle._supervisor is engines[tab.session.engine]
         gate, record = tab.session.gate, tab.session._handle._lab
         assert gate.under_way + record.frames_through - record.frames <= gate.window + 1
-        told = ("level", "given up when the engine died for the second time")  # all that may have been refused
+        told = ("level", "given up when the engine died for the second time")  # the only refusals that may occur
         assert not [event for event in tab.of(Refused) if not any(words in event.text for words in told)]
     finally:
         tab.session.close()

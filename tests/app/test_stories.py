@@ -1,4 +1,4 @@
-"""What a story does to the lab that is shown: which values a step sets, when it begins anew, and what it waits for."""
+"""A story's effect on the lab: values set by a step, restarts of the field, and the conditions a step waits for."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ STEPS = (
 
 
 class Tab:
-    """A tab around a session that only notes what it is asked for."""
+    """A tab around a session that only records the requests."""
 
     def __init__(self, lab):
         self.asked: list[object] = []
         values = {name: lab.param[name].default for name in lab.param if name != "name"}
-        values["backend"] = preferred(lab.backends()).name  # as a tab begins
+        values["backend"] = preferred(lab.backends()).name  # as a tab starts
 
         def change(**changed):
             values.update(changed)
@@ -58,7 +58,7 @@ class Tab:
         self.awaits_scene = False
 
     def take(self):
-        """What it was asked for since."""
+        """Return the requests since the last call."""
         asked = list(self.asked)
         self.asked.clear()
         return asked
@@ -88,7 +88,7 @@ def page():
 
 @pytest.fixture
 def teller(page, tmp_path, monkeypatch):
-    """A teller at the first step of a story of five."""
+    """Return a teller at the first step of a story of five."""
     text = "---\ntitle: T\nminutes: 1\nlab: diffusion\n---\n" + "\n---\n".join(STEPS)
     (tmp_path / "mine.md").write_text(text)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
@@ -101,7 +101,7 @@ def teller(page, tmp_path, monkeypatch):
 
 def test_the_first_step_sets_everything_and_begins_the_field(page, teller):
     paused, changed, *rest = page.current.take()
-    assert paused is False  # before the reset: what runs would go on from the new beginning
+    assert paused is False  # before the reset: a running lab would continue from the new start
     assert changed == {"r": 0.125, "preset": "noise"}
     assert rest == ["reset", False]
     assert not page.current.awaits_scene
@@ -110,7 +110,7 @@ def test_the_first_step_sets_everything_and_begins_the_field(page, teller):
 
 
 def test_the_group_of_what_a_step_points_at_is_opened(page, teller):
-    assert page.current.groups.active == [0, 1]  # of which the second was closed
+    assert page.current.groups.active == [0, 1]  # the second group was closed
     page.current.groups.active = [0]
     teller.go(1)  # points at the picture
     assert page.current.groups.active == [0]
@@ -122,7 +122,7 @@ def test_going_on_sets_what_the_story_names_alone(page, teller):
     page.current.session.values["dtype"] = "float64"
     page.current.take()
     teller.go(1)
-    assert page.current.take() == [{"r": 0.25}, True]  # and the field goes on
+    assert page.current.take() == [{"r": 0.25}, True]  # and the field continues
     assert page.current.session.values["dtype"] == "float64"
     assert teller.card.content["area"] == "picture"
 
@@ -174,7 +174,7 @@ def test_another_lab_is_shown_once_this_one_is_drawn_and_its_step_once_that_is(p
     assert other.take() == []
     other.drawn = True
     teller._tick()
-    assert other.take() == [False, {"zoom": "1e3"}, "reset", True]  # a lab that ends runs, as its tab does by itself
+    assert other.take() == [False, {"zoom": "1e3"}, "reset", True]  # a lab with an end runs, as in a new tab
 
 
 def test_a_move_is_waited_for(page, teller):
@@ -191,7 +191,7 @@ def test_keys_lead_and_are_given_back(page, teller):
     for key in ("arrowright", "pagedown"):
         teller.keys[key]()
     assert teller.number == 2
-    for key in ("arrowleft", "pageup", "pageup"):  # the last beyond the beginning
+    for key in ("arrowleft", "pageup", "pageup"):  # the last press is before the first step
         teller.keys[key]()
     assert teller.number == 0
     rooms = page.rooms

@@ -1,4 +1,4 @@
-"""The frame gate with a fake browser and clock: fast, slow, hidden and vanished clients; both ways of a frame."""
+"""The frame gate with a fake browser and clock: fast, slow, hidden and disconnected clients; both transports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_plot_is_drawn_for_the_first_time_once_and_not_while_it_has_no_size() 
     first, drawn, plots = FirstDraw(), [], [figure(), figure()]
     for plot in plots:
         first.wait(plot, partial(drawn.append, plot))
-    plots[0].trigger("inner_width", None, 0)  # as a browser says it
+    plots[0].trigger("inner_width", None, 0)  # as a browser reports it
     assert not drawn
     plots[0].trigger("inner_width", 0, 300)
     plots[0].trigger("inner_width", 300, 400)
@@ -44,7 +44,7 @@ def frame(number: int) -> Frame:
 
 
 class World:
-    """A clock, a loop with its callbacks, an engine that makes what is permitted, and a browser."""
+    """A clock, a loop with its callbacks, an engine that makes the permitted frames, and a browser."""
 
     def __init__(self, paint: float = 0.02, network: float = 0.0, ahead: int = 1) -> None:
         self.now, self.paint, self.network = 0.0, paint, network
@@ -57,7 +57,7 @@ class World:
         self.delivered: list[Delivered] = []
         self.browser_free = 0.0
         self.hidden = self.connected_late = False
-        self.connection = 0  # of the browser; what is on its way through an old one is lost
+        self.connection = 0  # of the browser; messages in flight on an old one are lost
         self.gate = FrameGate(
             self.send, self.permit, self.schedule, self.confirm, self.delivered.append, lambda: self.now, ahead
         )
@@ -83,14 +83,14 @@ class World:
         self.produce()
 
     def produce(self) -> None:
-        """One frame after the other, 2 ms each."""
+        """Make one frame after the other, 2 ms each."""
         if self.producing or self.made >= self.through:
             return
         self.producing, life = True, self.life
 
         def done() -> None:
             if life != self.life:
-                return  # it died with its process
+                return  # the frame was lost with its process
             self.producing = False
             self.made += 1
             self.made_in_all += 1
@@ -100,7 +100,7 @@ class World:
         self.later(0.002, done)
 
     def kill(self) -> None:
-        """The engine's process dies; the next one goes on with the same numbers and the same limit."""
+        """End the engine's process; the next one continues with the same numbers and the same limit."""
         self.life, self.producing = self.life + 1, False
         self.later(0.3, self.produce)
 
@@ -113,7 +113,7 @@ class World:
         self._answer(number, self.browser_free + self.network / 2 - self.now)
 
     def confirm(self, number: int) -> None:
-        arrives = max(self.now + self.network / 2, self.browser_free)  # behind the frames that are on their way
+        arrives = max(self.now + self.network / 2, self.browser_free)  # after the frames in flight
         self._answer(number, arrives + self.network / 2 - self.now)
 
     def _answer(self, number: int, seconds: float) -> None:
@@ -148,7 +148,7 @@ def test_fast_client_gets_every_frame_in_order() -> None:
     first = world.painted[0]
     assert world.painted == list(range(first, first + len(world.painted)))
     assert len(world.painted) > 80
-    assert world.gate.dropped == first - 1 <= 1  # of the first two, the newer may replace the older
+    assert world.gate.dropped == first - 1 <= 1  # the second of the first two frames may replace the first
     assert world.gate.window == 1
     assert world.gate.rate == pytest.approx(len(world.painted) / 2.0, rel=0.1)
 
@@ -159,13 +159,13 @@ def test_slow_client_queues_nothing() -> None:
     world.run(19.0)
     assert world.most_under_way <= 1
     assert world.most_scheduled <= 1
-    assert world.made_in_all - len(world.painted) <= 3  # one under way, one prepared, one replaced at the start
+    assert world.made_in_all - len(world.painted) <= 3  # one in flight, one prepared, one replaced at the start
     assert world.gate.latency == pytest.approx(0.2, abs=0.01)
 
 
 def test_uninvited_frames_replace_each_other() -> None:
     world = World(paint=0.2)
-    world.producing = True  # nothing by itself
+    world.producing = True  # the engine itself makes no frames
     world.gate.open()
     for number in range(1000, 1600):  # an engine that ignores its limit, 30 frames a second
         world.gate.offer(frame(number))
@@ -178,7 +178,7 @@ def test_uninvited_frames_replace_each_other() -> None:
 
 
 def test_hidden_client_stops_the_supply_and_comes_back() -> None:
-    """Animation frames stop in a hidden tab, so that nothing is confirmed; what waited is painted when it is shown."""
+    """A hidden tab runs no animation frames, so nothing is confirmed; the waiting frame is painted when it is shown."""
     world = World()
     world.gate.open()
     world.run(1.0)
@@ -201,7 +201,7 @@ def test_frames_of_a_hidden_client_come_as_often_as_others_look_and_are_not_time
     world.hidden = True
     world.run(0.1)
     made, delivered = world.made, len(world.delivered)
-    for _ in range(90):  # as the feed of the followers looks
+    for _ in range(90):  # as the followers' feed does
         world.gate.pass_on()
         world.run(0.11)
     assert world.made - made == pytest.approx(90, abs=2)
@@ -216,7 +216,7 @@ def test_frames_of_a_hidden_client_come_as_often_as_others_look_and_are_not_time
 
 @pytest.mark.parametrize("network", [0.0, 0.08])
 def test_tab_switches_reconnects_and_kills_cause_no_burst_and_count_nothing_anew(network: float) -> None:
-    """50 switches to another tab and back, 50 lost connections, 20 dead engines, at every stage of a frame's way."""
+    """50 switches to another tab and back, 50 lost connections, 20 dead engines, at every stage of a frame."""
     world = World(paint=0.02, network=network)
     world.gate.open()
     widest = world.gate.window
@@ -225,7 +225,7 @@ def test_tab_switches_reconnects_and_kills_cause_no_burst_and_count_nothing_anew
         if turn % 12 in (0, 5):
             world.kill()
         elif turn % 2:
-            world.gate.pause()  # another tab of the page; what is on its way is still painted
+            world.gate.pause()  # another tab of the page; frames in flight are still painted
             world.run(0.0011 * (turn % 40))
             world.gate.open()
         else:
@@ -237,7 +237,7 @@ def test_tab_switches_reconnects_and_kills_cause_no_burst_and_count_nothing_anew
     world.run(1.0)
     assert world.most_under_way <= widest <= WIDEST
     assert world.most_owed <= widest + 1
-    assert world.gate.dropped <= 3  # of some thousand: where the window narrows
+    assert world.gate.dropped <= 3  # of several thousand: where the window narrows
     assert world.gate.permitted - world.made <= widest + 1
     painted = len(world.painted)
     world.run(1.0)
@@ -256,7 +256,7 @@ def test_opening_an_open_gate_changes_nothing() -> None:
 
 
 def test_what_is_confirmed_after_a_pause_is_not_timed() -> None:
-    """A frame that lay in a hidden page for a minute says nothing about the network, nor about painting."""
+    """A frame that waited in a hidden page for a minute measures neither the network nor painting."""
     world = World(paint=0.02)
     world.gate.open()
     world.run(1.0)
@@ -270,13 +270,13 @@ def test_what_is_confirmed_after_a_pause_is_not_timed() -> None:
 
 
 def test_a_lab_that_has_moved_goes_on_counting() -> None:
-    """The other engine's first frame has a number that the old lab was never permitted."""
+    """The first frame of the other engine has a number that the old lab was never permitted."""
     world = World(paint=0.02)
     world.gate.open()
     world.run(1.0)
-    world.life += 1  # the old lab is given up, in the middle of a frame
+    world.life += 1  # the old lab is closed in the middle of a frame
     world.made, world.producing = world.gate.permitted, False
-    world.through = world.made + 1  # the one frame that shows that it is there
+    world.through = world.made + 1  # the one frame that shows that the new lab is ready
     world.produce()
     world.run(1.0)
     assert world.most_owed <= 2 + 1
@@ -297,7 +297,7 @@ def test_window_widens_with_the_network_and_not_with_the_client() -> None:
 
 
 def test_a_busy_browser_does_not_widen_its_own_window() -> None:
-    world = World(paint=0.06, network=0.015)  # two under way: the second waits behind the first, not for the network
+    world = World(paint=0.06, network=0.015)  # two in flight: the second waits behind the first, not for the network
     world.gate.open()
     world.run(30.0)
     assert world.gate.window == 2
@@ -350,11 +350,11 @@ def test_closed_or_paused_gate_permits_nothing() -> None:
 def test_changed_values_replace_the_prepared_frame() -> None:
     world = World(paint=0.2)
     world.gate.open()
-    world.run(1.05)  # one under way, one prepared
+    world.run(1.05)  # one in flight, one prepared
     made, painted, dropped = world.made, list(world.painted), world.gate.dropped
     world.gate.refresh()
     assert world.gate.dropped == dropped + 1
-    world.gate.refresh()  # which finds none
+    world.gate.refresh()  # with no frame prepared
     assert world.gate.dropped == dropped + 1
     world.run(0.4)
     assert made not in world.painted
@@ -375,7 +375,7 @@ def test_unknown_and_repeated_acknowledgements_do_no_harm() -> None:
 
 
 class Wire:
-    """A browser's connection: keeps the messages that are sent to it, and the frames past Bokeh."""
+    """A browser's connection that records its messages, and the frames sent past Bokeh."""
 
     def __init__(self) -> None:
         self.protocol, self._socket = Protocol(), self
@@ -388,7 +388,7 @@ class Wire:
         return self.send_message(self.protocol.create("PATCH-DOC", [event]))
 
     def events(self) -> list[Any]:
-        """What the messages say, with their bytes in place."""
+        """Return the events of the messages, each with its buffers."""
         said = []
         for message in self.sent:
             assert message.header["num_buffers"] == len(message._buffers)
@@ -397,7 +397,7 @@ class Wire:
 
 
 class Tab:
-    """A document with pictures of two rasters in it, and two browsers that show it."""
+    """A document with pictures of two rasters, open in two browsers."""
 
     def __init__(self, told: str = FAST) -> None:
         self.document = Document()
@@ -411,7 +411,7 @@ class Tab:
         self.wires = [Wire(), Wire()]
         for wire in self.wires:
             self.session.subscribe(wire)
-        self.delivered: list[bytes] = []  # by the page's connection for frames
+        self.delivered: list[bytes] = []  # by the page's frame channel
         frame_channel._sockets[self.document] = SimpleNamespace(deliver=self.delivered.append)  # type: ignore[assignment]
         self.painted: list[tuple[int, float]] = []
         self.frames.painted = lambda number, seconds: self.painted.append((number, seconds))
@@ -421,7 +421,7 @@ class Tab:
         asyncio.run(self.session.with_document_locked(act))
 
     def answer(self, **said: Any) -> None:
-        """What the browser says."""
+        """Set values as the browser does."""
         self.locked(lambda: self.frames._answer.update(**said))
 
     def show(self, number: int) -> None:
@@ -429,7 +429,7 @@ class Tab:
 
 
 def rasters(number: int) -> dict[str, Raster]:
-    """u all `number`, 3 x 5; v all `number` + 1, 3 x 5; limits and extent that say which is which."""
+    """Return rasters, 3 x 5: u all `number`, v all `number` + 1; limits and extent identify each."""
     extent = (0.0, 1.0, 10.0, 7.0)
     levels = {name: np.full((3, 5), number + at, np.uint8) for at, name in enumerate("uv")}
     return {name: Raster(one, -1.0 * number, 2.0 * number, extent) for name, one in levels.items()}
@@ -481,7 +481,7 @@ def test_what_is_in_no_document_is_sent_nowhere() -> None:
     tab.wires[0].sent.clear()
     tab.show(5)
     assert tab.wires[0].sent == []
-    assert tab.source.data["number"] == [5]  # it comes whole when it is shown again
+    assert tab.source.data["number"] == [5]  # it is sent in full when the document is shown again
 
 
 @pytest.mark.parametrize("told", [FAST, "public: no paint"])
@@ -489,12 +489,12 @@ def test_a_frame_is_confirmed_alike_whichever_way_it_took(told: str) -> None:
     tab = Tab(told)
     tab.show(9)
     tab.answer(value=[9.0, 0.012])
-    tab.answer(value=[10.0])  # is none
+    tab.answer(value=[10.0])  # not a confirmation
     assert tab.painted == [(9, 0.012)]
 
 
 class Timed(Document):
-    """A document that notes the callbacks which are to be called later."""
+    """A document that records its delayed callbacks."""
 
     def __init__(self, later: list[Any]) -> None:
         super().__init__()
@@ -574,14 +574,14 @@ def test_a_browser_that_says_anything_else_gets_public_frames_and_one_line_in_th
 def test_the_environment_chooses_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wanted_transport() == FAST
     monkeypatch.setenv("FIELDLAB_TRANSPORT", "public")
-    assert Tab().frames._code.args["figures"] == []  # so the browser is not even asked
+    assert Tab().frames._code.args["figures"] == []  # so the browser does not try the fast transport
     monkeypatch.setenv("FIELDLAB_TRANSPORT", "pigeon")
     with pytest.raises(ValueError, match="FIELDLAB_TRANSPORT must be public or fast, not 'pigeon'"):
         wanted_transport()
 
 
 class Showing:
-    """A session as far as a source needs it."""
+    """A session with the attributes that a frame source uses."""
 
     def __init__(self) -> None:
         self.document = Document()

@@ -1,4 +1,4 @@
-"""The system card's words and lines, and what it asks of the server, without a browser."""
+"""The system card's texts and lines, and its requests to the server, without a browser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FULL = GpuReading(
 
 
 class Document:
-    """Keeps what was to be called."""
+    """Records its callbacks."""
 
     def __init__(self):
         self.periodic = []
@@ -92,7 +92,7 @@ def test_a_panel_looks_only_while_it_is_open_and_its_tab_is_there():
     panel.toggle()
     assert (panel.card.visible, document.periodic) == (False, [])
     wait(lambda: not source.working)
-    panel.show(True)  # its tab is back, but it is closed
+    panel.show(True)  # its tab is shown again, but the card is closed
     assert not source.working
 
 
@@ -104,7 +104,7 @@ def test_a_driver_that_hangs_holds_up_no_page():
     panel.toggle()
     panel._draw()
     panel.toggle()
-    assert time.monotonic() - start < 60  # of the 120 that the reading takes
+    assert time.monotonic() - start < 60  # of the 120 s that the reading takes
     assert "Reading …" in panel._text.object
     go.set()
     wait(lambda: not source.working)
@@ -128,5 +128,5 @@ def test_the_use_of_each_thread_is_read_by_keyboard_and_screen_reader():
     cores = re.search("<div class='cores'[^>]*>", html)[0]
     assert "aria-label='Use of each thread in %, the first first: 10, 90.'" in cores
     assert "tabindex='0'" in cores
-    assert "data-term=" in cores  # by which static/explain.js shows it
+    assert "data-term=" in cores  # with which static/explain.js shows it
     assert "title=" not in html

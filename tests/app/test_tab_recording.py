@@ -1,4 +1,4 @@
-"""A recording as a tab sees it: it follows the lab to another engine, and ends with words where an engine gives up."""
+"""A recording in a tab: it follows the lab to another engine, and ends with a message if an engine gives up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.engine.faulty import Faulty, running
 
 
 class Moving(Session):
-    """The value `text` names the engine."""
+    """A session on the engine that the value `text` names."""
 
     WHERE = ("text",)
 
@@ -29,7 +29,7 @@ class Moving(Session):
 
 
 class Tab:
-    """A document's loop, turned by hand."""
+    """A page with a manual document loop."""
 
     def __init__(self, **values: Any) -> None:
         self.jobs: deque[Callable[[], object]] = deque()
@@ -80,7 +80,7 @@ def test_a_recording_goes_on_where_the_lab_goes(tab, tmp_path):
     tab.session.change(text="b")
     tab.until(lambda: tab.session.phase == "running")
     moved = tab.session._recording._news
-    assert moved.frames < 400  # it was interrupted, and nobody was told
+    assert moved.frames < 400  # it was interrupted without a message
     assert tab.last is None
     assert tab.session.recording
     tab.until(lambda: tab.last)
@@ -109,7 +109,7 @@ def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path, m
     tab.session.record(str(tmp_path / "film"), 7, (8, 8), 10**6)
     tab.until(lambda: [news for news in tab.heard if isinstance(news, RecordingProgress)])
     tab.session._handle.stop_recording = lambda: None
-    monkeypatch.setattr(module, "HOST", "host:a")  # which waits to be tried again
+    monkeypatch.setattr(module, "HOST", "host:a")  # which can be started again by Run
     tab.session._react(tab.session._key, EngineBroken("the sky fell"))
     tab.until(lambda: tab.last)
     assert tab.last.ended == "the engine gave up: the sky fell"
@@ -118,12 +118,12 @@ def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path, m
 
 
 def test_where_the_other_engine_refuses_the_lab_the_recording_goes_on(tab, tmp_path):
-    """As if nothing had been asked: no frame is missing, none is there twice, and nobody is told of an end."""
+    """As without the request: no frame is missing or doubled, and no end is reported."""
     tape = RecordingStore(tmp_path / "film")
     tab.session.record(str(tmp_path / "film"), 7, (8, 8), 150)
     tab.session.play(True)
     tab.until(lambda: len(tape.numbers()) > 20)
-    tab.session.change(text="b", level=9.0)  # which the other engine refuses
+    tab.session.change(text="b", level=9.0)  # the other engine refuses the level
     tab.until(lambda: [event for event in tab.heard if isinstance(event, Refused)])
     assert len(tape.numbers()) < 150
     assert tab.session.recording

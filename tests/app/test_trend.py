@@ -1,4 +1,4 @@
-"""Whether a series grows is said with an interval: that of the textbook, wider where a value is much like the last."""
+"""A series' growth and its interval: the textbook's, or wider for autocorrelated residuals."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ TIMES = np.arange(60.0)
 
 
 def test_the_slope_and_its_interval_are_those_of_independent_values():
-    """Values whose residuals are no more alike than chance has it: scipy's line, Student's interval."""
+    """For residuals without positive autocorrelation: scipy's line, Student's interval."""
     values = 3.0 + 0.5 * TIMES + np.random.default_rng(1).permutation(np.linspace(-2, 2, 60))
     line = stats.linregress(TIMES, values)
     residuals = values - line.intercept - line.slope * TIMES
-    assert residuals[:-1] @ residuals[1:] <= 0  # or the interval would be a little wider
+    assert residuals[:-1] @ residuals[1:] <= 0  # otherwise the interval would be slightly wider
     trend, half = Trend.of(TIMES, values), stats.t.ppf(0.975, 58) * line.stderr
     assert trend.slope == pytest.approx(line.slope)
     assert (trend.low, trend.high) == (pytest.approx(line.slope - half), pytest.approx(line.slope + half))
 
 
 def test_values_that_wander_say_less():
-    """Nineteen of twenty walks that lead nowhere are not told to grow or fall, by an interval for independent values
-    hardly any."""
+    """At most a tenth of 200 autocorrelated series without a trend are judged to grow or fall.
+
+    An interval for independent values misses zero for at least three tenths of them.
+    """
     generator, missed, naive = np.random.default_rng(2), 0, 0
     for _ in range(200):
         values = np.zeros(240)
@@ -42,7 +44,7 @@ def test_values_that_wander_say_less():
 def test_what_does_not_change_is_flat_and_what_rises_steadily_grows():
     assert Trend.of(TIMES, np.full(60, 7.0)) == Trend(0.0, 0.0, 0.0)
     uneven = [2.8, 6.0, 10.2, 17.6, 25.6, 28.2, 31.3, 35.0, 37.7, 40.6, 43.1, 45.5, 47.9, 50.5, 53.0, 55.5, 58.9, 62.4]
-    constant = Trend.of(uneven, np.full(len(uneven), 13.0))  # their line is met but for the rounding of the sums
+    constant = Trend.of(uneven, np.full(len(uneven), 13.0))  # the residuals are zero except for rounding of the sums
     assert max(map(abs, (constant.slope, constant.low, constant.high))) < 1e-12
     rising = Trend.of(TIMES, 2.0 * TIMES).times(30)
     assert rising.slope == pytest.approx(60)

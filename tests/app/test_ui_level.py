@@ -1,4 +1,4 @@
-"""How much of the page the address asks for."""
+"""The part of the page that the address requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.address import CSS, LEVELS, asked_level
 
 
 def document(**arguments: list[bytes]) -> Document:
-    """A document whose page was reached with these arguments in its address."""
+    """Return a document of a page requested with these arguments in its address."""
     made = Document()
     made._session_context = lambda: SimpleNamespace(request=SimpleNamespace(arguments=arguments))
     return made

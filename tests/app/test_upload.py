@@ -1,4 +1,4 @@
-"""A file that comes in pieces, from a browser that may not be ours."""
+"""Files uploaded in pieces, also from a hostile browser."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_is_no_next_piece_is_dropped(field, message):
 
 @pytest.fixture
 def limited(monkeypatch):
-    """Let this process be of a server with these settings."""
+    """Return a function that applies settings to this process."""
     monkeypatch.setenv(settings.VARIABLE, "")
     return lambda **values: settings.hand_on(settings.Settings(**values))
 
@@ -98,7 +98,7 @@ def test_a_server_may_take_less(limited):
 
 
 class Page:
-    """A file field and what it passes on."""
+    """A file field and the files that it passes on."""
 
     def __init__(self, task=chores.measured):
         self.taken = []
@@ -119,7 +119,7 @@ def test_a_file_is_read_elsewhere_and_passed_on_once():
     assert page.said == ("Reading A.npz …", "")
     assert page.upload.busy
     assert job.join(120)
-    assert page.taken == []  # the page has not looked, as while another tab is shown
+    assert page.taken == []  # the page has not polled, as while another tab is shown
     for _ in range(3):
         page.upload.tick()
     assert page.taken == [("A.npz", 30)]
@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(task, words):
     assert label == "Not taken: A.npz"
     assert words in below
     assert page.taken == []
-    page.upload._task = chores.measured  # another file is read as if nothing had been
+    page.upload._task = chores.measured  # the next file is not affected
     page.give("B.npz", bytes(10))
     read(page.upload)
     assert page.taken == [("B.npz", 10)]

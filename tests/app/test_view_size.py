@@ -1,4 +1,4 @@
-"""A view has a size that its plots can take, whatever window a browser says that it has: a phone's, or none at all."""
+"""A view always has a size that its plots accept, for any window that a browser reports, including none."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from app.lab_tab import LEAST_VIEW, LabTab, view_size
 from app.lab_view import Size
 from compute.labs import LABS
 
-# px, as a browser may say them: none, nonsense, a watch, phones, a strip
+# px, as a browser can report them: none, invalid, a watch, phones, a strip
 WINDOWS = (0, 0), (-5, 10**6), (1, 1), (200, 240), (300, 200), (320, 240), (390, 844), (844, 390), (1280, 90)
 BARS = {"page": (True, True, 40), "phone": (False, False, 66), "a bar that says it is huge": (True, True, 4096)}
 
 
 @pytest.fixture(scope="module", params=LABS, ids=lambda lab: lab.LAB)
 def tab(request):
-    """A tab of each lab, whose plots a browser has drawn, so that they take every size."""
+    """Return a tab of each lab with plots that count as drawn, so that they follow every size."""
     tab = LabTab(request.param, Document(), (1280, 720))
     for pane in tab.lab_view.panel.select(pn.pane.Bokeh):
         pane.object.trigger("inner_width", 0, 600)
@@ -27,15 +27,15 @@ def tab(request):
 
 
 def sizes_below_0(tab: LabTab) -> list[tuple[str, float]]:
-    """Each size below 0 px that one of the view's parts or plots has been given, with its name."""
+    """Return (name, px) for each negative size of the view's parts or plots."""
     parts = [*tab.lab_view.panel.select(), *(pane.object for pane in tab.lab_view.panel.select(pn.pane.Bokeh))]
     sizes = [(part, getattr(part, side, None)) for part in parts for side in ("width", "height")]
-    # A part is written out only where it is told: that takes longer than all the rest.
+    # Only reported parts are converted to text: the conversion takes longer than all other work.
     return [(f"{part}"[:80], size) for part, size in sizes if size is not None and not size >= 0]
 
 
 def rooms() -> dict[str, Size]:
-    """The sizes of the view in each window, with each set of bars."""
+    """Return the sizes of the view in each window, with each set of bars."""
     return {f"{window}, {name}": view_size(window, *bars) for window in WINDOWS for name, bars in BARS.items()}
 
 
@@ -50,7 +50,7 @@ def test_a_view_is_never_smaller_than_the_least(window, bars):
 @pytest.mark.parametrize("alone", [False, True], ids=["page", "picture alone"])
 @pytest.mark.parametrize("presenter", [False, True], ids=["", "presenter"])
 def test_every_lab_takes_every_size(tab, presenter, alone):
-    """Bokeh refuses a size below 0, and so does Panel; what is 0 px wide draws nothing."""
+    """Bokeh and Panel refuse a size below 0, and a plot 0 px wide draws nothing."""
     view = tab.lab_view
     view.alone = alone
     view.fit(view.size, False, presenter)
@@ -64,7 +64,7 @@ def test_every_lab_takes_every_size(tab, presenter, alone):
 
 
 def test_the_plot_keeps_a_room_that_can_be_seen(tab):
-    """In the smallest view, too, each lab draws its main picture, as large as the smallest thing that can be read."""
+    """Even in the smallest view, each lab draws its main picture, at least as large as can be read."""
     tab.lab_view.alone = False
     tab.lab_view.fit(tab.lab_view.size, False, False)
     if hasattr(tab.lab_view, "views"):

@@ -1,4 +1,4 @@
-"""What reads a file in tests, in a child process: quick, slow, wrong, or the end of its process."""
+"""File readers for tests, run in a child process: quick, slow, failing, or ending their process."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Measured(LoadedFile):
 
 
 def measured(data, tell):
-    """How large it is."""
+    """Return the file's size as `Measured`."""
     return Measured(len(data), fingerprint(data))
 
 
 def slow_if_long(data, tell):
-    """As `measured`; a file of more than 100 bytes takes a minute."""
+    """Like `measured`, but need a minute for a file of more than 100 bytes."""
     time.sleep(60 if len(data) > 100 else 0)
     return measured(data, tell)
 
 
 def busy_if_long(data, tell):
-    """The same, with a processor at work."""
+    """Like `slow_if_long`, but with a busy processor."""
     end = time.monotonic() + (60 if len(data) > 100 else 0)
     while time.monotonic() < end:
         sum(range(10_000))
@@ -39,16 +39,16 @@ def busy_if_long(data, tell):
 
 
 def refused(data, tell):
-    """A file of the wrong kind."""
+    """Raise ValueError, as for a file of the wrong kind."""
     raise ValueError("matrix must be a matrix")
 
 
 def hungry(data, tell):
-    """A file that takes too much memory."""
+    """Allocate more memory than allowed."""
     with limited_memory("matrix", 2**26):
         return bytearray(2**27)
 
 
 def gone(data, tell):
-    """A file at which the reader's process ends."""
+    """End the reader's process."""
     os._exit(9)

@@ -1,4 +1,4 @@
-"""Newest wins, one message is under way to each viewer, and nobody waits for anybody else."""
+"""Broadcast: the latest message wins, one message is in flight per viewer, and slow viewers do not delay others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.audience.broadcast import ENDED, Broadcast, Counts
 
 
 class Onlooker:
-    """A viewer that keeps what it was sent."""
+    """Viewer that records every message that it receives."""
 
     def __init__(self) -> None:
         self.heads: list[dict[str, Any]] = []
@@ -25,7 +25,7 @@ class Onlooker:
         self.dismissed = (code, why)
 
     def paint(self, viewers: Broadcast) -> bool:
-        """Confirm what came last."""
+        """Confirm the last message received."""
         return viewers.confirm(self, self.heads[-1]["number"])
 
 
@@ -40,7 +40,7 @@ def test_a_slow_viewer_misses_pictures_and_a_quick_one_gets_all():
     assert quick.pictures == [b"0", b"1", b"2", b"3", b"4"]
     assert slow.pictures == [b"0"]
     assert slow.paint(viewers)
-    assert slow.pictures == [b"0", b"4"]  # what waited was never kept
+    assert slow.pictures == [b"0", b"4"]  # the three pictures in between were dropped, not queued
     assert slow.heads[-1]["at"] == 14.0
     assert (counts.sent, counts.dropped) == (7, 3)
 
@@ -51,7 +51,7 @@ def test_one_message_is_under_way_and_all_get_the_same_bytes():
         viewers.join(one)
     assert viewers.ready
     viewers.show_picture(b"a", 1.0)
-    assert not viewers.ready  # nothing need be encoded now
+    assert not viewers.ready  # no viewer can receive, so no picture need be encoded
     viewers.show_picture(b"b", 2.0)
     assert [one.pictures for one in two] == [[b"a"], [b"a"]]
     assert two[0].heads == two[1].heads

@@ -1,4 +1,4 @@
-"""A page is looked at only while somebody views it, and encoded once for all."""
+"""PageFeed reads a page only while it has viewers, and encodes each picture once for all viewers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.app.audience.test_handlers import PATIENCE, until
 
 @pytest.fixture(scope="module")
 def frames():
-    """Two frames of a small lab, one step apart."""
+    """Yield two frames of a small lab, one step apart."""
     lab = Diffusion(backend="cpu_numpy", ny=32, nx=48)
     before = lab.frame()
     lab.advance(steps=1)
@@ -31,7 +31,7 @@ def frames():
 
 
 class Shown:
-    """A page that shows a frame and says something; `looks` counts who asked."""
+    """Page that shows one frame and one text; `looks` counts the calls of `picture`."""
 
     def __init__(self, frame):
         self.frame, self.looks, self.said, self.done = frame, 0, {"lab": "Diffusion"}, []
@@ -51,7 +51,7 @@ class Shown:
 
 
 class Painter(Onlooker):
-    """A viewer that paints at once, `wait` turns of the loop later."""
+    """Viewer that confirms each message in the next iteration of the event loop."""
 
     def __init__(self, viewers):
         super().__init__()
@@ -63,7 +63,7 @@ class Painter(Onlooker):
 
 
 def run(test):
-    """Run a coroutine in a test's patience."""
+    """Run a coroutine function, cancelled after PATIENCE seconds."""
 
     async def bounded():
         await asyncio.wait_for(test(), PATIENCE)
@@ -85,7 +85,7 @@ def test_a_picture_is_encoded_once_for_all_who_look(frames, monkeypatch):
         feed.windows.join(window)
         await until(lambda: all(any(one.pictures) for one in [*crowd, window]))
         looks = page.looks
-        await until(lambda: page.looks > looks + 5)  # a picture that is shown is not encoded again
+        await until(lambda: page.looks > looks + 5)  # an unchanged picture is not encoded again
         assert feed.encoded == 1
         page.frame = frames[1]
         await until(lambda: feed.encoded == 2 and all(len(list(filter(None, one.pictures))) == 2 for one in crowd))
@@ -169,7 +169,7 @@ def test_a_page_that_cannot_be_looked_at_is_logged_once(frames, monkeypatch, cap
 
 
 def test_words_that_change_at_every_look_cost_no_picture(frames, monkeypatch):
-    """A viewer who confirms between two looks gets a new picture at each, whatever is said meanwhile."""
+    """A viewer that confirms between two reads gets a new picture at each read, even if the text changes every time."""
     monkeypatch.setattr(feeds, "INTERVAL", 0.0)
     monkeypatch.setattr(feeds, "WORDS_INTERVAL", 0.0)
     page = Shown(frames[0])
@@ -191,7 +191,7 @@ def test_words_that_change_at_every_look_cost_no_picture(frames, monkeypatch):
         for turn in range(1, 6):
             await feed._turn()
             assert feed.encoded == turn
-            one.paint(feed.followers)  # the picture; its words come then
+            one.paint(feed.followers)  # confirms the picture, upon which the text is sent
             one.paint(feed.followers)
         feed.followers.leave(one)
 
@@ -225,7 +225,7 @@ def test_a_picture_is_the_main_raster_exact_where_that_is_small_and_bounded(fram
     data, _ = Picture.of(Diffusion, noisy, Style()).encode()
     image = Image.open(io.BytesIO(data))
     assert (image.format, image.size) == ("WEBP", (500, 400))
-    assert len(data) < noise.size  # PNG could not be smaller than that
+    assert len(data) < noise.size  # PNG could not be smaller than the noise itself
     wide = SimpleNamespace(rasters={"a": SimpleNamespace(levels=np.zeros((100, 4000), np.uint8), waiting=False)})
     data, _ = Picture.of(Diffusion, wide, Style()).encode()
     assert Image.open(io.BytesIO(data)).size == (MOST_SIDE, 20)
@@ -238,7 +238,7 @@ def test_lines_are_drawn():
     lab.close()
     image = Image.open(io.BytesIO(data))
     assert (image.format, image.size) == ("WEBP", DRAWING[::-1])
-    assert len(np.unique(np.asarray(image.convert("L")))) > 10  # something is on it
+    assert len(np.unique(np.asarray(image.convert("L")))) > 10  # the drawing is not blank
 
 
 def test_equal_frames_in_other_colours_are_other_pictures(frames):

@@ -1,4 +1,4 @@
-"""The bench of followers: what a crowd got, counted against a server that shows so many pictures."""
+"""The follower benchmark: its counts for a crowd, compared with a server that shows a known number of pictures."""
 
 from __future__ import annotations
 

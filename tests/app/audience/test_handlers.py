@@ -1,4 +1,4 @@
-"""Followers and lecturer's windows over real WebSockets: under a prefix, hostile ones, slow ones, ended rooms."""
+"""Followers and lecturer's windows over real WebSockets: path prefix, hostile and slow clients, ended rooms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATIENCE = 60.0  # seconds
 
 
 class Served(Application):
-    """A server with these addresses alone."""
+    """Server that serves only the audience's addresses."""
 
     prefix = PREFIX
 
@@ -48,7 +48,7 @@ def rooms(monkeypatch: pytest.MonkeyPatch) -> Rooms:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[str]:
-    """host:port and prefix of a server."""
+    """Yield "host:port/prefix" of a running server."""
     sockets = bind_sockets(0, "127.0.0.1")
     server = HTTPServer(Served())
     server.add_sockets(sockets)
@@ -58,7 +58,7 @@ async def serving() -> AsyncIterator[str]:
 
 
 def served(test: Callable[[str], Awaitable[None]]) -> None:
-    """Run `test(address)` beside a server."""
+    """Run `test(address)` against a running server."""
 
     async def run() -> None:
         async with serving() as address:
@@ -69,7 +69,7 @@ def served(test: Callable[[str], Awaitable[None]]) -> None:
 
 @asynccontextmanager
 async def connected(address: str) -> AsyncIterator[WebSocketClientConnection]:
-    """A viewer's WebSocket."""
+    """Yield the WebSocket connection of a viewer."""
     socket = await websocket_connect(f"ws://{address}/ws")
     try:
         yield socket
@@ -78,13 +78,13 @@ async def connected(address: str) -> AsyncIterator[WebSocketClientConnection]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Wait for it; the test's patience bounds that."""
-    while not condition():  # noqa: ASYNC110 what is waited for tells nobody
+    """Wait until the condition is true; `served` limits the time."""
+    while not condition():  # noqa: ASYNC110 the conditions that are polled send no event
         await asyncio.sleep(0.005)
 
 
 async def message(socket: WebSocketClientConnection) -> tuple[dict[str, Any], bytes]:
-    """The head and the picture of the next message."""
+    """Return the header and the picture of the next message."""
     data = await socket.read_message()
     assert isinstance(data, bytes)
     length = int.from_bytes(data[:4], "little")
@@ -92,7 +92,7 @@ async def message(socket: WebSocketClientConnection) -> tuple[dict[str, Any], by
 
 
 async def closed(socket: WebSocketClientConnection) -> tuple[int | None, str | None]:
-    """(code, why) with which the server closed."""
+    """Return (code, reason) with which the server closed the connection."""
     while await socket.read_message() is not None:
         pass
     return socket.close_code, socket.close_reason
@@ -123,7 +123,7 @@ def test_a_follower_gets_words_and_pictures_and_a_slow_one_the_newest(rooms):
     "sent", ["", "ok", "ok 7", "ok -1", "ok ١", "do next", "{}", "ok 1 ", b"ok 1", "x" * 32, "ok " + "1" * 20]
 )
 def test_who_sends_anything_else_than_a_confirmation_is_out(rooms, sent):
-    """ "do next" is a message of the lecturer's window; 7 was never sent; the digit is an Arabic 1."""
+    """The message "do next" belongs to the lecturer's window; 7 was never sent; the digit is an Arabic 1."""
     feed = Fed()
     code = rooms.open(feed)
 
@@ -141,7 +141,7 @@ def test_who_sends_anything_else_than_a_confirmation_is_out(rooms, sent):
 
 
 def test_who_confirms_what_he_does_not_read_is_out(rooms):
-    """He may learn the numbers of the messages elsewhere: they are the same for all."""
+    """A client can learn message numbers without reading, since they are the same for all clients."""
     feed = Fed()
     code = rooms.open(feed)
 
@@ -161,7 +161,7 @@ def test_who_confirms_what_he_does_not_read_is_out(rooms):
                 under_way = max((one.under_way for one in feed.followers._progress.values()), default=0)
                 if under_way > confirmed:
                     confirmed = under_way
-                    with suppress(OSError):  # the server has closed
+                    with suppress(OSError):  # the server has closed the connection
                         await loop.sock_sendall(deaf, masked(f"ok {confirmed}"))
                 await asyncio.sleep(0.002)
 
@@ -175,7 +175,7 @@ HANDSHAKE = (
 
 
 def masked(text: str) -> bytes:
-    """A short text message as a client's WebSocket sends it; its mask is of zeros."""
+    """Return a short text message as a client's WebSocket frame, with a mask of zeros."""
     return bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text.encode()
 
 
@@ -227,7 +227,7 @@ def test_a_page_is_the_same_for_every_code_and_runs_no_script_but_ours(rooms):
                 if name in page:
                     found = await client.fetch(f"http://{address}/{kind}/{name}", request_timeout=240)
                     assert found.headers["Content-Type"] == f"{handlers.FILES[name]}; charset=utf-8"
-            assert page.count("http") == 0  # nothing comes from elsewhere
+            assert page.count("http") == 0  # no resource is loaded from another host
 
     served(test)
 
@@ -291,7 +291,7 @@ def test_who_tries_codes_is_known_by_the_address_that_he_comes_from(rooms, monke
 
 
 def test_foreign_hosts_and_origins_are_refused_here_too():
-    """With everything installed in a server of its own, as app_hooks does."""
+    """The whole installation in a server process, as app_hooks installs it."""
     ours = "from app.audience import handlers; handlers.install(); handlers.install()"
     served_here = SERVED.replace("operations.install(); operations.install()", ours)
     assert served_here != SERVED

@@ -1,4 +1,4 @@
-"""A page's audience mode: the room's card, the link and its QR code, what followers read, and what ends it."""
+"""Audience mode of a page: the room's card, the link and its QR code, what followers receive, and how it ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rooms(monkeypatch):
 
 @pytest.fixture
 def audience(rooms, monkeypatch):
-    """Audience mode of a page that shows nothing; no loop runs, so nothing is fed."""
+    """Return the audience mode of an empty page; no event loop runs, so the feed sends nothing."""
     teller = SimpleNamespace(open=False, story=None, number=0)
     bar = PresenterBar(lambda key: None, lambda: None)
     bar.mode = PRESENTING
@@ -60,7 +60,7 @@ def test_it_is_off_until_a_room_is_asked_for(audience, rooms):
 
 
 def test_a_story_that_was_closed_is_not_led_on_by_the_lecturer_s_window(audience):
-    """The window's buttons stay for as long as the news of it is under way, and the document may have been busy."""
+    """The window shows its buttons until it receives the new state, and a busy document runs the act later."""
     document, teller, gone = audience._page.document, audience._page.stories, []
     teller.go, teller.number = gone.append, 3
     for teller.open, wanted in ((True, [2, 4]), (False, [])):
@@ -91,7 +91,7 @@ def test_the_link_is_the_page_s_own_address_and_localhost_has_no_qr_code(audienc
 )
 def test_the_address_that_phones_need_is_that_of_this_computer(monkeypatch, route, said):
     class Probe:
-        """A socket whose route is planted."""
+        """Socket with a simulated route."""
 
         def __init__(self, *kind):
             assert kind == (socket.AF_INET, socket.SOCK_DGRAM)
@@ -158,7 +158,7 @@ def test_a_room_too_many_is_said(audience, rooms):
 
 
 def test_a_room_that_was_opened_after_all_leaves_no_problem(audience, rooms):
-    """The code stood there beside the words of the try before."""
+    """The card used to show the code together with the error of the previous attempt."""
     codes = [rooms.open(Fed()) for _ in range(MOST_ROOMS)]
     audience.begin()
     rooms.end(codes[0])
@@ -191,20 +191,20 @@ def test_frozen_pictures_stand_still_for_followers_too(audience):
 
 
 def test_who_comes_to_frozen_pictures_sees_what_was_frozen(audience):
-    """Not what the last one to look on had seen, which may have been another lab's."""
+    """The picture shown at the freeze, not the last one read by a viewer, which may belong to another lab."""
     diffusion, mandelbrot = frame("diffusion"), frame("mandelbrot")
     show(audience, diffusion)
     assert audience.picture().frame is diffusion
     show(audience, mandelbrot, lab=str)
     audience._page.bar.follow(audience._page.current)
-    audience._page.bar.freeze()  # nobody views
+    audience._page.bar.freeze()  # without any viewer
     show(audience, frame("later"), lab=str)
     picture = audience.picture()
     assert (picture.frame, picture.lab) == (mandelbrot, str)
 
 
 def test_another_lab_s_picture_is_not_kept(audience):
-    """A tab that is opened shows nothing for a moment, frozen or not."""
+    """A newly opened tab shows no picture at first, whether pictures are frozen or not."""
     show(audience, frame("diffusion"))
     audience._page.bar.freeze()
     assert audience.picture().frame.rasters == {"u": "diffusion"}
@@ -242,7 +242,7 @@ def test_followers_open_no_long_run_and_nothing_where_that_is_switched_off(audie
         assert runs is plays
     audience.begin()
     assert audience.card.content["tries"] is True
-    audience._told({"tries": "no"})  # of a browser that is not ours
+    audience._told({"tries": "no"})  # "no" is not a value that our page sends
     assert audience.tries
     audience._told({"tries": False})
     assert audience.card.content["tries"] is False
@@ -250,7 +250,7 @@ def test_followers_open_no_long_run_and_nothing_where_that_is_switched_off(audie
 
 
 def test_a_hidden_tab_is_refreshed_while_somebody_follows():
-    """A story's step, which the second window may turn to, is brought by these refreshes."""
+    """These refreshes also load the step of a story that the second window can turn to."""
     tab, refreshed = LabTab(Diffusion, Document(), (1280, 720)), []
     tab.on_tick = lambda: refreshed.append(True)
     tab.look(False)

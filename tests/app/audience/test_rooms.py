@@ -1,4 +1,4 @@
-"""Codes and tokens nobody guesses, and bounds for rooms, followers, windows and guesses."""
+"""Unguessable codes and tokens, and the limits on rooms, followers, windows and guesses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.app.audience.test_broadcast import Onlooker
 
 
 class Fed:
-    """A page's feed that shows nothing."""
+    """Feed of a page that shows nothing."""
 
     def __init__(self) -> None:
         self.followers, self.windows = Broadcast(), Broadcast()
@@ -41,10 +41,10 @@ class Fed:
 
 
 def refusal(call, *arguments):
-    """The code with which a viewer is not let in."""
+    """Return the code with which the viewer is refused."""
     with pytest.raises(ViewerRefused) as refused:
         call(*arguments)
-    assert len(refused.value.why.encode()) <= 120  # a WebSocket's closing frame has no room for more
+    assert len(refused.value.why.encode()) <= 120  # a WebSocket's close frame holds at most 123 bytes of reason
     return refused.value.code
 
 
@@ -62,7 +62,7 @@ def test_a_follower_comes_in_by_the_code_and_no_other():
     assert (len(feed.followers), rooms.followers, rooms.open_rooms, feed.woken) == (1, 1, 1, 1)
     assert refusal(rooms.follow, "XXXXXX", Onlooker()) == UNKNOWN
     assert refusal(rooms.follow, "", Onlooker()) == UNKNOWN
-    assert refusal(rooms.follow, rooms.window(feed), Onlooker()) == UNKNOWN  # a token is no code
+    assert refusal(rooms.follow, rooms.window(feed), Onlooker()) == UNKNOWN  # a window's token is no code
 
 
 def test_an_ended_room_says_so_to_those_in_it_and_is_unknown_to_others():
@@ -94,7 +94,7 @@ def test_rooms_followers_and_windows_are_bounded():
 
 
 class Hall:
-    """Rooms whose clock stands still, with one that is open and nobody in it."""
+    """Rooms with a manual clock, with one room open and no follower in it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -102,7 +102,7 @@ class Hall:
         self.code = self.rooms.open(Fed())
 
     def tries(self, address: str, code: str = "XXXXXX") -> int | None:
-        """What becomes of a code: why it is refused, None if it is not."""
+        """Follow a room from an address; return the code of the refusal, None if the viewer is admitted."""
         try:
             self.rooms.follow(code, Onlooker(), address)
         except ViewerRefused as refused:
@@ -114,12 +114,12 @@ STUDENT, OTHER = "10.0.0.7", "10.0.0.8"
 
 
 def test_who_tries_codes_has_newcomers_of_his_address_wait_and_nobody_else():
-    """One student's wrong codes kept the whole hall out, and the lecturer's window."""
+    """Regression test: one student's wrong codes locked out the whole hall and the lecturer's window."""
     hall = Hall()
     token = hall.rooms.window(Fed())
     assert {hall.tries(STUDENT) for _ in range(GUESSES[0])} == {UNKNOWN}
     assert hall.tries(STUDENT) == BUSY
-    assert hall.tries(STUDENT, hall.code) == BUSY  # else a right guess would cost nothing
+    assert hall.tries(STUDENT, hall.code) == BUSY  # otherwise a correct guess would cost nothing
     assert hall.tries(OTHER, hall.code) is None
     hall.rooms.look_on(token, Onlooker())
     hall.now += 1.0
@@ -127,7 +127,7 @@ def test_who_tries_codes_has_newcomers_of_his_address_wait_and_nobody_else():
 
 
 def test_a_window_comes_in_however_many_wrong_codes_and_tokens_were_tried():
-    """A token is 192 random bits: who guesses them would need more than the age of the world."""
+    """A token has 192 random bits: guessing one would take longer than the age of the universe."""
     hall = Hall()
     token = hall.rooms.window(Fed())
     for number in range(2 * ALL_GUESSES[0]):
@@ -137,7 +137,7 @@ def test_a_window_comes_in_however_many_wrong_codes_and_tokens_were_tried():
 
 
 def test_a_hall_with_one_address_comes_in_beside_a_student_who_tries_codes():
-    """Once one of them is in, its code is no secret at that address; another room's is."""
+    """After wrong guesses, an address with a follower in a room can still use that room's code, but not another's."""
     hall = Hall()
     foreign = hall.rooms.open(Fed())
     assert hall.tries(STUDENT, hall.code) is None
@@ -147,7 +147,7 @@ def test_a_hall_with_one_address_comes_in_beside_a_student_who_tries_codes():
         assert hall.tries(STUDENT, hall.code) is None
     assert hall.tries(STUDENT, foreign) == BUSY
     while hall.tries(STUDENT, hall.code) is None:
-        assert hall.tries(STUDENT) == BUSY  # this is counted, too
+        assert hall.tries(STUDENT) == BUSY  # these attempts are counted, too
     assert hall.tries(STUDENT, hall.code) == BUSY
     hall.now += 2 / INSIDE_GUESSES[1]
     assert hall.tries(STUDENT, hall.code) is None
@@ -160,7 +160,7 @@ def test_all_addresses_together_try_only_so_many_codes():
     found = [hall.tries(f"10.1.{number % 250}.1") for number in range(2 * ALL_GUESSES[0])]
     assert found.count(UNKNOWN) == ALL_GUESSES[0]
     assert hall.tries("10.0.0.9", hall.code) == BUSY
-    assert hall.tries(OTHER, hall.code) is None  # somebody of this address is inside
+    assert hall.tries(OTHER, hall.code) is None  # a follower from this address is in the room
     hall.now += 1.0
     assert [hall.tries(f"10.2.{number}.1") for number in range(50)].count(UNKNOWN) == ALL_GUESSES[1]
 
@@ -194,7 +194,7 @@ def test_addresses_that_tried_codes_are_forgotten():
     budgets = Budgets(2, 1.0, lambda: now[0])
     for number in range(MOST_ADDRESSES + 5):
         budgets.spend(str(number))
-    assert len(budgets) == MOST_ADDRESSES  # the oldest were
+    assert len(budgets) == MOST_ADDRESSES  # the oldest addresses were dropped
     now[0] += 1.0
     for _ in range(2):
         budgets.spend("again")

@@ -1,4 +1,4 @@
-"""A browser changes the properties of the allow-list, to plain values within bounds, and nothing else of its page."""
+"""A browser may set only allow-listed properties of its page, and only to plain values within bounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFUSED = "can't resolve reference|may not set a value that holds"
 
 
 class Page:
-    """A document that takes messages as those of the app do: ten text fields, a plot, a script and a data source."""
+    """A document that accepts messages like the app's: ten text fields, a plot, a script and a data source."""
 
     def __init__(self) -> None:
         self.document, self.source = Document(), ColumnDataSource({"x": [1, 2]})
@@ -45,11 +45,11 @@ class Page:
         self.document.models.flush_synced()
 
     def receive(self, *events: dict[str, Any]) -> None:
-        """Apply a message of a browser."""
+        """Apply a message from a browser."""
         self.document.apply_json_patch({"events": list(events)})  # type: ignore[typeddict-item]
 
     def set(self, model: Any, name: str, new: Any) -> None:
-        """Apply a message of one change."""
+        """Apply a message with one change."""
         self.receive(change(model, name, new))
 
 
@@ -74,7 +74,7 @@ def test_values_ranges_and_sizes_are_taken(page):
 
 @pytest.mark.parametrize("new", ["0.5", "2026-01-01", None, True, [1], {"type": "number", "value": "nan"}])
 def test_a_place_or_a_range_is_a_finite_number(page, caplog, new):
-    """A text as the location of the section line ended in a traceback."""
+    """A text as the location of the section line used to raise."""
     line = Span(location=1.0)
     page.plot.add_layout(line)
     page.receive(
@@ -142,7 +142,7 @@ def test_events_that_no_page_sends_are_discarded(page, caplog, name):
     ids=lambda event: event["kind"][:20],
 )
 def test_a_browser_adds_neither_roots_nor_rows(page, event):
-    """Forty such messages took 226 MB, all of which the server kept."""
+    """Forty such messages occupied 226 MB on the server permanently."""
     roots, models = list(page.document.roots), set(page.document.models)
     if isinstance(name := event.get("model"), str):
         event = event | {"model": {"id": getattr(page, name).id}}
@@ -154,7 +154,7 @@ def test_a_browser_adds_neither_roots_nor_rows(page, event):
 
 
 def test_a_browser_that_reconnects_may_repeat_its_roots_and_its_title(page):
-    """BokehJS sends each root in full, with models that it has created itself."""
+    """BokehJS sends each root in full, including models that it has created itself."""
     own = {"type": "object", "name": "Div", "id": "own1"}
     root, models = page.document.roots[-2], set(page.document.models)
     whole = {"type": "object", "name": "Column", "id": root.id, "attributes": {"children": [own], "tags": [own]}}
@@ -190,7 +190,7 @@ def test_no_value_holds_a_model_or_an_event(page, new):
     with pytest.raises(ValueError, match=REFUSED):
         page.receive(change(page.fields[0], "value", "theirs"), change(page.fields[1], "value", new))
     assert (page.fields[1].value, set(page.document.models)) == (before, models)
-    assert page.fields[0].value == "0"  # nothing of a refused message is applied
+    assert page.fields[0].value == "0"  # no part of a refused message is applied
 
 
 def test_a_change_of_a_model_that_the_browser_created_is_refused(page):
@@ -206,13 +206,13 @@ def test_a_value_has_a_bound(page):
 
 
 def test_all_values_of_a_page_have_one_too(page, monkeypatch):
-    """Each message is bounded; a page has hundreds of models."""
+    """Each message is bounded, but a page has hundreds of models."""
     monkeypatch.setattr(browser_changes, "MOST_KEPT", 4 * MOST_VALUE)
     large, fields = "x" * (MOST_VALUE - 200), page.fields
     for field in fields[:3]:
         page.set(field, "value", large)
     for _ in range(9):
-        page.set(fields[0], "value", large)  # replaces the value before
+        page.set(fields[0], "value", large)  # replaces the previous value
     page.set(fields[3], "value_input", large)
     with pytest.raises(ValueError, match=f"at most {4 * MOST_VALUE:,} bytes of memory"):
         page.set(fields[4], "value", large)

@@ -1,4 +1,4 @@
-"""Limits of connections: silent ones end, too many are answered at once, and a fast sender is slowed down."""
+"""Connection limits: idle connections are closed, excess ones are refused immediately, fast senders are slowed down."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ASKED = b"GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @contextmanager
 def served(most: int = 1024, patience: float = 1.0) -> Iterator[int]:
-    """Return the port of a server that may have `most` descriptors and waits `patience` seconds for a request."""
+    """Yield the port of a server that may have `most` descriptors and waits `patience` seconds for a request."""
     pytest.importorskip("resource")
     command = [sys.executable, "-c", SERVED, str(most), str(patience)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
@@ -57,7 +57,7 @@ def connected(port: int) -> socket.socket:
 
 
 def answer(port: int) -> bytes:
-    """Return what a request is answered with, b"" if the connection was closed."""
+    """Return the response to a request, b"" if the connection was closed."""
     with closing(connected(port)) as own:
         own.sendall(ASKED)
         try:
@@ -67,12 +67,12 @@ def answer(port: int) -> bytes:
 
 
 def is_closed(own: socket.socket) -> bool:
-    """Wait until the server has closed the connection; fails after its timeout."""
+    """Wait until the server has closed the connection; fail after its timeout."""
     return own.recv(1) == b""
 
 
 def test_a_silent_connection_ends_and_so_does_a_slow_one() -> None:
-    """One that says nothing, one that sends a byte now and then, one that was answered, and one with half a body."""
+    """Connections: silent, one byte every 50 ms, idle after a response, and with half a request body."""
     with served() as port, ExitStack() as stack:
         silent, slow, idle, half = [stack.enter_context(closing(connected(port))) for _ in range(4)]
         idle.sendall(ASKED)
@@ -94,14 +94,14 @@ def test_a_silent_connection_ends_and_so_does_a_slow_one() -> None:
 
 
 def test_a_connection_that_is_one_too_many_is_answered_at_once() -> None:
-    """And those that are there go on."""
+    """The established connections continue to work."""
     with served(most=120, patience=300) as port, ExitStack() as stack:
         first = stack.enter_context(closing(connected(port)))
         crowd = [stack.enter_context(closing(connected(port))) for _ in range(110)]
         began = time.monotonic()
         assert all(one == b"" or one.startswith(b"HTTP/1.1 503") for one in [answer(port) for _ in range(20)])
         assert time.monotonic() - began < 10
-        time.sleep(2 * LINGER)  # those that were refused and did not go
+        time.sleep(2 * LINGER)  # until refused connections that did not close are dropped
         refused = answer(port)
         assert refused.startswith(b"HTTP/1.1 503")
         assert refused.endswith(FULL.encode())
@@ -171,14 +171,14 @@ asyncio.run(main())
 
 
 def test_messages_of_four_megabytes_are_read_slowly() -> None:
-    """In 4 s a page may send 24 MiB; without a limit it was some hundred."""
+    """In 4 s a page may send 24 MiB; without a limit it was several hundred."""
     done = subprocess.run([sys.executable, "-c", FLOODED], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert 2 <= int(done.stdout) < 14
 
 
 def test_a_connection_without_its_session_has_none() -> None:
-    """As a message finds it that arrives after Bokeh has discarded the page; found by 70 000 random messages."""
+    """A message can arrive after Bokeh has discarded the page; found with 70 000 random messages."""
     session = SimpleNamespace(subscribe=lambda connection: None, unsubscribe=lambda connection: None)
     connection = ServerConnection(None, None, None, session)
     assert session_of(connection) is session

@@ -1,4 +1,4 @@
-"""Requests from pages of other origins: links work, scripts, forms and frames do not."""
+"""Requests from pages of other origins: links are allowed; scripts, forms and frames are refused."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def test_without_fetch_metadata_a_form_needs_an_own_origin(origin: str | None, a
 
 
 def test_websockets_are_left_to_the_allow_list() -> None:
-    """Firefox sends Sec-Fetch headers with them, Chromium does not."""
+    """Firefox sends Sec-Fetch headers with WebSocket requests, Chromium does not."""
     handshake = request(Upgrade="websocket", Sec_Fetch_Site="same-site", Sec_Fetch_Mode="websocket")
     assert foreign(handshake, ALLOWED) is None

@@ -57,7 +57,7 @@ def test_policy_sources_of_a_host(host: str, sources: str) -> None:
     [("[::1]:5006", "[::1]", "5006"), ("[::1]", "[::1]", None), ("localhost:5006", "localhost", "5006")],
 )
 def test_panel_reads_an_ipv6_address(monkeypatch: pytest.MonkeyPatch, host: str, name: str, port: str | None) -> None:
-    monkeypatch.setattr(location, "_get_location_params", location._get_location_params)  # put back after the test
+    monkeypatch.setattr(location, "_get_location_params", location._get_location_params)  # restored after the test
     hosts.install()
     hosts.install()
     found = location._get_location_params("http", host, "/app?ui=none")
@@ -67,7 +67,7 @@ def test_panel_reads_an_ipv6_address(monkeypatch: pytest.MonkeyPatch, host: str,
 
 
 def test_a_missing_host_is_not_malformed() -> None:
-    """It is refused as one that is not on the allow-list."""
+    """It is refused later, as a host that is not on the allow-list."""
     line = RequestStartLine("GET", "/app", "HTTP/1.0")
     for host, status in ((None, None), ("localhost:abc", 400), ("localhost:5006", None)):
         given = HTTPHeaders({} if host is None else {"Host": host})

@@ -1,4 +1,4 @@
-"""The log-in of `--auth`: what its cookie is worth, where it leads, and how it ends."""
+"""The log-in of `--auth`: scope of its cookie, redirects, expiry and log-out."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def ask(path: str, cookie: str = "", form: dict[str, str] | None = None, **more:
 
 
 def logged_in(answers: Answers, cookie: str = "", **more: str) -> str:
-    """Log in, and return the cookie as a browser sends it."""
+    """Log in; return the cookie as a browser sends it."""
     form = {"username": "course", "password": PASSWORD}
     ((status, headers, _),) = answers([ask("/login", cookie, form, **more)])
     assert status == 303
@@ -87,7 +87,7 @@ def test_a_wrong_password_keeps_the_address(answers: Answers, wrong: dict[str, s
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_cookie_is_limited(answers: Answers, scheme: str) -> None:
-    """Secure where the browser came by TLS, as a proxy says; scripts, other sites and other paths do not get it."""
+    """Secure if the browser used TLS according to the proxy; not sent to scripts, other sites and other paths."""
     form = {"username": "course", "password": PASSWORD}
     ((_, headers, _),) = answers([ask("/login", form=form, **{"X-Forwarded-Proto": scheme})])
     cookie = SimpleCookie(headers["Set-Cookie"])
@@ -104,7 +104,7 @@ def test_a_copied_cookie_is_worthless_after_the_log_out(answers: Answers) -> Non
     ((status, _, page),) = answers([ask("/logout", cookie)])
     assert status == 200
     assert '<form action="logout" method="post">' in page
-    assert status_of(answers, cookie) == 200  # a link logs nobody out
+    assert status_of(answers, cookie) == 200  # a link does not log out
     ((status, headers, _),) = answers([ask("/logout", cookie, {})])
     assert (status, headers["Location"]) == (303, "login")
     assert headers["Set-Cookie"].startswith(f'{COOKIE}="";')
@@ -152,7 +152,7 @@ def test_no_other_address_is_an_own_path(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["///host/", "//host", "/\\host", "https:host", "/lab//host", "\thttps://host"])
 def test_the_log_in_leads_to_no_other_server(answers: Answers, text: str) -> None:
-    """Neither by the address of the form, nor by its field, nor by a cookie as Panel's."""
+    """Neither from the query, nor from the form's field, nor from a cookie like Panel's."""
     cookie = f"next_url={text}" if text.isprintable() else ""
     ((_, headers, page),) = answers([ask(f"/login?{urlencode({'next': text})}", cookie)])
     assert 'name="next" value=""' in page

@@ -81,7 +81,7 @@ asyncio.run(main())
 
 
 def served(*embed: str) -> dict[str, object]:
-    """Return what the requests of SERVER found on a server with this setting."""
+    """Return the results of SERVER's requests to a server with this setting."""
     command = [sys.executable, "-c", SERVER, *embed]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -117,7 +117,7 @@ def test_a_websocket_needs_the_cookie_of_its_page(found):
 
 
 def test_a_reconnect_takes_over_from_the_older_connection(found):
-    """Panel's session allows any number of them; app/bokeh_messages.py closes the older one in the app."""
+    """Panel's session allows any number of connections; app/bokeh_messages.py closes the older one in the app."""
     assert found["again"] == "ACK"
 
 
@@ -129,11 +129,11 @@ def test_an_embedded_page_joins_without_a_cookie_once_embedding_is_allowed():
     found = served("https://course.example")
     assert found["without"] == "ACK"  # a frame of another site: its browser stored no cookie
     assert found["stranger"] == GONE
-    assert found["own"] == GONE  # from now on without a cookie
+    assert found["own"] == GONE  # now without a cookie
 
 
 def request(cookies: str, host: str = "localhost:5006", path: str = "/app", **headers: str) -> HTTPServerRequest:
-    """Return a GET with these cookies."""
+    """Return a GET request with these cookies."""
     given = HTTPHeaders({"Host": host, "Cookie": cookies, **headers})
     connection = SimpleNamespace(context=SimpleNamespace(remote_ip="127.0.0.1", protocol="http"))
     return HTTPServerRequest(headers=given, start_line=RequestStartLine("GET", path, "HTTP/1.1"), connection=connection)
@@ -149,7 +149,7 @@ def test_cookies_of_another_port_or_of_another_form_are_left_out():
 
 
 def test_a_page_keeps_the_key_that_another_page_uses():
-    """A link on another site hides the cookie, so the browser gets a second one; later requests bring both."""
+    """A link on another site hides the cookie, so the browser gets a second one; later requests send both."""
     owners, first, second, third = PageOwners(), *(type("Session", (), {})() for _ in range(3))
     key = owners.bind(first, [])
     assert owners.bind(second, []) != key

@@ -1,4 +1,4 @@
-"""What a real server gives away: no cookies and headers in tokens, no tokens in scripts, no version in answers."""
+"""Data in a real server's answers: no cookies or headers in tokens, no tokens in scripts, no version anywhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ask(path: str, **headers: str) -> dict[str, Any]:
 
 
 def test_a_token_holds_no_cookie_and_no_header(answers: Answers) -> None:
-    """Not the log-in cookie, which scripts must not read, and not the password of a proxy."""
+    """Neither the log-in cookie, which scripts must not read, nor the password of a proxy."""
     sent = {"Cookie": f"session={SECRET}", "Authorization": f"Basic {SECRET}", "X-Forwarded-User": SECRET}
     ((status, _, page),) = answers([ask("/app?ui=none", **sent)])
     assert status == 200
@@ -50,7 +50,7 @@ def test_no_script_and_no_data_of_the_application(answers: Answers, path: str) -
 
 
 def test_every_answer_keeps_its_origin_to_itself(answers: Answers) -> None:
-    """CORP on everything; COOP where browsers heed it: TLS and this machine. Tornado's version is told nowhere."""
+    """CORP on every answer; COOP where browsers honour it: TLS and this machine. No answer has Tornado's version."""
     paths = ["/app", "/favicon.ico", "/static/js/bokeh.min.js", "/nowhere", "/app/autoload.js", "/health", "/"]
     for status, headers, _ in answers([ask(path) for path in paths]):
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin", status
@@ -71,6 +71,6 @@ def test_another_origin_gets_no_page_as_a_script(answers: Answers) -> None:
 
 @pytest.mark.parametrize("host", ["localhost:abc", "localhost:99999", "localhost:5006:1", "::1", "[::1", "a]b"])
 def test_a_malformed_host_is_the_browsers_mistake(answers: Answers, host: str) -> None:
-    """It gave a broken page and a traceback."""
+    """Such a host used to cause a broken page and a traceback."""
     ((status, _, text),) = answers([ask("/app") | {"host": host}])
     assert (status, "Host" in text) == (400, True)

@@ -17,7 +17,7 @@ from app.upstream import current_documents
 @pytest.fixture
 def apart(monkeypatch):
     for module in (bokeh.io.doc, code, handlers):
-        monkeypatch.setattr(module, "patch_curdoc", module.patch_curdoc)  # put back afterwards
+        monkeypatch.setattr(module, "patch_curdoc", module.patch_curdoc)  # restored afterwards
     monkeypatch.setattr(bokeh.io.doc, "_PATCHED_CURDOCS", [])
     current_documents.install()
 

@@ -1,4 +1,4 @@
-"""Connections end that a browser has left without closing them."""
+"""Connections that a browser has left without closing are closed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 
 from app.upstream import dead_connections
 
-# A page that writes a megabyte ten times a second, and a browser that has gone without a word: it reads nothing. Then
-# the same browser by another connection, which reads; then nobody but one that reads nothing again.
+# A page that writes a megabyte ten times a second, and a browser that has disappeared without closing: it reads
+# nothing. Then the same browser with a second connection, which reads; then only a connection that reads nothing.
 SCRIPT = """
 import asyncio, json
 from itertools import count
@@ -78,4 +78,4 @@ def test_a_page_goes_on_by_its_newest_connection_and_a_silent_one_ends():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout) == {"patches": 3, "alone": True}
-    assert 10 <= dead_connections.PING <= 30  # s of a page that is stuck at most twice
+    assert 10 <= dead_connections.PING <= 30  # s; a page is stuck for at most twice that

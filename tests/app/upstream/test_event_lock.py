@@ -1,4 +1,4 @@
-"""Callbacks of events hold the document's lock."""
+"""Callbacks of events run with the document's lock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 from tests.app.served_page import CLIENT
 
-# A page whose slider and button change a model directly. Its browser says that both were used in one breath, so that
-# the button's event comes while the slider's value still waits.
+# A page with a slider and a button that change a model directly. Its browser sends both changes in quick succession, so
+# that the button's event arrives while the slider's value is still pending.
 HASTY = (
     CLIENT
     + """
@@ -72,7 +72,7 @@ asyncio.run(main())
 
 
 def test_a_button_pressed_right_after_a_slider_was_moved_leaves_both_done() -> None:
-    """Found by `make fuzz`: Panel held no lock then, and a plot must not be changed without it."""
+    """Found by `make fuzz`: Panel held no lock here, although a plot must not be changed without it."""
     done = subprocess.run([sys.executable, "-c", HASTY], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == ["both"]

@@ -1,4 +1,4 @@
-"""Each fix can be switched on and off by its name, and is off where a library has changed what it replaces."""
+"""Each fix can be switched on and off by name, and is off if a library has changed the code that it replaces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABLE = {fix.name for fix in FIXES if fix.is_needed and not fix.probe()}  # with 
 
 @pytest.fixture
 def fresh():
-    """States and script are decided anew, before and after the test."""
+    """Clear the cached states and script before and after the test."""
     for cached in (fixes.states, fixes.script):
         cached.cache_clear()
     yield

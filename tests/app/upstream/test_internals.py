@@ -1,4 +1,4 @@
-"""Private names of the libraries exist, and the server does not start without them."""
+"""The private names of libraries exist, and the server does not start without them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def test_all_names_exist_and_a_missing_one_keeps_the_server_from_starting(monkey
 def test_the_end_of_a_document_is_seen():
     document = Document()
     assert not internals.is_destroyed(document)
-    document.destroy = partial(_destroy_document, document)  # as Panel does where it makes one
+    document.destroy = partial(_destroy_document, document)  # as Panel does for the documents that it makes
     document.destroy(None)
     assert internals.is_destroyed(document)

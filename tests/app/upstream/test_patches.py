@@ -1,4 +1,4 @@
-"""The changes of one callback are one message, equal to Bokeh's own, written at once."""
+"""The changes of one callback are one message, equal to Bokeh's own, written immediately."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ asyncio.run(main())
 
 
 def test_what_a_callback_changes_is_one_message_sent_at_once() -> None:
-    """Of a property that changed twice the last value, and nothing back to whom the change came from."""
+    """Only the last value of a property that changed twice, and no change back to its sender."""
     done = subprocess.run([sys.executable, "-c", CHANGES], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     patches, no_delay = json.loads(done.stdout)
@@ -99,17 +99,17 @@ def test_what_a_callback_changes_is_one_message_sent_at_once() -> None:
 
 
 def plain(message: Message[Any]) -> Any:
-    """What a message says, with the ids of its models and buffers by the order in which they come."""
+    """Return the content of a message, with the ids of models and buffers numbered in order of appearance."""
     numbers: dict[str, int] = {}
     found = re.compile(r'"id":\s*"([^"]+)"')
     return found.sub(lambda text: f"model {numbers.setdefault(text[1], len(numbers))}", message.content_json)
 
 
 def test_a_patch_is_bokehs_own_message(monkeypatch) -> None:
-    """Known models are references, new ones are whole once, then references: as with Bokeh's table of all models."""
+    """Known models are references; new ones are sent in full once, then as references, as with Bokeh's table."""
 
     def changed(build: Callable[[list[DocumentPatchedEvent]], Message[Any]]) -> list[Any]:
-        """Two turns: known and new models, arrays, a model that is new in the first and known in the second."""
+        """Return two messages: known and new models, arrays, a model new in the first and known in the second."""
         document = Document()
         source = ColumnDataSource({"x": np.arange(3.0)})
         column, first = Column(), Div()

@@ -1,4 +1,4 @@
-"""A plot answers the pointer after its pane was removed from a page and added again."""
+"""A plot handles pointer events after its pane was removed from a page and added again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_callbacks_survive_a_change_of_tab(times):
 
 
 def test_panel_still_empties_the_callbacks_of_its_own_pane():
-    """The reason for PlotPane; once this fails, pn.pane.Bokeh can be used again."""
+    """The reason for PlotPane; once this test fails, pn.pane.Bokeh can be used again."""
     plot, column = figure(), pn.Column()
     plot.on_event(Tap, print)
     column.append(pn.pane.Bokeh(plot))

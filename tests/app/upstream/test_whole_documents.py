@@ -1,4 +1,4 @@
-"""The reply with a document has its arrays within: BokehJS drops separate buffers after a reconnect."""
+"""The reply with a document contains its arrays: BokehJS drops separate buffers after a reconnect."""
 
 from __future__ import annotations
 

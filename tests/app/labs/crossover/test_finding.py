@@ -1,4 +1,4 @@
-"""The finding against a brute-force evaluation of the points: no sentence that a curve on the same plot contradicts."""
+"""The finding against a brute-force evaluation of the points: no curve of the plot contradicts its sentence."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tests.examples import examples
 ADD = workload("add_one")
 WAYS = {way.name: way for way in ADD.ways()}
 SIZES = [10, 32, 100, 316, 1000, 3162, 10_000, 31_623, 100_000, 10**6, 10**7]
-TIMES = [1e-7, 3e-7, 1e-6, 1.01e-6, 3e-6, 1e-5, 3e-5, 1e-4, 1e-2]  # few, so that ties and near misses occur
-PLACES = [("", ""), ("H200", "2026-11-21"), ("A40", "2025-01-01")]  # (machine, date); here, and where it was recorded
+TIMES = [1e-7, 3e-7, 1e-6, 1.01e-6, 3e-6, 1e-5, 3e-5, 1e-4, 1e-2]  # a few values, so that ties and near misses occur
+PLACES = [("", ""), ("H200", "2026-11-21"), ("A40", "2025-01-01")]  # (machine, date): measured here, and two records
 LARGE = r"([\d,]+)"
 SAYS = {
     "no": re.compile("(.+) and (.+): no n at which both were measured"),
@@ -41,7 +41,7 @@ SAYS = {
     "never": re.compile("(.+) is (slower|not faster) than (.+) at every n of both"),
 }
 TO, ON = re.compile(f"(.+) up to n = {LARGE}"), re.compile(f"(.+) from n = {LARGE} on")
-PARTS = re.compile(r", (?!kernel)(?=[A-Z])")  # between the ways of a list; "CuPy, kernel" is one name
+PARTS = re.compile(r", (?!kernel)(?=[A-Z])")  # between ways of a list; "CuPy, kernel" is one name
 
 
 def number(text):
@@ -55,7 +55,7 @@ def curve(way, times, machine="", date="", width=0.1):
 
 @st.composite
 def plots(draw):
-    """Some of the ways, each with gaps, measured here or recorded on one of two machines, or both."""
+    """Draw some ways with gaps in their sizes, each measured here, recorded on one of two machines, or both."""
     found = []
     for way in draw(st.lists(st.sampled_from(sorted(WAYS)), min_size=1, max_size=6, unique=True)):
         for machine, date in draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=2, unique=True)):
@@ -65,7 +65,7 @@ def plots(draw):
 
 
 def candidates(lines, kind):
-    """The curves that the best of a device is taken from: those measured here, else those of the newest record."""
+    """Return the curves that compete for the best of a device: those measured here, else the latest record's."""
     mine = [line for line in lines if line.way.kind == kind and line.series]
     here = [line for line in mine if not line.machine]
     return here or [line for line in mine if line.date == max(line.date for line in mine)]
@@ -80,7 +80,7 @@ def called(line):
 
 
 def lowest(lines):
-    """Brute force: the fastest time at each n where something was measured and no line is drawn below it."""
+    """Return {n: the fastest time} by brute force, for each measured n where no interpolated line lies below it."""
     found = {}
     for n in sorted({n for line in lines for n in line.series}):
         least = min(at(line, n) for line in lines if n in line.series)
@@ -95,13 +95,13 @@ def lowest(lines):
 
 
 def leads(name, lines, n):
-    """Whether a way of that name is the fastest of `lines` at n, or nearly."""
+    """Return whether a way of that name is the fastest of `lines` at n, or within 10 % of it."""
     least = min(at(line, n) for line in lines if n in line.series)
     return any(called(line) == name and n in line.series and at(line, n) <= 1.1 * least * (1 + 1e-9) for line in lines)
 
 
 def check(said, slow_lines, fast_lines):
-    """The sentence against the lower envelopes of what the two names may be."""
+    """Assert that the sentence agrees with the lower envelopes of the curves that its two names can refer to."""
     main, *listed = said.split("; ")
     pattern, match = next((name, m) for name, of in SAYS.items() if (m := of.fullmatch(main)))
     slow, fast = lowest(slow_lines), lowest(fast_lines)
@@ -120,7 +120,7 @@ def check(said, slow_lines, fast_lines):
         least = number(groups[2])
         assert [n for n in common if n >= least] == [n for n in wins if n >= least] != []
         both = sorted(n for n in {*fast, *slow} if common[0] <= n <= common[-1])
-        if both == common:  # nothing between the points but straight lines
+        if both == common:  # only straight lines between the points
             assert max(n for n in common if n not in wins) < least
             assert min(n for n in common if n > max(n for n in common if n not in wins)) >= least
     elif pattern == "always":
@@ -141,7 +141,7 @@ def check(said, slow_lines, fast_lines):
 
 
 def check_leaders(words, lines, compared):
-    """The list of the ways that lead: each of them does so at every n that it is named for, and every n has one."""
+    """Assert that each way of the list leads at every n of its range, and that the ranges cover every compared n."""
     parts, covered, low = PARTS.split(words.partition(": ")[2]), [], 0
     assert len(parts) > 1
     for part in parts[:-1]:
@@ -159,7 +159,7 @@ def check_leaders(words, lines, compared):
 @settings(max_examples=examples(600), deadline=None)
 @given(plots())
 def test_the_sentence_agrees_with_the_points(lines):
-    """Best against best: at every n that both have, the fastest of each; no curve of either contradicts it."""
+    """Best against best: the fastest of each device at every common n; no curve of either contradicts the sentence."""
     cpu, gpu = candidates(lines, "cpu"), candidates(lines, "gpu")
     found = compare(*sides(lines))
     if not (cpu and gpu):
@@ -188,7 +188,7 @@ def test_a_chosen_pair_is_the_pair_that_is_named(lines, data):
 def test_page_and_drawing_say_the_same_and_mark_it_where_both_were_measured(lines):
     found = compare(*sides(lines))
     plain = html.unescape(re.sub(r"<[^>]+>", "", finding_html(found)))
-    assert plain == re.sub(r"(?<=\d),(?=\d)", "\u202f", found.sentence)  # thousands apart, as everywhere on the page
+    assert plain == re.sub(r"(?<=\d),(?=\d)", "\u202f", found.sentence)  # thousands separated as everywhere on the page
     marks = panels._crossing(found)
     assert len(marks) == (found.crossing is not None and found.crossing.n is not None)
     for mark in marks:
@@ -198,11 +198,11 @@ def test_page_and_drawing_say_the_same_and_mark_it_where_both_were_measured(line
         assert mark.label == found.sentence
 
 
-# -- what was seen
+# -- cases from the page
 
 
 def seen():
-    """NumPy beats every recorded GPU as far as it was measured; Numba is slow there, and alone measured further."""
+    """Return curves where NumPy beats every recorded GPU up to 30 000; Numba is slower but was measured further."""
     small = [100, 1000, 10_000, 30_000]
     return [
         curve("cpu_numpy", {n: 2e-10 * n for n in small}),
@@ -212,14 +212,15 @@ def seen():
 
 
 def test_what_was_said_beside_a_plot_that_contradicted_it():
-    """It said that the GPU is faster than Numba at every n, where NumPy is up to 500 times as fast as both."""
+    """The page claimed that the GPU is faster than Numba at every n, where NumPy is up to 500 times as fast as both."""
     found = compare(*sides(seen()))
     assert found.sentence == (
         "CuPy, kernel (recorded) is faster than the best CPU way from n ≈ 35,000 on; "
         "best CPU way: NumPy up to n = 30,000, Numba from n = 100,000 on"
     )
     (mark,) = panels._crossing(found)
-    # lines from 6e-6 s at 30 000 to 4e-4 at 1e5, and of 1e-5, meet where ln(n / 30 000) = ln(10/3) ln(5/3) / ln(200/3)
+    # lines from 6e-6 s at 30 000 to 4e-4 s at 1e5, and constant at 1e-5 s, meet where ln(n / 30 000) = ln(10/3) ln(5/3)
+    # / ln(200/3)
     assert mark.x == pytest.approx(30_000 * math.exp(math.log(10 / 3) * math.log(5 / 3) / math.log(200 / 3)))
     assert found.names_at_n == ("CuPy, kernel (recorded)", "Numba")
     assert found.place == "CuPy, kernel was recorded on NVIDIA H200, 2026-11-21"
@@ -248,7 +249,7 @@ def test_a_way_that_is_slower_within_a_tenth_goes_on_leading():
         curve("gpu_cupy", {10: 1e-5, 100: 1e-5, 1000: 1e-5}),
     ]))  # fmt: skip
     assert found.names[1] == "Numba"
-    assert found.slow.series[10].median == 1e-6  # the time is that of the fastest all the same
+    assert found.slow.series[10].median == 1e-6  # the time is still the fastest way's
 
 
 def test_nothing_is_said_of_an_n_beyond_what_both_measured():
@@ -284,7 +285,7 @@ def test_the_names_of_the_best_say_what_is_missing():
 
 
 def test_before_anything_is_measured_the_newest_record_of_one_machine_speaks():
-    """The factor in large type is hollow then, and the sentence says that it was recorded and how to see one's own."""
+    """The factor in large type is hollow then; the sentence says that it was recorded and how to measure here."""
     values = {name: Crossover.param[name].default for name in Crossover.param if name != "name"}
     model = SweepViewModel(SimpleNamespace(values=values))
     model.update(None)
@@ -298,9 +299,9 @@ def test_before_anything_is_measured_the_newest_record_of_one_machine_speaks():
     assert "Not measured yet on this computer" in readout_html(model)
     compared = both_times(model)
     assert re.search(r"n = [\d\u202f]+: (NVIDIA H200, recorded, [^(]+ \([^)]+\)[;:] ){2}\S+× as fast", compared)
-    assert "at most from memory to memory" not in compared  # 79 GB/s, where Numba moved 127 in the same run
+    assert "at most from memory to memory" not in compared  # 79 GB/s, although Numba moved 127 GB/s in the same run
     told = {line.key for side in (known.fast, known.slow) for line in side.lines}
-    assert told <= {line.key for line in model.time_plot_content().lines}  # both that the sentence names are drawn
+    assert told <= {line.key for line in model.time_plot_content().lines}  # both curves named in the sentence are drawn
     model.choice.recorded = "none"
     model.update(None)
     assert not [line for line in model.time_plot_content().lines if line.machine and line.series]
@@ -314,11 +315,11 @@ COPIED, MULTIPLIED = "from memory to memory", "in fused multiply-adds"
     ("rates", "gpu", "says"),
     [
         ((4e12, 1e9), 1e-5, f"100× as fast; it moves 4.00 TB/s, and {HERE} copies 10.0 GB/s at most {COPIED}"),
-        ((3e12, 1e9), 1e-5, "100× as fast"),  # 30 MB, which a cache of this computer holds: copies say nothing of it
+        ((3e12, 1e9), 1e-5, "100× as fast"),  # 30 MB fit a cache of this computer, so its copy rate does not apply
         ((5e9, 9e12), 1e-5, f"100× as fast; it does 9.00 TFLOP/s, and {HERE} does 1.00 TFLOP/s at most {MULTIPLIED}"),
-        ((3e12, 2e12), 1e-5, "100× as fast"),  # under an operation a byte: arithmetic does not limit it
+        ((3e12, 2e12), 1e-5, "100× as fast"),  # less than one operation per byte: arithmetic is not the limit
         ((1e10, 2e12), 1e-5, f"100× as fast; it does 2.00 TFLOP/s, and {HERE} does 1.00 TFLOP/s at most {MULTIPLIED}"),
-        ((5e9, 1e9), 1e-5, "100× as fast"),  # what it did this computer could do, too
+        ((5e9, 1e9), 1e-5, "100× as fast"),  # this computer could reach these rates, too
         ((4e12, 1e9), 2e-3, "2.00× slower: what holds it back is not measured"),
     ],
 )  # fmt: skip
@@ -340,7 +341,7 @@ def test_beside_a_recorded_way_both_times_are_told_and_what_is_beyond_this_compu
     assert (
         f"n = 1 000: this computer 1.00 ms (NumPy); GPU <Q>, recorded, {took} ({there.label}): {says}Quartiles" in said
     )
-    del facts["roof host bandwidth"]  # before the sweep has measured it
+    del facts["roof host bandwidth"]  # as before the sweep has measured it
     sooner = html.unescape(re.sub("<[^>]+>", "", details(model)))
     assert ("copies 20.0\u202fGB/s at most" in sooner) == (rates[0] > 3e12 and gpu < 1e-3)
     model.lines, model.finding = [here], compare(*sides([here]))

@@ -1,4 +1,4 @@
-"""How the crossover writes times."""
+"""How the crossover formats times."""
 
 from __future__ import annotations
 

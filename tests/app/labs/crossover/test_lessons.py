@@ -1,4 +1,4 @@
-"""The lesson with which each view opens, and that it follows from what is shown."""
+"""The lesson at the top of each view, and that it follows from the points shown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plain(text):
 
 
 def lines(host=None, cuda=None):
-    """A way on the host and one on the GPU with these points, as a view has them."""
+    """Return a way on the host and one on the GPU with these points, in the form that a view receives."""
     found = [("NumPy", "host", host), ("CuPy", "cuda", cuda)]
     return at(1000, [ShownWay(label, label, device, (one,)) for label, device, one in found if one])
 
@@ -53,8 +53,8 @@ def lines(host=None, cuda=None):
     ("gpu", "said"),
     [
         (FLAT, "Below, launching costs more than the work."),
-        ({n: 3e-7 * n**0.5 for n in FLAT}, ""),  # it crosses, and grows all the way: not the launch
-        (dict.fromkeys(FLAT, 1e-9), ""),  # faster everywhere: nothing is below
+        ({n: 3e-7 * n**0.5 for n in FLAT}, ""),  # it crosses, but grows with n throughout: the launch is not the reason
+        (dict.fromkeys(FLAT, 1e-9), ""),  # faster everywhere: no n lies below a crossing
         (dict.fromkeys(FLAT, 1.0), f"Launching dominates: n = 1{THIN}000 takes it almost as long."),
     ],
 )
@@ -90,12 +90,12 @@ def test_what_the_time_is_spent_on_is_said(host, cuda, said):
         (0.1, 80.0, "80.0 % of what memory allows: only fewer bytes"),
         (10.0, 80.0, "80.0 % of what arithmetic allows: only fewer operations"),
         (0.1, 5.0, "5.00 % of what memory allows: the device could do more"),
-        (0.1, 150.0, ""),  # out of a cache
+        (0.1, 150.0, ""),  # served from a cache
         (0.1, float("nan"), ""),
     ],
 )
 def test_what_limits_the_way_nearest_to_its_roof_is_said(intensity, percent, said):
-    roofs = {"host": Roof("host", "float64", 1e11, 1e11)}  # ridge at one operation a byte
+    roofs = {"host": Roof("host", "float64", 1e11, 1e11)}  # ridge at one operation per byte
     found = of_roofline(lines(spot(1e-3, intensity=intensity, percent=percent)), roofs)
     assert said in found
     assert bool(said) == bool(found)
@@ -128,7 +128,7 @@ def test_the_finding_its_reason_and_what_the_workload_teaches_open_the_lab(model
         "Below, launching costs more than the work. A GPU reads",
     )
     assert 0 <= said.index(finding) < said.index(reason)
-    bar = plain(sentence_html(model, running=False, said=False))  # beside the finding of the presenter's bar
+    bar = plain(sentence_html(model, running=False, said=False))  # next to the finding in the presenter's bar
     assert (finding in bar, reason in bar) == (False, True)
 
 
@@ -148,7 +148,7 @@ def test_the_lesson_of_another_view_stands_alone(model):
 def test_what_a_workload_teaches_fits_two_lines(of):
     said = of_workload(of.about)
     assert 20 < len(said) < 180
-    assert not set("*`_<") & set(said)  # it is shown as text
+    assert not set("*`_<") & set(said)  # it is shown as plain text
     assert said in " ".join(of.about.split())
     assert of_workload("A file of one's own.") == ""
 

@@ -1,4 +1,4 @@
-"""The parts of the crossover tab that need no browser: what wins from which n on, what is drawn how, what is said."""
+"""The parts of the crossover tab that need no browser: the crossing, the style of each mark, the texts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_best_of_a_device_is_the_fastest_at_each_n():
     slow, fast = sides([SLOW_START, line(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5, 10_000: 2e-4}), FLAT])
     found = compare(slow, fast)
     assert found.crossing is not None
-    assert found.crossing.n == pytest.approx(300)  # 1e-8 n = 3e-6, of NumPy
+    assert found.crossing.n == pytest.approx(300)  # 1e-8 n = 3e-6, on NumPy's line
     assert (found.n, found.ratio.ratio) == (10_000, pytest.approx(100 / 3))
     assert plain(finding_html(found)) == (
         "CuPy is faster than the best CPU way from n ≈ 300 on; best CPU way: NumPy up to n = 100, Numba from "
@@ -95,7 +95,7 @@ def test_a_recorded_curve_stands_in_where_the_gpu_is_missing_and_says_so():
     assert found.names == ("CuPy (recorded)", "NumPy")
     assert found.place == "CuPy was recorded on NVIDIA H200, 2026-11-21"
     live = compare(*sides([PROPORTIONAL, FLAT, recorded]))
-    assert live.fast.lines == (FLAT,)  # what is measured here goes first
+    assert live.fast.lines == (FLAT,)  # times measured here are preferred
     assert live.place == ""
     assert compare(*sides([PROPORTIONAL, recorded], BEST_CPU, recorded.key)).fast.lines == (recorded,)
 
@@ -144,7 +144,7 @@ def test_full_marks_are_measured_hollow_ones_recorded_and_pale_ones_noisy():
     assert drawn["key"] == ["cpu_numpy", "gpu_cupy @ NVIDIA H200"]  # a way without a time has no line
     assert drawn["width"][0] > drawn["width"][1]
     assert quartile_columns(picture, LIGHT)["q1"][0] == pytest.approx(1.8e-6)
-    assert cited_columns(picture, LIGHT)["name"] == ["NumPy"]  # the other lies outside
+    assert cited_columns(picture, LIGHT)["name"] == ["NumPy"]  # the other one lies outside the range
     texts = [end.text for end in named_ends(picture, LIGHT)]
     assert texts == [mine.label, f"{recorded.label}, recorded", "NumPy, cited"]
 
@@ -232,7 +232,7 @@ def test_every_program_is_shown_character_for_character():
 
 @dataclass(frozen=True)
 class Absent(Way):
-    """A way whose library is not there."""
+    """Way that needs a library which is not installed."""
 
     @property
     def missing(self):
@@ -345,7 +345,7 @@ def test_times_and_rates_in_words():
 
 
 def test_a_way_above_the_roof_has_the_reason_in_its_row(monkeypatch):
-    """1000 float64 of add_one move 16 kB a call: 16 GB/s under a roof of 10."""
+    """1000 float64 of add_one move 16 kB per call: 16 GB/s under a roof of 10 GB/s."""
     monkeypatch.setattr(roofline, "host_caches", lambda: (Cache("L1", 64_000),))
     facts = {"roof host bandwidth": 10e9, "roof host flops": 1e12, "evict": 0.0}
     frame = SimpleNamespace(facts=facts, notes={"dtype": "float64"})
@@ -362,18 +362,18 @@ def test_a_way_above_the_roof_has_the_reason_in_its_row(monkeypatch):
     assert above in shown(numpy_)
     cells = re.findall(r"<td class='num[^>]*>(.*?)</td>", shown(numpy_))
     assert [plain(cell) for cell in cells[-3:]] == ["16.0\u202fGB/s", "1.00\u202fGFLOP/s", "160 %"]
-    facts["evict"] = 1.0  # whose caches are emptied before each call
+    facts["evict"] = 1.0  # a sweep that empties the caches before each call
     assert DISTURBED in shown(numpy_)
     slow = replace(fast, percent=60.0)
     assert ">60 %</td></tr>" in (html := shown(replace(numpy_, points=(slow,))))
     assert "class='note'" not in html
-    assert why(numpy_, replace(fast, step=None)) == ""  # a point that was not timed lies nowhere
-    facts.clear()  # before the roof is measured nothing lies above it
+    assert why(numpy_, replace(fast, step=None)) == ""  # a point without a time lies nowhere
+    facts.clear()  # without a measured roof no point lies above it
     assert why(numpy_, fast) == ""
 
 
 def test_a_way_that_loses_is_said_to_be_slower_and_why():
-    """Numba takes 10 µs at any n up to 1000: what a call costs by itself."""
+    """Numba takes 10 µs at any n up to 1000: the overhead of a call."""
     quick = line(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5 / 2.6})
     found = compare(*sides([SLOW_START, quick], "cpu_numpy", "cpu_numba"))
     shown = number(found) + reason(found)
@@ -392,7 +392,7 @@ def test_a_way_that_loses_is_said_to_be_slower_and_why():
 
 @pytest.fixture
 def gpu_curves():
-    """A GPU of a record, of which parts, rates and roof are known."""
+    """Return the curves of a recorded GPU with known parts, rates and roof."""
     parts = {100: RecordedParts(1e-6, 5e-6, 0.5, 40.0)}
     roof = Roof("cuda:0", "float64", 4e12, 3e13)
     about = "NVIDIA <H>", "2026-11-22", "add_one", "gpu_cupy", "CuPy", "float64", {}, False
@@ -407,10 +407,10 @@ def test_a_recorded_gpu_has_hollow_parts_of_its_time(gpu_curves):
     place = "recorded</span> on NVIDIA &lt;H&gt;, 2026-11-22</td></tr>"
     assert html.index("NumPy") < html.index(place) < html.index("<tr class='gpu recorded'><td class='way'>CuPy</td>")
     alone = parts_html([], 100, True, gpu_curves)
-    assert "width:11.11%" in alone  # 1 of 9 µs is launching
-    assert "width:55.56%" in alone  # 5 of 9 moving
+    assert "width:11.11%" in alone  # launching is 1 of 9 µs
+    assert "width:55.56%" in alone  # transfers are 5 of 9 µs
     assert "press Run" in alone
-    assert f">{duration(4e-6)}<" in alone  # in all: launching and computing, without moving
+    assert f">{duration(4e-6)}<" in alone  # total: launching and computing, without transfers
     other = ShownWay("cpu_numpy", "NumPy", "host", (replace(spot, n=30),))
     assert "CuPy" not in parts_html([other], 30, True, gpu_curves)
 

@@ -1,4 +1,4 @@
-"""The diffusion tab without a browser: what its curves and its words say of a lab's frames."""
+"""The diffusion tab without a browser: its curves and texts for the frames of a lab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def png(width, height):
 
 
 class Probed:
-    """A lab whose frames a view shows, without an engine between them."""
+    """A lab whose frames are shown by a view directly, without an engine."""
 
     def __init__(self, **values):
         self.lab = Diffusion(**{"ny": 32, "nx": 32, "backend": "cpu_numpy", **values})
@@ -44,18 +44,18 @@ class Probed:
         self.lab.update(**values)
 
     def see(self):
-        """A frame arrives, and the page's loop comes round."""
+        """Deliver a frame and run the view's periodic callback."""
         self.session.latest = self.lab.frame()
         self.lab_view.tick()
 
     def run(self, *steps):
-        """One frame after each of these numbers of steps."""
+        """Advance by each of these numbers of steps, with one frame after each."""
         for each in steps:
             self.lab.advance(each)
             self.see()
 
     def curve(self):
-        """(steps, values) that the probe's plot draws."""
+        """Return (steps, values) as the probe's plot draws them."""
         return tuple(np.array(column).tolist() for column in self.lab_view.series.sources[0].data.values())
 
 
@@ -77,7 +77,7 @@ def test_curves_stand_beside_the_pictures_only_where_they_have_room_to_be_read(p
 
 
 def begin_anew(tab):
-    """Ways to another field, each with what it leaves the lab's step count at."""
+    """Return {act: function}: the acts that replace the field, which leave different step counts."""
     lab = tab.lab
     elsewhere = Diffusion(ny=32, nx=32, backend="cpu_numpy", preset="step")
     elsewhere.advance(60)
@@ -96,7 +96,7 @@ def begin_anew(tab):
 @pytest.mark.parametrize("act", ["preset", "reset", "restore", "rollback", "load"])
 @pytest.mark.parametrize("before", [0, 30])
 def test_the_probe_curve_begins_anew_with_another_field(act, before):
-    """Whatever step the new field has, no sample of the old one is joined to its own."""
+    """Whatever the step of the new field, no sample of the old field is joined to it."""
     tab = Probed(preset="hot spots")
     tab.see()
     ways = begin_anew(tab)
@@ -111,7 +111,7 @@ def test_the_probe_curve_begins_anew_with_another_field(act, before):
 
 
 def test_paused_a_new_preset_is_not_joined_to_the_old_one():
-    """As it was seen: gaussian (1 in the middle), paused, then a mode that is 0 there at all times: no fall."""
+    """The case reported: gaussian (1 in the middle), paused, then a mode that is always 0 there must show no fall."""
     tab = Probed(preset="gaussian")
     tab.see()
     assert tab.curve()[1][0] > 0.9
@@ -126,7 +126,7 @@ def test_paused_a_new_preset_is_not_joined_to_the_old_one():
 
 
 def test_another_place_of_the_probe_begins_anew_and_no_old_frame_joins_it():
-    """Paused, the newest frame is still of the old place until the next one comes."""
+    """While paused, the latest frame belongs to the old position until the next frame arrives."""
     tab = Probed(preset="gaussian")
     tab.see()
     tab.lab_view._probe(2.0, 2.0)
@@ -163,7 +163,7 @@ def test_a_stroke_is_drawn_as_a_step_where_it_was_made():
     tab.see()
     tab.run(10)
     untouched = float(tab.lab.field()[16, 16])
-    for value in (0.5, 0.25, 0.0):  # a stroke of several frames, at the same step
+    for value in (0.5, 0.25, 0.0):  # a stroke of several frames at the same step
         tab.lab.paint([(16.0, 16.0)], value, 3.0)
         tab.see()
     tab.run(10)
@@ -189,13 +189,13 @@ def test_a_new_grid_begins_anew():
     tab.lab.update(ny=48, nx=48)
     tab.session.values.update(ny=48, nx=48)
     tab.lab_view.show_whole()
-    tab.lab_view.tick()  # the newest frame is still of the old grid
+    tab.lab_view.tick()  # the latest frame still has the old grid
     tab.run(10)
     assert tab.curve()[0] == [10]
 
 
 def test_an_engine_that_died_goes_on_with_the_run_it_had():
-    """The state that was kept is some steps older: samples after it are of a future that did not come about."""
+    """The restored state is some steps older: later samples belong to a run that was lost, and are dropped."""
     tab = Probed(preset="gaussian")
     tab.see()
     tab.run(10, 10)
@@ -209,11 +209,11 @@ def test_an_engine_that_died_goes_on_with_the_run_it_had():
     assert tab.curve()[0] == [0, 10, 20, 30]
 
 
-# -- where the field comes from
+# -- the source of the field
 
 
 class Sided:
-    """Controls and view of one session without an engine and a browser."""
+    """Controls and view of one session without an engine or a browser."""
 
     def __init__(self, **values):
         self.session = DirectSession(Diffusion(**{"ny": 32, "nx": 32, "backend": "cpu_numpy", **values}))
@@ -235,24 +235,24 @@ class Sided:
         self.controls.tick()
 
     def bring(self, **values):
-        """Values of a link, a file or a story, as app.export.restore sets them."""
+        """Set values from a link, a file or a story, as app.export.restore does."""
         self.session.change(**values)
         self.session.on_values(values)
 
     def give(self, name, data):
-        """A file as the browser sends it."""
+        """Upload a file as the browser sends it."""
         upload = self.controls.source.upload
         upload.field._update_file(name, "image/png", data)
         read(upload)
 
     def shown(self):
-        """What the list of initial fields shows, in words."""
+        """Return the label of the selected initial field."""
         choice = self.controls.source.choice
         options = choice.options if isinstance(choice.options, dict) else {name: name for name in choice.options}
         return next(words for words, value in options.items() if value == choice.value)
 
     def field(self):
-        """What the file's field says, and what stands below it."""
+        """Return the label of the file field and the text shown below it."""
         upload = self.controls.source.upload
         return upload.field.label, upload.words.object if upload.words.visible else ""
 
@@ -288,7 +288,7 @@ def test_reset_leads_back_to_the_image_and_a_preset_away_from_it():
     tab.see()
     np.testing.assert_array_equal(tab.lab.field(), image)
     assert tab.shown() == "Your image (holiday.png)"
-    tab.controls.source.choice.value = "gaussian"  # the preset that was there before
+    tab.controls.source.choice.value = "gaussian"  # the preset selected before the upload
     tab.see()
     np.testing.assert_array_equal(tab.lab.field(), Diffusion(ny=32, nx=32, preset="gaussian").field())
     assert tab.shown() == "gaussian"
@@ -304,7 +304,7 @@ def test_a_file_that_is_no_image_is_shown_as_rejected_with_the_reason():
     assert label == "Not taken: notimg.png"
     assert "image must be a PNG or JPEG file" in below
     assert "role='alert'" in below
-    assert tab.told == []  # once is enough
+    assert tab.told == []  # the text below the field is the only message
     assert tab.shown() == "gaussian"
     np.testing.assert_array_equal(tab.lab.field(), before)
 
@@ -348,7 +348,7 @@ def test_an_image_that_an_engine_lost_is_sent_again_once():
     tab.give("holiday.png", png(64, 32))
     tab.controls.on_event(FellBack("the GPU is gone"))
     assert len(sent) == 4
-    tab.controls.on_event(messages.EngineRestarted("another time, long ago", 0.5))  # the file is not lost by that
+    tab.controls.on_event(messages.EngineRestarted("another time, long ago", 0.5))  # this does not lose the file
     assert len(sent) == 4
     assert source.upload.field.label == "Reading holiday.png …"
 
@@ -369,7 +369,7 @@ def test_undo_brings_the_image_or_the_preset_back_in_every_widget():
     tab.controls.keys[UNDO]()
     tab.see()
     assert tab.shown() == "Your image (holiday.png)"
-    assert tab.session.values["preset"] == "gaussian"  # what it was below the image
+    assert tab.session.values["preset"] == "gaussian"  # the preset below the image
     assert tab.session.values["mode_p"] == 3
     assert (tab.lab.steps, tab.controls._mode[0].value) == (1, 3)
     tab.controls.keys[REDO]()
@@ -378,7 +378,7 @@ def test_undo_brings_the_image_or_the_preset_back_in_every_widget():
 
 
 def test_the_page_takes_no_older_value_back_while_a_slider_is_dragged():
-    """Frames that say less than what was asked for meanwhile are of the past; only an undo sets values by itself."""
+    """Frames older than the last change carry old values; only an undo sets the widgets from a frame."""
     tab = Sided(preset="single mode")
     tab.session.step()
     tab.controls.keys["r"]()
@@ -405,7 +405,7 @@ def test_strokes_of_one_turn_of_the_loop_are_apart_and_each_has_its_undo():
         callback()
     painted = tab.lab.field()
     assert (painted[4, 4], painted[28, 28], painted[24, 28]) == (2.0, 2.0, 2.0)
-    np.testing.assert_array_equal(painted[12:20], before[12:20])  # no line leads across
+    np.testing.assert_array_equal(painted[12:20], before[12:20])  # no line connects the strokes
     tab.session.act("undo")
     once = tab.lab.field()
     assert once[4, 4] == 2.0
@@ -425,11 +425,11 @@ def test_a_stroke_goes_on_from_one_turn_of_the_loop_to_the_next():
     np.testing.assert_array_equal(tab.lab.field(), before)
 
 
-# -- what comes from elsewhere
+# -- states from links, files and stories
 
 
 def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
-    """The slider reaches as far as the state allows, and nothing else is set."""
+    """The slider's range extends to r of the state, without setting other values."""
     tab = Sided()
     r, unstable = tab.controls.r, tab.controls.unstable
     tab.bring(unstable=True, r=0.3)
@@ -444,11 +444,11 @@ def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
     unstable.value = True  # by hand
     assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (True, 0.26, 0.26, 0.3)
     unstable.value = False
-    assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.1, 0.1, 0.25)  # r as it was before
+    assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.1, 0.1, 0.25)  # the previous r
 
 
 def test_beyond_the_limit_single_cells_are_shown_and_the_pace_is_slow_and_even():
-    """An audience sees the cells of the chequerboard grow, and no flicker: each step turns the pattern over."""
+    """An audience sees the cells of the chequerboard grow without flicker: each step inverts the pattern."""
     tab = Sided(ny=128, nx=128, probe_x=1.0)
     pictures, speed, unstable = tab.lab_view.pictures, tab.controls.transport.speed, tab.controls.unstable
     speed.value = 50
@@ -457,14 +457,14 @@ def test_beyond_the_limit_single_cells_are_shown_and_the_pace_is_slow_and_even()
     assert pictures.view == (96, 48, 128, 80)  # 32 cells a side, at the probe and within the field
     unstable.value = False
     assert (tab.session.steps_per_frame, pictures.view) == (50, None)
-    tab.bring(unstable=True, r=0.3)  # a link says what it shows by itself
+    tab.bring(unstable=True, r=0.3)  # a link includes its own view
     assert (tab.session.steps_per_frame, pictures.view) == (2, None)
     speed.value = 10  # by hand
     tab.bring(unstable=False, r=0.1)
     assert tab.session.steps_per_frame == 10
     tab.lab_view.show_part((0.0, 0.0, 64.0, 64.0))
     unstable.value = True
-    assert pictures.view == (0, 0, 64, 64)  # a part that was chosen by hand stays
+    assert pictures.view == (0, 0, 64, 64)  # a part selected by hand is kept
     unstable.value = False
     assert pictures.view == (0, 0, 64, 64)
 
@@ -475,7 +475,7 @@ def test_beyond_the_limit_single_cells_are_shown_and_the_pace_is_slow_and_even()
         (-0.123456, 0.98765, (-0.1235, 0.9877)),
         (0.500001, 0.500002, (0.500001, 0.500002)),
         (1.0, 1.0 + 2**-52, (1.0, 1.0 + 2**-52)),
-        (0.25, 0.25, (0.25, 0.25)),  # of a constant field: no range
+        (0.25, 0.25, (0.25, 0.25)),  # a constant field has no range
     ],
 )
 def test_limits_are_typed_with_the_digits_that_tell_them_apart(low, high, typed):
@@ -490,13 +490,13 @@ def test_typed_limits_that_are_brought_replace_typed_limits_of_both_pictures():
         assert tuple(tab.session.values[name] for name in names) == (field, laplacian)
         assert tab.controls.display.kind.value == "manual"
     tab.session.changes.clear()
-    tab.controls.keys["l"]()  # those of the newest frame, in one change
+    tab.controls.keys["l"]()  # the limits of the latest frame, in one change
     assert len(tab.session.changes) == 1
     assert tab.told == []
 
 
 def spans(tab):
-    """(low, high) of the field's colours as the colour bar shows them."""
+    """Return (low, high) of the field's colours as the colour bar shows them."""
     values = tab.lab_view.pictures.plots["field"].values
     return values.low, values.high
 
@@ -512,18 +512,18 @@ def test_the_key_fits_the_limits_of_the_colours_which_stay_so(kind):
     tab.see()
     field = tab.lab.field()
     now = pytest.approx((field.min(), field.max()), rel=0.01, abs=0.01)
-    assert field.max() < 0.9 * began[1]  # it has spread
+    assert field.max() < 0.9 * began[1]  # the field has spread
     assert (spans(tab) == now) == (kind == "each frame")
     tab.controls.keys["l"]()
     tab.see()
     assert spans(tab) == now
-    assert display.kind.value == "initial field"  # held, whatever it was
+    assert display.kind.value == "initial field"  # the scale is now fixed, whatever it was before
     fitted = spans(tab)
     tab.lab.advance(300)
     tab.see()
     assert tab.lab.field().max() < 0.9 * fitted[1]
     assert spans(tab) == fitted
-    tab.controls.keys["r"]()  # another field: its own limits
+    tab.controls.keys["r"]()  # another field has its own limits
     tab.see()
     assert spans(tab) == pytest.approx(began)
 
@@ -535,6 +535,6 @@ def test_several_gpus_can_share_a_grid_where_they_are():
         (choice,) = tab.controls._together(found)
         assert list(choice.options.values()) == ["", *wanted]
         assert choice.value == ""
-    tab.session.values["devices"] = "cuda:2,0"  # as a link may say
+    tab.session.values["devices"] = "cuda:2,0"  # as a link may contain
     (choice,) = tab.controls._together(4)
     assert choice.value == "cuda:2,0"

@@ -1,4 +1,4 @@
-"""The λ slider, and the solution that is kept beside the present one: what the views draw of them."""
+"""The λ slider and the kept solution: how the views draw both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.direct import DirectSession
 
 
 class Tab:
-    """Controls and view of one session whose curve is done and whose plots a browser would have drawn."""
+    """Controls and view of one session with a finished curve and plots that count as drawn."""
 
     def __init__(self, **values):
         self.session = DirectSession(LCurve(**{**FIRST, "n": 40, "backend": "cpu_numpy", **values}))
@@ -32,9 +32,9 @@ class Tab:
         self.see()
 
     def see(self):
-        """The next frame arrives, the browser draws what is new, and the page's loop comes round."""
+        """Deliver the next frame, simulate the browser's layout of new plots and run the periodic callbacks."""
         self.session.see()
-        for _ in range(2):  # a plot that is drawn for the first time may bring others
+        for _ in range(2):  # the first layout of a plot can add other plots
             for figure in [self.lab_view.plot.figure, *self.linked.figures]:
                 figure.trigger("inner_width", 0, 200)
         self.lab_view.tick()
@@ -45,7 +45,7 @@ class Tab:
         return self.lab_view.linked_plots
 
     def slide(self, lam):
-        """The slider is moved by hand to λ, as exactly as its steps allow; returns that λ."""
+        """Move the slider to λ, rounded to its steps; return that λ."""
         slide = self.controls.lambda_choice.slide
         slide.value = round(float(np.log10(lam)), 2)
         self.see()
@@ -56,7 +56,7 @@ class Tab:
         self.see()
 
     def line(self, name):
-        """(x, y) that the glyph of this line draws, None where it is hidden."""
+        """Return (x, y) that the glyph of this line draws, None if the line is hidden."""
         plot = self.linked.solution.line
         index = ("solution", "truth", "kept").index(name)
         renderer = plot.figure.renderers[index]
@@ -101,7 +101,7 @@ def test_the_slider_spans_the_curve_and_follows_what_is_picked_elsewhere(tab):
     tab.lab_view.pick(3e-2)
     tab.see()
     assert slide.value == round(float(np.log10(3e-2)), 2)
-    assert tab.session.changes == [{"lam": 3e-2}]  # what it follows it does not pick once more
+    assert tab.session.changes == [{"lam": 3e-2}]  # a value that it follows is not set a second time
     tab.press("c")
     assert slide.value == pytest.approx(np.log10(tab.session.latest.facts["lam"]), abs=0.006)
     assert tab.session.values["lam"] is None
@@ -145,17 +145,17 @@ def imaged():
 
 
 def levels(tab, name):
-    """What the picture `name` draws."""
+    """Return the levels that the picture `name` draws."""
     return np.array(tab.linked.solution.picture(name).source.data[name][0])
 
 
 def caption(tab, name):
-    """Its heading."""
+    """Return the picture's heading."""
     return tab.linked._captions[name].object
 
 
 def seen(tab):
-    """Names of the pictures that are shown."""
+    """Return the names of the visible pictures."""
     return [name for name in CAPTIONS if name in tab.linked._columns and tab.linked._columns[name].visible]
 
 
@@ -189,7 +189,7 @@ def test_another_problem_takes_the_kept_picture_away(imaged):
 
 
 def png(pixel):
-    """The bytes of a grey image of 16 x 16 pixels, all of that brightness but one corner."""
+    """Return the bytes of a grey PNG of 16 x 16 pixels, all of that brightness except one corner."""
     image, out = Image.new("L", (16, 16), pixel), BytesIO()
     image.putpixel((0, 0), 255 - pixel)
     image.save(out, "PNG")
@@ -211,7 +211,7 @@ def test_a_view_that_had_no_room_marks_what_was_picked_meanwhile(imaged):
     imaged.linked.resize(656, 220)
     imaged.see()
     (view,) = imaged.linked.drawn_views()
-    imaged.press("n")  # the kept picture takes its room
+    imaged.press("n")  # the kept picture takes up its room
     assert imaged.linked.drawn_views() == []
     lam = imaged.slide(0.1)
     imaged.press("n")

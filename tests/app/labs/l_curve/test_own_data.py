@@ -1,4 +1,4 @@
-"""One's own A and b, and the choice of λ, as the L-curve's page says them: one truth in every place."""
+"""User-provided A and b, and the choice of λ: every part of the L-curve's page agrees with the lab."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.direct import DirectSession, read
 
 
 class Tab:
-    """Controls and view of one session without an engine and a browser."""
+    """Controls and view of one session without an engine or a browser."""
 
     def __init__(self, **values):
         self.session = DirectSession(LCurve(**{**FIRST, "n": 40, "backend": "cpu_numpy", **values}))
@@ -34,7 +34,7 @@ class Tab:
         return self.session.live
 
     def see(self):
-        """The next frame arrives, and the page's loop comes round."""
+        """Deliver the next frame and run the periodic callbacks."""
         self.session.see()
         self.tick()
 
@@ -46,18 +46,18 @@ class Tab:
         self.controls.problem.problem.value = problem
 
     def give(self, kind, name, data):
-        """A file as the browser sends it."""
+        """Upload a file as the browser sends it."""
         upload = self.controls.problem.uploads.fields[kind]
         upload.field._update_file(name, "application/octet-stream", data)
         assert upload.field.uploaded_label.startswith("Reading ")
         read(upload)
 
     def noise(self):
-        """What the slider says."""
+        """Return the value of the noise slider."""
         return self.controls.problem.noise.value
 
     def veil(self):
-        """What lies over the curve, "" for nothing."""
+        """Return the text that covers the curve, "" without one."""
         return self.lab_view.veil.object if self.lab_view.veil.visible else ""
 
 
@@ -74,7 +74,7 @@ def shaw():
 
 
 def test_ones_own_data_get_no_noise_that_nobody_asked_for(shaw):
-    """The page begins with 1 % for its own problems; b from a file stays as it is in the file."""
+    """The page starts with 1 % for its own problems; b from a file stays unchanged."""
     tab = Tab()
     assert tab.lab.noise == 0.01
     tab.choose(OWN)
@@ -92,7 +92,7 @@ def test_who_asks_for_noise_on_ones_own_data_gets_it(shaw):
     tab.give("matrix", "shaw.npz", shaw[0])
     tab.controls.problem.noise.value = 0.1
     assert np.linalg.norm(tab.lab.b - shaw[2]) == pytest.approx(0.1 * np.linalg.norm(shaw[2]))
-    tab.give("matrix", "again.npz", npz(A=shaw[1], b=2 * shaw[2]))  # still asked for
+    tab.give("matrix", "again.npz", npz(A=shaw[1], b=2 * shaw[2]))  # the noise applies to the next file, too
     assert np.linalg.norm(tab.lab.b - 2 * shaw[2]) == pytest.approx(0.2 * np.linalg.norm(shaw[2]))
 
 
@@ -101,7 +101,7 @@ def test_noise_may_be_asked_for_before_the_file_comes(shaw):
     tab.choose(OWN)
     assert tab.noise() == 0.0
     tab.controls.problem.noise.value = 0.1
-    assert tab.lab.noise == 0.01  # of the problem that is still there
+    assert tab.lab.noise == 0.01  # the lab still has the old problem
     tab.give("matrix", "shaw.npz", shaw[0])
     assert (tab.lab.problem, tab.lab.noise) == (OWN, 0.1)
 
@@ -113,24 +113,24 @@ def test_made_problems_have_their_noise_back_after_ones_own(shaw):
     tab.choose("shaw")
     assert (tab.lab.problem, tab.lab.noise, tab.noise()) == ("shaw", 0.01, 0.01)
     tab.choose(OWN)
-    tab.choose("shaw")  # nothing was loaded
+    tab.choose("shaw")  # without any upload
     assert (tab.lab.noise, tab.noise()) == (0.01, 0.01)
 
 
 def test_noise_that_was_saved_with_ones_own_data_stays(shaw):
-    """A link, or a file that is dropped on the page: all values at once, as app.export.restore sets them."""
+    """A link, or a file dropped on the page: all values in one change, as app.export.restore sets them."""
     tab = Tab()
     data = {"matrix": shaw[1].tolist(), "rhs": shaw[2].tolist()}
     wanted = {"problem": OWN, "options": data, "noise": 0.25, "n": 20, "lam": None, "lambdas": None, "rays": None}
     tab.session.change(**wanted)
     tab.session.on_values(wanted)
     assert (tab.lab.problem, tab.lab.noise) == (OWN, 0.25)
-    assert tab.noise() == pytest.approx(0.25, rel=0.06)  # the slider's nearest
+    assert tab.noise() == pytest.approx(0.25, rel=0.06)  # the nearest step of the slider
     assert tab.session.values["noise"] == 0.25
 
 
 def test_a_lab_that_takes_ones_own_data_keeps_no_noise_of_another_problem(shaw):
-    """Headless, and in sweeps: noise is given with the data, or there is none."""
+    """Without a page and in sweeps: noise is passed with the data or is zero."""
     lab = LCurve(problem="shaw", n=20, noise=0.1, backend="cpu_numpy")
     lab.update(problem=OWN, options={"matrix": shaw[1], "rhs": shaw[2]})
     np.testing.assert_array_equal(lab.b, shaw[2])
@@ -146,12 +146,12 @@ def test_a_refused_file_changes_no_noise(bad):
     tab.give("matrix", "bad.npz", bad)
     tab.see()
     assert (tab.lab.problem, tab.session.values["noise"]) == ("heat", 0.01)
-    assert tab.noise() == 0.0  # of one's own data, which is what the page is about to load
+    assert tab.noise() == 0.0  # of the user's data, which the page is about to load
     tab.choose("heat")
     assert tab.noise() == 0.01
 
 
-# -- nothing is loaded yet
+# -- before any file is loaded
 
 
 def test_before_the_file_comes_the_page_says_so_instead_of_the_old_curve(shaw):
@@ -165,7 +165,7 @@ def test_before_the_file_comes_the_page_says_so_instead_of_the_old_curve(shaw):
     tab.see()
     assert "No A and b are loaded yet" in tab.veil()
     tab.give("matrix", "shaw.npz", shaw[0])
-    tab.tick()  # the newest frame is still one of the old problem
+    tab.tick()  # the latest frame is still one of the old problem
     assert tab.veil() != ""
     tab.see()
     assert tab.veil() == ""
@@ -180,7 +180,7 @@ def test_back_to_the_problem_that_was_shown_shows_its_curve_again():
     assert tab.session.changes == []
 
 
-# -- one truth about λ
+# -- λ is consistent everywhere
 
 
 @pytest.mark.parametrize("act", ["problem", "n", "option", "own"])
@@ -228,7 +228,7 @@ def test_a_file_is_told_as_taken_once_the_lab_shows_it_and_as_refused_with_the_r
     assert not field.words.visible
     tab.see()
     assert field.field.uploaded_label == "A: shaw.npz"
-    # some other refusal, later: it is not the file's
+    # a later refusal for another reason does not concern the file
     tab.controls.on_event(Refused("steps_at_most must be from 1 to 100000, not 0"))
     assert field.field.uploaded_label == "A: shaw.npz"
     assert not field.words.visible
@@ -237,7 +237,7 @@ def test_a_file_is_told_as_taken_once_the_lab_shows_it_and_as_refused_with_the_r
 def test_a_refusal_is_the_file_s_though_older_frames_come_before_it(shaw, monkeypatch):
     tab = Tab()
     tab.choose(OWN)
-    monkeypatch.setattr(tab.session, "change", lambda **values: None)  # the engine takes its time
+    monkeypatch.setattr(tab.session, "change", lambda **values: None)  # the engine has not answered
     tab.give("matrix", "bad.npz", npz(A=np.full((3, 3), np.nan), b=np.ones(3)))
     tab.see()
     assert tab.controls.on_event(Refused("A must be finite; it holds NaN or inf"))
@@ -257,14 +257,14 @@ def test_a_picture_says_which_part_of_it_was_taken():
     tab.see()
     assert field.field.uploaded_label == "Picture: ramp.png"
     assert "the middle 90 × 90 of 120 × 90 pixels" in field.words.object
-    assert "<svg class='kept' width='44' height='33'" in field.words.object  # as wide as 4 to 3
+    assert "<svg class='kept' width='44' height='33'" in field.words.object  # 44 : 33 is the picture's 4 : 3
     tab.give("image", "square.png", picture(64, 64))
     tab.see()
     assert "all of its 64 × 64 pixels" in field.words.object
 
 
 def blurred_ramp():
-    """A tab that shows the picture ramp.png, its files' fields, and the one whose label says so."""
+    """Return a tab that shows the picture ramp.png, its upload fields, and the field labelled with the picture."""
     tab = Tab(problem="blur", n=16)
     uploads = tab.controls.problem.uploads
     tab.give("image", "ramp.png", picture(64, 64))
@@ -291,7 +291,7 @@ def test_a_picture_that_is_read_or_was_refused_says_so_while_other_frames_come()
     assert (label.uploaded_label, uploads.phantom.visible) == ("Not taken: bad.png", True)
     tab.choose("tomo")
     tab.give("image", "square.png", picture(32, 32))
-    tab.tick()  # the newest frame is still the one of the first picture
+    tab.tick()  # the latest frame still has the first picture
     assert label.uploaded_label == "Reading square.png …"
     tab.see()
     assert label.uploaded_label == "Picture: square.png"
@@ -302,7 +302,7 @@ def test_the_phantom_asked_for_where_it_is_shown_takes_no_undo_away():
     tab.give("image", "ramp.png", picture(64, 64))
     tab.see()
     tab.choose("tomo")
-    tab.controls.problem.uploads.phantom.clicks += 1  # before the page has hidden it
+    tab.controls.problem.uploads.phantom.clicks += 1  # clicked before the page has hidden it
     tab.see()
     tab.controls.keys[UNDO]()
     tab.see()
@@ -323,7 +323,7 @@ def test_the_phantom_comes_back_and_the_picture_by_undo():
     assert (list(tab.session.values["options"]), uploads.phantom.visible) == (["image"], True)
 
 
-# -- one solution beside the next
+# -- the kept solution
 
 
 def test_a_kept_solution_is_said_to_be_kept_as_long_as_it_is():
@@ -340,7 +340,7 @@ def test_a_kept_solution_is_said_to_be_kept_as_long_as_it_is():
 
 
 def test_what_was_saved_is_not_rounded_to_a_slider_s_level():
-    """A tolerance between two of the slider's stays what it is; so does the noise (above)."""
+    """A tolerance between two levels of the slider is kept, like the noise above."""
     tab = Tab()
     wanted = {"tolerance": 3e-4, "noise": 0.033}
     tab.session.change(**wanted)
@@ -350,11 +350,11 @@ def test_what_was_saved_is_not_rounded_to_a_slider_s_level():
     assert tab.lab.tolerance == 1e-5
 
 
-# -- back
+# -- undo
 
 
 def test_ones_own_data_come_back_with_the_problem(shaw):
-    """Another problem, and back: by undo, or by choosing one's own again; no file must be looked for twice."""
+    """By undo, or by choosing one's own data again; the file need not be selected a second time."""
     tab = Tab()
     tab.choose(OWN)
     tab.give("matrix", "shaw.npz", shaw[0])
@@ -369,7 +369,7 @@ def test_ones_own_data_come_back_with_the_problem(shaw):
     assert (tab.lab.problem, tab.lab.noise, tab.lab.lam) == (OWN, 0.1, 0.02)
     assert (tab.controls.problem.problem.value, tab.controls.lambda_choice.rule.value) == (OWN, "")
     assert tab.veil() == ""
-    tab.controls.keys[UNDO]()  # what was undone
+    tab.controls.keys[UNDO]()  # reverts the undo
     tab.see()
     assert (tab.lab.problem, tab.lab.noise) == ("heat", 0.01)
     tab.choose(OWN)
@@ -412,7 +412,7 @@ def test_undo_is_offered_where_something_was_lost_and_only_there(shaw):
 @pytest.mark.parametrize("form", ["npy", "csv"])
 def test_a_dense_matrix_alone_waits_for_its_b(shaw, form):
     def written(array):
-        """The bytes of a file of that form."""
+        """Return the bytes of a file in that format."""
         file = io.BytesIO()
         np.save(file, array) if form == "npy" else np.savetxt(file, array, "%.17g", ",")
         return file.getvalue()
@@ -430,7 +430,7 @@ def test_a_dense_matrix_alone_waits_for_its_b(shaw, form):
 
 
 def test_a_file_of_another_kind_is_refused_in_words():
-    """A browser that filters by endings would drop it without a word."""
+    """With a filter of file endings a browser would ignore it silently."""
     tab = Tab()
     tab.choose(OWN)
     field = tab.controls.problem.uploads.fields["matrix"]

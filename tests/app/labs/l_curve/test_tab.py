@@ -1,4 +1,4 @@
-"""The parts of the L-curve tab that need no browser: where things lie on the screen, and what is said of them."""
+"""The parts of the L-curve tab that need no browser: positions on the screen, and texts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_badges_stand_beside_a_curve_and_do_not_touch():
 
 
 def test_badges_stand_below_a_curve_that_bends_the_other_way():
-    crowd = np.linspace([9.0, 200.0], [10.0, 200.0], 300)  # hundreds of λ at the same place
+    crowd = np.linspace([9.0, 200.0], [10.0, 200.0], 300)  # hundreds of λ at the same point
     curve = np.concatenate([crowd, [[380.0, 195.0], [400.0, 5.0]]])  # the top edge is near
     badges = beside([(100.0, 199.0), (390.0, 100.0)], curve, 24.0)
     assert badges[0][1] < 199 - 12
@@ -118,7 +118,7 @@ def test_an_axis_grows_at_once_and_tightens_late():
     axis = window()
     assert axis.fit(np.array([1e-2, 1e2]))
     shown = axis.shown
-    assert not axis.fit(np.array([3e-2, 3e1]))  # three quarters: left as it is
+    assert not axis.fit(np.array([3e-2, 3e1]))  # three quarters: unchanged
     assert axis.shown == shown
     assert axis.fit(np.array([1e-2, 1e3]))
     assert axis.shown[1] > 3
@@ -165,14 +165,14 @@ def test_a_session_that_ends_takes_its_plots_with_it():
     before, document = len(Callback._callbacks), Document()
     plots = [LCurvePlot(document, print), *(LinkedPlot(name, view, document, print) for name, view in VIEWS.items())]
     assert len(Callback._callbacks) == before + 2 * len(plots)  # a tap and a drag each
-    for callback in tuple(document.callbacks.session_destroyed_callbacks):  # as app/free_loop.py takes them
+    for callback in tuple(document.callbacks.session_destroyed_callbacks):  # as app/free_loop.py calls them
         callback(session_context=None)
     assert len(Callback._callbacks) == before
 
 
 @pytest.mark.parametrize("columns", [{}, {"x": [1.0]}, {"image": [0], "x": [1.0], "y": [2.0]}])
 def test_columns_that_a_browser_has_written_are_written_over(columns):
-    """Found by `make fuzz`: it keeps its page's curve from nobody, and the log from an exception a frame."""
+    """Found by `make fuzz`: the page must still get its curve, and the log no exception per frame."""
     plot, lab = LCurvePlot(Document(), print), LCurve(backend="cpu_numpy")
     frame = lab.frame()
     plot.show(frame)
@@ -183,7 +183,7 @@ def test_columns_that_a_browser_has_written_are_written_over(columns):
     plot.show(frame)
     plot.mark(None)
     for renderer, its in zip(plot.figure.renderers, right, strict=True):
-        if renderer in {plot.line, plot.dots, plot.ring}:  # the ribbon is written when another one comes
+        if renderer in {plot.line, plot.dots, plot.ring}:  # a ribbon is written only when it changes
             assert list(renderer.data_source.data) == list(its)
     lab.close()
 
@@ -261,7 +261,7 @@ def test_a_field_that_may_be_empty():
     assert taken == [None]
 
 
-# -- what a frame says
+# -- the parts of a frame
 
 
 def test_the_views_and_the_status_bar_read_what_a_frame_holds():
@@ -279,7 +279,7 @@ def test_the_views_and_the_status_bar_read_what_a_frame_holds():
 
 
 def test_another_lambda_draws_no_curve_anew_that_stays_as_it_was():
-    """A curve that is done is the same for every λ: of all plots one shows another line, and the ring is elsewhere."""
+    """A finished curve is the same for every λ: only the solution's line and the ring change."""
     lab = LCurve(problem="heat", n=40, noise=1e-2, backend="cpu_numpy", tolerance=1e-3)
     while not lab.resting:
         lab.advance(8)
@@ -290,7 +290,7 @@ def test_another_lambda_draws_no_curve_anew_that_stays_as_it_was():
     changed = []
 
     def show():
-        """Names of what the newest frame has changed."""
+        """Return the names of the sources that the latest frame has changed."""
         frame = lab.frame()
         changed.clear()
         curve.show(frame)

@@ -1,4 +1,4 @@
-"""The words at the ends of the L-curve lie over nothing that is drawn, in every window; where they cannot, they go."""
+"""The labels at the ends of the L-curve cover nothing that is drawn, at any size; without free room they are hidden."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROBLEMS = {"heat": 1e-2, "shaw": 1e-3, "gravity": 1e-1, "phillips": 1e-4}
 
 @pytest.fixture(scope="module", params=PROBLEMS)
 def frame(request):
-    """The whole curve of a problem, with its rules."""
+    """Yield the complete curve of a problem, with its rules."""
     values = {"problem": request.param, "n": 40, "noise": PROBLEMS[request.param], "backend": "cpu_numpy"}
     lab = LCurve(**values)
     while not (frame := lab.frame()).facts["finished"]:
@@ -29,7 +29,7 @@ def frame(request):
 
 
 def box(plot: LCurvePlot, label) -> tuple[float, float, float, float]:
-    """(left, bottom, right, top) in px of a label, its letters half as wide as its type is high."""
+    """Return (left, bottom, right, top) in px of a label, with letters counted as half as wide as high."""
     size = type_size(plot._presenter)
     x, y = np.add(plot._px(label.x, label.y), (label.x_offset, label.y_offset))
     wide = 0.46 * size * len(label.text)
@@ -38,7 +38,7 @@ def box(plot: LCurvePlot, label) -> tuple[float, float, float, float]:
 
 
 def plot_of(frame, size, presenter) -> LCurvePlot:
-    """The curve of a frame with its rules' badges, in a plot of that size."""
+    """Return the plot of a frame's curve with the badges of its rules, at that size."""
     plot = LCurvePlot(Document(), print)
     plot.set_theme(False, presenter)
     plot.resize(*size)
@@ -49,7 +49,7 @@ def plot_of(frame, size, presenter) -> LCurvePlot:
 
 
 def apart(one, other) -> bool:
-    """Whether two boxes have no point in common."""
+    """Return whether two boxes have no point in common."""
     return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
 
 
@@ -76,7 +76,7 @@ def test_words_lie_over_no_curve_no_badge_and_not_over_each_other(frame, size, p
 @pytest.mark.parametrize("presenter", [False, True], ids=["", "presenter"])
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_words_lie_over_no_cross_hair_and_not_over_the_ring(frame, size, presenter):
-    """Whichever λ is picked, one after the other as a drag along the curve does, and when the plot has another size."""
+    """For each λ along the curve in turn, as in a drag, and at another size of the plot."""
     plot = plot_of(frame, size, presenter)
     seen = 0
     for lam in 10 ** np.linspace(plot.path.lam[0], plot.path.lam[-1], 60):
@@ -95,7 +95,7 @@ def test_words_lie_over_no_cross_hair_and_not_over_the_ring(frame, size, present
 
 
 def test_words_are_placed_once_a_frame(monkeypatch):
-    """However much of it is new: the curve, its rules and the λ."""
+    """For frames that change the curve, its rules and λ at the same time."""
     session = DirectSession(LCurve(problem="shaw", n=32, noise=1e-3, backend="cpu_numpy"))
     view = LCurveView(session, (1200, 800))
     session.see()
@@ -111,17 +111,17 @@ def test_words_are_placed_once_a_frame(monkeypatch):
         placed.clear()
         session.see()
         frames += 1
-        assert len(placed) in (0, 2)  # each end's, once; none before there is a curve
+        assert len(placed) in (0, 2)  # once per end; never before there is a curve
     assert placed
     view.plot.resize(700, 400)
-    assert len(placed) == 4  # another size places them anew
+    assert len(placed) == 4  # another size places both again
 
 
 def test_words_stay_where_they_are_free_and_leave_where_they_are_not():
     room, size = FreeRoom(400, 300), (100, 20)
     assert room.nearest(size, (0.0, 0.0)) == (0.0, 0.0)
     assert room.nearest(size, (0.0, 0.0), (40.0, 0.0)) == (40.0, 0.0)
-    assert room.nearest(size, (0.0, 0.0), (200.0, 0.0)) == (0.0, 0.0)  # far from what they speak of
+    assert room.nearest(size, (0.0, 0.0), (200.0, 0.0)) == (0.0, 0.0)  # too far from the end that the label describes
     room.take_box((40, 0), (10, 10))
     assert room.nearest(size, (0.0, 0.0), (40.0, 0.0)) != (40.0, 0.0)
     room.take_line(np.array([[0.0, 0.0], [400.0, 300.0]]), 400)

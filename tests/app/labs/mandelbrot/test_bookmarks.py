@@ -1,4 +1,4 @@
-"""The places that the page offers: each has its picture, and leads to where it says."""
+"""The bookmarks of the page: each has a picture and leads to its view."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_picture_shows_something(title):
     with Image.open(FOLDER / file_of(title)) as picture:
         assert picture.size == (WIDTH, HEIGHT)
         grey = np.asarray(picture.convert("L"))
-    assert grey.std() > 20  # of 255: neither black nor flat
+    assert grey.std() > 20  # of 255: neither black nor uniform
 
 
 @pytest.mark.parametrize("view", places().values(), ids=list(places()))
@@ -79,7 +79,7 @@ def test_thumbnails_can_be_renewed(tmp_path, monkeypatch):
 def test_a_thumbnail_is_the_middle_the_right_way_up():
     levels = np.zeros((300, 300), np.uint8)
     levels[150:] = 254  # upper half: row 0 is the lowest
-    levels[:, :20] = 255  # the left edge lies in the set
+    levels[:, :20] = 255  # the left edge is inside the set
     with Image.open(io.BytesIO(webp(small(levels), palette("Grey")))) as picture:
         grey = np.asarray(picture.convert("L")).astype(int)
     assert grey.shape == (HEIGHT, WIDTH)
@@ -126,7 +126,7 @@ def test_an_exhausted_precision_is_marked_in_the_status_bar():
         ({"area_wanted": 1.0}, "measuring"),
         ({"area_wanted": 1.0, "area": 1.507, "area_error": nan}, "measuring"),
         ({"area_wanted": 1.0, "area": 1.5068123, "area_error": 0.000321}, "1.50681 ± 0.00032"),
-        ({"area": 1.5068123, "area_error": 0.000321}, None),  # measured before, and no longer asked for
+        ({"area": 1.5068123, "area_error": 0.000321}, None),  # measured earlier; the request has ended
     ],
 )
 def test_the_area_that_is_asked_for_is_said_in_the_status_bar(known, text):

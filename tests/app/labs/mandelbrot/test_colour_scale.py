@@ -1,4 +1,4 @@
-"""What colour bar and histogram say: counts in words, and only as many as there is room for."""
+"""Labels of colour bar and histogram: counts as text, as many as fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Mandelbrot lab's side bar without a browser: how it shows what comes from elsewhere, and what it sets by hand."""
+"""The Mandelbrot lab's side bar without a browser: values from links and files, and values set by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A, B, C = (({"center": (re, "0"), "zoom": "4e0"}) for re in ("-0.75", "-1.25", "
 
 
 class Sided:
-    """Controls and view of one session; `wait` has the throttled changes, which `turn` lets through."""
+    """Controls and view of one session; `waiting` has the throttled callbacks, which `turn` runs."""
 
     def __init__(self, **values):
         start = {"backend": "cpu_numpy", "ny": 24, "nx": 36, "max_iterations": 200, **values}
@@ -34,24 +34,24 @@ class Sided:
         self.turn()
 
     def turn(self):
-        """The page's loop comes round, and later."""
+        """Run the pending throttled callbacks."""
         waiting, self.waiting = self.waiting, []
         for callback in waiting:
             callback()
 
     def bring(self, **values):
-        """Values of a link, a file or a story, as app.export.restore sets them."""
+        """Set values from a link, a file or a story, as app.export.restore does."""
         self.session.change(**values)
         self.session.on_values(values)
 
     def see(self):
-        """A frame of the whole picture arrives."""
+        """Compute and deliver a frame of the complete picture."""
         while not self.session.live.finished:
             self.session.step()
         self.session.see()
 
     def place(self):
-        """(centre, zoom) of the lab."""
+        """Return the lab's centre and zoom."""
         return {name: self.session.values[name] for name in ("center", "zoom")}
 
 
@@ -64,7 +64,7 @@ def test_an_orbit_that_is_brought_keeps_its_length():
         assert (explain.orbit.value, explain.length.value, explain.length.visible) == (True, length, True)
     tab.bring(orbit_length=0)
     assert (tab.session.values["orbit_length"], explain.orbit.value, explain.length.visible) == (0, False, False)
-    tab.controls.keys["o"]()  # by hand: as long as it was
+    tab.controls.keys["o"]()  # by hand: the previous length
     assert (tab.session.values["orbit_length"], explain.length.visible) == (12, True)
     explain.length.value = 20
     assert tab.session.values["orbit_length"] == 20
@@ -73,7 +73,7 @@ def test_an_orbit_that_is_brought_keeps_its_length():
 def test_limits_that_are_brought_are_shown_as_typed_and_stay_what_they_are():
     tab = Sided()
     display = tab.controls.display
-    for limits in ((5.0, 50.0), (60.0, 90.0), (1.0, 2.0)):  # pairs whose halves together no lab would take
+    for limits in ((5.0, 50.0), (60.0, 90.0), (1.0, 2.0)):  # no lab would accept the half-applied pairs
         tab.bring(limits=limits)
         assert tab.session.values["limits"] == limits
         assert (display.automatic.value, display._row.visible) == (False, True)
@@ -100,12 +100,12 @@ def test_limits_that_are_fixed_by_hand_are_sent_as_a_pair():
 
 
 def seen_limits(tab):
-    """Of the counts that the newest picture colours, to three figures."""
+    """Return the limits of the counts in the latest picture, to three figures."""
     return [float(f"{tab.session.latest.facts[name]:.3g}") for name in ("minimum", "maximum")]
 
 
 def held(tab):
-    """The limits that the lab was given, to three figures; None for automatic ones."""
+    """Return the lab's fixed limits to three figures; None for automatic ones."""
     limits = tab.session.values["limits"]
     return None if limits is None else [float(f"{value:.3g}") for value in limits]
 
@@ -114,7 +114,7 @@ def test_the_key_holds_the_limits_of_this_view_and_pressed_again_those_of_anothe
     tab = Sided()
     tab.see()
     whole = seen_limits(tab)
-    assert held(tab) is None  # each view has its own at first
+    assert held(tab) is None  # each view has its own limits at first
     tab.controls.keys["l"]()
     assert held(tab) == whole
     assert not tab.controls.display.automatic.value
@@ -139,7 +139,7 @@ def test_the_key_holds_the_limits_of_this_view_and_pressed_again_those_of_anothe
 
 
 def test_automatic_limits_only_widen_while_a_picture_is_refined():
-    """A few times, as finer pixels and more iterations bring counts beyond them: nothing flickers."""
+    """They widen a few times, as finer pixels and more iterations add counts beyond them: no flicker."""
     tab = Sided(center=("-0.7453", "0.1127"), zoom="2e3", max_iterations=5000, ny=60, nx=90)
     seen, stages = [], set()
     while not tab.session.live.finished:
@@ -177,7 +177,7 @@ def test_a_frame_that_was_on_its_way_with_the_held_limits_does_not_hold_them_aga
     tab.see()
     of_before = tab.session.latest
     tab.controls.keys["l"]()
-    tab.session.latest, tab.session.answered = of_before, True  # it arrives after the key
+    tab.session.latest, tab.session.answered = of_before, True  # the frame arrives after the key
     tab.controls.tick()
     assert held(tab) is None
     tab.see()
@@ -190,7 +190,7 @@ def test_the_key_pressed_before_automatic_limits_have_come_back_does_not_hold_th
     tab.bring(limits=(1.0, 2.0))
     tab.see()
     display = tab.controls.display
-    display.automatic.value = True  # and the frame with its own limits is on its way
+    display.automatic.value = True  # the frame with automatic limits is still pending
     tab.controls.keys["l"]()
     assert held(tab) is None
     tab.see()
@@ -215,7 +215,7 @@ def test_the_limits_of_an_unfinished_picture_are_held_where_its_lab_is_paused():
     ("center", "zoom"), [(("-0.7453", "0.1127"), "1e3"), (("2.2", "0"), "1e5"), (("2.2", "0"), "1e12")]
 )
 def test_limits_are_held_to_the_last_digit_and_change_no_colour(center, zoom, scale):
-    """Those of counts that differ in the fifth digit, and of a single count, too."""
+    """Including counts that differ in the fifth digit, and a single count."""
     tab = Sided(center=center, zoom=zoom, scale=scale, colouring="smooth")
     tab.see()
     before, facts = tab.session.latest, tab.session.latest.facts
@@ -235,7 +235,7 @@ def test_a_place_that_is_brought_is_not_overtaken_by_a_drag_that_waits():
     tab.turn()
     tab.navigator.pan_pixels(3, 0)
     tab.navigator.pan_pixels(3, 0)
-    assert tab.waiting  # the newest part of the drag
+    assert tab.waiting  # the last part of the drag is pending
     tab.bring(**C)
     tab.turn()
     assert tab.place() == C
@@ -247,11 +247,11 @@ def test_backspace_leads_back_to_the_place_that_a_link_left():
     for place in (A, B):
         tab.navigator.go(place["center"], place["zoom"])
         tab.turn()
-    tab.session.change(max_iterations=500)  # by the slider
+    tab.session.change(max_iterations=500)  # as the slider does
     tab.controls.tick()
     tab.bring(**C, max_iterations=300)
     assert not tab.controls.undo.disabled
-    tab.bring(**C)  # once more: the same place is no step
+    tab.bring(**C)  # repeated: the same place adds no step
     back = tab.controls.keys["backspace"]
     for place, iterations in ((B, 500), (A, 200)):
         back()

@@ -1,4 +1,4 @@
-"""Exact navigation: nothing is lost at any depth, and what is shown suits the pixels of the last picture."""
+"""Exact navigation: no precision is lost at any depth, and views align with the pixels of the previous picture."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEEP = VIEWS["dive e1007"].center
 
 
 class Lab:
-    """A session's values, with a clock that the test turns."""
+    """The values of a session, with a manual clock."""
 
     def __init__(self, center=("-0.75", "0.0"), zoom="1e0", ny=600, nx=600):
         self.values = {"center": center, "zoom": zoom, "ny": ny, "nx": nx, "max_iterations": 1000}
@@ -50,7 +50,7 @@ def fraction(text):
 
 
 def pixels(lab, before, after):
-    """How many pixels (of the present spacing) the lab's centre has moved: (right, up)."""
+    """Return by how many pixels (of the current spacing) the lab's centre has moved: (right, up)."""
     step = 4 / (fraction(lab.values["zoom"]) * lab.values["ny"])
     return [(fraction(b) - fraction(a)) / step for a, b in zip(before, after, strict=True)]
 
@@ -61,7 +61,7 @@ moves = st.tuples(st.floats(-0.3, 0.3), st.floats(-0.3, 0.3))  # in views: the e
 
 
 def checked(*strategies):
-    """`given`, with fewer examples: numbers of a thousand digits take their time."""
+    """Return `given` with fewer examples: numbers of a thousand digits are slow."""
     return lambda test: settings(max_examples=40, deadline=None)(given(*strategies)(test))
 
 
@@ -99,7 +99,7 @@ def test_a_pan_is_a_whole_number_of_pixels_in_what_the_lab_gets(depth, shape, mo
 def test_zooming_keeps_the_point_under_the_pointer(depth, shape, fx, fy, factor):
     lab = at(depth, shape)
     assume(abs(factor - 1) > 1e-6)
-    assume(10 ** min(depth, 9) * factor > 0.5)  # a gesture stops where the lab's plane ends
+    assume(10 ** min(depth, 9) * factor > 0.5)  # a gesture stops at the edge of the lab's plane
     point = under(lab, fx, fy)
     lab.navigator.zoom_at(fx, fy, factor)
     height = 4 / fraction(lab.values["zoom"])
@@ -108,7 +108,7 @@ def test_zooming_keeps_the_point_under_the_pointer(depth, shape, fx, fy, factor)
 
 
 def under(lab, fx, fy):
-    """The point of the plane at fractions fx, fy of the view the lab has."""
+    """Return the point of the plane at fractions fx, fy of the lab's view."""
     ny, nx = lab.values["ny"], lab.values["nx"]
     height = 4 / fraction(lab.values["zoom"])
     offsets = (Fraction(fx) - Fraction(1, 2)) * height * nx / ny, (Fraction(fy) - Fraction(1, 2)) * height
@@ -116,7 +116,7 @@ def under(lab, fx, fy):
 
 
 def centres(lab):
-    """Exact positions of the first pixels' centres, in x and y, and their distance."""
+    """Return the exact positions of the first pixels' centres in x and y, and the spacing."""
     ny, nx = lab.values["ny"], lab.values["nx"]
     step = 4 / (fraction(lab.values["zoom"]) * ny)
     return [fraction(c) - Fraction(n - 1, 2) * step for c, n in zip(lab.values["center"], (nx, ny), strict=True)], step
@@ -185,7 +185,7 @@ def test_wheel_steps_follow_the_numbers_of_a_browser():
 @checked(depths, st.floats(-2.4, 2.4), st.floats(-2.4, 2.4), st.sampled_from([1, 2, 4, 0.39]))
 def test_a_drag_in_a_browser_is_whole_pixels_and_stays_near_the_aim(depth, right, up, grain):
     lab = at(depth, (600, 800))
-    lab.navigator.zoom_at(0.31, 0.77, 2)  # now shown and aim differ
+    lab.navigator.zoom_at(0.31, 0.77, 2)  # the view shown and the aim now differ
     anchor = Anchor.near(lab.navigator.aim)
     before = lab.navigator.center
     x, y, height = anchor.count(lab.navigator.aim)

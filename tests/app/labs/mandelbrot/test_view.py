@@ -1,4 +1,4 @@
-"""A picture that lies in the set: what the page says of it, and what it no longer shows."""
+"""A picture that lies entirely in the set: its hint, and the histogram that it hides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Tab:
         self.session = DirectSession(self.lab)
         self.session.document.add_timeout_callback = lambda callback, wait: None
         self.lab_view = MandelbrotView(self.session, (900, 600))
-        self.lab_view.histogram.figure.set_from_json("inner_width", 600)  # as the browser says
+        self.lab_view.histogram.figure.set_from_json("inner_width", 600)  # as the browser reports it
         self.lab.update(ny=24, nx=36)
 
     def see(self):
@@ -42,7 +42,7 @@ class Tab:
 @pytest.mark.parametrize("bar", [0, 43, 79])
 @pytest.mark.parametrize("window", [(844, 390), (667, 375), (390, 844)])
 def test_the_picture_and_its_colour_bar_end_above_the_bar_at_the_bottom(window, bar):
-    """On a phone, turned or not, whose bar has no line, one or two."""
+    """On a phone in portrait and landscape, with no, one or two lines in its bar."""
     size = view_size(window, False, False, bar + STATUS * (not bar))
     figure = MandelbrotView(Tab().session, size).picture.plot.figure
     assert figure.width <= size[0]
@@ -79,7 +79,7 @@ def test_a_black_picture_says_that_it_is_inside_and_what_that_means():
 
 @pytest.mark.parametrize("iterations", [2, 200])
 def test_nothing_is_said_of_a_picture_that_is_not_done_or_not_all_inside(iterations):
-    """Before the first pixels have their counts a picture has one colour, too: that of pixels that wait."""
+    """Before the first pixels have counts, a picture has one colour, too: that of pending pixels."""
     tab = Tab(**ACROSS, max_iterations=iterations)
     tab.see()
     assert not tab.lab.finished
