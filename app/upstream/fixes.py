@@ -61,7 +61,7 @@ FIXES: tuple[Fix, ...] = (
 
 
 def chosen(setting: str | None = None) -> frozenset[str]:
-    """Return the names of the fixes that `setting` enables; None reads FIELDLAB_FIXES. ValueError for an invalid one."""
+    """Return the names of the fixes that `setting` enables; None reads FIELDLAB_FIXES. ValueError for invalid ones."""
     words = [word.strip() for word in (os.environ.get(SETTING, ALL) if setting is None else setting).split(",")]
     known = {fix.name for fix in FIXES}
     if words in ([ALL], [NONE]):
