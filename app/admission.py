@@ -1,20 +1,20 @@
-"""Who gets a page, asked before anything of it is built; how many pages are open, and the engines that they share.
+"""Admission control: limit the number of pages before they are built; the open pages and the engines that they share.
 
-A page costs a fifth of a second of the builder's thread (app/builder.py), and some MB until its browser has been silent
-for a while; a bare GET is enough to have one built. So there may be at most WAITING pages whose browser has not yet
-said that it is ready, half of them for one address, and none above the cap on open pages. Everybody else gets a few
-hundred bytes with the status 503, which is no session; that page tries again by itself. A WebSocket, which would have a
-session built as well, is closed.
+A page costs 0.2 s of the builder's thread (app/builder.py), and some MB of memory until its session expires; a bare GET
+is enough to build a page. So at most WAITING pages may wait for their browser to report that it is ready, at most half
+of them for one address, and the total may not exceed the limit on open pages. All other requests get a response of a
+few hundred bytes with the status 503 and create no session; the response reloads automatically. A WebSocket request
+that would create a session is refused likewise, by closing the connection.
 
-Nor does it wait for ever: a session whose browser holds a connection and has not said within PATIENCE that it is ready
-is ended when the next newcomer comes, and its connections are closed.
+The wait is limited: a session with a connected browser that does not report within PATIENCE that it is ready is ended,
+and its connections are closed, when the next new session is requested.
 
-A closed page lives on for 15 to 32 s, as its browser may come back. It holds no seat that somebody else wants: when all
-are taken, the one that has been without a browser for longest is ended. Who comes back to such a page, or after a
-restart of the server, is told that it is gone, and loads it anew with the state in its address.
+A closed page is kept for 15 to 32 s, because its browser may reconnect. When all seats are in use and a new session is
+requested, the page that has been without a browser for longest is ended. A browser that reconnects to an ended page, or
+after a restart of the server, gets a close code and reloads the page with the state in its address.
 
-So a flood of GETs costs at most WAITING pages in the time that bokeh keeps unused sessions (15 to 32 s): a tenth to a
-fifth of the builder. What it can do is to keep newcomers waiting; who has a page keeps it.
+So a flood of GETs costs at most WAITING pages in the time that Bokeh keeps unused sessions (15 to 32 s): 10 to 20 % of
+the builder's time. It can delay new visitors, but does not affect open pages.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from app.page import Page
 
 
-CROWD = 8  # open pages: each is refreshed more seldom where there are more
+CROWD = 8  # open pages; with more of them, each is refreshed less often
 
 
 class SessionLimiter:
-    """The engines of this process and the pages that use them."""
+    """The open pages of this process, at most `limit` of them, and the engines that they use."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -59,25 +59,25 @@ class SessionLimiter:
 
     @property
     def crowding(self) -> int:
-        """How many times more seldom a page is refreshed than if it was alone: 1 for CROWD pages or fewer."""
+        """Factor by which the refresh interval of a page grows under load: 1 for CROWD pages or fewer."""
         return max(1, -(-len(self.pages) // CROWD))
 
     @property
     def engines(self) -> EnginePool:
-        """The engines, started when first asked for."""
+        """The pool of engines, created at first use."""
         if self._engines is None:
             self._engines = EnginePool()
             atexit.register(self._engines.close)
         return self._engines
 
     def started_engines(self) -> Mapping[str, Supervisor]:
-        """Those that run, by name; none before the first is asked for."""
+        """Return the running engines by name; empty before the first use of `engines`."""
         return self._engines.list() if self._engines else {}
 
     def warm(self) -> None:
-        """Start the engines that the first visitor's page uses, so that he does not wait for their processes.
+        """Start the engines of the first page in advance, without waiting for their processes.
 
-        The host's, and that of the first GPU where labs compute on one. Does not wait for them.
+        These are the host's engine and, if the preferred backend uses a GPU, the engine of the first GPU.
         """
         self.engines.get("host")
         if (device := preferred().device) != "host":
@@ -90,20 +90,20 @@ class SessionLimiter:
 
     @property
     def ready(self) -> set[str]:
-        """Ids of the sessions whose pages are open."""
+        """The ids of the sessions with open pages."""
         return set(self.pages.values())
 
     def add(self, page: Page, session: str) -> None:
-        """Count `page`, which belongs to the session of that id, as open."""
+        """Register `page`, which belongs to the session with the id `session`, as open."""
         self.pages[page] = session
 
     def remove(self, page: Page) -> None:
-        """Forget `page`; harmless if it was never counted."""
+        """Remove `page`; does nothing if it was never added."""
         self.pages.pop(page, None)
 
 
 def session_limit() -> int:
-    """FIELDLAB_MAX_SESSIONS, or this server's setting; ValueError if it is not a positive whole number."""
+    """Return the limit on open pages: FIELDLAB_MAX_SESSIONS, or the setting `sessions`; ValueError for invalid text."""
     text = os.environ.get("FIELDLAB_MAX_SESSIONS", str(settings.current().sessions))
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"FIELDLAB_MAX_SESSIONS must be a whole number of at least 1, not {text!r}")
@@ -112,16 +112,16 @@ def session_limit() -> int:
 
 @cache
 def session_limiter() -> SessionLimiter:
-    """This process's limiter."""
+    """Return the limiter of this process."""
     return SessionLimiter(session_limit())
 
 
-WAITING = 24  # pages that are built and whose browser has not yet said that it is ready
-PATIENCE = 60.0  # s in which it must: 4 MB of scripts take 32 at 1 Mbit/s, and a slow phone as long again to draw
-BUSY_AGAIN, FULL_AGAIN = 4, 10  # s after which a browser tries again by itself, at least, and less than twice that
+WAITING = 24  # limit on pages that wait for their browser to report that it is ready
+PATIENCE = 60.0  # s for that report: 4 MB of scripts take 32 s at 1 Mbit/s, and a slow phone draws for as long again
+BUSY_AGAIN, FULL_AGAIN = 4, 10  # least delay in s before a refused page reloads; the random delay is below twice that
 MARK = "fieldlab_admission"
 log = logging.getLogger(__name__)
-REFUSED: Counter[str] = Counter()  # pages that were not built, by "full" or "busy", since the start
+REFUSED: Counter[str] = Counter()  # number of refused pages since the start, by reason: "full" or "busy"
 BUSY = "Many pages are being opened just now", "This one tries again by itself in a few seconds."
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Fieldlab</title><style>
@@ -132,9 +132,9 @@ body {{ color-scheme: light dark; }} h1 {{ font-size: 28px; }}
 
 
 def server_full(limit: int, then: str) -> tuple[str, str]:
-    """Return the title and the words for who finds the server with as many pages as it may have, `limit`.
+    """Return the title and the text of a page that is refused because `limit` pages are open.
 
-    then: what is to be done, or happens by itself.
+    then: sentence about the next attempt, by the visitor or automatic.
     """
     return "Every seat is taken", (
         f"This Fieldlab serves {limit} browser tabs at a time, so that it stays quick for each of them. Close a tab "
@@ -143,7 +143,7 @@ def server_full(limit: int, then: str) -> tuple[str, str]:
 
 
 class NotAdmitted(ProtocolError, HTTPError):
-    """A page that is not built; `title` and `words` say why, `again` after how many seconds to try again at least."""
+    """A refused page, with the `title` and `words` of the response, and the least delay `again` in s before a retry."""
 
     def __init__(self, title: str, words: str, again: int) -> None:
         HTTPError.__init__(self, 503, reason="Service Unavailable")
@@ -154,27 +154,27 @@ class NotAdmitted(ProtocolError, HTTPError):
 
 
 class Waiting(NamedTuple):
-    """A page that waits for its browser: the address that asked for it, and since when, in s of the clock."""
+    """A page that waits for its browser: the address that requested it, and the time of the request in s."""
 
     address: str
     since: float
 
 
 class Admission:
-    """The pages of one process that wait for their browser, by the ids of their sessions."""
+    """Admits sessions of one process; keeps the pages that wait for their browser, by session id."""
 
     def __init__(self, pages: SessionLimiter, clock: Callable[[], float] = time.monotonic) -> None:
         self._pages, self._clock = pages, clock
         self._waiting: dict[str, Waiting] = {}
 
     def late(self, alive: set[str]) -> list[str]:
-        """Return the ids of the sessions that wait for longer than PATIENCE. alive: ids of all sessions."""
+        """Return the ids of the sessions that have waited for more than PATIENCE. alive: ids of all sessions."""
         self._look(alive)
         now = self._clock()
         return [name for name, one in self._waiting.items() if now - one.since > PATIENCE]
 
     def admit(self, name: str, address: str, alive: set[str]) -> None:
-        """Count the session `name` as waiting; NotAdmitted if there may be no other. alive: ids of all sessions."""
+        """Register the session `name` as waiting, or raise NotAdmitted at a limit. alive: ids of all sessions."""
         if self._pages.full:
             REFUSED["full"] += 1
             log.warning("a page was refused: %d of %d are open", len(self._pages.pages), self._pages.limit)
@@ -189,23 +189,23 @@ class Admission:
         self._waiting[name] = Waiting(address, self._clock())
 
     def lacks_a_seat(self, address: str, alive: set[str]) -> bool:
-        """Whether a newcomer of `address` would be admitted if one more seat was free. alive: ids of all sessions."""
+        """Return whether only the limit on pages refuses a new session of `address`. alive: ids of all sessions."""
         self._look(alive)
         return len(self._pages.pages) + len(self._waiting) >= self._pages.limit and self._may_wait(address)
 
     def _may_wait(self, address: str) -> bool:
-        """Whether one more page may wait, of all and of those of `address`."""
+        """Return whether the limits on waiting pages, in all and for `address`, allow one more."""
         own = sum(one.address == address for one in self._waiting.values())
         return len(self._waiting) < WAITING and own < WAITING // 2
 
     def _look(self, alive: set[str]) -> None:
-        """Forget who waits no longer: he is ready, or gone."""
+        """Remove sessions that are ready or have ended from the waiting ones."""
         there = alive - self._pages.ready
         self._waiting = {known: one for known, one in self._waiting.items() if known in there}
 
 
 def install() -> None:
-    """Ask before any session of this process is built for a visitor; harmless if called twice."""
+    """Check each new session of this process before it is built; a second call has no effect."""
     if getattr(ApplicationContext, MARK, False):
         return
     admission, create = Admission(session_limiter()), ApplicationContext.create_session_if_needed
@@ -213,14 +213,14 @@ def install() -> None:
     async def create_if_admitted(
         context: ApplicationContext, session_id: str, request: Any = None, token: str | None = None
     ) -> Any:
-        """Bokeh's create_session_if_needed; NotAdmitted for a new session that is not admitted."""
+        """Replace Bokeh's create_session_if_needed; raise NotAdmitted for a refused session."""
         alive = session_ids(context)
         if session_id not in alive:
             if late := admission.late(alive):
                 await end_late(context, late)
                 alive = session_ids(context)
             address = getattr(request, "remote_ip", None) or ""
-            if admission.lacks_a_seat(address, alive):  # no page is ended for who is not admitted even so
+            if admission.lacks_a_seat(address, alive):  # end a page only if this admits the new one
                 await end_longest_left(context, session_limiter().ready)
                 alive = session_ids(context)
             admission.admit(session_id, address, alive)
@@ -232,9 +232,9 @@ def install() -> None:
 
 
 async def end_late(context: ApplicationContext, names: Collection[str]) -> None:
-    """End the sessions of these ids, and the connections of their browsers.
+    """End the sessions with these ids, and their connections.
 
-    A browser that is only slow loads its page anew, as one that comes back to a page that is gone.
+    A browser that is only slow reloads its page, as after a reconnect to an ended page.
     """
     for session in [one for one in context.sessions if one.id in names]:
         log.warning("ended a page that was not drawn within %d s", PATIENCE)
@@ -244,35 +244,35 @@ async def end_late(context: ApplicationContext, names: Collection[str]) -> None:
 
 
 def _hang_up(connection: ServerConnection) -> None:
-    """End a connection now: its browser may read nothing, and answer nothing, for as long as it likes."""
+    """Close a connection without waiting for WebSocket's closing handshake: its browser may never read or answer."""
     handler = socket_of(connection)
     protocol = handler.ws_connection
     handler.close(GONE, "this page was not drawn in time")
-    handler.on_close()  # which Tornado calls later, once more: Bokeh then finds nothing to do
+    handler.on_close()  # Tornado calls it again later, which has no effect in Bokeh
     handler.connection = None
     if protocol is not None:
         protocol.stream.close()
 
 
 async def end_longest_left(context: ApplicationContext, ready: set[str]) -> None:
-    """End the page whose browser left before all others did. Does nothing if each of the `ready` has its browser."""
+    """End the page that has been without a browser for longest; does nothing if all pages in `ready` have browsers."""
     left = [one for one in context.sessions if one.id in ready and not one.connection_count]
     if left:
         await discard(context, max(left, key=lambda one: one.milliseconds_since_last_unsubscribe))
 
 
 def _explained(write_error: Any) -> Any:
-    """`write_error`, but why there is no room is said on a page of its own."""
+    """Return a replacement of `write_error` that responds to NotAdmitted with an HTML page that explains the reason."""
 
     def explain(handler: RequestHandler, status_code: int, **given: Any) -> None:
-        """The reply to a request that failed."""
+        """Write the response to a failed request."""
         trouble = given.get("exc_info", (None, None))[1]
         if not isinstance(trouble, NotAdmitted):
             write_error(handler, status_code, **given)
             return
         handler.set_header("Content-Type", "text/html; charset=utf-8")
         handler.set_header("Cache-Control", "no-store")
-        again = str(random.randrange(trouble.again, 2 * trouble.again))  # a hall does not try at the same moment
+        again = str(random.randrange(trouble.again, 2 * trouble.again))  # spreads the retries of many browsers
         for header in ("Retry-After", "Refresh"):
             handler.set_header(header, again)
         handler.finish(filled(PAGE, title=trouble.title, words=trouble.words))

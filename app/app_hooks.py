@@ -1,6 +1,6 @@
-"""What the server does once at its start: bound what strangers may do, keep house, warm the engines.
+"""Hooks that run once at server start: install limits on clients, fixes and housekeeping, and start the engines.
 
-Bokeh executes this file twice, so it holds no state.
+Bokeh executes this file twice, so it stores no state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ one_loop.install()  # for the same reason here
 
 
 def on_server_loaded(server_context: Any) -> None:
-    """Called before the first request."""
+    """Prepare the server; Bokeh calls this before the first request."""
     gc.disable()  # see open_doors
     bound_what_strangers_may_do()
     change_panel_and_bokeh()
@@ -38,7 +38,7 @@ def on_server_loaded(server_context: Any) -> None:
 
 
 def bound_what_strangers_may_do() -> None:
-    """Addresses of the server's own, who may ask for what, how much of it, and what the log says of it."""
+    """Install the server's additional routes, access control, limits on requests and messages, and the log."""
     from app import access, admission, frame_channel, free_loop, message_bounds, operations, serve, server_log
     from app.audience import handlers
     from app.server import connections, login, page_ids
@@ -48,7 +48,7 @@ def bound_what_strangers_may_do() -> None:
     operations.install()
     handlers.install()
     frame_channel.install()
-    access.install()  # after them: requests that it refuses do not reach them
+    access.install()  # after the routes, so that refused requests do not reach them
     admission.install()
     page_ids.install()
     login.install()
@@ -60,7 +60,7 @@ def bound_what_strangers_may_do() -> None:
 
 
 def change_panel_and_bokeh() -> None:
-    """Bound what browsers may change, and install the fixes that are switched on (app/upstream/fixes.py)."""
+    """Limit the changes that browsers may send, and install the enabled fixes (app/upstream/fixes.py)."""
     from app import bokeh_messages, panel_workarounds
     from app.upstream import fixes, internals
 
@@ -80,7 +80,7 @@ def change_panel_and_bokeh() -> None:
 
 
 def warm(application: Any) -> None:
-    """Begin what takes long and what the first visitor would wait for."""
+    """Start the slow tasks that the first visitor would otherwise wait for."""
     from app import admission, free_loop, system_card
     from app.builder import builder
     from compute.measure.machine_roofs import machine_roofs
@@ -88,18 +88,18 @@ def warm(application: Any) -> None:
     free_loop.collector().install(application.application)
     builder().install(application.application)
     system_card.find_machine()
-    admission.session_limiter().warm()  # the first visitor needs them as soon as the page
+    admission.session_limiter().warm()  # the first page needs the engines immediately
     machine_roofs().start()
-    import app.page  # noqa: F401 - in advance: it takes seconds, for which the first visitor would wait
+    import app.page  # noqa: F401 - in advance: the import takes seconds
     from compute.stories import stories
 
-    stories()  # reads them, once
+    stories()  # reads the files once and caches them
 
 
 def open_doors() -> None:
-    """Print the address and open the browser, as `python -m app.serve` has set, once the modules are loaded.
+    """Print the address and open the browser, as set by `python -m app.serve`, once the modules are loaded.
 
-    The modules' objects, 300 000, are left out of later collections: looking through them held the loop for 0.25 s.
+    Freeze the 300 000 objects of the modules: traversing them in each garbage collection blocked the loop for 0.25 s.
     """
     from app.serve import ADDRESS, BROWSER
 

@@ -1,4 +1,4 @@
-"""Changes of a document: several in one message, those of the builder's thread, and which a browser may send."""
+"""Document changes: combine them in one message, encode them in the builder's thread, filter incoming changes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from app.server.browser_changes import KnownModels, allowed_events, require_plai
 from app.upstream.internals import connections, held_events, new_models, socket_of, write_later
 
 log = logging.getLogger(__name__)
-PREPARES = hasattr(bokeh.server.session, "_PendingPatch")  # Bokeh 3.10: its sessions encode what is pending themselves
+PREPARES = hasattr(bokeh.server.session, "_PendingPatch")  # Bokeh 3.10: sessions encode pending changes
 
 
 def encode_held(document: Document) -> Callable[[], None] | None:
-    """Encode the changes that `document` holds as one message; return a function that sends it, or None without any.
+    """Encode the held changes of `document` as one message; return a function that sends it, or None without changes.
 
-    It may run in any thread while nothing else changes the document. The caller of the returned function must hold the
-    session's lock. Other held events stay held.
+    Also returns None with Bokeh 3.10: its sessions encode pending changes. May run in any thread, provided that only
+    this thread changes the document. The caller of the returned function must own the session's lock. Held events that
+    are not document patches stay held.
     """
     session = document.session_context.session if document.session_context else None
     held = held_events(document)
@@ -34,12 +35,12 @@ def encode_held(document: Document) -> Callable[[], None] | None:
     if session is None or not events or PREPARES:
         return None
     message: Message[Any] = protocol.SPEC["PATCH-DOC"].create(events)
-    _ = message.content_json  # which the message keeps
+    _ = message.content_json  # cached by the message
     for event in events:
-        held.remove(event)  # one by one: an engine may ask for a callback just now, which is added there
+        held.remove(event)  # one by one: another thread may add a callback to the list at the same time
 
     def send() -> None:
-        """Have the session write the message once its callback has returned."""
+        """Queue the message for each connection; the session writes it once its callback has returned."""
         for connection in connections(session):
             write_later(session, socket_of(connection).send_message(message))
 
@@ -48,10 +49,10 @@ def encode_held(document: Document) -> Callable[[], None] | None:
 
 @contextmanager
 def changed_together(document: Document) -> Iterator[None]:
-    """Let what is changed in the block reach the browser as one message.
+    """Send all changes made in the block to the browser as one message.
 
-    A turn's one message is not enough: unless the document is held, Panel writes what each of
-    its components changes at once, in a message of its own.
+    Combining the messages of a callback (app/upstream/patches.py) is not enough: unless the document is held, Panel
+    writes the changes of each component immediately in a separate message.
     """
     if document.callbacks.hold_value:
         yield
@@ -64,15 +65,16 @@ def changed_together(document: Document) -> Iterator[None]:
 
 
 def allow_listed_changes() -> None:
-    """Let a message from a browser change only properties of the allow-list (app/server/allowed_changes.py).
+    """Replace Bokeh's apply_json_patch so that browsers change only allow-listed properties.
 
-    It also keeps the models that this browser was not told of yet marked as new. Bokeh takes all models of a document
-    for known once such a message comes. Those whose own message still waits, because the document is held, would be
-    named in it by their ids alone: "reference p123 isn't known".
+    The allow-list is in app/server/allowed_changes.py. The replacement also keeps models that no browser has received
+    yet marked as new. Bokeh marks all models of a document as known after each incoming patch. A model whose message is
+    still pending, because the document is held, would then be encoded as a bare id, and the browser would raise
+    "reference p123 isn't known".
     """
 
     def apply(document: Document, patch_json: Any, *, setter: Any = None) -> None:
-        """Take the place of Bokeh's apply_json_patch, which this is but for the unsent models, and what is refused."""
+        """Apply a patch like Bokeh's method, except for refused changes and models that were not sent yet."""
         unsent = new_models(document)
         deserializer = KnownModels(list(document.models), setter=setter)
         told = patch_json if isinstance(patch_json, Serialized) else Serialized(patch_json)
@@ -92,9 +94,10 @@ def allow_listed_changes() -> None:
 
 
 def keep_data(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
-    """Let `source` hold these columns, of which the browser hears otherwise.
+    """Store `columns` in `source` without a message; the browser receives them by another channel.
 
-    Those of the same names take each other's place: the document may be written just now, beside the loop.
+    Columns of the same names are replaced in place, because the builder's thread may encode the document at the same
+    time.
     """
     if source.data.keys() != columns.keys():
         dict.clear(source.data)

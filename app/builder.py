@@ -1,12 +1,12 @@
-"""Builds pages and labs beside the loop that all tabs share: one thread makes them, one after the other.
+"""Builds pages and labs, one after the other, in a thread separate from the event loop that all tabs share.
 
-A page takes 0.4 s of Python, a lab that is shown for the first time as long. On the loop all pictures of all tabs stood
-still for that. Here they go on: Python lets the loop in every SWITCH seconds, and whenever it has something to do.
+A page takes 0.4 s of Python, and a lab the first time it is shown takes as long. In the event loop this would freeze
+all tabs. In the builder's thread the frames continue: Python switches to the loop at least every SWITCH seconds.
 
-One thing is built at a time, with its document as the current one, and nobody else touches that document meanwhile: a
-page that is being made has no browser yet, and of an open one the builder holds the lock, as any callback does. The
-document is held, too, so that nothing is written from here: what was changed becomes one message, encoded here, which
-the loop writes, and what was asked of the loop (timers, callbacks) is passed to it then.
+Only one build runs at a time, with its document as the current one, and no other thread changes that document: a new
+page has no browser yet, and for an open page the builder acquires the session's lock, like any callback. The document
+is also held, so that the thread writes no messages: the changes are encoded here as one message, which the loop sends,
+and requests to the loop (timers, callbacks) are passed to it afterwards.
 """
 
 from __future__ import annotations
@@ -33,48 +33,50 @@ from tornado.ioloop import IOLoop
 from app.bokeh_messages import encode_held
 from app.upstream.internals import builder_thread, document_of, is_unlocked
 
-SHORT_TURNS = 3  # at most, before one long one that waits: each page takes two, its HTML's and its document's
-SWITCH = 0.0005  # seconds that the builder computes before the loop is let in; Python's own are ten times as long
+SHORT_TURNS = 3  # most short turns before a waiting long one; each page needs two, for its HTML and its document
+SWITCH = 0.0005  # s between thread switches while the builder runs; Python's default is ten times as long
 Made = TypeVar("Made")
 
 
 class _Thread(threading.local):
-    """What a thread builds for."""
+    """The event loop for which the current thread builds; None in other threads."""
 
     loop: IOLoop | None = None
 
 
 class BuildTurn:
-    """One's turn at the builder. pass_on() lets the next one begin."""
+    """Exclusive use of the builder; pass_on() starts the next turn."""
 
     def __init__(self, pass_on: Callable[[], None]) -> None:
         self._pass_on: Callable[[], None] | None = pass_on
 
     def end(self) -> None:
-        """Let the next one begin. Harmless if called twice."""
+        """End the turn and start the next one; a second call has no effect."""
         pass_on, self._pass_on = self._pass_on, None
         if pass_on is not None:
             pass_on()
 
 
 class Builder:
-    """One thread that builds, whatever takes short first, then in order.
+    """One thread with two queues: short turns have priority over long ones, and each queue is first in, first out.
 
-    After SHORT_TURNS in a row one that takes long has its turn: who asks for a page that he has, again and again, takes
-    short ones, and would keep all that is built waiting.
+    After SHORT_TURNS short turns in a row, a waiting long one is next. Otherwise a client that requests an existing
+    page again and again, which takes short turns, would block all builds.
     """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="builder")
         self._thread = _Thread()
-        self.busy = False  # whether something is being built
-        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}  # by `short`, see turn
-        self._short_turns = 0  # of those who waited, since the last long one
+        self.busy = False  # whether a turn is active
+        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}  # keys: `short`
+        self._short_turns = 0  # short turns from the queue since the last long one
 
     @asynccontextmanager
     async def turn(self, short: bool = False) -> AsyncIterator[BuildTurn]:
-        """Wait until it is one's turn; until its end, or the block's, the builder is one's own. short: before what
-        takes long, see Builder. For who needs the lock of an open page, too, there is `with_page`.
+        """Wait for a turn, which ends with `end` or with the block.
+
+        short: whether the turn has priority over long ones, see Builder. Callers that also need the lock of an open
+        page must use `with_page`.
         """
         if self.busy:
             mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -82,7 +84,7 @@ class Builder:
             try:
                 await mine
             except asyncio.CancelledError:
-                if not mine.cancelled():  # the turn had come in the same moment: it is the next one's
+                if not mine.cancelled():  # the turn was granted at the same moment: pass it on
                     self.busy = self._next()
                 raise
         self.busy = True
@@ -95,17 +97,18 @@ class Builder:
     async def with_page(
         self, session: ServerSession, work: Callable[[BuildTurn], Awaitable[Made]], short: bool = False
     ) -> Made | None:
-        """Return what `work` returns, which has a turn and the page's lock; None if the page is gone.
+        """Call `work` with a turn and the page's lock, and return its result; None if the page is closed.
 
-        A browser that does not read what is written to it keeps its page's lock. So no lock is waited for in a turn,
-        and `work` should end the turn before what it has changed is written, which holds the lock.
+        The lock of a page stays locked while its browser does not read the messages sent to it. So this method never
+        waits for a lock during a turn, and `work` should end the turn before its changes are written, because that
+        happens under the lock.
         """
         async with self.turn(short) as turn:
             if is_unlocked(session):
                 return await session.with_document_locked(work, turn)
 
         async def within_the_lock() -> Made:
-            """Wait for a turn with the lock, which only this page then waits for."""
+            """Wait for a turn while owning the lock, which delays only this page."""
             async with self.turn(short) as turn:
                 return await work(turn)
 
@@ -115,21 +118,21 @@ class Builder:
         self.busy = self._next()
 
     def _next(self) -> bool:
-        """Let the next one begin; False if none waits."""
+        """Start the next turn; return False if none waits."""
         for short in (True, False) if self._short_turns < SHORT_TURNS else (False, True):
             waiting = self._waiting[short]
             while waiting:
                 turn = waiting.popleft()
-                if not turn.done():  # who waited may have been cancelled
+                if not turn.done():  # done: the waiting task was cancelled
                     self._short_turns = self._short_turns + 1 if short else 0
                     turn.set_result(None)
                     return True
         return False
 
     async def work(self, document: Document, work: Callable[[], Made]) -> Made:
-        """Return what `work` returns, called in the builder's thread with `document` as the current one.
+        """Call `work` in the builder's thread with `document` as the current document, and return its result.
 
-        For who has the turn. Nobody else may touch `document` meanwhile.
+        The caller must have the turn, and no other task may change `document` until this returns.
         """
         running = asyncio.get_running_loop()
         return await running.run_in_executor(self._pool, self._work, IOLoop.current(), document, work)
@@ -144,19 +147,19 @@ class Builder:
                 return _in(document, work)
         finally:
             sys.setswitchinterval(usual)
-            bokeh.document = current  # Panel sets the document here as well, and would keep it: it is current already
+            bokeh.document = current  # Panel sets the document here as well, and does not restore it
             self._thread.loop = None
             builder_thread(document, theirs)
 
     def change(self, document: Document, change: Callable[[], object]) -> None:
-        """Have `change` change the open page of `document` soon, after all that waits. On the loop, or built here."""
+        """Queue `change` of the open page of `document`; call this in the event loop or in the builder's thread."""
         loop = self.loop()
         if loop is None:
             raise RuntimeError("a page is changed on the loop that serves it")
         loop.add_callback(self._change, document, change)
 
     def beside(self, document: Document, change: Callable[[], object]) -> None:
-        """Change the page of `document` beside the loop: soon where this is the loop that serves it, otherwise now."""
+        """Queue `change` if this is the event loop of a served `document`, otherwise call it immediately."""
         try:
             asyncio.get_running_loop()
             served = _session(document) is not None
@@ -173,7 +176,7 @@ class Builder:
             await self.with_page(session, partial(self._change_locked, document, change))
 
     async def _change_locked(self, document: Document, change: Callable[[], object], turn: BuildTurn) -> None:
-        if document.callbacks.hold_value:  # by somebody who passes on what is changed
+        if document.callbacks.hold_value:  # the owner of the hold sends the changes
             await self.work(document, change)
             return
         document.hold("combine")
@@ -186,7 +189,7 @@ class Builder:
             turn.end()
 
     def loop(self) -> IOLoop | None:
-        """The loop of this thread: the one that runs in it, or that it builds for; None if there is none."""
+        """Return the event loop that runs in this thread, or for which this thread builds; None without one."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -194,12 +197,12 @@ class Builder:
         return IOLoop.current()
 
     def install(self, application: Application) -> None:
-        """Build every page of `application` here; a session waits for its own."""
+        """Build every page of `application` in the builder's thread; its session waits for it."""
         begin, build = application.on_session_created, application.initialize_document
         built: WeakKeyDictionary[Document, Exception | None] = WeakKeyDictionary()
 
         async def created(session_context: Any) -> None:
-            """Do what Bokeh does before it has a page built, then build it: this is the last time that it waits."""
+            """Call Bokeh's own hook, then build the page: Bokeh awaits only this hook, not `initialize_document`."""
             document = document_of(session_context)
             try:
                 await begin(session_context)
@@ -209,7 +212,7 @@ class Builder:
                 builder_thread(document, threading.get_ident())
 
         def initialize(document: Document) -> None:
-            """It has been built."""
+            """Raise the error of the build, if any; the document is already built."""
             if error := built.pop(document):
                 raise error
 
@@ -218,17 +221,17 @@ class Builder:
 
 
 def _session(document: Document) -> Any:
-    """The session of a page that is open; None of one that is not served."""
+    """Return the session of an open page; None for a document that is not served."""
     return document.session_context.session if document.session_context else None
 
 
 def _in(document: Document, work: Callable[[], Made]) -> Made:
-    """Return what `work` returns, with `document` as the current one of Bokeh, which an error would leave it."""
+    """Call `work` with `document` as Bokeh's current document, restore that even after an error, return the result."""
     found: list[Made] = []
     failed: list[BaseException] = []
 
     def call() -> None:
-        """Keep what comes of it."""
+        """Store the result or the error."""
         try:
             found.append(work())
         except BaseException as error:  # noqa: BLE001 raised below
@@ -241,21 +244,21 @@ def _in(document: Document, work: Callable[[], Made]) -> Made:
 
 
 def _changed(document: Document, change: Callable[[], object]) -> Callable[[], None] | None:
-    """Make the change; return what passes its message on, None if there is none."""
+    """Call `change`; return a function that sends its message, or None without one."""
     change()
     return encode_held(document)
 
 
 def _tried(build: Callable[[Document], None], document: Document) -> Exception | None:
-    """Build a page; return what has failed."""
+    """Build a page; return its error, or None."""
     try:
         build(document)
-    except Exception as error:  # noqa: BLE001 Bokeh hears of it, whatever it is, where it would have built the page
+    except Exception as error:  # noqa: BLE001 Bokeh gets the error when it calls `initialize_document`
         return error
     return None
 
 
 @cache
 def builder() -> Builder:
-    """This process's builder."""
+    """Return the builder of this process."""
     return Builder()

@@ -1,8 +1,8 @@
-"""What `panel serve app` runs once for each browser tab; the page itself is built in imported modules."""
+"""Entry point of `panel serve app`, run once for each browser tab; imported modules build the page."""
 
 import panel as pn
 
 from app.page import Page
 
-pn.extension(reconnect=True)  # settings of this tab, so not at import
+pn.extension(reconnect=True)  # per-session settings, so not at import
 Page().servable()

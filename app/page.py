@@ -1,6 +1,6 @@
-"""The page of one browser tab: a light shell at first, the labs once its browser says that it is ready.
+"""The page of one browser tab: a light shell first, then the labs once the browser reports that it is ready.
 
-A bare request, which never says so, costs a shell and starts nothing.
+A bare HTTP request never reports this: it costs one shell and starts no engine.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
 HEAD = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("head.html", "loading.html"))
-TEMPLATE = _env.from_string("{% extends base %}\n" + HEAD)  # compiled once: of a text Panel does so with every page
-DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
-SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
-# px of it from which the picture stands beside a story; narrower, the story is a sheet below the picture
-STORY_ROOM, STORY_ROOM_TURNED = 700, LEAST_VIEW[0] + READOUT + PADDING  # upright, and of a window wider than high
-STORY_SHEET = (0.28, 0.42)  # of the window's height: the least and the most that the sheet takes
-SQUARE = 1.08  # px of height for each of the window's width: a square picture with its title, axis and colour bar
-DIALOG = "MuiDialog-root"  # CSS class of a dialog, which closes at Escape by itself
+TEMPLATE = _env.from_string("{% extends base %}\n" + HEAD)  # compiled once; Panel compiles text for each page
+DRAWN = 5000  # ms to wait for a lab to be drawn before another lab replaces it
+SIDE_ROOM, READOUT_ROOM = 900, 1180  # least window widths in px for the side bar, and for the readout as well
+# Least window widths in px for a story to the right of the picture, in portrait and in landscape windows. In narrower
+# windows the story is a sheet below the picture.
+STORY_ROOM, STORY_ROOM_TURNED = 700, LEAST_VIEW[0] + READOUT + PADDING
+STORY_SHEET = (0.28, 0.42)  # least and greatest height of the sheet, relative to the window's height
+SQUARE = 1.08  # ratio of height to width of a square picture with its title, axis and colour bar
+DIALOG = "MuiDialog-root"  # CSS class of Material's dialog, which handles Escape without our code
 ROOM_FOR_LARGE = (600, 560)  # px of window size below which presenter mode keeps its type small, as in style.css
 WITHOUT_NAME = "@media (max-width: 1099px)"  # as for the wordmark in assets/style.css
 IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
 HEADER_ROW = "@media (max-width: 899px) { * { margin-left: 0 !important; margin-right: 0 !important; } }"
-# The header of a phone is scrolled beside its first button, labs first, and fades out at the right, where more follows;
-# elsewhere it fits, and what scrolls would cut its tips.
+# On a phone the header scrolls to the right of its first button, labs first, and fades out at the right edge. Elsewhere
+# it fits, and must not scroll: a scrolling container clips the tooltips.
 HEADER_SCROLLS = {
     "& > header .MuiToolbar-root": {
         "overflowX": "auto", "overflowY": "hidden", "scrollbarWidth": "none", "padding": "0 40px 0 0 !important",
@@ -78,13 +79,13 @@ HEADER_TABS = {
     "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
     "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},
 }
-# presenter mode makes these larger, too, for which a narrow window has no room
+# Presenter mode would enlarge the icons beyond the width of a narrow window.
 HEADER_ICONS = {WITHOUT_NAME: {"& .material-icons": {"fontSize": "22px"}}}
 HIDDEN = {"display": "none !important"}
-OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture, which keeps its place
-    # what they hold can be scrolled to above the line at the bottom, which lies over them
+OVER_PICTURE = {  # in a narrow window an open bar overlays the picture and does not move it
+    # The padding lets the content scroll clear of the status bar, which overlays the bars.
     "& > nav .MuiDrawer-paper": {"boxSizing": "border-box", "paddingBottom": "max(48px, 8px + var(--bar-high, 0px))"},
-    "& > nav .bk-panel-models-layout-Column": {"maxHeight": "none"},  # else what is higher lies over that padding
+    "& > nav .bk-panel-models-layout-Column": {"maxHeight": "none"},  # or higher content overflows into the padding
     IN_NARROW: {
         "& > header .MuiToolbar-root": {"paddingLeft": "14px", "paddingRight": "14px"},
         "& > header .MuiIconButton-edgeStart": {"marginRight": "4px"},
@@ -95,7 +96,7 @@ OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture
         "& > main": {"marginLeft": "0 !important", "marginRight": "0 !important", "width": "100%"},
     },
     WITHOUT_NAME: {"& > header a:has(img.logo)": HIDDEN},
-    # the right column, while it holds nothing but a story below the picture: see static/stories.js
+    # The right column while it contains only a story below the picture: see static/stories.js.
     "& .contextbar[data-sheet]": {
         "position": "fixed",
         "top": "auto",
@@ -106,11 +107,11 @@ OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture
         "padding": "0 !important",
         "overflow": "hidden",
         "borderLeft": 0,
-        "& > .MuiToolbar-root, & > div:last-of-type": HIDDEN,  # the header's room, the readout
+        "& > .MuiToolbar-root, & > div:last-of-type": HIDDEN,  # the spacer below the header, the readout
     },
     "@media (max-width: 700px)": HEADER_SCROLLS,
 }
-WITHOUT_HEADER = {"& > header": HIDDEN, "& > main > div > .MuiToolbar-root": HIDDEN}  # nor the room below it
+WITHOUT_HEADER = {"& > header": HIDDEN, "& > main > div > .MuiToolbar-root": HIDDEN}  # also the spacer below it
 HELP = """
 | Key | does |
 | --- | --- |
@@ -132,14 +133,14 @@ HELP = """
 
 
 def server_full_page() -> pn.Column:
-    """What is shown instead of a lab when the server has as many sessions as it may."""
+    """Return the content of a page that is refused because the server is at its session limit."""
     title, words = server_full(session_limiter().limit, "Then reload this page.")
     words = filled("<div class='full'><h1>{title}</h1><p>{words}</p></div>", title=title, words=words)
     return pn.Column(pn.pane.HTML(words, stylesheets=[stylesheet()]), margin=0, sizing_mode="stretch_both")
 
 
 def cannot_show(problems: Sequence[str]) -> pn.Column:
-    """What is shown instead of a lab when none can be; problems: why, whoever wrote it, shown as text."""
+    """Return the content of a page on which no lab can be shown; the problems are displayed as plain text."""
     alerts = [
         pmui.Alert(title=plain(problem), severity="error", margin=(GRID, 2 * GRID), sizing_mode="stretch_width")
         for problem in problems
@@ -148,17 +149,17 @@ def cannot_show(problems: Sequence[str]) -> pn.Column:
 
 
 class OpenedCard(Protocol):
-    """A card in the page's corner, which a key opens and closes."""
+    """A card in the corner of the page that a key opens and closes."""
 
     card: pn.Column
     open: bool
 
     def toggle(self) -> None:
-        """Open or close it."""
+        """Open or close the card."""
 
 
 class Page:
-    """The shell of one tab, and the labs that were opened in it."""
+    """The shell of one browser tab, and the labs opened in it."""
 
     def __init__(self) -> None:
         if pn.state.curdoc is None:
@@ -176,23 +177,23 @@ class Page:
         kept = "" if whole else self.level
         self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled, self._preferred, ui=kept)
         self._window = (1280, 720)
-        self._bars_open = (whole, whole)  # side bar and readout, when presenter mode is left
+        self._bars_open = (whole, whole)  # side bar and readout, restored after presenter mode
         self.bar = PresenterBar(self._pressed, self._arrange)
-        self.visible = True  # whether the browser's tab can be seen
-        self._system_dark = False  # whether the visitor's system is
-        self._waiting = False  # for the browser to draw a lab, before another is shown
-        self._choosing = False  # whether a lab was chosen and is not there yet
-        self._meant: list[str] = []  # keys for that lab, which were pressed meanwhile
-        self._wanted: type[Lab] | None = None  # the lab that is to be shown soon
-        self._failed: set[str] = set()  # names of labs whose tabs could not be made
-        self._begun = False  # whether it shows a lab, and has told what it cannot show
+        self.visible = True  # whether the browser's tab is visible
+        self._system_dark = False  # whether the visitor's system uses a dark scheme
+        self._waiting = False  # whether a change of lab waits until the browser has drawn the current one
+        self._choosing = False  # whether the chosen lab is still to be built
+        self._meant: list[str] = []  # keys pressed during that time, passed to the chosen lab
+        self._wanted: type[Lab] | None = None  # the lab requested by show_soon
+        self._failed: set[str] = set()  # names of labs whose tabs could not be built
+        self._begun = False  # whether a lab is shown and the initial problems have been reported
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
         self.stories, self.race = StoryTeller(self), RaceTrack(self)
         self.code, self.audience = CodePanel(self.document), AudienceMode(self)
         toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
         toggles |= {"t": self.stories.toggle, "shift+r": self.race.toggle, "k": self.code.toggle}
-        self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
+        self._keys: dict[str, Callable[[], None]] = toggles  # keys common to all labs
         self._cards: dict[str, OpenedCard]
         self._cards = {"system-card": self.system, "export-card": self.export, "code-card": self.code}
         for name, card in self._cards.items():
@@ -207,7 +208,7 @@ class Page:
             self.document.on_event(event, partial(self._show_soon, there))
 
     def servable(self) -> None:
-        """Put the page into the document that is being served."""
+        """Add the page to the current document, with the fonts and fixes that its template loads."""
         self.template.servable(title="Fieldlab")
         page = self.document.roots[0]
         self.document.template_variables.update(
@@ -224,14 +225,14 @@ class Page:
     def _shell(self) -> pmui.Page:
         words = "<div class='status'><span class='state starting' role='status'>Starting</span></div>"
         waiting = html_pane(words, styles=ACROSS, sizing_mode=None)
-        # Bokeh's own columns: they draw a plot that is added later at once. Material's do so a moment after they
-        # have asked it for its size, which is an error in the browser.
-        # Panel keeps as its least height what its parts needed when they were put in: a window made lower would scroll.
+        # Bokeh's columns render a plot immediately when it is added. Material's columns read its size before they
+        # render it, which raises an error in the browser.
+        # Panel would set min-height to the height of the initial children: a window made lower would scroll.
         self._main = pn.Column(waiting, margin=0, sizing_mode="stretch_both", styles={"min-height": "0"})
-        self._opening = html_pane("", margin=24, visible=False)  # in the place of a lab that is being built
+        self._opening = html_pane("", margin=24, visible=False)  # shown instead of a lab while that is built
         self._bars = [pn.Column(margin=margin, sizing_mode="stretch_width") for margin in (0, (8, 16))]
-        # there from the start: what is added to a page later has it laid out anew, which takes a second
-        # With some words: what reads them compiles its patterns for the first ones, which takes 30 ms.
+        # Part of the page from the start: adding a component later triggers a new layout of the page, which takes 1 s.
+        # Not empty: the Markdown parser compiles its patterns for the first text, which takes 30 ms.
         self._words = pn.pane.Markdown("Words", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True, width_option="md")
         self._dialog.param.watch(partial(self._card_toggled, DIALOG), "open")
@@ -280,15 +281,15 @@ class Page:
         return pn.Row(*shown, sizing_mode="stretch_width", margin=0, stylesheets=[HEADER_ROW])
 
     def _log_out(self) -> list[pmui.IconButton]:
-        """Return a link to the log-out, if the server asks for a password."""
+        """Return a button that logs out, if the server requires a password; otherwise an empty list."""
         endpoint = getattr(self.document.session_context, "logout_url", None)
         if not endpoint:
             return []
-        where = endpoint.rpartition("/")[2]  # relative to the page, whatever a proxy puts before it
+        where = endpoint.rpartition("/")[2]  # relative to the page, so that a proxy's path prefix is kept
         return [icon("logout", "Log out", lambda: None, href=where, color="default", align="center")]
 
     def _resized(self, width: int, height: int) -> None:
-        """The window has another size; bars are opened or closed where that makes or takes their room."""
+        """Handle a new window size: open or close the bars if their room has changed."""
         before, now = self._roomy, bars_with_room(width) if self.level == FULL else (False, False)
         self._window = (width, height)
         if now != before and self.browser.presenter:
@@ -300,12 +301,12 @@ class Page:
 
     @property
     def _roomy(self) -> tuple[bool, bool]:
-        """Whether the window has room for the side bar, and for the readout too, and the page has them."""
+        """Whether the page has bars and the window has room for the side bar, and for the readout as well."""
         return bars_with_room(self._window[0]) if self.level == FULL else (False, False)
 
     @property
     def _bar_mode(self) -> str:
-        """Why the bar at the bottom is shown outside of presenter mode; "": it is not."""
+        """Mode of the bar at the bottom outside of presenter mode; "" hides it."""
         return bar_mode(self._window[0], self.level, self.template.contextbar_open)
 
     @property
@@ -317,7 +318,7 @@ class Page:
 
     @property
     def _sheet(self) -> int:
-        """Height in px of the sheet in which a story is told below the picture; 0 if none is told, or beside it."""
+        """Height in px of the story sheet below the picture; 0 without a story, or with one next to the picture."""
         told = self.stories.open and self.template.contextbar_open
         return story_sheet(self._window, self._above, self._below) if told else 0
 
@@ -335,14 +336,14 @@ class Page:
         return below
 
     def _looked(self, visible: bool) -> None:
-        """The browser's tab was hidden, or is seen again: nothing is written for nobody."""
+        """Handle a change of the browser tab's visibility: a hidden tab gets no updates."""
         self.visible = visible
         self.system.show(visible)
         if self.current is not None:
             self.current.look(visible)
 
     def _arrange(self, *events: Any) -> None:
-        """The room, the scheme or the type size has changed: the lab follows when all that goes with it has, too."""
+        """Refit the lab after a change of the room, the colour scheme or the type size, once all of them are set."""
         self.browser.dark = self.template.dark_theme
         self.stories.card.sheet = self._sheet
         if self.current is not None:
@@ -355,21 +356,21 @@ class Page:
             tab.fit(self._room, self.template.dark_theme, self._large)
 
     def _preferred(self, dark: bool) -> None:
-        """The visitor's system is dark, or light: the page follows it, unless the other scheme was chosen."""
+        """Follow the colour scheme of the visitor's system, unless the visitor has chosen the other one."""
         if self.template.dark_theme == self._system_dark:
             self.template.dark_theme = dark
         self._system_dark = dark
 
     @property
     def _large(self) -> bool:
-        """Whether type is scaled up: in presenter mode, unless the window is so small that the picture had no room."""
+        """Whether type is scaled up: in presenter mode, unless the window is smaller than ROOM_FOR_LARGE."""
         width, height = self._window
         return self.browser.presenter and width >= ROOM_FOR_LARGE[0] and height >= ROOM_FOR_LARGE[1]
 
     # -- labs
 
     def _start(self) -> None:
-        """The browser listens: what is changed from now on reaches it."""
+        """Open the page's first lab; called once the browser receives changes of the document."""
         self.system.name_devices()
         if session_limiter().full:
             self._turn_away()
@@ -380,24 +381,24 @@ class Page:
             self._build(self._begin)
 
     def _build(self, change: Callable[[], object]) -> None:
-        """Have the builder make a change of the page that takes long, after those that wait already."""
+        """Queue a slow change of the page for the builder."""
         builder().change(self.document, change)
 
     def _begin(self) -> None:
         self._chosen_there()
         self._open()
-        self._choose_soon()  # what was chosen before there was a lab
+        self._choose_soon()  # a tab may have been chosen before the first lab existed
         if self.current is not None:
             for problem in self._problems:
                 self._notices().tell("warning", problem)
             self._begun = True
 
     def _turn_away(self) -> None:
-        """Say that there is no room, instead of a lab."""
+        """Show that the server is full, instead of a lab."""
         self._main.objects = [server_full_page()]
 
     def _open(self) -> None:
-        """The first lab, or what the page's address asks for; a bad link is told and does no harm."""
+        """Show the scene in the page's address, or the first lab; an invalid link causes a notice and the first lab."""
         try:
             scene = asked_for(self.document)
         except SceneError as error:
@@ -412,7 +413,7 @@ class Page:
             self._restore(scene, "The link", asked_to_run(self.document))
 
     def _travelled(self, query: str) -> None:
-        """The browser's Back or Forward led to an address: show what it holds, unless a tab still shows just that."""
+        """Handle the browser's Back or Forward: show the scene in the new address."""
         text, plays = asked_in(query)
         if self.current is None or not text:
             return
@@ -420,7 +421,7 @@ class Page:
         self._build(partial(self._travel, text, plays))
 
     def _travel(self, text: str, plays: bool) -> None:
-        """Show what an address holds."""
+        """Show the scene in an address; if a tab still has exactly this state, only switch to that tab."""
         shown = next((tab for tab in self.lab_tabs.values() if tab.address.text == text), None)
         try:
             if shown is None:
@@ -431,11 +432,11 @@ class Page:
                 self.tabs.active = index
         except SceneError as error:
             self._notices().tell("warning", f"The address cannot be shown: {error}.")
-            self._current_tab().address.enter(push=False)  # which says again what is shown
+            self._current_tab().address.enter(push=False)  # which restores the address of the current state
 
     def _restore(self, scene: Scene, what: str, plays: bool = False) -> None:
-        """Show `scene` in its lab's tab. plays: let it run from there."""
-        if scene.kind not in self.labs:  # one from outside that has none, which a note says
+        """Show `scene` in its lab's tab, and run it if `plays` is true."""
+        if scene.kind not in self.labs:  # a plug-in without a tab, already listed among the problems
             self._choose(0)
             return
         tab = self.show_lab(scene.kind)
@@ -448,7 +449,7 @@ class Page:
             tab.wait_no_longer()
 
     def show_soon(self, kind: type[Lab]) -> None:
-        """Show the tab of that lab, once: it is asked for again and again until it is there."""
+        """Queue a change to the tab of this lab; repeated calls before it is shown have no effect."""
         if kind is not self._wanted:
             self._wanted = kind
             self._build(self._show_wanted)
@@ -459,7 +460,7 @@ class Page:
             self.show_lab(kind)
 
     def show_lab(self, kind: type[Lab]) -> LabTab | None:
-        """Show the tab of that lab, which waits for its state; None if it cannot be shown."""
+        """Show the tab of this lab, which waits for a scene, and return it; None if it cannot be built."""
         if self.current is None or kind is not self.current.session.lab:
             index = self.labs.index(kind)
             self._choose(index, back=True)
@@ -469,20 +470,20 @@ class Page:
         return self._current_tab()
 
     def make_room(self) -> None:
-        """A story is told, or no longer: its place is the right column's, and its keys win over those of a lab."""
+        """Handle a story that was opened or closed: it uses the right column, and its keys override the lab's."""
         self._list_keys()
         roomy = not self.browser.presenter and self._roomy[1]
         self.template.contextbar_open = self.stories.open or roomy
-        self._arrange()  # the readout may have been open there
+        self._arrange()  # needed if contextbar_open has not changed
 
     def _list_keys(self) -> None:
-        """Tell the browser which keys mean something now."""
+        """Send the browser the list of keys that have a function now."""
         own = self.current.controls.keys if self.current is not None else ()
         tools = self.bar.tool_keys if self.browser.presenter else ()
         self.browser.wanted = list(dict.fromkeys([*self._keys, *self.stories.keys, *tools, *own]))
 
     def _dropped(self, name: str, text: str | None) -> None:
-        """A file was dropped on the page."""
+        """Show the scene in a file that was dropped on the page."""
         if self.current is None:
             return
         try:
@@ -501,13 +502,14 @@ class Page:
         return self.current
 
     def _choose_soon(self) -> None:
-        """Show the chosen tab's lab once the browser has drawn the one that is shown.
+        """Show the chosen tab's lab once the browser has drawn the current lab.
 
-        Who runs through the tabs gets the last of them, not all: a lab is some hundred models for the browser to make.
+        If several tabs are chosen in quick succession, only the last one is built: each lab makes the browser create
+        some hundred models.
         """
         tab, chosen = self.current, self._chosen()
         if tab is None or chosen is None or tab is self.lab_tabs.get(self.labs[chosen].LAB):
-            return  # it is shown already, or the page has not begun
+            return  # shown already, or the page has no lab yet
         if tab.drawn:
             self._show_chosen_soon()
         elif not self._waiting:
@@ -527,7 +529,7 @@ class Page:
             self._build(self._show_chosen)
 
     def _veil(self) -> None:
-        """Show nothing of the last lab while the one whose tab is chosen is built, which may take seconds."""
+        """Hide the current lab while the chosen one is built, which may take seconds."""
         chosen = self.tabs.active
         if not self._is_tab(chosen) or self.labs[chosen].LAB in self.lab_tabs:
             return
@@ -536,19 +538,19 @@ class Page:
             part.visible = visible
 
     def _unveil(self) -> None:
-        """Show the present lab again: it stays, or another tab was chosen meanwhile."""
+        """Show the current lab again after `_veil`, because it was chosen again or the chosen lab cannot be shown."""
         if self._opening.visible:
             for part, visible in ((self._main, True), (self._opening, False), *((bar, True) for bar in self._bars)):
                 part.visible = visible
 
     def _chosen_there(self) -> None:
-        """The lab that was chosen is there once this turn is over: so are the keys that were meant for it."""
+        """End the wait for the chosen lab, and pass it the keys pressed during the wait once it is shown."""
         self._choosing, keys, self._meant = False, self._meant, []
         for key in keys:
             self.document.add_next_tick_callback(partial(self._pressed, key))
 
     def _show_chosen(self) -> None:
-        """Show the lab of the tab that is chosen by now, unless it is shown."""
+        """Show the lab of the tab chosen by now, unless it is already shown."""
         self._chosen_there()
         chosen = self._chosen()
         if chosen is not None and self.current is not self.lab_tabs.get(self.labs[chosen].LAB):
@@ -557,7 +559,7 @@ class Page:
             self._unveil()
 
     def _chosen(self) -> int | None:
-        """Return which tab is chosen; None, said in the log, for one that there is not: a browser may send any."""
+        """Return the index of the chosen tab; log an invalid value, which a browser may send, and return None."""
         chosen = self.tabs.active
         if self._is_tab(chosen):
             return int(chosen)
@@ -568,12 +570,15 @@ class Page:
         return type(chosen) is int and 0 <= chosen < len(self.labs)
 
     def _give_up_waiting(self, tab: LabTab) -> None:
-        """A browser that draws nothing for so long, because its tab is hidden, say, is waited for no longer."""
-        if tab is self.current:  # else the page shows another lab since, and has waited for no longer (`_put`)
+        """Stop waiting for a browser that has drawn nothing for DRAWN ms, for example because its tab is hidden."""
+        if tab is self.current:  # otherwise another lab is shown, and `_put` has ended the wait
             self._choose_now()
 
     def _choose(self, index: int, back: bool = False) -> None:
-        """Show the lab of that tab, opened when it is first shown; the others rest. back: for what an address holds."""
+        """Show the lab of this tab, building it at first use, and suspend the previous one.
+
+        back: whether a scene from an address will be restored; this adds no entry to the browser's history.
+        """
         lab = self.labs[index]
         tab = self.lab_tabs.get(lab.LAB) or self._made(lab)
         if tab is None:
@@ -591,14 +596,14 @@ class Page:
         tab.address.enter(push=chosen)
 
     def _put(self, tab: LabTab) -> None:
-        """Let the page show `tab`: its view now, then the bars, so that it is drawn meanwhile."""
+        """Show the view of `tab` now and queue its bars, so that the browser draws the view first."""
         self.current, self._waiting = tab, False
         self.lab_tabs[tab.session.lab.LAB] = tab
         self._fit(tab)
         self._main.objects = list(tab.main)
         self._main.visible, self._opening.visible = True, False
         for bar in self._bars:
-            bar.visible = False  # until it shows the controls of this lab: those of another one would mislead
+            bar.visible = False  # hidden until `_fill`, so that the controls of another lab are not shown
         bars = [tab.controls.panel], [*tab.readout.panel, *tab.questions]
         for number, bar in enumerate(bars):
             self._build(partial(self._fill, tab, number, bar))
@@ -612,17 +617,17 @@ class Page:
         tab.address.on_written = partial(self._write_address, tab)
 
     def _fill(self, tab: LabTab, bar: int, parts: list[Any]) -> None:
-        """Show `parts` in a bar beside the view, unless another tab is shown by now."""
+        """Show `parts` in a bar next to the view, unless another tab is current by now."""
         if tab is self.current:
             self._bars[bar].objects, self._bars[bar].visible = parts, True
 
     def _write_address(self, tab: LabTab, query: str, push: bool) -> None:
-        """The state of a tab's lab is this."""
+        """Write the state of a tab's lab to the browser's address, if the tab is current."""
         if tab is self.current:
             self.browser.write_address(query, push)
 
     def _made(self, lab: type[Lab]) -> LabTab | None:
-        """Its tab; None if it cannot be made, because a part of it raises, which is told."""
+        """Return the lab's new tab; if building it raises, report the error and return None."""
         try:
             return LabTab(lab, self.document, self._window, alone=self.level != FULL)
         except Exception as error:
@@ -631,12 +636,12 @@ class Page:
             if problem not in self._problems:
                 log.exception("the tab of the lab %s", lab.LAB)
                 self._problems.append(problem)
-            if self._begun:  # else it is told once there is a lab
+            if self._begun:  # otherwise `_begin` reports it once a lab is shown
                 self._notices().tell("error", problem)
             return None
 
     def _stay(self) -> None:
-        """A lab cannot be shown: the one that is shown stays, or the first that can be is; if none can, say so."""
+        """Handle a lab that cannot be shown: keep the current one, or show the first that works, or the problems."""
         while self.current is None:
             index = next((i for i, lab in enumerate(self.labs) if lab.LAB not in self._failed), None)
             if index is None:
@@ -647,7 +652,7 @@ class Page:
         self.tabs.active = self.labs.index(self.current.session.lab)
 
     def _leave(self, tab: LabTab) -> None:
-        """Another lab is shown instead. One that was left before it was drawn cannot be picked up: it starts anew."""
+        """Suspend `tab` as another lab is shown; close it if it was never drawn, since it cannot be resumed then."""
         self.race.close()
         if tab.drawn:
             tab.show(False)
@@ -657,17 +662,17 @@ class Page:
             del self.lab_tabs[tab.session.lab.LAB]
 
     def _show_soon(self, shown: bool, event: Any) -> None:
-        """The browser has gone, or is there again: what is being built of the page comes first."""
+        """Handle a browser that disconnected or reconnected, after the changes that are being built."""
         self.document.add_next_tick_callback(partial(self._show, shown))
 
     def _show(self, shown: bool) -> None:
         session = self.document.session_context.session if self.document.session_context else None
         if not shown and session is not None and session.connection_count:
-            return  # it is there again, by another connection
+            return  # reconnected by another connection
         self.system.show(shown)
         self.audience.away = not shown
         if self.current is not None:
-            self.current.show(shown and not self.race.rests)  # else once the race is closed
+            self.current.show(shown and not self.race.rests)  # a resting race resumes the lab when it closes
 
     def _destroyed(self, session_context: Any) -> None:
         session_limiter().remove(self)
@@ -681,7 +686,7 @@ class Page:
     # -- keys and buttons
 
     def _card_toggled(self, name: str, event: Any) -> None:
-        """A card was opened, which gets the focus, or closed."""
+        """Set the browser's focused card after a card was opened or closed."""
         left = [other for other, card in self._cards.items() if card.open and other != name]
         self.browser.card = name if event.new else left[-1] if left else ""
 
@@ -707,13 +712,13 @@ class Page:
             self._toggle(f"Keys and pointer: {self.current.session.lab.TITLE}", words)
 
     def toggle_about(self) -> None:
-        """Show or hide the equation, the method and the sources of the lab that is shown."""
+        """Show or hide the equation, the method and the sources of the current lab."""
         if self.current is not None:
             lab = self.current.session.lab
             self._toggle(f"About {lab.TITLE}", self.current.parts.about(lab))
 
     def toggle_numbers(self) -> None:
-        """Show or hide the numbers behind the plots of the lab that is shown, as they are now."""
+        """Show or hide the current numbers behind the plots of the current lab."""
         if self.current is not None:
             session = self.current.session
             self._toggle(f"Numbers: {session.lab.TITLE}", numbers_html(session.lab, session.latest))
@@ -723,11 +728,11 @@ class Page:
         if not shown:
             self._words.object = words
             self._dialog.title = title
-            self.browser.card = DIALOG  # before it takes the focus, which is given back
+            self.browser.card = DIALOG  # before the dialog gets the focus, which the browser restores later
         self._dialog.open = not shown
 
     def present(self) -> None:
-        """Presenter mode on or off: larger type, the main controls in a bar below the picture instead of beside it."""
+        """Toggle presenter mode: larger type, and the main controls in a bar below the picture."""
         on, page = not self.browser.presenter, self.template
         if on:
             self._bars_open = page.sidebar_open, page.contextbar_open
@@ -742,9 +747,10 @@ class Page:
 
 
 def bar_mode(width: int, level: str, readout_open: bool) -> str:
-    """Why the bar at the bottom is shown in a window of `width` px, outside of presenter mode; "": it is not.
+    """Return the mode of the bar at the bottom in a window of `width` px outside of presenter mode; "" hides it.
 
-    A closed readout leaves its number and its sentence there: they are what a room reads first. level: see app.address.
+    While the readout is closed, the bar shows its number and its sentence, the most important result for an audience.
+    level: see app.address.
     """
     if level != FULL:
         return MINIMAL if level == "minimal" else ""
@@ -754,15 +760,15 @@ def bar_mode(width: int, level: str, readout_open: bool) -> str:
 
 
 def bars_with_room(width: int) -> tuple[bool, bool]:
-    """Whether a window of `width` px has room for the side bar, and for the readout too."""
+    """Return whether a window of `width` px has room for the side bar, and for the readout as well."""
     return width >= SIDE_ROOM, width >= READOUT_ROOM
 
 
 def story_sheet(window: Size, above: int, below: int) -> int:
-    """Height in px of the sheet in which a window tells a story below the picture; 0: it is told beside the picture.
+    """Return the height in px of the story sheet below the picture; 0 if the story is placed next to the picture.
 
-    window: its (width, height) in px; above, below: px of the bars there. The sheet leaves a square picture the room
-    in which it is as wide as the window, within STORY_SHEET.
+    window: (width, height) in px; above, below: height in px of the bars at the top and the bottom. Within the bounds
+    of STORY_SHEET, the sheet leaves room for a square picture of the window's full width.
     """
     width, height = window
     if width >= STORY_ROOM or (width > height and width >= STORY_ROOM_TURNED):

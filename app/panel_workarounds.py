@@ -1,4 +1,4 @@
-"""What Panel and Bokeh do otherwise than needed, or offer only in private, and what no other module here is about."""
+"""Workarounds for behaviour of Panel and Bokeh, apart from those in the modules of a single topic."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ from app.upstream.internals import PropertyChange, set_loaded, wrap_property_cha
 
 log = logging.getLogger(__name__)
 
-HOUR = 3_600_000  # ms: longer than a turn of any callback
+HOUR = 3_600_000  # ms; longer than any callback runs
 
 
 def begin_housekeeping() -> None:
-    """Have Panel begin its process-wide housekeeping of busy widgets now, before there is a page.
+    """Start Panel's process-wide housekeeping task for busy widgets now, before the first page.
 
-    It is a task that never ends. Panel begins it with the first event of any widget, and a task keeps the context it
-    was begun in: the whole page of the first visitor would stay in memory.
+    The task never ends. Panel starts it at the first event of any widget, and a task keeps a reference to the context
+    in which it was created: the whole page of the first visitor would stay in memory.
 
-    The event is a callback that Panel calls once and cancels. It is cancelled where it would wait for its next turn: a
-    turn that takes longer than its period waits for nothing, and holds the loop (1 ms did so on a slow computer).
+    This function causes an event by a callback that Panel calls once and then cancels. Panel cancels it while it waits
+    for its next period. A callback that runs for longer than its period never waits, and blocks the loop (a period of
+    1 ms did so on a slow computer), so the period is an HOUR.
     """
     IOLoop.current().add_callback(pn.state.add_periodic_callback, _nothing, period=HOUR, count=1)
 
 
 def load_early(document: Document) -> None:
-    """Have Panel take the page of `document` for loaded, and run `pn.state.onload`, once its browser hears of changes.
+    """Mark the page of `document` as loaded and run `pn.state.onload` once its browser receives changes.
 
-    By itself Panel does so when the last component is drawn, one to two seconds later. Until then it takes the page for
-    one that is still to be sent, and drops what is changed under a hold, which is all that a layout or a component is
-    told (`panel.io.document._drain_unconnected_events`). But a browser hears of every change as soon as each root has
-    its views: it makes them one root after the other, and one that Panel adds behind the page says at once what browser
-    this is. A change that came sooner could meet views that do not listen yet.
+    Without this, Panel marks the page as loaded when the last component is drawn, 1 to 2 s later. Until then it treats
+    the page as not yet sent, and drops changes made under a hold, which include all changes of layouts and components
+    (`panel.io.document._drain_unconnected_events`). A browser however receives every change as soon as each root has
+    its views. It creates the views one root after the other; Panel's BrowserInfo model, which is a root after the page,
+    sends the browser's properties as soon as it has a view. An earlier change could reach views that do not listen yet.
     """
 
     def load(attr: str, old: object, new: object) -> None:
-        """Load; the document's "ready" does it once more, and finds nothing to do."""
+        """Mark the page as loaded; the document's "ready" event does so again, without effect."""
         set_loaded(document)
 
     for browser in document.select({"type": BrowserInfo}):
@@ -54,55 +55,56 @@ def load_early(document: Document) -> None:
 
 
 def _nothing() -> None:
-    """An event is enough."""
+    """Do nothing: the event itself is enough."""
 
 
 class NeverBusy(param.Parameterized):
-    """Takes the place of the process-wide busy flag, whose watchers would keep every closed page alive."""
+    """A busy flag of one page. The process-wide flag's watchers would keep every closed page alive."""
 
     busy = param.Boolean(default=False)
 
 
 def never_busy(page: Any) -> None:
-    """Give a page template a busy flag of its own."""
+    """Replace the busy flag of a page template by a separate one that never changes."""
     with edit_readonly(page):
         page.busy = NeverBusy().param.busy
 
 
-MOST_TEXT = 5000  # characters of a text field: Panel's max_length, which a message may set, too
+MOST_TEXT = 5000  # characters of a text field: Panel's default of max_length, which a message could raise
 
 
 def font_files() -> list[str]:
-    """The fonts that every page needs, as addresses below static/extensions/: its letters, plain and bold."""
+    """Return the addresses, below static/extensions/, of the fonts that every page needs: regular and bold."""
     folder = EXTENSIONS["panel-material-ui"]
     found = [next(iter(sorted(folder.glob(f"roboto-latin-{weight}-normal-*.woff2"))), None) for weight in (400, 700)]
     return [f"panel-material-ui/{path.name}" for path in found if path is not None]
 
 
 def refuse_what_is_no_option() -> None:
-    """Have a widget of options refuse a message whose value is none of them, with one line in the log.
+    """Make selection widgets refuse messages with a value other than their options, with one line in the log.
 
-    Panel looks up what came, and what is not there, or cannot be, ends in an exception with its traceback.
+    Panel looks up the received value without a check: an unknown or unhashable value raises an exception, and the log
+    gets its traceback.
     """
     for kind, key in (SingleSelectBase, str), (pmui.DiscreteSlider, int):
         wrap_property_change(kind, _options_only(key))
 
 
 def refuse_what_no_field_sends() -> None:
-    """Have a text field refuse messages of more than MOST_TEXT characters, or without a text, with a line in the log.
+    """Make text fields refuse values other than strings of at most MOST_TEXT characters, with one line in the log.
 
-    The browser's field sends neither. Panel parses a number as Python code, on the loop: 4 MB took half a minute and
-    gigabytes. None passes Panel's own check and then fails in the function that parses the text.
+    The browser's field sends only such strings. Panel parses a number as Python code in the event loop: 4 MB of text
+    took half a minute and gigabytes of memory. None passes Panel's check and then fails in the parser of the text.
     """
     for kind in pmui.TextInput, pmui.LiteralInput:
         wrap_property_change(kind, _texts_only)
 
 
 def _texts_only(given: PropertyChange) -> PropertyChange:
-    """Return a reader of messages that refuses other values than short texts."""
+    """Return a replacement of `given` that drops values other than short strings from messages."""
 
     def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
-        """Read the part of a message that is not refused."""
+        """Pass on the accepted part of a message."""
         sent = {name: message[name] for name in ("value", "value_input") if name in message}
         refused = [name for name, text in sent.items() if not isinstance(text, str) or len(text) > MOST_TEXT]
         if refused:
@@ -114,16 +116,16 @@ def _texts_only(given: PropertyChange) -> PropertyChange:
 
 
 def _options_only(key: type) -> Callable[[PropertyChange], PropertyChange]:
-    """Return what wraps a reader of messages: it then refuses a value that is no option of the widget.
+    """Return a wrapper for a widget's message reader that drops values other than the widget's options.
 
-    key: str for messages that name an option, int for those that hold its index.
+    key: str for messages with the name of an option, int for messages with its index.
     """
 
     def wrap(given: PropertyChange) -> PropertyChange:
-        """Return the reader."""
+        """Return the replacement of `given`."""
 
         def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
-            """Read the part of a message that is not refused."""
+            """Pass on the accepted part of a message."""
             options = range(len(widget.labels)) if key is int else [*widget.unicode_values, *widget.labels]
             value = message.get("value")
             if options and "value" in message and (type(value) is not key or value not in options):

@@ -1,9 +1,9 @@
-// A lab in a notebook: paints the frames that compute/notebook.py sends, and says when each is painted.
+// A lab in a notebook: paint the frames that compute/notebook.py sends, and confirm each painted frame.
 const STYLE = 'display:flex;gap:8px;align-items:center;margin:4px 0;font:14px sans-serif';
 
 function render({ model, el }) {
   const canvas = document.createElement('canvas'), bar = document.createElement('div'), said = document.createElement('span');
-  let colours = null, newest = null, due = false;  // 255 colours, of no number, of what waits; the frame to be painted
+  let colours = null, newest = null, due = false;  // colours: the palette's 255, of level 255, of pending pixels
   canvas.setAttribute('role', 'img');
   canvas.style.cssText = 'width:100%;max-width:640px;image-rendering:pixelated;display:block';
   bar.style.cssText = STYLE;
@@ -25,7 +25,7 @@ function render({ model, el }) {
     const image = new ImageData(width, height), pixels = image.data;
     for (let y = 0; y < height; y += 1) {
       for (let x = 0; x < width; x += 1) {
-        const level = bytes[(height - 1 - y) * width + x];                                // row 0 is the lowest
+        const level = bytes[(height - 1 - y) * width + x];                                // row 0 is at the bottom
         const from = 3 * (waiting && level == 254 ? 256 : level), to = 4 * (y * width + x);
         pixels[to] = colours[from];
         pixels[to + 1] = colours[from + 1];
@@ -55,7 +55,7 @@ function render({ model, el }) {
     const [first] = buffers ?? [], bytes = first && new Uint8Array(first.buffer ?? first, first.byteOffset ?? 0, first.byteLength);
     if (message.colours) colours = bytes;
     if (!message.frame || !bytes || message.kind == 'levels' && !colours) return;
-    newest = [message, bytes];                          // an older one that is not painted yet is left out
+    newest = [message, bytes];                          // replaces an older unpainted frame
     if (!due) {
       due = true;
       requestAnimationFrame(paint);

@@ -1,5 +1,5 @@
-// Audience mode: the card with the room's code for the back row, and, while it is closed, a button with the number of
-// followers. The link is made here, since only the browser knows by which address the page was reached.
+// Audience mode: the card with the room's code in large type and, while the card is closed, a button with the number of
+// followers. The link is built here, because only the browser knows the address by which the page was reached.
 const WINDOW = 'fieldlab-lecturer', FEATURES = 'popup,width=1000,height=720';
 
 export function render({ model }) {
@@ -41,7 +41,7 @@ export function render({ model }) {
     return make('label', { className: 'tries' }, box, 'Followers can open this lab for themselves (“Try it yourself”)');
   };
 
-  let said = '';                            // what the card says beside the number of followers
+  let said = '';                            // content of the card without the number of followers
   const draw = () => {
     const content = model.content, { followers, ...rest } = content, { open, code, link, problem, window: address } = rest;
     if (code && !link) send({ base: new URL('follow/', location.href).href });
@@ -61,7 +61,7 @@ export function render({ model }) {
       return;
     }
     const now = JSON.stringify([rest, blocked]);
-    if (now == said) {                                  // a button that is pressed as somebody comes is not taken away
+    if (now == said) {                                  // keeps a button that is being pressed while a follower joins
       counter.textContent = follows(followers);
       return;
     }

@@ -1,12 +1,11 @@
-// The tip of words that explain themselves (app/explain.py): one for the page, beside the word that is pointed at or has
-// the focus. The text around such a word is written anew every second; then its successor takes over the focus, before a
-// key that is pressed meanwhile is heard. Escape takes the tip away, and nothing else: the focus stays, and nobody else
-// hears of that key.
+// The tooltip of explained words (app/explain.py): one element for the page, next to the word that has the pointer or
+// the focus. The text around such a word is replaced every second; the focus then moves to the same word in the new
+// text before the next key event. Escape hides only the tooltip: the focus stays, and the event does not propagate.
 
-const GAP = 8, OFTEN = 200;                             // px around the tip; ms between looks whether its word is there
+const GAP = 8, OFTEN = 200;                             // px around the tooltip; ms between checks of its word
 
-// Mark words of the text below `root` that explain themselves, each where it first stands: {word: explanation}. seen:
-// those that stand before, and is added to.
+// Mark the first occurrence of each explained word in the text below `root`. words: {word: explanation}. seen: words
+// that were marked before; the function adds the new ones.
 export function markWords(root, words, seen = new Set()) {
   const known = Object.keys(words).sort((one, other) => other.length - one.length);
   const any = known.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|');
@@ -15,7 +14,7 @@ export function markWords(root, words, seen = new Set()) {
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), texts = [];
   while (walker.nextNode()) if (!walker.currentNode.parentElement.closest('[data-term]')) texts.push(walker.currentNode);
   for (const text of texts) {
-    for (const { 0: word, index } of [...text.data.matchAll(pattern)].reverse()) {  // the last first: places stay right
+    for (const { 0: word, index } of [...text.data.matchAll(pattern)].reverse()) {  // last first, so that indices stay valid
       if (!text.data.slice(0, index).match(pattern)?.includes(word) && !seen.has(word)) {
         const span = Object.assign(document.createElement('span'), { className: 'term', tabIndex: 0, textContent: word });
         span.dataset.term = word;
@@ -34,13 +33,13 @@ export function explainWords() {
   tip.className = 'tip';
   tip.setAttribute('role', 'tooltip');
   tip.hidden = true;
-  let word = null, root = null, timer = null;           // which word, where, and what looks after it
-  let focusing = false;                                 // whether it is told as it has the focus, not the pointer
-  let dismissed = false;                                // by Escape, until something else is pointed at or focused
+  let word = null, root = null, timer = null;           // the explained word, its root node, the interval of checks
+  let focusing = false;                                 // whether the tooltip follows the focus, not the pointer
+  let dismissed = false;                                // by Escape, until another word gets the pointer or the focus
 
   const term = (event) => event.composedPath().find((node) => node.dataset?.term);
   const named = (where, name) => where.querySelector(`[data-term="${CSS.escape(name)}"]`);
-  const active = () => {                                // what has the focus, in whichever shadow tree
+  const active = () => {                                // the focused element, also inside shadow trees
     let node = document.activeElement;
     while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
     return node ?? document.body;
@@ -79,7 +78,7 @@ export function explainWords() {
     if (element) show(element, true);
     else hide();
   };
-  // Not at `pointerover`, which says where the pointer comes from: the document is told of none within one shadow tree.
+  // Not `pointerover`: its relatedTarget keeps the event inside the shadow tree for moves within that tree.
   const point = (event) => {
     const element = term(event);
     if (element && (element.dataset.term != word || element.getRootNode() != root)) show(element, false);
@@ -90,7 +89,7 @@ export function explainWords() {
     if (element) show(element, true);
   };
   const blur = (event) => {
-    const element = term(event);                        // written anew, it is told while it is still connected
+    const element = term(event);                        // in replaced text the event arrives before the node is removed
     if (!element) return;
     const { term: name } = element.dataset, where = element.getRootNode();
     queueMicrotask(() => (element.isConnected ? look() : named(where, name)?.focus({ preventScroll: true })));
@@ -101,11 +100,11 @@ export function explainWords() {
       if (tip.hidden) return;
       dismissed = tip.hidden = true;
       event.preventDefault();
-      event.stopImmediatePropagation();                 // a card or dialog around the word stays
+      event.stopImmediatePropagation();                 // does not close a card or dialog around the word
     }
     if (event.key != 'Tab') return;
     hide();
-    setTimeout(showFocused);                            // the document is not told of this either: see `point`
+    setTimeout(showFocused);                            // focus events within one shadow tree are hidden, too: see `point`
   };
   const listeners = { pointermove: point, pointerdown: point, focusin: focus, focusout: blur, keydown: key };
   for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);

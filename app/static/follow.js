@@ -1,9 +1,9 @@
-// A follower's page: the lecturer's picture and words, a way to the same lab, and a way out.
+// A follower's page: the lecturer's picture and text, a link to the same lab, and a button to leave.
 import { explainWords, markWords } from './explain.js';
 import { definitions, heading, paragraphs, socketAddress, view } from './viewer.js';
 import { LABELS, WORDS } from './words.js';
 
-const ALOUD = 8000;                                         // ms between two descriptions for a screen reader
+const ALOUD = 8000;                                         // ms between descriptions for a screen reader
 const PARTS = ['lab', 'follow', 'ask', 'code', 'said', 'shown', 'picture', 'headline', 'sentence', 'story', 'values', 'try', 'aloud'];
 const parts = Object.fromEntries(PARTS.map((id) => [id, document.getElementById(id)]));
 const code = location.pathname.split('/').at(-1).toUpperCase();
@@ -11,7 +11,7 @@ const code = location.pathname.split('/').at(-1).toUpperCase();
 const say = (words) => { parts.said.textContent = words; parts.said.hidden = !words; };
 
 let described = '', spokenAt = -ALOUD, speaking = null;
-const speak = () => {                                       // seldom, and only what is new
+const speak = () => {                                       // at most every ALOUD ms, and only changed text
   if (speaking !== null || described == parts.aloud.textContent) return;
   speaking = setTimeout(() => {
     speaking = null;
@@ -21,7 +21,7 @@ const speak = () => {                                       // seldom, and only 
 };
 
 explainWords();
-const explain = () => {                                     // each word where it first stands; whole labels of the numbers
+const explain = () => {                                     // the first occurrence of each word; whole labels in <dt>
   const known = new Set();
   for (const node of [parts.headline, parts.sentence, ...parts.values.querySelectorAll('dt')]) {
     const label = node.tagName == 'DT' ? node.textContent : '';
@@ -29,7 +29,7 @@ const explain = () => {                                     // each word where i
   }
 };
 
-let told = '';                                              // the story's step that is shown
+let told = '';                                              // the story step that is shown
 const shown = ({ lab, phase, headline, sentence, values, facts, story, link, away, waits }) => {
   parts.lab.textContent = lab ?? '';
   parts.headline.textContent = headline ?? '';

@@ -1,24 +1,25 @@
-// The browser's half of FrameSource (app/stream.py): it shows a frame and confirms it once it is on the screen.
+// The browser's half of FrameSource (app/stream.py): show each frame and confirm it once it is on the screen.
 //
-// The public way: the server sets the data of `source`, and Bokeh draws the whole plot anew, with axes and colour bar.
-// The fast way: the frame comes by the page's own WebSocket for frames (app/frame_channel.py), and its answer goes there.
-// The source gets its data without Bokeh's own listeners (hover, ticks and callbacks read them there), the levels go through a table of the mapper's colours into the glyph's own
-// canvas, and only the inside of the frame is painted: exactly what Bokeh would paint there, in its order.
-// The fast way uses what Bokeh does not promise. So each part of it is looked for before (`missing`), and what is not
-// there, or fails, makes the public way the only one: `answer.transport` tells the server, the console says why.
+// Public transport: the server sets the data of `source`, and Bokeh redraws the whole plot with axes and colour bar.
+// Fast transport: the frame arrives on the page's frame channel (app/frame_channel.py), which also carries the
+// confirmation. The data are set without the source's change signal, so that Bokeh does not redraw; hover, ticks and
+// callbacks read them from the source. The levels are mapped through a table of the mapper's colours into the glyph's
+// canvas, and only the inside of the frame is painted, with the same content and order as in Bokeh.
+// The fast transport uses private API of BokehJS. `missing` checks for each name first; if one is absent or fails, only
+// the public transport is used: `answer.transport` reports this to the server, and the console logs the reason.
 
 const RAMP = new Uint8Array(256).map((_, level) => level);
-const GUIDES = ['guide', 'annotation'], LEVELS = ['image', 'underlay', 'glyph', ...GUIDES];  // of the lower canvas
-const WHOLE = 1000;  // ms after which a plot is painted whole at the latest
+const GUIDES = ['guide', 'annotation'], LEVELS = ['image', 'underlay', 'glyph', ...GUIDES];  // levels on the lower canvas
+const WHOLE = 1000;  // ms after which a plot is repainted completely
 const methods = (object, ...names) => names.map((name) => [name, typeof object?.[name] == 'function']);
 
 // -- the picture
 
-// The colour of every level, as pixels.
+// Return the colour of every level as pixels.
 const colours = (mapper) => new Uint32Array(mapper.rgba_mapper.v_compute(RAMP).buffer);
 
-// Let a glyph take its colours from a table that is made anew when the mapper changes. The first picture of each size
-// is left to Bokeh, which makes the canvas.
+// Make a glyph map its levels through a table, which is rebuilt when the mapper changes. Bokeh draws the first picture
+// of each size and creates the canvas.
 function use_table(glyph) {
   if (Object.hasOwn(glyph, '_set_data')) return;
   const theirs = Object.getPrototypeOf(glyph);
@@ -44,7 +45,7 @@ function use_table(glyph) {
   };
 }
 
-// Whether it is an axis or something else beside the frame, of which only an axis reaches into it.
+// Whether a view is outside of the frame. Of these views only an axis also draws inside it.
 const beside = (view) => view.panel != null;
 const is_axis = (view) => beside(view) && 'tick_coords' in view;
 
@@ -55,7 +56,7 @@ function paint_axis(view, ctx) {
   view._draw_minor_ticks(ctx, null, tick_coords);
 }
 
-// As Bokeh paints a renderer, but without placing its element anew, for which the browser works out all styles again.
+// Paint a renderer like Bokeh, but without updating the position of its element, which causes a restyle of the page.
 function paint_view(view, ctx, box, clipped) {
   if (!view.displayed || !view.is_renderable || beside(view) && !is_axis(view)) return;
   ctx.save();
@@ -96,12 +97,12 @@ function paint_inside(plot) {
   ctx.restore();
 }
 
-// -- what must be there for it
+// -- requirements of the fast transport
 
 const painters = (plot, source) =>
   [...plot.renderer_views.values()].filter((view) => view.model.data_source == source && view.glyph?.image_data);
 
-// The first part of BokehJS that the fast way needs and does not find; "" if there is all.
+// Return the first name that the fast transport needs and BokehJS does not have, or "".
 function missing(plot, source) {
   const found = plot.renderer_views instanceof Map ? painters(plot, source) : [], primary = plot.canvas_view?.primary;
   const parts = [
@@ -135,11 +136,11 @@ function settle(answer, why) {
 
 // -- frames
 
-const ALIGNED = 8, FIRST = 500, MOST = 8000;     // bytes; ms until a connection is tried again, doubled each time
+const ALIGNED = 8, FIRST = 500, MOST = 8000;     // bytes; first and greatest ms between attempts to connect
 const utf8 = new TextDecoder();
 const filled = (length) => Math.ceil(length / ALIGNED) * ALIGNED;
 
-// The frame in a message: app/frame_channel.py has the format.
+// Decode the frame in a message; app/frame_channel.py documents the format.
 function unpack(bytes) {
   const {ndarray} = Bokeh.require('core/util/ndarray'), length = new DataView(bytes).getUint32(0, true);
   const {source, figures, columns} = JSON.parse(utf8.decode(new Uint8Array(bytes, 4, length)));
@@ -160,7 +161,7 @@ function unpack(bytes) {
   return {source, figures, data};
 }
 
-// The page's WebSocket for frames, opened again when it closes. key: by which the server knows the page.
+// The page's frame channel, a WebSocket that is opened again when it closes. key: identifies the page to the server.
 class FrameWire {
   constructor(key) {
     Object.assign(this, {key, receivers: new Map(), socket: null, pause: FIRST});
@@ -187,14 +188,14 @@ class FrameWire {
     };
   }
 
-  // The server has sent a frame through Bokeh, so it knows of no connection: one that is open here is broken.
+  // Reopen the socket: a frame sent through Bokeh shows that the server has no frame channel, so an open one is broken.
   renew() {
     if (this.socket.readyState != WebSocket.OPEN || performance.now() - this.opened < MOST) return;
     this.socket.close();
     this.open();
   }
 
-  // Confirm a frame; false where the connection is not open.
+  // Confirm a frame; return false if the socket is not open.
   confirm(id, number, seconds) {
     if (this.socket.readyState != WebSocket.OPEN) return false;
     this.socket.send(`frame ${id} ${number} ${Math.min(seconds, 999999).toFixed(6)}`);
@@ -202,8 +203,8 @@ class FrameWire {
   }
 }
 
-// Takes the frames of the source `id` from `wire`. Models and views are looked up by their ids: a
-// tab that is shown again has others.
+// Applies the frames that `wire` receives for the source `id`. Models and views are looked up by id for each frame,
+// because they are replaced when a tab is shown again.
 class Receiver {
   constructor(document, id, answer, index, wire) {
     Object.assign(this, {document, id, answer, index, wire});
@@ -222,11 +223,11 @@ class Receiver {
     if (source == null) return;
     const plots = figures.map((id) => this.plot(id));
     const there = plots.every((plot) => plot && painters(plot, source).length);
-    const drawn = !there || this.failed;   // by Bokeh: a plot that is not there yet will read the source
+    const drawn = !there || this.failed;   // by Bokeh; a plot without views reads the source later
     [this.taken] = data.number;
     source.setv({data}, {sync: false, check_eq: false, no_change: !drawn});
     if (drawn) return;
-    if (!this.waiting) requestAnimationFrame(() => this.paint());  // before the frame's own, which confirms it
+    if (!this.waiting) requestAnimationFrame(() => this.paint());  // runs before the callback of `confirm`
     this.waiting = plots;
     for (const plot of plots) {
       for (const {glyph, all_indices} of painters(plot, source)) {
@@ -250,7 +251,7 @@ class Receiver {
     }
   }
 
-  // Whether more of a plot is to be painted than its inside. Of styles and fonts that change nobody hears.
+  // Whether the whole plot must be repainted; at least every WHOLE ms, since changes of styles and fonts cause no signal.
   is_stale(plot) {
     const now = performance.now(), due = now - (this.whole.get(plot) ?? -WHOLE) >= WHOLE;
     const stale = due || plot._invalidate_all || plot._invalidated_painters.size > 0 || plot._needs_layout;
@@ -270,7 +271,7 @@ class Receiver {
   }
 }
 
-// -- the first frame comes by the public way; then it is known which ones are there
+// -- start: the first frame uses the public transport; after it the views exist and can be checked
 
 function begin({source, answer, figures, page}, index) {
   const {document} = source, receivers = document ? document.fieldlab_receivers ??= new Map() : null;
@@ -291,7 +292,7 @@ function confirm(number, {source, answer}) {
       const seconds = (performance.now() - began) / 1000;
       if (!source.document?.fieldlab_wire?.confirm(source.id, number, seconds)) answer.value = [number, seconds];
     };
-    port2.postMessage(0);                  // handled once the browser has painted
+    port2.postMessage(0);                  // delivered after the browser has painted
   });
 }
 

@@ -1,4 +1,4 @@
-// The lecturer's second window: notes of the step, the next step, a clock, the picture, and the buttons of a remote.
+// The lecturer's second window: notes of the step, the next step, a clock, the picture, and remote-control buttons.
 import { definitions, heading, paragraphs, socketAddress, text, view } from './viewer.js';
 
 const PARTS = ['lab', 'followers', 'clock', 'said', 'step', 'next', 'picture', 'headline', 'values', 'previous', 'forward', 'freeze'];

@@ -1,6 +1,6 @@
-// Who asks the system for less motion sees no transition and no animation. A rule of the page does not reach into the
-// shadow trees of its components, so every one of them gets it, those that are there and those that come.
-const WALKS = [0, 1000, 4000, 15000];           // ms: components that are made before this become part of the page later
+// Disable transitions and animations if the system setting prefers reduced motion. Style rules of the page do not apply
+// in the shadow trees of its components, so the rule is added to each existing and future shadow root.
+const WALKS = [0, 1000, 4000, 15000];           // ms; components created before this script are attached later
 
 function lessMotion() {
   const rule = 'animation-duration: 0s !important; transition-duration: 0s !important;';

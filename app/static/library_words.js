@@ -1,11 +1,11 @@
-// panel-material-ui names the buttons of the two bars itself and takes no other words. Here they get the page's words, as
-// names and in their tips: the library writes both anew when a bar opens or closes.
+// panel-material-ui has fixed labels for the buttons of the two bars. This script replaces them by the page's labels, in
+// the buttons' names and tooltips. The library writes both again when a bar opens or closes.
 const WORDS = {
   'Open drawer': 'Show controls', 'Close drawer': 'Hide controls',
   'Open contextbar': 'Show results', 'Close contextbar': 'Hide results',
 };
 
-// Rename what is named like that, now and later. Returns a function that ends it.
+// Rename the buttons now and after each change; return a function that stops this.
 function renameLibraryWords() {
   let waiting = null;
   const observer = new MutationObserver(([change]) => rename(change.target.getRootNode()));

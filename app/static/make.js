@@ -1,6 +1,6 @@
-// Before a card's own script: what several of them need.
+// Functions shared by the cards; prepended to each card's script.
 
-// Every element below `root`, those in shadow trees included, each before what is in it.
+// Yield every element below `root` in document order, including elements in shadow trees.
 function* everyElement(root = document) {
   for (const node of root.querySelectorAll('*')) {
     yield node;
@@ -8,14 +8,14 @@ function* everyElement(root = document) {
   }
 }
 
-// What has the focus, in whichever shadow tree.
+// Return the focused element, also inside shadow trees.
 function focused() {
   let node = document.activeElement;
   while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
   return node;
 }
 
-// An element with its properties, its label, what a click on it does, and its children.
+// Return a new element with properties, an aria-label, a click handler and children.
 function make(tag, options = {}, ...children) {
   const { label, click, ...rest } = options, node = Object.assign(document.createElement(tag), rest);
   if (label) node.setAttribute('aria-label', label);
@@ -24,7 +24,7 @@ function make(tag, options = {}, ...children) {
   return node;
 }
 
-// A QR code of app/qr_code.py, with words for who cannot see it: dark on white in both schemes, as phones read it.
+// Return a QR code of app/qr_code.py as SVG with an aria-label: dark on white in both colour schemes, as phones need it.
 function qrCode({ side, path }, words) {
   const SVG = 'http://www.w3.org/2000/svg';
   const svg = document.createElementNS(SVG, 'svg'), dark = document.createElementNS(SVG, 'path');
@@ -39,8 +39,8 @@ function qrCode({ side, path }, words) {
 
 const pressable = (section) => [...section.querySelectorAll('button, a, select, input')].filter((node) => !node.disabled);
 
-// Replace all that a section has. What had the focus gives it to its successor: what has the same words, or, where there
-// are as many buttons, the same place; else the section takes it.
+// Replace the children of a section and keep the focus: on the control with the same label, or on the one at the same
+// index if the number of controls is unchanged, otherwise on the section.
 function renew(section, ...nodes) {
   const words = (node) => node.getAttribute('aria-label') || node.textContent;
   const had = section.getRootNode().activeElement, before = pressable(section), place = before.indexOf(had);
@@ -50,9 +50,9 @@ function renew(section, ...nodes) {
   (now.find((node) => words(node) == words(had)) ?? same ?? section).focus({ preventScroll: true });
 }
 
-// What lies over the page takes the focus as it appears, goes at Escape, and gives the focus back to who had it.
-// Returns a function to be told whether it is shown, and one to be called when it is removed.
-// within: whether Escape must be pressed within it.
+// Focus handling of an overlay: it gets the focus when it opens, calls `close` at Escape, and restores the focus later.
+// Return [show(open), remove()]: call show when the overlay opens or closes, and remove when it is removed.
+// within: whether only Escape pressed inside the overlay closes it.
 function overPage(section, close, within = false) {
   let before = null, open = false;
   const escape = (event) => {
@@ -68,7 +68,7 @@ function overPage(section, close, within = false) {
     if (now == open) return;
     open = now;
     if (now) before = focused();
-    if (now && section.contains(before)) before = null;     // somebody was quicker
+    if (now && section.contains(before)) before = null;     // the overlay already had the focus
     else (now ? section : before)?.focus({ preventScroll: true });
   };
   return [show, () => document.removeEventListener('keydown', escape)];

@@ -1,10 +1,10 @@
-// The presenter's bar and what is laid over the pictures: frozen canvases, a spotlight, the strokes of a pen.
-// Keys do the same as the buttons: both go to the server, which says in the model's properties what is on.
+// The presenter bar and the overlays of the pictures: frozen canvases, a spotlight, pen strokes.
+// Keys and buttons send the same messages to the server, which sets the active tools in the model's properties.
 
-const STATUS = 40;                                      // px of height of the line at the bottom
-const STROKE = 5, OUTLINE = 3;                          // px of a line of the pen, and of the dark edge around it
-const INK = '#3df5ff', EDGE = '#10181f';                // seen on dark, bright and white pictures
-const TOOLS = [                                         // key, name, what it does, the lines of its symbol
+const STATUS = 40;                                      // px, height of the status bar
+const STROKE = 5, OUTLINE = 3;                          // px, width of a pen stroke and of its dark outline
+const INK = '#3df5ff', EDGE = '#10181f';                // visible on dark, bright and white pictures
+const TOOLS = [                                         // key, name, description, SVG path of the icon
   ['z', 'Freeze', 'the picture stands still on the screen, while the lab goes on behind it', 'M12 3v18M4 7.5l16 9M20 7.5l-16 9'],
   ['v', 'Spotlight', 'all is dark but what the pointer is at',
    'M12 8a4 4 0 1 0 .01 0M12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2'],
@@ -16,7 +16,7 @@ const TOOLS = [                                         // key, name, what it do
 ];
 const symbol = (lines) => `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${lines}"/></svg>`;
 
-// Every canvas of the page that can be seen.
+// All visible canvases of the page.
 const canvases = () => [...everyElement()].filter((node) => node.tagName == 'CANVAS' && node.checkVisibility());
 
 export function render({ model }) {
@@ -61,7 +61,7 @@ export function render({ model }) {
   }
   tools.append(clock);
 
-  let held = false, waiting = false;                    // the slider is being moved; its place is about to be sent
+  let held = false, waiting = false;                    // the slider is being dragged; its position will be sent
   const move = () => {
     if (waiting) return;
     waiting = true;
@@ -108,7 +108,7 @@ export function render({ model }) {
     hide();
   };
 
-  // -- over the pictures
+  // -- overlays of the pictures
 
   let strokes = [], drawing = null;
   const pen = paper.getContext('2d');
@@ -164,7 +164,7 @@ export function render({ model }) {
       if (box.right < within.left || box.left > within.right || box.top > within.bottom) continue;
       const copy = make('canvas', { width: canvas.width, height: canvas.height });
       copy.getContext('2d').drawImage(canvas, 0, 0);
-      // A plot has several canvases, one over the other: the lowest hides the live plot, the others are transparent.
+      // A plot has a stack of canvases. The copy of the lowest hides the live plot; the others stay transparent.
       const place = [box.left, box.top, box.width, box.height].join();
       copy.classList.toggle('opaque', !opaque.has(place));
       opaque.add(place);
@@ -181,7 +181,7 @@ export function render({ model }) {
     bar.classList.toggle('frozen', model.frozen);
   };
 
-  // -- shown, and how high
+  // -- visibility and height
 
   let began = 0, ticking = null;
   const two = (number) => String(number).padStart(2, '0');
@@ -190,7 +190,7 @@ export function render({ model }) {
     clock.textContent = `${two(now.getHours())}:${two(now.getMinutes())}  ${Math.floor(seconds / 60)}:${two(seconds % 60)}`;
   };
   let told = null, place = '';
-  // The statement never gets lower in one lab and window: with each number that is longer the plots would jump.
+  // For one lab and window size the statement never shrinks; otherwise the plots would jump with the length of its text.
   const keepHeight = () => {
     const now = [innerWidth, innerHeight, model.mode, ...model.dials.map(({ label }) => label)].join();
     if (now != place) statement.style.minHeight = '0';
@@ -203,7 +203,7 @@ export function render({ model }) {
     const height = bar.hidden ? 0 : Math.ceil(bar.getBoundingClientRect().height), root = document.documentElement.style;
     const status = !presenting() && (bar.hidden || aboveStatus());
     whole.style.setProperty('--bar', `${height}px`);
-    root.setProperty('--bar-high', `${height && height + STATUS * aboveStatus()}px`);     // what lies over the page ends above it
+    root.setProperty('--bar-high', `${height && height + STATUS * aboveStatus()}px`);     // bottom offset of cards over the page
     root.setProperty('--chip', status ? 'visible' : 'hidden');                            // app/static/audience.js
     root.setProperty('--status', status ? 'flex' : 'none');
     if (height != told) {
@@ -227,7 +227,7 @@ export function render({ model }) {
       began = performance.now();
       tick();
       ticking = setInterval(tick, 1000);
-      if (!document.fullscreenElement) root.requestFullscreen?.().catch(() => {});   // a browser may refuse it
+      if (!document.fullscreenElement) root.requestFullscreen?.().catch(() => {});   // the browser may reject this
     } else {
       strokes = [];
       if (document.fullscreenElement) document.exitFullscreen?.().catch(() => {});
@@ -237,7 +237,7 @@ export function render({ model }) {
   const wipe = () => { strokes = []; ink(); };
 
   const drawRoom = () => { room.textContent = model.room; };
-  // What the lab says comes with the same message: it is measured once all of that is written.
+  // The same message also changes headline and sentence: measure after all properties are applied.
   const otherLab = () => { drawDials(); requestAnimationFrame(measure); };
   const watched = { room: drawRoom, acts: drawActs, dials: otherLab, dial: drawDial, place: drawPlace, headline: drawWords,
                     sentence: drawWords, mode: present, hidden: show, pen: layers,
@@ -259,5 +259,5 @@ export function render({ model }) {
   drawWords();
   drawRoom();
   show();
-  return whole;                                         // what is put into `el` otherwise is taken out again
+  return whole;                                         // must be returned: Panel removes nodes appended to `el`
 }

@@ -1,8 +1,8 @@
-// The QR code of a link on a card: a click or Enter shows it as large as the screen, for the room.
+// The QR code of a link on a card: a click or Enter enlarges it to the whole screen for the audience.
 export function render({ model }) {
   const root = make('div', { className: 'link-code' }), large = make('dialog', { className: 'link-code-large', label: 'QR code' });
   const shut = () => large.close();
-  // a key is none of the covered page's, which listens first: Escape closes the code alone
+  // Keep keys from the covered page, whose listeners run first: Escape closes only the code.
   const covered = (event) => { if (large.open) event.stopPropagation(); };
   addEventListener('keydown', covered, true);
   large.addEventListener('click', (event) => { if (event.target === large) shut(); });

@@ -1,7 +1,7 @@
-// A race over the page: how far it is, then its replay, in which every lane moves by its own clock.
-const SHORTEST = 3, LONGEST = 12, SLOW = 4;       // s of a replay; s that the winner takes in slow motion
+// A race over the page: its progress, then the replay, in which each lane follows its recorded times.
+const SHORTEST = 3, LONGEST = 12, SLOW = 4;       // s, bounds of a replay; s, the winner's time in slow motion
 
-// How many steps a lane has done `seconds` after its start; between two moments, evenly.
+// Return the number of steps of a lane `seconds` after its start, linearly interpolated between recorded times.
 function done(clock, marks, seconds) {
   const next = clock.findIndex((moment) => moment > seconds);
   if (next < 0) return marks[marks.length - 1];
@@ -20,8 +20,8 @@ export function render({ model }) {
   const section = make('section', { className: 'race', label: 'Race' }, head, setup, refusal, body);
   const send = (message) => () => model.send_msg(message);
   let frame = 0, slow = false;
-  // The pictures give a refusal its room, so that it pushes nothing out of the window.
-  const GAP = 12;                                 // px between two parts of the card, as in race.css
+  // Shrink the pictures by the height of a refusal, so that the card still fits the window.
+  const GAP = 12;                                 // px between parts of the card, as in race.css
   const room = new ResizeObserver(() => section.style.setProperty('--refusal', `${refusal.offsetHeight && refusal.offsetHeight + GAP}px`));
   room.observe(refusal);
   const [shown, forget] = overPage(section, send({ do: 'close' }));
@@ -51,7 +51,7 @@ export function render({ model }) {
     cancelAnimationFrame(frame);
     const ends = lanes.map(({ clock }) => clock[clock.length - 1]), longest = Math.max(...ends);
     const total = Math.min(Math.max(longest, SHORTEST), LONGEST);
-    const stretch = slow ? SLOW / Math.min(...ends) : total / longest;        // seconds here for one of theirs
+    const stretch = slow ? SLOW / Math.min(...ends) : total / longest;        // replay seconds for one recorded second
     caption.textContent = Math.abs(stretch - 1) < 0.01 ? 'at true speed' :
       stretch > 1 ? `slowed ${three(stretch)} ×` : `quickened ${three(1 / stretch)} ×`;
     for (const parts of all) {
@@ -83,8 +83,8 @@ export function render({ model }) {
     frame = requestAnimationFrame(draw);
   };
 
-  // The same elements as long as they say the same, and never moved: one that has the focus keeps it while the race is
-  // run, and one that is pressed is still there when the button of the mouse is let go.
+  // Keep the elements in place while their content is unchanged: a button keeps the focus during the race, and still
+  // exists when the mouse button is released.
   let said = '';
   const drawHead = (title, choices) => {
     const now = JSON.stringify([title, choices]);
@@ -99,8 +99,8 @@ export function render({ model }) {
       className: 'small', label: 'Close the race', title: 'Close (Shift+R, Escape)', textContent: '✕', click: send({ do: 'close' }) }));
   };
 
-  // Who races, and to which finish line: chosen together, as every change would begin another race. It shows the race on
-  // the card again after each answer to what was asked for: another race, or a refusal.
+  // Choose the lanes and the finish line together, since each change would start another race. The form is reset to the
+  // shown race after each answer to a request: a new race or a refusal.
   let offered = '';
   const drawSetup = ({ lanes, fewest, most, finish }, answer) => {
     const now = JSON.stringify([answer, lanes, finish]);
@@ -136,7 +136,7 @@ export function render({ model }) {
     refusal.hidden = !refused;
     refusal.textContent = refused ?? '';
     const now = lanes ? JSON.stringify([lanes, note]) : '';
-    const same = now && now == replayed;                    // its replay goes on
+    const same = now && now == replayed;                    // the replay continues
     replayed = now;
     if (!same) cancelAnimationFrame(frame);
     if (!title) {
@@ -147,7 +147,7 @@ export function render({ model }) {
       shown(false);
       return;
     }
-    requestAnimationFrame(() => shown(!section.hidden));    // once it is part of the page
+    requestAnimationFrame(() => shown(!section.hidden));    // once the section is attached to the page
     drawHead(title, choices);
     drawSetup(can, answer);
     if (same) return;

@@ -1,10 +1,10 @@
-// A viewer's connection: the newest picture and words come, what was painted is confirmed, and a lost connection comes
-// back by itself. app/audience/broadcast.py has the format of a message.
-const FINAL = [4404, 4410, 4400];                           // closed for good; app/audience/broadcast.py says why
-const FIRST = 500, LONGEST = 15000;                         // ms until another try
+// A viewer's connection: receive the latest picture and text, confirm each painted picture, and reconnect after a loss.
+// app/audience/broadcast.py documents the format of messages.
+const FINAL = [4404, 4410, 4400];                           // close codes without a retry, see app/audience/broadcast.py
+const FIRST = 500, LONGEST = 15000;                         // ms, bounds of the delay before a retry
 const utf8 = new TextDecoder();
 
-// told({words, lost, final}): how the connection is; shown(state), painted(width, height) as they come.
+// Callbacks: told({words, lost, final}) after a change of the connection, shown(state) and painted(width, height).
 export function view(address, canvas, { told, shown, painted = () => {} }) {
   const pen = canvas.getContext('2d');
   let socket = null, wait = FIRST, timer = null, wanted = false, newest = 0;
@@ -29,7 +29,7 @@ export function view(address, canvas, { told, shown, painted = () => {} }) {
       try {
         await paint(bytes);
       } catch (error) {
-        console.warn(error);                                // the next one may be whole
+        console.warn(error);                                // the next picture may be valid
       }
     }
     newest = head.number;
@@ -57,12 +57,12 @@ export function view(address, canvas, { told, shown, painted = () => {} }) {
         wanted = false;
         return;
       }
-      timer = setTimeout(connect, wait * (0.75 + Math.random() / 2));      // 200 phones do not come back at once
+      timer = setTimeout(connect, wait * (0.75 + Math.random() / 2));      // spreads the retries of 200 phones
       wait = Math.min(2 * wait, LONGEST);
     };
   };
 
-  const back = () => {                                      // a phone that was asleep, or has a network again
+  const back = () => {                                      // after sleep, or when the network is available again
     if (wanted && timer !== null && !document.hidden) {
       wait = FIRST;
       connect();
@@ -90,28 +90,28 @@ export function view(address, canvas, { told, shown, painted = () => {} }) {
   };
 }
 
-// The address of this page's WebSocket.
+// Return the address of this page's WebSocket.
 export function socketAddress() {
   const { protocol, host, pathname } = location;
   return `${protocol == 'https:' ? 'wss' : 'ws'}://${host}${pathname}/ws`;
 }
 
-// An element with its text: words from the server are text, never markup.
+// Return a new element with text content; text from the server is never inserted as markup.
 export function text(tag, words, className = '') {
   return Object.assign(document.createElement(tag), { textContent: words, className });
 }
 
-// [name, words] pairs as those of a <dl>.
+// Convert [name, text] pairs to entries of a <dl>.
 export const definitions = (pairs) => pairs.map(([name, words]) => {
   const pair = document.createElement('div');
   pair.append(text('dt', name), text('dd', words));
   return pair;
 });
 
-// Which step of a story is told.
+// The title and step number of a story.
 export const heading = (story) => text('p', `${story.title} · ${story.number} of ${story.of}`, 'step');
 
-// Paragraphs of a story as elements; consecutive points of a list belong together.
+// Convert the paragraphs of a story to elements; consecutive list items share one list.
 export function paragraphs(all) {
   const found = [];
   for (const [kind, words] of all) {

@@ -1,1 +1,1 @@
-"""Fixes of Panel, Bokeh and param, the only place that touches private names of these libraries."""
+"""Fixes of Panel, Bokeh and panel-material-ui, and functions that wrap private names of these libraries and Tornado."""

@@ -21,7 +21,7 @@ This page is written by `python -m app.upstream > docs/upstream.md`.
 
 
 def row(fix: Fix) -> str:
-    """Return the fix's row of the table."""
+    """Return the table row of one fix."""
     until = f", repaired in {fix.repaired}" if fix.repaired else ""
     return f"| `{fix.name}` | {fix.package} {fix.versions}{until} | {fix.kind} | {fix.purpose} |\n"
 

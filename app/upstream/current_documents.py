@@ -1,4 +1,4 @@
-"""Each thread has its own current document, which ends with the work that set it."""
+"""Keep the current document per thread, and reset it when a callback raises."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def install() -> None:
 
     @contextmanager
     def patch_curdoc(document: Any) -> Iterator[None]:
-        """Make `document` the current one within the block."""
+        """Make `document` the current document within the block."""
         stack.append(weakref.ref(document))
         try:
             yield

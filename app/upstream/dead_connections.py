@@ -1,4 +1,4 @@
-"""A page's older connection ends when its browser opens another, and a silent one after 40 s."""
+"""Close the previous connection of a page when its browser opens another, and silent connections after 40 s."""
 
 # ruff: noqa: SLF001 - Bokeh has no public name for a session's connections
 
@@ -10,7 +10,7 @@ from bokeh.server.views import ws
 
 from app.upstream.fix import Code, Fix
 
-PING = 20.0  # seconds between two pings of a silent browser, and until it must have answered
+PING = 20.0  # s between pings of a silent browser, and timeout of the answer
 
 
 def install() -> None:
@@ -18,7 +18,7 @@ def install() -> None:
     subscribe = ServerSession.subscribe
 
     def subscribe_alone(session: ServerSession, connection: ServerConnection) -> None:
-        """Subscribe `connection` and close those before it."""
+        """Subscribe `connection` and close the previous ones."""
         for older in session._subscribed_connections:
             if (protocol := older._socket.ws_connection) is not None:
                 protocol.stream.close()

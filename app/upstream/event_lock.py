@@ -1,4 +1,4 @@
-"""Callbacks of browser events hold the document's lock, as callbacks of changed values do."""
+"""Run the callbacks of browser events under the document's lock, like callbacks of changed values."""
 
 # ruff: noqa: SLF001 - Panel has no public name for the coroutines that run callbacks
 

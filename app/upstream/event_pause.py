@@ -1,4 +1,4 @@
-"""A changed widget reaches the server after 5 ms if it was at rest, and at most every 50 ms while it changes."""
+"""Process the first change of a widget after 5 ms, and further changes at most every 50 ms."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FIRST, NEXT = 5, 50  # ms; FIRST joins the two messages of a key pressed on a sl
 
 def install() -> None:
     """Replace Panel's constant debounce of 50 ms."""
-    last = "_fieldlab_last_change"  # when the changes collected last were due, by time.monotonic
+    last = "_fieldlab_last_change"  # attribute with the due time of the last collected changes, by time.monotonic
 
     def debounce(component: Syncable) -> int:
-        """Milliseconds from a change to its callbacks."""
+        """Return the delay in ms from a change to its callbacks."""
         now = time.monotonic()
         milliseconds = max(FIRST, min(NEXT, round(1000 * (getattr(component, last, 0.0) - now) + NEXT)))
         setattr(component, last, now + milliseconds / 1000)

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 BOKEHJS = "bokeh/server/static/js/bokeh.js"
 PANEL_ESM = "panel/dist/lib/models"
-MISSING = "missing"  # among the digests of code that some of the releases do not have
+MISSING = "missing"  # used instead of a digest for code that some supported releases do not have
 
 
 @dataclass(frozen=True)
 class Code:
-    """Code of a library, and the digests of the texts that a fix was written for.
+    """Code of a library, and the digests of the source texts for which a fix was written.
 
     place: `package.module:Class.name` for Python, `path/of/file.js:Class.name` for JavaScript, its path relative to
     site-packages.
@@ -31,7 +31,7 @@ class Code:
 
     @property
     def digest(self) -> str:
-        """Digest of the installed text; LookupError if the library has no such code."""
+        """Digest of the installed source text; LookupError or AttributeError if the library has no such code."""
         path, _, name = self.place.partition(":")
         text = _script_text(path, name) if path.endswith(".js") else _python_text(path, name)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -39,12 +39,13 @@ class Code:
 
 @dataclass(frozen=True)
 class Fix:
-    """A change of a library's behaviour that the page also works without.
+    """An optional change of a library's behaviour; the page also works without it.
 
-    package: distribution whose code it changes; versions: the releases that it is for; kind: "fault" for a fault that
-    a user sees, "gain" for time or memory; purpose: that fault, or the gain with its measurement; report: text for the
-    library's maintainers; replaces: the code that it was written for; install: changes the server's part; script: file
-    with the browser's part, in which `data` is the JSON value of data(); repaired: the first release without the fault.
+    package: the changed distribution; versions: supported releases; kind: "fault" for a fault visible to
+    users, "gain" for time or memory; purpose: the fault, or the gain with its measurement; report: text for the
+    library's maintainers; replaces: the code for which the fix was written; install: function that installs the
+    server's part; script: file with the browser's part, in which `data` is the JSON value of data(); repaired: first
+    release without the fault, or "".
     """
 
     name: str
@@ -66,11 +67,11 @@ class Fix:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the installed release is older than the one that repaired the fault."""
+        """Whether the installed release is older than `repaired`, or no release has repaired the fault."""
         return not self.repaired or numbers(self.version) < numbers(self.repaired)
 
     def probe(self) -> str:
-        """Return "" if the installed release has the code that the fix was written for, or the difference."""
+        """Return "" if the installed release has the code for which the fix was written, otherwise the difference."""
         for code in self.replaces:
             try:
                 digest = code.digest
@@ -84,12 +85,12 @@ class Fix:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version, for comparisons."""
+    """Return the first three numbers of a version, for comparisons."""
     return tuple(int(part) for part in re.findall(r"\d+", version.partition("rc")[0])[:3])
 
 
 def _python_text(module: str, name: str) -> str:
-    """Source of a function or class; of a value, its repr."""
+    """Return the source of a function or class, or the repr of a value."""
     found: Any = import_module(module)
     owner = found
     for part in name.split("."):
@@ -108,7 +109,7 @@ def _file_text(path: str) -> str:
 
 
 def _script_text(path: str, name: str) -> str:
-    """Text of a method of a class, or of a function, as indented in the library's bundle that is not minified."""
+    """Return the text of a function, or of a method of a class, from an indented bundle that is not minified."""
     text = _file_text(path)
     kind, _, method = name.rpartition(".")
     if kind:

@@ -1,13 +1,13 @@
 """The fixes of Panel, Bokeh and panel-material-ui, and their switch.
 
-The page works without any of them, slower and with the faults that they repair. The environment variable FIELDLAB_FIXES
-chooses:
+The page also works without the fixes, slower and with the faults that they repair. The environment variable
+FIELDLAB_FIXES selects them:
 
 * `all` (default), `none`, or names separated by commas;
 * names with a minus, `-layout_once,-press`: all except these.
 
-A fix is installed only if its probe finds the code that it was written for. The bounds on strangers are no fixes and
-cannot be switched off: see app/server/ and app/message_bounds.py.
+A fix is installed only if its probe finds the code for which it was written. The limits on clients are not fixes and
+cannot be disabled: see app/server/ and app/message_bounds.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from app.upstream.fix import Fix
 log = logging.getLogger(__name__)
 SETTING = "FIELDLAB_FIXES"
 ALL, NONE = "all", "none"
-ON, OFF, NOT_NEEDED = "on", "off", "not needed"  # the last: the installed release has no such fault
+ON, OFF, NOT_NEEDED = "on", "off", "not needed"  # NOT_NEEDED: the installed release is repaired
 FIXES: tuple[Fix, ...] = (
     dead_connections.FIX,
     whole_documents.FIX,
@@ -61,7 +61,7 @@ FIXES: tuple[Fix, ...] = (
 
 
 def chosen(setting: str | None = None) -> frozenset[str]:
-    """Return the names of the fixes that `setting` switches on; None reads FIELDLAB_FIXES. ValueError for others."""
+    """Return the names of the fixes that `setting` enables; None reads FIELDLAB_FIXES. ValueError for invalid ones."""
     words = [word.strip() for word in (os.environ.get(SETTING, ALL) if setting is None else setting).split(",")]
     known = {fix.name for fix in FIXES}
     if words in ([ALL], [NONE]):
@@ -77,7 +77,7 @@ def chosen(setting: str | None = None) -> frozenset[str]:
 
 @cache
 def states() -> dict[str, str]:
-    """Return for each fix ON, OFF, NOT_NEEDED or why its probe failed; decided once, before any is installed."""
+    """Return ON, OFF, NOT_NEEDED or the failure of the probe for each fix; computed once, before any is installed."""
     names = chosen()
     return {fix.name: _state(fix, fix.name in names) for fix in FIXES}
 
@@ -89,12 +89,12 @@ def _state(fix: Fix, is_chosen: bool) -> str:
 
 
 def active() -> list[Fix]:
-    """Return the fixes that are switched on and whose probe succeeded."""
+    """Return the enabled fixes whose probe succeeded."""
     return [fix for fix in FIXES if states()[fix.name] == ON]
 
 
 def install() -> None:
-    """Install the server's part of the active fixes, and log those that a probe has switched off."""
+    """Install the server's part of the active fixes, and log the fixes whose probe failed."""
     for fix in FIXES:
         if (state := states()[fix.name]) not in (ON, OFF, NOT_NEEDED):
             log.warning("fix %s is off: %s %s: %s", fix.name, fix.package, fix.version, state)

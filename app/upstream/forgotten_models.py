@@ -1,4 +1,4 @@
-"""A browser frees models that a page no longer has, also while frames arrive."""
+"""Let the browser free models that were removed from a page, also while frames arrive."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-// data: the text of each style sheet by its address below static/extensions/.
+// data: the text of each style sheet, by address below static/extensions/.
 const { ImportedStyleSheet: LinkedSheet, InlineStyleSheet: TextSheet } = Bokeh.require('core/dom');
 const { ImportedStyleSheet } = Bokeh.require('models/dom/stylesheets'), { underlying } = ImportedStyleSheet.prototype;
 const ComponentView = Bokeh.Models.get('panel.models.esm.ReactiveESM').prototype.default_view;
 const { stylesheets } = ComponentView.prototype;
-const texts = new Map();                       // by address; null for a sheet that stays linked
+const texts = new Map();                       // by address; null if the sheet stays linked
 
 function textAt(address) {
   const { href } = new URL(address, document.baseURI), css = data[href.match(/static\/extensions\/([^?]*)/)?.[1]];

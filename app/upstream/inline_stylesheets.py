@@ -1,4 +1,4 @@
-"""Components take the style sheets of Panel from the page instead of linking to them."""
+"""Use Panel's style sheets as shared text in each component, instead of links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXTENSIONS = {
     "panel": Path(str(pn.__file__)).parent / "dist",
     "panel-material-ui": Path(str(panel_material_ui.__file__)).parent / "dist",
 }
-SHEETS = (  # those that components link to, each in its shadow root
+SHEETS = (  # sheets to which components link in their shadow roots
     "panel/css/loading.css",
     "panel/css/listpanel.css",
     "panel/css/markdown.css",
@@ -23,12 +23,12 @@ SHEETS = (  # those that components link to, each in its shadow root
     "panel/bundled/theme/material_variables.css",
     "panel-material-ui/panel-material-ui.bundle.css",
 )
-FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")  # has an effect in the page's own sheets only
+FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")  # has no effect in a shadow root
 
 
 @cache
 def stylesheets() -> dict[str, str]:
-    """Return the text of each style sheet without its fonts, by its address below static/extensions/."""
+    """Return the text of each style sheet without its @font-face rules, by address below static/extensions/."""
     found = {}
     for name in SHEETS:
         extension, _, path = name.partition("/")

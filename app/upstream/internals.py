@@ -1,7 +1,6 @@
-"""Private names of Bokeh, Panel and Tornado that have no public counterpart, each behind one function.
+"""Functions that wrap private names of Bokeh, Panel and Tornado without a public counterpart.
 
-Other modules call these functions. `missing` lists the names that the installed releases do not have; the server does
-not start without them.
+`missing` lists the names that the installed releases do not have; with any missing name the server does not start.
 """
 
 # ruff: noqa: SLF001 - the only place that reads private names of these libraries, apart from the fixes
@@ -26,7 +25,7 @@ from bokeh.server.session import ServerSession
 from bokeh.server.views import ws
 from panel.auth import BasicLoginHandler
 
-NAMES = (  # module:name of every class or function that the functions below use, apart from attributes of instances
+NAMES = (  # module:name of each private class or function used below; attributes of instances are not listed
     "bokeh.application.handlers.document_lifecycle:DocumentLifecycleHandler",
     "bokeh.server.contexts:ApplicationContext._discard_session",
     "bokeh.server.views.ws:WSHandler._async_open",
@@ -43,7 +42,7 @@ PropertyChange = Callable[[Any, dict[str, Any]], dict[str, Any]]
 
 
 def missing() -> list[str]:
-    """Return those of NAMES that the installed releases do not have."""
+    """Return the NAMES that the installed releases do not have."""
     return [place for place in NAMES if not _exists(place)]
 
 
@@ -59,7 +58,7 @@ def _exists(place: str) -> bool:
 
 
 def connections(session: ServerSession) -> list[ServerConnection]:
-    """Return the connections of the browsers that show a session; Bokeh's public name is their number."""
+    """Return the connections of a session's browsers; Bokeh's public API has only their number."""
     return list(session._subscribed_connections)
 
 
@@ -69,7 +68,7 @@ def socket_of(connection: ServerConnection) -> ws.WSHandler:
 
 
 def session_ids(context: ApplicationContext) -> set[str]:
-    """Return the ids of all sessions, also of those that are being created."""
+    """Return the ids of all sessions, including sessions that are being created."""
     return {*context._sessions, *context._pending_sessions}
 
 
@@ -79,7 +78,7 @@ async def discard(context: ApplicationContext, session: ServerSession) -> None:
 
 
 def is_unlocked(session: ServerSession) -> bool:
-    """Return whether the lock of a session is free and has no waiter: acquiring it does not wait."""
+    """Return whether the lock of a session is free and has no waiter, so that it can be acquired without waiting."""
     lock: Any = session._lock
     if isinstance(lock, asyncio.Lock):  # since Bokeh 3.10
         return not lock.locked()
@@ -92,7 +91,7 @@ def is_unlocked(session: ServerSession) -> bool:
 
 
 def document_of(session_context: Any) -> Document:
-    """Return the document of a session context before and after the session exists."""
+    """Return the document of a session context, also before the session exists."""
     document: Document = session_context._document
     return document
 
@@ -101,23 +100,23 @@ def document_of(session_context: Any) -> Document:
 
 
 def is_destroyed(document: Document) -> bool:
-    """Return whether a document is destroyed; it takes no callbacks then."""
+    """Return whether a document is destroyed: it then rejects callbacks."""
     return isinstance(document, Document) and not hasattr(document, "_roots")
 
 
 def held_events(document: Document) -> list[Any]:
-    """Return the list of events that a document holds; what is removed from it is not dispatched later."""
+    """Return the list of a document's held events; events removed from it are not dispatched later."""
     held: list[Any] = document.callbacks._held_events
     return held
 
 
 def write_later(session: ServerSession, write: Awaitable[Any]) -> None:
-    """Let a locked session await `write` once its callback has returned; Bokeh 3.9."""
+    """Make a locked session await `write` once its callback has returned; Bokeh 3.9 only."""
     session._pending_writes.append(write)  # type: ignore[union-attr]
 
 
 def new_models(document: Document) -> frozenset[Model]:
-    """Return the models that no browser has received yet."""
+    """Return the models of a document that no browser has received yet."""
     return frozenset(document.models._new_models)
 
 
@@ -127,7 +126,7 @@ def set_loaded(document: Document) -> None:
 
 
 def builder_thread(document: Document, thread: int | None) -> int | None:
-    """Set the thread that Panel takes for the document's, None for none; return the one before."""
+    """Set the thread id that Panel stores for a document, or remove it for None; return the previous one."""
     threads, before = pn.state._thread_id_, pn.state._thread_id_.get(document)
     if thread is None:
         threads.pop(document, None)
@@ -140,23 +139,23 @@ def builder_thread(document: Document, thread: int | None) -> int | None:
 
 
 def write_frame(protocol: Any, opcode: int, message: bytes) -> None:
-    """Write a WebSocket frame without the task that Tornado's write_message creates for each."""
+    """Write a WebSocket frame without the task that Tornado's write_message creates for each message."""
     protocol._write_frame(True, opcode, message)
 
 
 def unread_bytes(protocol: Any) -> int:
-    """Return the number of bytes that a WebSocket has not written to the network yet; 0 once it is closed."""
+    """Return the number of bytes in a WebSocket's write buffer; 0 once it is closed."""
     return len(protocol.stream._write_buffer or b"")
 
 
 def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[[Any, str], None]) -> None:
-    """Call protocol(handler, words) for messages that break the protocol, internal(...) for those that fail here."""
+    """Call protocol(handler, words) for messages that violate the protocol, internal(...) for errors of the server."""
     ws.WSHandler._protocol_error = protocol
     ws.WSHandler._internal_error = internal
 
 
 def wrap_open(wrap: Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]) -> None:
-    """Replace the function that opens a session's WebSocket by wrap(that function)."""
+    """Wrap the function that opens a session's WebSocket."""
     ws.WSHandler._async_open = wrap(ws.WSHandler._async_open)
 
 
@@ -164,7 +163,7 @@ def wrap_open(wrap: Callable[[Callable[..., Awaitable[None]]], Callable[..., Awa
 
 
 def wrap_property_change(kind: type[Any], wrap: Callable[[PropertyChange], PropertyChange]) -> None:
-    """Replace the function by which widgets of `kind` read a browser's message by wrap(that function)."""
+    """Wrap the function by which widgets of `kind` read messages from browsers."""
     kind._process_property_change = wrap(kind._process_property_change)
 
 
@@ -180,12 +179,12 @@ def login_address(handler: Any) -> str:
 
 
 def wrap_location_params(wrap: Callable[[Callable[..., dict[str, Any]]], Callable[..., dict[str, Any]]]) -> None:
-    """Replace Panel's parser of request addresses by wrap(that parser)."""
+    """Wrap Panel's parser of request addresses."""
     panel.io.location._get_location_params = wrap(panel.io.location._get_location_params)
 
 
 def replace_collections(collect: Callable[[], None], handlers: Any, session_ended: Callable[[Any], None]) -> None:
-    """Replace Panel's garbage collection, and Bokeh's at the end of each session of these handlers."""
+    """Replace Panel's garbage collection by `collect`, and Bokeh's at the end of each session by `session_ended`."""
     panel.io.document._garbage_collect = collect
     for handler in handlers:
         if isinstance(handler, DocumentLifecycleHandler):

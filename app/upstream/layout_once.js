@@ -1,10 +1,10 @@
-// Views whose size or styles have changed are laid out together, once, after the script that changed them.
+// Collect the views with changed size or styles, and lay them out once after the current script.
 const { LayoutDOMView } = Bokeh.require('models/layouts/layout_dom'), { Document } = Bokeh.require('document/document');
 const ComponentView = Bokeh.Models.get('panel.models.esm.ReactiveESM').prototype.default_view;
 const ReactView = Bokeh.Models.get('panel.models.esm.ReactComponent').prototype.default_view.prototype;
-const DRAWING = 150;                           // ms over which sizes of components that React draws are collected
+const DRAWING = 150;                           // ms during which sizes of React components are collected
 const due = new Map();                         // view -> whether its styles have changed, too
-let timer = null, patching = 0;                // patching: messages that are being applied
+let timer = null, patching = 0;                // patching: number of messages being applied
 
 const outermost = (view) => (view.is_managed ? outermost(view.parent) : view);
 const isWithin = (view, views) => view != null && (views.has(view) || isWithin(view.parent, views));
@@ -26,14 +26,14 @@ function layOutSoon(view, styles, delay = 0) {
   due.set(view, styles || due.get(view));
 }
 
-// The first size of each component that React draws laid out the whole page, for a second after the page was opened.
+// Without this, the first size of each React component triggers a layout of the whole page, for 1 s after it opens.
 const { _after_resize } = LayoutDOMView.prototype;
 LayoutDOMView.prototype._after_resize = function () {
   if (this.is_layout_root && !this._was_built) _after_resize.call(this);
   else layOutSoon(this, false, this instanceof ComponentView ? DRAWING : 0);
 };
 
-// One message has some twenty sizes, margins and visibilities; each invalidated the layout by itself.
+// One message contains some 20 sizes, margins and visibilities; without this, each invalidates the layout.
 const { apply_json_patch } = Document.prototype;
 Document.prototype.apply_json_patch = function (...patch) {
   patching += 1;

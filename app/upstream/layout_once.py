@@ -1,4 +1,4 @@
-"""A page is laid out once after its parts have changed, instead of once for each part."""
+"""Compute the page's layout once after a batch of changes, instead of once for each changed component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The theme that a browser applies to plots stays in that browser."""
+"""Keep the theme that a browser applies to its plots local to that browser."""
 
 from __future__ import annotations
 

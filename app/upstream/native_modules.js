@@ -1,4 +1,4 @@
-// Modules that import others by bare names need the import map of es-module-shims.
+// Fall back to es-module-shims for modules with bare import names, which need its import map.
 const shim = window.importShim;
 const load = (address) => import(new URL(address, document.baseURI)).catch(() => shim(address));
 window.importShim = Object.assign(load, { addImportMap: (map) => shim.addImportMap(map) });

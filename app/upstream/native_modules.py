@@ -1,4 +1,4 @@
-"""The browser's own module loader loads Panel's components."""
+"""Load Panel's components by the browser's own module loader."""
 
 from __future__ import annotations
 

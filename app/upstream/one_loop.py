@@ -1,4 +1,7 @@
-"""Bokeh 3.10 handles messages in threads of a pool; the page is written for one thread, the event loop's, as in 3.9."""
+"""Make Bokeh 3.10 handle messages in the event loop's thread, as 3.9 does, instead of a thread pool.
+
+The page's code assumes that all callbacks run in one thread.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ Result = TypeVar("Result")
 
 
 class LoopExecutor:
-    """Takes the place of Bokeh's pool of threads, and calls each function in the event loop's thread."""
+    """Replacement of Bokeh's thread pool that calls each function in the event loop's thread."""
 
     async def run(self, func: Callable[..., Result], *args: Any, cancel_safe: bool = False) -> Result:
-        """Return what `func` returns."""
+        """Call `func` and return its result."""
         return func(*args)
 
     def shutdown(self, wait: bool = True) -> None:
@@ -22,12 +25,12 @@ class LoopExecutor:
 
 
 async def run_in_loop(func: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
-    """Take the place of Bokeh's `_run_in_executor`."""
+    """Replace Bokeh's `_run_in_executor`: call `func` immediately and return its result."""
     return func(*args, **kwargs)
 
 
 def install() -> None:
-    """Let servers that are created from now on call everything in the event loop's thread; 3.9 does so by itself."""
+    """Make servers created from now on call all functions in the event loop's thread; no effect on Bokeh 3.9."""
     if hasattr(tornado, "_ServerExecutor"):
         tornado._ServerExecutor = LoopExecutor  # noqa: SLF001 - Bokeh has no setting for it
     for module in (session, contexts):

@@ -1,4 +1,4 @@
-"""All changes of one callback travel in one message, which is written at once and refers to models by their ids."""
+"""Send all changes of one callback in one message, written in one call, with known models encoded as ids."""
 
 # ruff: noqa: SLF001 - Bokeh has no public name for a session's connections and pending messages
 
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 
 class PatchSerializer(Serializer):
-    """Bokeh's Serializer without its table of all models that the browser has."""
+    """A Serializer that looks up known models in the document, without Bokeh's table of all models."""
 
     def __init__(self, document: Document) -> None:
         super().__init__()
         self._known = document.models
 
     def get_ref(self, obj: Any) -> Any:
-        """Return the reference to a model that the browser has or that this message brings; None for others."""
+        """Return the reference to a model that the browser has or that this message contains; otherwise None."""
         found = super().get_ref(obj)
         if found is None and isinstance(obj, Model) and self._is_known(obj):
             return obj.ref
@@ -57,7 +57,7 @@ class LeanPatch(patch_doc):
 
     @classmethod
     def create(cls, events: list[DocumentPatchedEvent], **metadata: Any) -> Message[Any]:  # type: ignore[override]
-        """Return the message; ValueError without events, or for those of several documents."""
+        """Return the message; ValueError without events, or for events of several documents."""
         if len({event.document for event in events}) != 1:
             raise ValueError("a message of changes must have some, all of one document")
         document = events[0].document
@@ -70,14 +70,14 @@ class LeanPatch(patch_doc):
 
 
 class Outbox:
-    """Changes of one callback, by the connection that they are sent to; awaited once the callback has returned."""
+    """The changes of one callback, by destination; awaited once the callback has returned."""
 
     def __init__(self) -> None:
         self.events: dict[ServerConnection, list[DocumentPatchedEvent]] = {}
         self._newest: dict[tuple[ServerConnection, str, str], ModelChangedEvent] = {}
 
     def add(self, event: DocumentPatchedEvent, connection: ServerConnection) -> None:
-        """Add a change; of several of one property the last one is sent."""
+        """Add a change; a later change of the same property replaces the earlier one."""
         if isinstance(event, ModelChangedEvent):
             key = connection, event.model.id, event.attr
             earlier = self._newest.get(key)
@@ -93,7 +93,7 @@ class Outbox:
 
 
 async def write_whole(handler: ws.WSHandler, message: Message[Any]) -> None:
-    """Write the parts of `message` to the socket of `handler` in one call; WebSocketClosedError if it is closed."""
+    """Write all parts of `message` to the socket of `handler` in one call; WebSocketClosedError if it is closed."""
     protocol = handler.ws_connection
     if protocol is None or protocol.is_closing():
         raise WebSocketClosedError
@@ -102,7 +102,7 @@ async def write_whole(handler: ws.WSHandler, message: Message[Any]) -> None:
     parts: list[bytes] = []
 
     def collect(part: bytes) -> asyncio.Future[None]:
-        """Take the place of the stream's write."""
+        """Collect a part; temporary replacement of the stream's write."""
         parts.append(part)
         return written
 
@@ -123,10 +123,10 @@ async def write_whole(handler: ws.WSHandler, message: Message[Any]) -> None:
 
 
 async def send_message(handler: ws.WSHandler, message: Message[Any]) -> None:
-    """Replace Bokeh's method, without its lock.
+    """Send a message; replaces Bokeh's method, without its lock.
 
-    A message that waited for the lock, already encoded, would be overtaken by those that Panel writes directly, which
-    may refer to models that it brings.
+    Panel writes some messages directly. They would overtake an encoded message that waits for the lock, although they
+    may refer to its new models.
     """
     try:
         await write_whole(handler, message)
@@ -135,7 +135,7 @@ async def send_message(handler: ws.WSHandler, message: Message[Any]) -> None:
 
 
 def patched(session: ServerSession, event: DocumentPatchedEvent) -> None:
-    """Add the change for every connection except its sender's."""
+    """Add a change to the session's Outbox for every connection except the sender's."""
     writes: list[Any] | None = session._pending_writes
     if writes is None:
         raise RuntimeError("a document was changed without its lock")
@@ -148,7 +148,7 @@ def patched(session: ServerSession, event: DocumentPatchedEvent) -> None:
 
 
 def serialize_together(pending: list[Any]) -> list[tuple[Message[Any], tuple[ServerConnection, ...]]]:
-    """Return one message for each connection; replaces the function by which Bokeh 3.10 encodes each change."""
+    """Return one message for each connection; replaces Bokeh 3.10's function, which encodes each change separately."""
     outbox = Outbox()
     for patch in pending:
         for connection in patch.connections:
@@ -157,11 +157,11 @@ def serialize_together(pending: list[Any]) -> list[tuple[Message[Any], tuple[Ser
 
 
 def install() -> None:
-    """Collect the changes of each callback in an Outbox, encode patches by LeanPatch, write messages at once."""
+    """Collect the changes of each callback in an Outbox, encode patches by LeanPatch, write messages in one call."""
     opened = ws.WSHandler.open
 
     def open_without_delay(handler: ws.WSHandler) -> None:
-        """Open the socket; TCP would hold back a message until the one before is acknowledged, for up to 40 ms."""
+        """Open the socket without Nagle's algorithm, which delays a message by up to 40 ms."""
         handler.set_nodelay(True)
         opened(handler)
 

@@ -1,4 +1,4 @@
-"""A pinch zooms a plot in proportion to the distance of the fingers, about the point between them."""
+"""Zoom a plot by a pinch in proportion to the distance of the fingers, about the point between them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A pane for a Bokeh plot that keeps the plot's callbacks when it leaves the page.
+"""A pane for a Bokeh plot that keeps the plot's callbacks when it is removed from the page.
 
-Panel 1.9's Syncable._cleanup empties the callbacks of every model that it removes. For a plot these are those of the
+Panel 1.9's Syncable._cleanup clears the callbacks of every model that it removes. A plot's callbacks belong to the
 application: `figure.on_event(Tap, …)` never fires again once the pane has been removed from a page and added again.
 """
 

@@ -1,4 +1,4 @@
-"""A drag that begins after a pause of 300 ms draws, pans or selects as any other."""
+"""Make a drag that begins after a pause of 300 ms draw, pan or select like any other drag."""
 
 from __future__ import annotations
 

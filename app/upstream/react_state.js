@@ -1,4 +1,4 @@
-// Panel's own useState still serves events and children.
+// Panel's own useState is still used for events and children.
 const Component = Bokeh.Models.get('panel.models.esm.ReactComponent'), { _render_code } = Component.prototype;
 const STATE = /if \(name == "useState"\) \{\s*return \(prop\) => \{/;
 
@@ -8,12 +8,12 @@ Component.prototype._render_code = function () {
 };
 
 window.fieldlab = {
-  // Whether `prop` is a value of the model: neither an event nor a child.
+  // Return whether `prop` is a value of the model, neither an event nor a child.
   plain: ({ model }, prop) => (
     prop in model.data.attributes && !model.events.includes(prop) && !model.children.includes(prop)
   ),
 
-  // [value, set] of the model's property `prop`, as React.useState has it; `set` takes a value or a function of it.
+  // Return [value, set] of the model's property `prop`, like React.useState; `set` accepts a value or a function.
   shared: (React, { model }, prop) => {
     const { data } = model, read = () => data.attributes[prop];
     const listen = React.useCallback((changed) => {

@@ -1,4 +1,4 @@
-"""React components of Panel read the model itself instead of a copy of it."""
+"""Let Panel's React components read the model's values directly, without a copy in React state."""
 
 from __future__ import annotations
 

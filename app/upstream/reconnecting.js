@@ -1,11 +1,11 @@
-// GONE, NO_COOKIE: close codes of app/server/page_ids.py. MOST: attempts after which the delay no longer grows.
-// SPREAD: ms over which the reloads of many browsers are distributed.
+// GONE, NO_COOKIE: close codes of app/server/page_ids.py. MOST: number of attempts until the delay is constant.
+// SPREAD: ms, greatest random delay of a reload.
 const { ClientConnection } = Bokeh.require('client/connection'), { Receiver } = Bokeh.require('protocol/receiver');
 const GONE = 4410, NO_COOKIE = 4411, MOST = 3, SPREAD = 3000;
 const COOKIES = 'Fieldlab cannot connect this page with its server, because this browser stores no cookies for this address. Allow cookies, then reload the page.';
 const { connect, _try_reconnect, _reconnect_delay, _on_close } = ClientConnection.prototype;
 const reconnects = (connection) => connection.session?.document.config.reconnect_session;
-const returning = new WeakSet();               // connections that try again when the network is available
+const returning = new WeakSet();               // connections with a listener that retries when online
 const reload = () => setTimeout(() => location.reload(), SPREAD * Math.random());
 
 ClientConnection.prototype.connect = function () {

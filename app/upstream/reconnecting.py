@@ -1,4 +1,4 @@
-"""A page that lost its connection tries again until it has one, and reloads if its server no longer knows it."""
+"""Retry a lost connection until it succeeds, and reload the page if the server no longer has its session."""
 
 from __future__ import annotations
 

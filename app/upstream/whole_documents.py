@@ -1,4 +1,4 @@
-"""A page that reconnects gets the arrays of its document within the reply."""
+"""Embed the arrays of a document in the reply to a page that reconnects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.upstream.fix import BOKEHJS, Code, Fix
 
 
 class WholeReply(pull_doc_reply):
-    """Bokeh's reply with a document, its arrays in base64 instead of separate buffers."""
+    """Bokeh's reply with a document, with the arrays in base64 instead of separate buffers."""
 
     @classmethod
     def create(cls, request_id: Any, document: Document, **metadata: Any) -> Message[Any]:
@@ -22,7 +22,7 @@ class WholeReply(pull_doc_reply):
 
 
 def install() -> None:
-    """Reply to requests for a document by a WholeReply."""
+    """Register WholeReply as the reply to requests for a document."""
     protocol.SPEC["PULL-DOC-REPLY"] = WholeReply
 
 
