@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import panel as pn
@@ -15,7 +16,6 @@ from panel.util import edit_readonly
 from panel.widgets.select import SingleSelectBase
 from tornado.ioloop import IOLoop
 
-from app.upstream.inline_stylesheets import EXTENSIONS
 from app.upstream.internals import PropertyChange, set_loaded, wrap_property_change
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ MOST_TEXT = 5000  # characters of a text field: Panel's default of max_length, w
 
 def font_files() -> list[str]:
     """Return the addresses, below static/extensions/, of the fonts that every page needs: regular and bold."""
-    folder = EXTENSIONS["panel-material-ui"]
+    folder = Path(str(pmui.__file__)).parent / "dist"
     found = [next(iter(sorted(folder.glob(f"roboto-latin-{weight}-normal-*.woff2"))), None) for weight in (400, 700)]
     return [f"panel-material-ui/{path.name}" for path in found if path is not None]
 

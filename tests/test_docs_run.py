@@ -60,6 +60,7 @@ ELSEWHERE = {
     "fieldlab try blur.py --open": "a server; tests/own/test_opened.py",
     "fieldlab bench": "compares results and measures roofs for half a minute; tests/test_cli.py and tests/measure",
     "python -m pyperf": "a program of others, named with a file to come",
+    "python -m app.upstream": "writes a page of the docs; tests/app/upstream/test_fixes.py compares it",
     "python -m app.load.soak": "needs a server for minutes; tests/app/test_load.py",
     "python -m tests.browser": "needs a Chromium for minutes; tests/browser/test_sizes.py",
     "python -m tests.mutations": "runs tests for hours",

@@ -30,7 +30,7 @@ FIX = Fix(
     package="panel",
     versions="1.9, 1.10",
     kind="gain",
-    purpose="a slider is heard after 5 ms instead of 50 ms",
+    purpose="the server reads a slider after 5 ms instead of 50 ms",
     report=(
         "Syncable._debounce delays the first change of a widget at rest by 50 ms. Process the first change at once and "
         "debounce those that follow."

@@ -44,8 +44,7 @@ class Fix:
     package: the changed distribution; versions: supported releases; kind: "fault" for a fault visible to
     users, "gain" for time or memory; purpose: the fault, or the gain with its measurement; report: text for the
     library's maintainers; replaces: the code for which the fix was written; install: function that installs the
-    server's part; script: file with the browser's part, in which `data` is the JSON value of data(); repaired: first
-    release without the fault, or "".
+    server's part; script: file with the browser's part; repaired: first release without the fault, or "".
     """
 
     name: str
@@ -57,7 +56,6 @@ class Fix:
     replaces: tuple[Code, ...]
     install: Callable[[], None] | None = None
     script: Path | None = None
-    data: Callable[[], object] | None = None
     repaired: str = ""
 
     @property

@@ -12,7 +12,6 @@ cannot be disabled: see app/server/ and app/message_bounds.py.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from functools import cache
@@ -24,7 +23,6 @@ from app.upstream import (
     event_lock,
     event_pause,
     forgotten_models,
-    inline_stylesheets,
     layout_once,
     local_theme,
     native_modules,
@@ -55,7 +53,6 @@ FIXES: tuple[Fix, ...] = (
     patches.FIX,
     event_pause.FIX,
     layout_once.FIX,
-    inline_stylesheets.FIX,
     native_modules.FIX,
 )
 
@@ -109,9 +106,8 @@ def script() -> str:
     parts = []
     for fix in active():
         if fix.script is not None:
-            data = json.dumps(fix.data() if fix.data else None).replace("</", "<\\/")
             code = fix.script.read_text(encoding="utf-8").replace("</", "<\\/")
-            parts.append(f"// {fix.name}: {fix.purpose}\n((data) => {{\n{code}}})({data});\n")
+            parts.append(f"// {fix.name}: {fix.purpose}\n(() => {{\n{code}}})();\n")
     return "".join(parts)
 
 

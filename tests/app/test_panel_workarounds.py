@@ -21,7 +21,6 @@ from panel.widgets.select import SingleSelectBase
 from app import panel_workarounds
 from app.labs.l_curve.linked_view import draw_linked
 from app.panel_workarounds import MOST_TEXT
-from app.upstream.inline_stylesheets import EXTENSIONS
 from tests.app.served_page import CLIENT
 
 PULLED = """
@@ -199,7 +198,7 @@ def test_a_text_that_no_field_takes_is_refused_in_words(monkeypatch, caplog, kin
 def test_fonts_that_are_loaded_early_are_there():
     names = panel_workarounds.font_files()
     assert len(names) == 2
-    extension = EXTENSIONS["panel-material-ui"]
+    extension = Path(pmui.__file__).parent / "dist"
     assert all((extension / name.removeprefix("panel-material-ui/")).is_file() for name in names)
 
 
