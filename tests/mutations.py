@@ -6,9 +6,9 @@ FOLDER is a copy of the project that may be broken; each process works on a sepa
 operator, a number, a condition, a return value or a call, outside of type annotations, texts and logging; all places of
 a group are equally likely. The test files run are those that import the broken module, then those that import its
 importers; files whose paths share words with the broken file's come first; --most at most, none in a browser. A test
-that also fails in the unbroken copy does not count. Prints one JSON line per place; --again FILE judges only places whose
-tests passed there, with more or other tests; with --browser by tests in a browser alone, the nearest and those of the
-whole page.
+that also fails in the unbroken copy does not count. Prints one JSON line per place; --again FILE judges only places
+whose tests passed there, with more or other tests; with --browser by tests in a browser alone, the nearest and those of
+the whole page.
 """
 
 from __future__ import annotations
