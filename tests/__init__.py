@@ -1,1 +1,1 @@
-"""Tests; a package, so that they can share helpers."""
+"""Tests, as a package so that they can share helpers."""

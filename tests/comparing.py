@@ -1,4 +1,4 @@
-"""Stand-ins of what measures: an engine for tests of the live comparison, which answers at once, and a meter."""
+"""Stand-ins for measuring classes: an engine that answers immediately, and a bandwidth meter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compute.measure.verdict import ResultCache
 
 
 class Handle:
-    """A lab of `kind` under measurement; what it was opened with is appended to `asked`."""
+    """A lab of `kind` under measurement; each (engine, values) pair that opens one is appended to `asked`."""
 
     def __init__(self, kind, asked, engine, values, on_event):
         self.kind, self.values, self.on_event = kind, values, on_event
@@ -37,7 +37,7 @@ class Handle:
 
 
 class LiveComparison:
-    """The live comparison of labs of `kind` with these values, by a clock of the test's own; `asked`: as of Handle."""
+    """The live comparison of labs of `kind` with the given values and a fake clock; `asked`: as in Handle."""
 
     def __init__(self, kind, values):
         self.now, self.asked = 0.0, []
@@ -46,14 +46,14 @@ class LiveComparison:
         self.comparison.follow(values)
 
     def turn(self, times=1):
-        """Let it go on so many times; returns what it says then."""
+        """Tick the comparison `times` times; return its verdict."""
         for _ in range(times):
             self.now += CALM + 1
             self.comparison.tick()
         return self.comparison.verdict()
 
     def settle(self):
-        """Let it go on until it asks nothing more, however busy the machine is; returns what it says then."""
+        """Tick the comparison until it opens no further lab, independent of load; return its verdict."""
         asked, still = -1, 0
         while still < 20:
             asked, still = len(self.asked), still + 1 if len(self.asked) == asked else 0
@@ -62,7 +62,7 @@ class LiveComparison:
 
 
 class NoMeter:
-    """Measures no bandwidth, and counts how often it was asked."""
+    """A meter that measures no bandwidth and counts its samples."""
 
     sampled = 0
 

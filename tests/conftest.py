@@ -1,4 +1,4 @@
-"""What several test files need."""
+"""Fixtures and hooks for several test files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# Before NumPy comes. Threads of OpenBLAS wait for each other in a loop: 300 singular value decompositions of 130 x 130
-# take 1 s of one core, and 13 s of two cores where other processes are at work.
+# Set before NumPy is imported. Threads of OpenBLAS busy-wait for each other: 300 singular value decompositions of 130 x
+# 130 take 1 s on one core, and 13 s on two cores shared with other processes.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Nor do Numba's threads wait so, here and in the processes under test: six of them want two cores. A quarter of what
-# 225 L-curves take beside two other processes.
+# Numba's threads do not busy-wait either, here and in the processes under test: six of these share two cores. 225
+# L-curves take a quarter of the time with two other processes running.
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 from compute.backends import BACKENDS, Backend
@@ -33,19 +33,21 @@ WAVE = Path(__file__).parent / "data" / "wave"
 HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
 
 
-settings.register_profile("unhurried", settings(), deadline=None)  # no test of ours promises how fast an example is
+settings.register_profile("unhurried", settings(), deadline=None)  # the tests set no time limit for an example
 settings.load_profile("unhurried")
 
 
 def pytest_configure() -> None:
-    """Hear the signals that a terminal's programs hear: nohup and a script's `&` have them ignored, and what is started
-    from here would inherit that."""
+    """Restore the default handlers of ignored signals.
+
+    nohup and a script's `&` ignore signals that programs in a terminal receive; child processes would inherit that.
+    """
     for number, handler in HANDLERS.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
 
 
-# The files that take longest, so that none of them is begun when the rest is done: in a fresh clone, 65 s down to 6.
+# The slowest files run first, so that none starts when the others are done: in a fresh clone, 65 s down to 6.
 LONGEST = ("test_faults.py", "test_closed_pages.py", "test_load.py", "test_cuda_sources.py", "test_served.py",
            "test_process.py", "test_jobs.py", "test_ways.py", "test_try.py", "test_engine.py", "test_film.py",
            "test_survey.py", "test_cuda.py", "test_cli.py", "test_free_loop.py", "test_code_tasks.py",
@@ -56,8 +58,10 @@ LONGEST = ("test_faults.py", "test_closed_pages.py", "test_load.py", "test_cuda_
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while modules are loaded and tests are made, and never again through what they are made of:
-    750 000 objects that stay for the whole run, a tenth of what a process of tests has to do."""
+    """Disable garbage collection during imports and collection, then freeze the existing objects.
+
+    These are 750 000 objects that live for the whole run; collecting them takes a tenth of a test process's time.
+    """
     gc.disable()
     try:
         return (yield)
@@ -67,19 +71,21 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest files first."""
+    """Run the slowest files first."""
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name no test by bytes: an archive's hold the time, and processes that were to share the tests had others."""
+    """Do not name tests by bytes: those of an archive contain the time, and differ between the workers of a run."""
     return argname if isinstance(val, bytes) else None
 
 
 @pytest.fixture(autouse=True)
 def no_process_of_an_earlier_test() -> None:
-    """Give this test's jobs no process that an earlier test had started ahead or that its jobs have left: its
-    environment is that test's, so it may not know the labs of this one."""
+    """Close spare job processes that an earlier test started.
+
+    Such a process has the environment of that test, so it may not know the labs of this one.
+    """
     for thread in threading.enumerate():
         if thread.name == "spare":
             thread.join()
@@ -90,13 +96,13 @@ def no_process_of_an_earlier_test() -> None:
 
 
 def backend_cases() -> list[Any]:
-    """Every backend as a test case; those that need a GPU carry its mark."""
+    """Return every backend as a test case; those that need a GPU have the mark `gpu`."""
     return [pytest.param(b, id=b.name, marks=[pytest.mark.gpu] if b.device == "cuda" else []) for b in BACKENDS]
 
 
 @pytest.fixture(params=backend_cases())
 def any_backend(request: pytest.FixtureRequest) -> Backend:
-    """Each backend in turn; skipped with its reason where it is missing."""
+    """Each backend in turn; a missing one is skipped with its reason."""
     backend: Backend = request.param
     if backend.missing:
         pytest.skip(f"{backend.name}: {backend.missing}")
@@ -105,7 +111,7 @@ def any_backend(request: pytest.FixtureRequest) -> Backend:
 
 @pytest.fixture
 def diffusion(any_backend: Backend) -> Iterator[Callable[..., Diffusion]]:
-    """Makes diffusion labs in each backend in turn and closes them."""
+    """A function that creates diffusion labs in each backend in turn; closes them after the test."""
     labs: list[Diffusion] = []
 
     def make(**values: Any) -> Diffusion:
@@ -119,7 +125,7 @@ def diffusion(any_backend: Backend) -> Iterator[Callable[..., Diffusion]]:
 
 @pytest.fixture(scope="session")
 def wave_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder, in no package, with the lab of tests/data/wave; its kernels are compiled once a run."""
+    """A folder outside any package with the lab of tests/data/wave; its kernels are compiled once per run."""
     folder = tmp_path_factory.mktemp("labs") / "wave"
     shutil.copytree(WAVE, folder, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
@@ -127,6 +133,6 @@ def wave_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def wave(wave_folder: Path, monkeypatch: pytest.MonkeyPatch) -> type[Lab]:
-    """The class of that lab; processes that are started know it too."""
+    """The class of the lab `wave`; child processes know it, too."""
     monkeypatch.setenv(VARIABLE, str(wave_folder))
     return lab_class("wave")

@@ -1,7 +1,7 @@
-"""The project's kernels on the CPU: a .cu by compute.own.cuda_on_cpu, and arrays that pass for CuPy's.
+"""The project's kernels on the CPU: a .cu by compute.own.cuda_on_cpu, and arrays that imitate CuPy's.
 
-A warning is an error, and so are threads that wait in vain. What the compiler and NVRTC have made is kept in
-.pytest_cache under a name made of everything they have read, for the other processes of a run and for the next run.
+A warning is an error, and so is a deadlock of threads. The output of the compiler and of NVRTC is cached in
+.pytest_cache under a hash of all their inputs, for the other processes of a run and for the next run.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ BUILD = CpuBuild(watched=False, strict=True, kept=KEPT)
 
 
 class Gpu(nullcontext[None]):
-    """Stands for cupy.cuda.Device."""
+    """Stand-in for cupy.cuda.Device."""
 
     id = 0
 
 
 class DeviceArray(np.ndarray):
-    """A NumPy array that says, as CuPy's do, on which GPU it lies."""
+    """A NumPy array with the attribute `device`, like CuPy's arrays."""
 
     device = Gpu()
 
@@ -46,21 +46,21 @@ def upload(host: np.ndarray[Any, Any]) -> DeviceArray:
 
 
 class FakeGpu(Host):
-    """A host whose arrays pass for CuPy's."""
+    """A host whose arrays imitate CuPy's."""
 
     def allocate(self, shape: Any, dtype: Any) -> Any:
-        return upload(np.full(shape, 7, dtype))  # not zero: what is read must have been written
+        return upload(np.full(shape, 7, dtype))  # not zero: every value read must have been written before
 
 
 class Module:
-    """A compiled .cu: `get_function(name)` gives a kernel as of a cupy.RawModule. `backwards`: last block first."""
+    """A compiled .cu; `get_function(name)` returns a kernel like a cupy.RawModule's. `backwards`: last block first."""
 
     def __init__(self, path: Path, defines: Mapping[str, Any]) -> None:
         self._load(source_text(path), path.name, defines)
 
     @classmethod
     def of(cls, source: str, defines: Mapping[str, Any]) -> Module:
-        """From the text of a .cu."""
+        """Compile the text of a .cu."""
         made = cls.__new__(cls)
         made._load(source, "source", defines)
         return made
@@ -71,11 +71,11 @@ class Module:
         self._module = CudaOnCpu(source, name, [f"{key}={value}" for key, value in defines.items()], BUILD)
 
     def get_function(self, name: str) -> Any:
-        """A function of (grid, block, arguments, shared_mem=bytes)."""
+        """Return a function of (grid, block, arguments, shared_mem=bytes)."""
         return self._in_order(self._module.get_function(name))
 
     def at_addresses(self, name: str) -> Any:
-        """The same with the address of an array of the arguments' addresses."""
+        """Return the same function for the address of an array of the arguments' addresses."""
         return self._in_order(self._module.get_function(name).at_addresses)
 
     def _in_order(self, kernel: Any) -> Any:
@@ -89,7 +89,7 @@ class Module:
 
 
 class Library:
-    """Stands for compile_cuda: each source is compiled once for each set of defines. `backwards`: last block first."""
+    """Stand-in for compile_cuda: compiles each source once per set of defines. `backwards`: last block first."""
 
     def __init__(self) -> None:
         self._made, self._backwards = {}, False
@@ -113,7 +113,7 @@ class Library:
 
 
 def resources_of(path: Path, defines: Defines, architecture: str) -> dict[str, Resources]:
-    """What NVRTC says that each kernel of a .cu takes on an architecture; kept like the libraries."""
+    """Return the resources that NVRTC reports for each kernel of a .cu on an architecture; cached."""
     what = source_text(path), path.name, dict(defines), architecture, Path(cuda_source.__file__).read_text()
     told = _kept(".json", *what, version("nvidia-cuda-nvrtc"))
     if not told.exists():
@@ -126,6 +126,6 @@ def resources_of(path: Path, defines: Defines, architecture: str) -> dict[str, R
 
 
 def _kept(ending: str, *read: Any) -> Path:
-    """Where the file is kept that was made from what was read."""
+    """Return the path of the cached file for these inputs."""
     KEPT.mkdir(parents=True, exist_ok=True)
     return KEPT / (hashlib.sha256(json.dumps(read).encode()).hexdigest()[:24] + ending)

@@ -1,8 +1,8 @@
-"""Stands for the streams, events, graphs and copies of `cupy.cuda` where there is no GPU.
+"""Stand-in for the streams, events, graphs and copies of `cupy.cuda` on a machine without a GPU.
 
-Nothing happens when it is put on a stream: a stream keeps its works until somebody synchronises. Then the head of some
-stream that may go on is done, and another, drawn at random: whatever order the events allow can happen. GPUs do not
-see that an event is missing either, but here it shows.
+Work on a stream does not run immediately: a stream queues it until a call synchronises. Then the head of a randomly
+chosen stream that need not wait runs, then the next: any order that the events allow can occur. A GPU does not report a
+missing event; here it shows in the results.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import numpy as np
 from tests.cuda_on_cpu import DeviceArray, FakeGpu
 
 GPUS = 3
-PERSEVERANCE = 0.7  # how often the stream goes on that comes first this time: it gets far ahead of the others
+PERSEVERANCE = 0.7  # probability that the favourite stream runs next: it gets far ahead of the others
 
 
 class Queue:
-    """A stream's works in order: ("do", function), ("mark", event, number) or ("wait", event, number)."""
+    """The queued work of a stream: ("do", function), ("mark", event, number) or ("wait", event, number)."""
 
     def __init__(self) -> None:
         self.works: deque[tuple[Any, ...]] = deque()
 
 
 class Cuda:
-    """What of `cupy.cuda` is used. done: how many works were done."""
+    """The used part of `cupy.cuda`."""
 
-    def __init__(self, seed: int, gpus: int, peers: bool = True) -> None:  # noqa: C901 - a class for each of its own
+    def __init__(self, seed: int, gpus: int, peers: bool = True) -> None:  # noqa: C901 - a class for each of CuPy's
         self.random, self.queues, self.current, self.device = random.Random(seed), [], [], 0
         self.capturing: Capture | None = None
         cuda = self
@@ -103,7 +103,7 @@ class Cuda:
                 stream.queue.works.append(("mark", self, self.number))
 
         class Capture:
-            """The streams that were drawn into a capture, and their works."""
+            """The streams that joined a capture, and their works."""
 
             def __init__(self, origin: Queue) -> None:
                 self.queues, self.events = {id(origin): Queue()}, set()
@@ -162,12 +162,12 @@ class Cuda:
         self.put(lambda: ctypes.memmove(target, source, size), self.by_pointer[stream])
 
     def put(self, work: Callable[[], object], stream: Any = None) -> None:
-        """On a stream: by default on the current one of the GPU that is current."""
+        """Queue work on a stream, by default the current stream of the current GPU."""
         chosen = stream or (self.current[-1] if self.current else self.nulls[self.device])
         chosen.queue.works.append(("do", work))
 
     def finish(self) -> None:
-        """Do everything."""
+        """Run all queued work."""
         self.drain(self.queues)
 
     def drain(self, queues: list[Queue]) -> None:
@@ -187,7 +187,7 @@ class Cuda:
 
 
 class _Null:
-    """The default stream of whichever GPU is current."""
+    """The default stream of the current GPU."""
 
     def __init__(self, cuda: Cuda) -> None:
         self._cuda = cuda
@@ -197,7 +197,7 @@ class _Null:
 
 
 class SlabGpu(FakeGpu):
-    """A GPU of that number: arrays are the host's, what is written or read waits for everything."""
+    """The GPU with a given number: arrays are in host memory, writes and downloads synchronise."""
 
     cuda: Cuda
 
@@ -224,7 +224,7 @@ class SlabGpu(FakeGpu):
 
 
 class SlabPart(DeviceArray):
-    """With its address, as CuPy has it."""
+    """An array with an address like CuPy's."""
 
     device: Any = None
 

@@ -1,6 +1,6 @@
-"""Stands for CuPy where there is no GPU: NumPy for the arrays, cuda_on_cpu for the kernels.
+"""Stand-in for CuPy on a machine without a GPU: NumPy for the arrays, cuda_on_cpu for the kernels.
 
-It says nothing about CuPy itself, only that the project's lines compute the right numbers with these names.
+It does not test CuPy itself, only that the project's code computes correct numbers with these functions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REAL = {"float32": "float", "float64": "double", "int32": "int"}
 
 
 class RawKernel:
-    """CUDA C in a string; Python's numbers are passed as CuPy passes them, 8 bytes each."""
+    """CUDA C in a string; Python's numbers are passed as 8 bytes each, as CuPy does."""
 
     backwards = False
 
@@ -41,7 +41,7 @@ class RawKernel:
 
 
 class ElementwiseKernel:
-    """T is the type of the first array; arguments are arrays, the outputs last."""
+    """An elementwise kernel. T is the dtype of the first array; arguments are arrays, the outputs last."""
 
     def __init__(self, inputs: str, outputs: str, operation: str, name: str) -> None:
         self._parameters = [p.split() for p in (*inputs.split(","), *outputs.split(","))]
@@ -65,7 +65,7 @@ class ElementwiseKernel:
 
 
 class Graph:
-    """The launches of raw kernels during a capture, to be done again."""
+    """The launches of raw kernels during a capture, for replay."""
 
     recording: list[Any] | None = None
 
@@ -82,7 +82,7 @@ class Graph:
 
 
 class Stream(nullcontext[Any]):
-    """Everything happens at once here."""
+    """A stream that runs all work immediately."""
 
     def __init__(self, non_blocking: bool = False) -> None:
         super().__init__(self)
@@ -99,7 +99,7 @@ class Stream(nullcontext[Any]):
 
 
 class Array(np.ndarray):  # type: ignore[type-arg]
-    """With the methods of CuPy's arrays that NumPy's have not."""
+    """An array with the methods of CuPy's arrays that NumPy's lack."""
 
     def set(self, host: np.ndarray[Any, Any], stream: Any = None) -> None:
         self[...] = host
@@ -120,7 +120,7 @@ def asarray(host: Any, dtype: Any = None) -> Array:
 
 
 def module() -> ModuleType:
-    """What `import cupy` shall give."""
+    """Return the module for `import cupy`."""
     made = ModuleType("cupy")
     made.__dict__.update({name: getattr(np, name) for name in dir(np) if not name.startswith("__")})
     cuda = ModuleType("cupy.cuda")
@@ -131,7 +131,7 @@ def module() -> ModuleType:
 
 
 def extensions() -> ModuleType:
-    """What `import cupyx` shall give."""
+    """Return the module for `import cupyx`."""
     made = ModuleType("cupyx")
     made.__dict__.update(empty_like_pinned=np.empty_like)
     return made

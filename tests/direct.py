@@ -1,4 +1,4 @@
-"""A session without an engine: what a tab's parts see of a lab that is turned by hand, in this process."""
+"""A session without an engine: the interface of a tab to a lab that runs step by step in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compute.lab import Lab
 
 
 def read(upload: Any, seconds: float = 120.0) -> None:
-    """Wait until a file field has read the file that it was given, and passes it on."""
+    """Wait until a file field has read its file and passed it on."""
     end = time.monotonic() + seconds
     while upload.busy:
         assert time.monotonic() < end
@@ -23,9 +23,9 @@ def read(upload: Any, seconds: float = 120.0) -> None:
 
 
 class DirectSession(param.Parameterized):
-    """Takes values and actions at once, and puts back what the lab refuses, as app.session does.
+    """Apply values and actions immediately; restore values that the lab refuses, as app.session does.
 
-    on_event(event): whoever listens to engine events; on_values: as in Session. `see` makes the newest frame.
+    on_event(event): receives engine events; on_values: as in Session. `see` computes the latest frame.
     """
 
     playing = param.Boolean(default=False)
@@ -49,7 +49,7 @@ class DirectSession(param.Parameterized):
 
     @property
     def phase(self) -> str:
-        """As app.session.Session says it of a lab that is there."""
+        """The phase that app.session.Session reports for an open lab."""
         return "running" if self.playing else "paused"
 
     def change(self, **values: Any) -> None:
@@ -75,7 +75,7 @@ class DirectSession(param.Parameterized):
             self.on_event(messages.Refused(str(error)))
 
     def see(self) -> Any:
-        """The newest frame arrives."""
+        """Compute the current frame and pass it to `on_frame`."""
         self.latest, self.answered = self.live.frame(), True
         self.on_frame(self.latest.number, self.latest)
         return self.latest

@@ -1,9 +1,9 @@
 """Run the commands and Python programs of one document, in the current folder: `python -m tests.docs_programs`.
 
-stdin: JSON [[kind, text], …] with kind "command" (what follows `fieldlab`) or "python" (a file's name).
+stdin: JSON [[kind, text], …] with kind "command" (the arguments of `fieldlab`) or "python" (a file's name).
 stdout: JSON [[exit code, output], …]. One process runs all of them, as each start imports for two seconds.
 
-A program that prints the time of a first call, which compiles, fails: `Timing.step_seconds` and its words raise here.
+A program that prints the time of a first call, which compiles, fails: `Timing.step_seconds` and its repr raise here.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _words = Timing.__repr__
 
 
 def step_seconds(timing: Timing) -> float:
-    """Return the seconds of a step, of a call that did not compile."""
+    """Return the seconds of a step; fail if the call compiled."""
     refuse_first_call(timing)
     return float(_seconds(timing))
 
 
 def words(timing: Timing) -> str:
-    """Return the words of a timing, of a call that did not compile."""
+    """Return the text of a timing; fail if the call compiled."""
     refuse_first_call(timing)
     return _words(timing)
 
 
 def refuse_first_call(timing: Timing) -> None:
-    """Fail if that is what `timing` is of."""
+    """Fail if `timing` is that of a first call."""
     if timing.first_call:
         raise AssertionError("the time of a first call is shown, which holds compilation")
 
@@ -53,7 +53,7 @@ def command(text: str) -> int:
 
 
 def python(name: str) -> int:
-    """Run a program in which a warning is an error."""
+    """Run a program; a warning is an error."""
     shown: Any = Timing
     shown.step_seconds, shown.__repr__ = property(step_seconds), words
     try:
@@ -66,12 +66,12 @@ def python(name: str) -> int:
 
 
 def run(kind: str, text: str) -> tuple[int, str]:
-    """Return the exit code and all that was printed."""
+    """Return the exit code and the complete output."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):
         try:
             code = {"command": command, "python": python}[kind](text)
-        except Exception:  # noqa: BLE001 - whatever a program of a document does
+        except Exception:  # noqa: BLE001 - any error of a program in a document
             traceback.print_exc()
             code = 1
     return code, printed.getvalue()

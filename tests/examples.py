@@ -1,4 +1,4 @@
-"""How many examples a test tries: a third of them where all tests are run, and all in `make fuzz`."""
+"""Number of Hypothesis examples: a third of them in a run of all tests, all of them in `make fuzz`."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def examples(count: int) -> int:
-    """Return how many of `count` are tried here."""
+    """Return the number of examples to run here, out of `count`."""
     return count if os.environ.get("FIELDLAB_FUZZ_SECONDS") else count // 3

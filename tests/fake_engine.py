@@ -1,8 +1,8 @@
-"""An engine without a process: the same requests and events as compute.engine, done one by one when a test says so.
+"""An engine without a process: the requests and events of compute.engine, processed one by one on a test's call.
 
-`Engines.turn()` does one thing of one engine: a request, a step, a frame, a checkpoint. Faults are planted between
-turns. The state of a lab is a count of steps and the marks that were painted into it, so that a test can tell what
-was lost: only what an engine that died had done since its last checkpoint (`lost`).
+`Engines.turn()` processes one item of each engine: a request, a step, a frame, a checkpoint. Tests inject faults
+between turns. The state of a lab is a step count and the marks painted into it, so that a test can detect losses: only
+the work of a dead engine since its last checkpoint may be missing (`lost`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TIMING = Timing("cpu_numpy", "", 0, 1)
 
 @dataclass(frozen=True)
 class Kept:
-    """A checkpoint: values, count of steps, marks."""
+    """A checkpoint: values, step count, marks."""
 
     values: Mapping[str, Any]
     count: int
@@ -30,7 +30,7 @@ class Kept:
 
 @dataclass
 class FakeLab:
-    """One lab of an engine, as its handle and as its worker's part at once."""
+    """One lab of an engine, both its handle and the worker's side."""
 
     engine: FakeEngine
     on_event: Callable[[messages.Event], None]
@@ -53,7 +53,7 @@ class FakeLab:
     recording: tuple[Any, ...] | None = None
     recorded: int = 0
     stopping: bool = False
-    absent: str = ""  # why the engine was away
+    absent: str = ""  # reason for the engine's absence
 
     # -- the handle
 
@@ -110,19 +110,19 @@ class FakeLab:
 
     def stop_recording(self) -> None:
         if self.engine.broken:
-            self.stopping = True  # as soon as it is tried again
+            self.stopping = True  # on the next retry
         else:
             self._send(messages.StopRecording(0))
 
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            if self.engine.broken:  # what it had not read
+            if self.engine.broken:  # its unread requests
                 self.engine.lost |= self._unread()
             self.engine.labs.remove(self)
 
     def _unread(self) -> set[int]:
-        """The marks in requests that the worker has not read."""
+        """Return the marks in requests that the worker has not read."""
         return {request.arguments["mark"] for request in self.requests if isinstance(request, messages.Act)}
 
     def _send(self, request: messages.Request) -> None:
@@ -138,10 +138,10 @@ class FakeLab:
             self.questions.append(type(question))
             self.requests.append(question)
 
-    # -- the worker's part
+    # -- the worker's side
 
     def turn(self) -> bool:
-        """One thing; False if there is nothing to do."""
+        """Process one item; return False if there is none."""
         if not self.opened:
             return self._open()
         if self.requests:
@@ -191,7 +191,7 @@ class FakeLab:
         return True
 
     def back(self) -> None:
-        """Tell that the engine was away, if it was."""
+        """Report the engine's restart, if there was one."""
         if self.absent:
             self.on_event(messages.EngineRestarted(self.absent, 0.5))
             self.absent = ""
@@ -241,7 +241,7 @@ class FakeLab:
 class FakeEngine:
     """A Supervisor without a process.
 
-    lost: marks that died with it; refused: those it told it would not take; broken: why it has given up.
+    lost: marks lost in a crash; refused: marks whose painting was refused; broken: the reason for giving up.
     """
 
     def __init__(self, name: str) -> None:
@@ -266,10 +266,10 @@ class FakeEngine:
         if self.broken:
             self.down, self.broken = self.broken, ""
 
-    # -- what a test does
+    # -- actions of a test
 
     def turn(self) -> bool:
-        """One thing of one lab, or the start of the next process."""
+        """Process one item of one lab, or start the next process."""
         if self.broken:
             return False
         if self.down:
@@ -278,13 +278,13 @@ class FakeEngine:
         return any(lab.turn() for lab in list(self.labs))
 
     def keep(self) -> None:
-        """Every lab leaves a checkpoint."""
+        """Take a checkpoint of every lab."""
         for lab in self.labs:
             if lab.opened and not (self.down or self.broken):
                 lab.checkpoint = lab.kept()
 
     def die(self, reason: str = "killed") -> None:
-        """The process ends: what was not in a checkpoint is lost."""
+        """End the process: work since the last checkpoint is lost."""
         if self.down or self.broken:
             return
         self.down = reason
@@ -295,7 +295,7 @@ class FakeEngine:
             lab.on_event(messages.EngineRestarting(reason))
 
     def give_up(self, reason: str = "it failed repeatedly") -> None:
-        """It died too often."""
+        """Die too often: the engine is broken."""
         self.die(reason)
         if not self.broken:
             self.down, self.broken = "", reason
@@ -303,7 +303,7 @@ class FakeEngine:
                 lab.on_event(messages.EngineBroken(reason))
 
     def revive(self) -> None:
-        """The next process opens every lab from its checkpoint; requests that were not read are sent again."""
+        """Open every lab from its checkpoint in the next process; unread requests are sent again."""
         self.down = ""
         for lab in list(self.labs):
             if lab.opened:
@@ -322,7 +322,7 @@ class Engines:
         return self.by_name[name]
 
     def turn(self) -> bool:
-        """One thing of each engine; False if none has anything to do."""
+        """Process one item of each engine; return False if all are idle."""
         turns = [engine.turn() for engine in self.by_name.values()]
         return any(turns)
 

@@ -1,4 +1,4 @@
-"""A pynvml without a driver: two GPUs whose figures a test sets, and takes away."""
+"""A pynvml without a driver: two GPUs with readings that a test sets and removes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NOT_SUPPORTED, NOT_FOUND, LOST = 3, 6, 15
 
 
 class NVMLError(Exception):
-    """As the real one: a code in `value`."""
+    """Like the real one: an error code in `value`."""
 
     def __init__(self, value: int) -> None:
         super().__init__({NOT_SUPPORTED: "Not Supported", NOT_FOUND: "Not Found", LOST: "GPU is lost"}[value])
@@ -17,7 +17,7 @@ class NVMLError(Exception):
 
 
 class FakeNvml:
-    """Stands in for the module pynvml. unsupported: functions that answer so; lost: whether every call fails."""
+    """Stand-in for the module pynvml. unsupported: functions that raise NOT_SUPPORTED; lost: whether all calls fail."""
 
     NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
     NVMLError = NVMLError
@@ -31,7 +31,7 @@ class FakeNvml:
         self.parts: dict[str, str] = {}  # MIG parts of the first GPU: names by UUID
 
     def nvmlInit(self) -> None:  # noqa: N802
-        """Counts how often it is started."""
+        """Count the calls."""
         self.starts += 1
         self._require("nvmlInit")
 
@@ -86,5 +86,5 @@ class FakeNvml:
         return call
 
     def use(self, pid: int, gib: float | None = None) -> None:
-        """Another process computes on every GPU."""
+        """Add another process to every GPU."""
         self.users.append(SimpleNamespace(pid=pid, usedGpuMemory=None if gib is None else int(gib * 2**30)))

@@ -1,9 +1,9 @@
-"""Runs both halves of the tests at a time: those in a browser, and beside them all that need none.
+"""Run both halves of the tests in parallel: those in a browser, and those without one.
 
-`python tests/halves.py [--jobs 3] [more for pytest]`. Each half is run by one process more than there are cores, as
-each waits now and then, or by fewer where memory is short; those of the browser's have a browser and servers of their
-own. The others get what these leave of the processors; the browser's are reported when both are done. `--apart` runs
-one half after the other. The status is 0 if both are green. Each half lists its slowest 20.
+`python tests/halves.py [--jobs 3] [more for pytest]`. Each half uses one process more than there are cores, as each
+waits from time to time, or fewer if memory is short; those of the browser half have their own browsers and servers. The
+others run at a lower priority; the browser half is reported when both are done. `--apart` runs the halves one after the
+other. The exit status is 0 if both pass. Each half lists its slowest 20.
 """
 
 from __future__ import annotations
@@ -20,23 +20,26 @@ from compute.devices import cpu_count
 
 BROWSER = "tests/browser"
 ROOM = 2 * 2**30  # bytes of memory for a process with its browser, its servers and their engines
-MOST = 17  # processes; more were never tried
-ASIDE = 5  # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
+MOST = 17  # processes; not tried with more
+ASIDE = 5  # niceness of the other half: a quarter of a core that a browser also uses, so that neither starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 
 
 def spread(jobs: int) -> tuple[str, ...]:
-    """pytest's options for that many processes, each with whole files, in the order that a conftest.py gives them."""
+    """Return pytest's options for `jobs` processes that run whole files in the order of conftest.py."""
     return "--numprocesses", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder"
 
 
 def processes() -> int:
-    """How many for each half: one more than cores, as two left a fifth of two cores idle, and as memory allows."""
+    """Return the number of processes of a half.
+
+    One more than cores, as with two a fifth of two cores was idle, and no more than memory allows.
+    """
     return max(1, min(cpu_count() + 1, psutil.virtual_memory().available // ROOM, MOST))
 
 
 def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m", "pytest")) -> int:
-    """Run them; returns the exit status."""
+    """Run both halves; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, help="processes of each half (default: by cores and memory)")
     parser.add_argument("--apart", action="store_true", help="one half after the other")
@@ -49,7 +52,7 @@ def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m"
 
 
 def _together(others: Sequence[str], browser: Sequence[str]) -> list[int]:
-    """Both at a time; the browser's words come last."""
+    """Run both halves in parallel; print the browser's output last."""
     with tempfile.TemporaryFile("w+") as said:
         first = subprocess.Popen(browser, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         second = subprocess.Popen(["nice", "-n", str(ASIDE), *others])
@@ -62,5 +65,5 @@ def _together(others: Sequence[str], browser: Sequence[str]) -> list[int]:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:  # both halves have had it, too
+    except KeyboardInterrupt:  # both halves received the signal, too
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""Files as a stranger may make them, in five formats: small ones that take a naive reader seconds or gigabytes."""
+"""Hostile files in five formats: small files that cost a naive reader seconds or gigabytes."""
 
 from __future__ import annotations
 
@@ -17,67 +17,67 @@ BLACK = 7071  # pixels a side: just within the bound of 50 million
 
 
 def market(head, *entries, field="real", layout="coordinate", symmetry="general"):
-    """A Matrix Market file."""
+    """Return a Matrix Market file."""
     return "\n".join([f"%%MatrixMarket matrix {layout} {field} {symmetry}", head, *entries, ""]).encode()
 
 
 def npy(shape, data=b"", dtype="<f8", version=1):
-    """A NumPy file whose head claims what it likes."""
+    """Return a NumPy file whose header may be false."""
     head = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY" + bytes((version, 0)) + struct.pack("<H" if version == 1 else "<I", len(head)) + head + data
 
 
 def archive(method=zipfile.ZIP_DEFLATED, **members):
-    """An .npz of these members."""
+    """Return an .npz of these members."""
     held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", method, compresslevel=1) as packed:  # quick: some hold 300 MB
+    with zipfile.ZipFile(held, "w", method, compresslevel=1) as packed:  # fast: some contain 300 MB
         for name, data in members.items():
             packed.writestr(f"{name}.npy", data)
     return held.getvalue()
 
 
 def stored(save, *args, **kwargs):
-    """The file that save(file, …) writes."""
+    """Return the file that save(file, …) writes."""
     held = io.BytesIO()
     save(held, *args, **kwargs)
     return held.getvalue()
 
 
 def chunk(kind, data):
-    """One chunk of a PNG."""
+    """Return one chunk of a PNG."""
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def png(width, height, data=b"", *others, depth=8, colour=0, after=()):
-    """A PNG of one picture. others: chunks before its pixels; after: chunks behind them."""
+    """Return a PNG of one picture. others: chunks before its pixels; after: chunks after them."""
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
     pixels = chunk(b"IDAT", zlib.compress(data))
     return b"".join([b"\x89PNG\r\n\x1a\n", head, *others, pixels, *after, chunk(b"IEND", b"")])
 
 
 def rows(levels):
-    """The pixels of a PNG: each row of an array of bytes behind a byte for "no filter"."""
+    """Return the pixels of a PNG: each row of an array of bytes after a byte for "no filter"."""
     levels = np.asarray(levels)
     packed = levels.astype(levels.dtype.newbyteorder(">")).reshape(levels.shape[0], -1).view(np.uint8)
     return np.pad(packed, ((0, 0), (1, 0))).tobytes()
 
 
 def saved(picture: Image.Image, kind: str, **options: Any) -> bytes:
-    """The file of a picture."""
+    """Return the file of a picture."""
     return stored(picture.save, format=kind, **options)
 
 
 @cache
 def black() -> bytes:
-    """50 million black pixels in 48 kB."""
+    """Return 50 million black pixels in 48 kB."""
     return saved(Image.new("L", (BLACK, BLACK)), "PNG")
 
 
 @cache
 def scans(count: int, side: int = 7000) -> bytes:
-    """A progressive JPEG of black pixels with `count` scans, each of which goes over the whole picture.
+    """Return a progressive JPEG of black pixels with `count` scans, each over the whole picture.
 
-    A scan of the last bit of one coefficient, of which nothing is coded but long runs of blocks without one.
+    A scan codes the last bit of one coefficient: only long runs of blocks without that coefficient.
     """
     plain = saved(Image.new("L", (side, side)), "JPEG", progressive=True, quality=50)
     blocks = (-(-side // 8)) ** 2
@@ -97,7 +97,7 @@ def scans(count: int, side: int = 7000) -> bytes:
 
 
 def photograph(side: int = 1200) -> bytes:
-    """An ordinary JPEG."""
+    """Return an ordinary JPEG."""
     rng = np.random.default_rng(3)
     soft = np.cumsum(rng.standard_normal((side, side, 3)), axis=0)
     levels = np.uint8(255 * (soft - soft.min()) / np.ptp(soft))

@@ -1,4 +1,4 @@
-"""A pool that makes the parts of a film or a table in this process."""
+"""A pool that renders the parts of a film or a table in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from compute.export.render_pool import MadePart, RenderWork
 
 
 class InProcess:
-    """`stop`: the part at which somebody presses Ctrl-C; `made`: the numbers of those that were made."""
+    """`stop`: the part at which Ctrl-C is pressed; `made`: the numbers of the rendered parts."""
 
     def __init__(self, stop: int | None = None) -> None:
         self.stop, self.made = stop, list[int]()

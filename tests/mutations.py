@@ -1,13 +1,14 @@
-"""Breaks places chosen at random, one at a time, and counts how many of them the tests notice.
+"""Break randomly chosen places in the code, one at a time, and count how many of them the tests detect.
 
     python -m tests.mutations FOLDER --group engine=compute/engine --group export=compute/export,app/export --count 15
 
-FOLDER is a copy of the project that may be broken; each process works on a copy of its own. A place is a comparison, an
-operator, a number, a condition, a value returned or a call, outside of type annotations, texts and logging; all places
-of a group are equally likely. Run are the test files that import what is broken, then those that import what imports
-it, those first whose paths have words of the broken file's; --most at most, none in a browser. A test that fails in the
-unbroken copy as well does not count. A JSON line a place; --again FILE judges only those that passed there, for more
-tests or others; with --browser by tests in a browser alone, the nearest and those of the whole page.
+FOLDER is a copy of the project that may be broken; each process works on a separate copy. A place is a comparison, an
+operator, a number, a condition, a return value or a call, outside of type annotations, texts and logging; all places of
+a group are equally likely. The test files run are those that import the broken module, then those that import its
+importers; files whose paths share words with the broken file's come first; --most at most, none in a browser. A test
+that also fails in the unbroken copy does not count. Prints one JSON line per place; --again FILE judges only places
+whose tests passed there, with more or other tests; with --browser by tests in a browser alone, the nearest and those of
+the whole page.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-MOST = 10  # test files run for a place, unless others are asked for
-NEAREST = 3  # of those in a browser, of which each takes a minute
+MOST = 10  # test files run per place, by default
+NEAREST = 3  # of the tests in a browser, each of which takes a minute
 WHOLE_PAGE = ("tests/browser/test_diffusion.py", "tests/browser/test_reconnect.py")
-LIMIT, LONG = 400, 2000  # s for them; a run that takes longer is noticed, too: it hangs
+LIMIT, LONG = 400, 2000  # s for the tests of a place; a run that takes longer counts as detected: it hangs
 OTHER: dict[type[ast.AST], Any] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Add: ast.Sub, ast.Sub: ast.Add,
@@ -44,7 +45,7 @@ TELLING = re.compile(r"\b(log|logging|logger|warnings)\.")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file is broken: the characters from `start` to `end` become `text`."""
+    """A change to a file: the characters from `start` to `end` become `text`."""
 
     group: str
     path: str
@@ -56,7 +57,7 @@ class Place:
 
 
 def broken(node: ast.AST) -> ast.expr | ast.stmt | None:
-    """Return what stands for `node` in the broken file, None for a node that is left alone."""
+    """Return the replacement of `node` in the broken file, None if the node is left unchanged."""
     new: ast.expr | ast.stmt | None = None
     match node:
         case ast.Compare(left, [op], [right]) if type(op) in OTHER:
@@ -79,7 +80,7 @@ def broken(node: ast.AST) -> ast.expr | ast.stmt | None:
 
 
 def nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node that is run: no annotation, no subscript in one, no text within a format."""
+    """Yield every executed node: no annotations, no subscripts in them, no text within a format string."""
     for name, field in ast.iter_fields(tree):
         if name in ("annotation", "returns", "type_params", "decorator_list"):
             continue
@@ -97,7 +98,7 @@ def places(folder: Path, group: str, paths: str) -> list[Place]:
     found = []
     for path in paths.split(","):
         files = sorted((folder / path).rglob("*.py")) if (folder / path).is_dir() else [folder / path]
-        files = [file for file in files if "gpu" not in file.name]  # most of which no computer without one runs
+        files = [file for file in files if "gpu" not in file.name]  # most of them do not run without a GPU
         for file in files:
             source = file.read_text(encoding="utf-8")
             starts = [0]
@@ -134,7 +135,7 @@ def imports(folder: Path) -> dict[str, set[str]]:
 
 
 def module_name(path: Path) -> str:
-    """compute/lab.py -> compute.lab; a package's __init__.py is the package."""
+    """Return the module name: compute/lab.py -> compute.lab; a package's __init__.py is the package."""
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -145,7 +146,7 @@ def chosen_tests(path: str, imported: dict[str, set[str]], most: int = MOST) -> 
         near = sorted((file for file, names in imported.items() if names & wanted), key=farness)
         known += [file for file in near if Path(file).name.startswith("test_") and "browser" not in file]
         wanted |= {module_name(Path(file)) for file in near if not Path(file).name.startswith("test_")}
-    # A kernel is loaded by its file, and an engine or an export runs in a process of its own: no import leads there.
+    # Kernels are loaded by file name, and an engine or an export runs in a separate process: no import leads there.
     farness = _farness(path, {"app", "compute", "labs"})
     other = (file for file in imported if re.match(r"tests/(?!browser).*test_", file) and farness(file)[0])
     known += sorted(other, key=farness)
@@ -161,25 +162,25 @@ def chosen_in_a_browser(path: str, imported: dict[str, set[str]]) -> list[str]:
 
 
 def _farness(path: str, common: Set[str] = frozenset()) -> Callable[[str], tuple[int, str]]:
-    """Return the order of tests for a broken `path`: those first whose paths have most of its words."""
+    """Return the sort key of tests for a broken `path`: first those that share most words with it."""
     words = set(re.split(r"[/._]", path.removesuffix(".py"))) - common
     return lambda file: (-len(words & set(re.split(r"[/._]", file.removesuffix(".py")))), file)
 
 
 class Copy:
-    """A copy of the project that one process breaks and mends."""
+    """A copy of the project in which one process breaks and restores files."""
 
     def __init__(self, folder: Path, number: int, limit: int) -> None:
         self.limit = limit  # s
         self.root = folder.with_name(f"{folder.name}.{number}")
-        shutil.rmtree(self.root, ignore_errors=True)  # one that was killed has left its file broken
+        shutil.rmtree(self.root, ignore_errors=True)  # a killed run left its file broken
         shutil.copytree(folder, self.root, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".gpu*"))
         self.environment = os.environ | {
             "PYTHONPATH": str(self.root), "NUMBA_CACHE_DIR": f"{self.root}.numba", "PYTHONDONTWRITEBYTECODE": "",
         }  # fmt: skip
 
     def run(self, tests: list[str]) -> tuple[str, str]:
-        """Return "passed", "failed" or "hangs", and the first test that failed."""
+        """Return "passed", "failed" or "hangs", and the first failed test."""
         pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header")
         ended = subprocess.run(
             ["timeout", "--kill-after", "5", str(self.limit), *pytest, *tests], cwd=self.root, env=self.environment,
@@ -193,9 +194,9 @@ class Copy:
         return "failed", failed[1] if failed else f"no test, exit status {ended.returncode}"
 
     def judge(self, place: Place, tests: list[str]) -> tuple[str, str]:
-        """Return whether the broken place was noticed, and by what."""
+        """Return whether the broken place was detected, and by which test."""
         file = self.root / place.path
-        spared: list[str] = []  # tests that fail without it
+        spared: list[str] = []  # tests that also fail in the unbroken copy
         source = file.read_bytes()
         while True:
             file.write_bytes(source[: place.start] + place.text.encode() + source[place.end :])
@@ -211,7 +212,7 @@ class Copy:
 
 
 def main() -> None:
-    """Break them, and print a line for each."""
+    """Break the places, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--group", action="append", required=True, help="name=path,path")
@@ -227,7 +228,7 @@ def main() -> None:
     for group in options.group:
         name, _, paths = group.partition("=")
         taken += generator.sample(places(options.folder, name, paths), options.count)
-    generator.shuffle(taken)  # so that a part of them is fair, too
+    generator.shuffle(taken)  # so that a part of them is a fair sample, too
     if options.again:
         lines = map(json.loads, options.again.read_text(encoding="utf-8").splitlines())
         passed = {(line["place"], line["was"]) for line in lines if line["said"] == "passed"}
@@ -239,7 +240,7 @@ def main() -> None:
         copies.put(Copy(options.folder, number, limit))
 
     def judged(place: Place) -> None:
-        """Judge a place in a copy that is free."""
+        """Judge a place in a free copy."""
         copy, begun = copies.get(), time.monotonic()
         tests = choose(place.path, imported)
         said, by = copy.judge(place, tests) if tests else ("untested", "")

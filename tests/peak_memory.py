@@ -1,7 +1,7 @@
-"""The most memory that this process has held, for tests that measure it in a process of their own.
+"""The peak memory of this process, for tests that measure it in a separate process.
 
-Linux's `ru_maxrss` begins with what the parent held when it started the process: below a run of all tests that hides
-some hundred megabytes. `VmHWM` is the program's own.
+Linux's `ru_maxrss` starts with the parent's memory at the start of the process: below a run of all tests this hides
+some hundred megabytes. `VmHWM` counts the program alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def peak_memory() -> int:
-    """Bytes."""
+    """Return the peak memory in bytes."""
     if sys.platform == "linux":
         (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
         return 1024 * int(line.split()[1])

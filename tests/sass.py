@@ -1,4 +1,4 @@
-"""Counts the instructions of a compiled CUDA source, read off its machine code: no disassembler is needed for that."""
+"""Count the instructions of a compiled CUDA source from its machine code, without a disassembler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from compute.cuda_source import Defines, check_cuda
 
-# The low nine bits of an instruction of sm_90; the operands' kinds are in the bits above.
+# The low nine bits of an instruction of sm_90; the bits above encode the kinds of the operands.
 NAMES = {
     0x020: "FMUL", 0x021: "FADD", 0x023: "FFMA", 0x00B: "FSETP", 0x028: "DMUL", 0x029: "DADD", 0x02B: "DFMA",
     0x02A: "DSETP", 0x010: "integer", 0x036: "integer", 0x024: "integer", 0x002: "move", 0x108: "MUFU",
@@ -18,7 +18,7 @@ BRANCHES = {0x147: "branch", 0x14D: "exit", 0x144: "call"}
 
 
 def straight_runs(source: Path, kernel: str, *, defines: Defines) -> list[Counter[str]]:
-    """The instructions of `kernel` for sm_90 between one branch and the next, counted by name."""
+    """Return the instructions of `kernel` for sm_90 between successive branches, counted by name."""
     code = dict(_sections(check_cuda(source, defines=defines, architecture="sm_90").cubin))[f".text.{kernel}"]
     return list(_runs(code))
 
@@ -34,7 +34,7 @@ def _runs(code: bytes) -> Iterator[Counter[str]]:
 
 
 def _sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
-    """Name and content of the sections of a 64-bit ELF file."""
+    """Yield name and content of the sections of a 64-bit ELF file."""
     (table,) = struct.unpack_from("<Q", elf, 0x28)
     size, number, names_at = struct.unpack_from("<HHH", elf, 0x3A)
     heads = [struct.unpack_from("<IIQQQQ", elf, table + i * size) for i in range(number)]

@@ -1,8 +1,7 @@
-"""Runs a program in Numba's CUDA simulator, where kernels for a GPU are Python functions, in a process of its own.
+"""Run a program in Numba's CUDA simulator, where GPU kernels are Python functions, in a separate process.
 
-The simulator makes a thread of every CUDA thread and asks them all the while whether they wait at a barrier. Here they
-run one after the other (simulated_threads.py): a kernel does the same in a fraction of the time, however the machine
-switches between threads.
+The simulator starts one thread per CUDA thread and polls whether they wait at a barrier. Here they run one after the
+other (simulated_threads.py): a kernel takes a fraction of the time, independent of the scheduling of threads.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ BEGIN = "from tests import simulated_threads\nsimulated_threads.install()\n"
 
 
 def simulate(program: str, *arguments: object) -> str:
-    """Run it with warnings as errors; returns what it prints. Fails with what it says on its standard error."""
+    """Run a program with warnings as errors; return its output. Fail with its standard error."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", BEGIN + program, *map(str, arguments)], cwd=ROOT,
         env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, check=False,

@@ -1,4 +1,4 @@
-"""The project's own Python files as syntax trees, for the tests that guard its structure."""
+"""The project's own Python files as syntax trees, for tests of its structure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Definition = Function | ast.ClassDef
 
 @dataclass(frozen=True)
 class Source:
-    """One file: its path below the root and its text."""
+    """One file: its path relative to the root, and its text."""
 
     path: Path
     text: str
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Its syntax tree."""
+        """The syntax tree of the file."""
         return ast.parse(self.text, filename=str(self.path))
 
     @property
@@ -31,30 +31,30 @@ class Source:
         return self.path.parts[0]
 
     def imports(self) -> Iterator[str]:
-        """The dotted names it imports, wherever in the file; `from a import b` gives a.b."""
+        """Yield the dotted names of all imports in the file; `from a import b` yields a.b."""
         for node in ast.walk(self.tree):
             yield from _imported(node)
 
     @property
     def module(self) -> str:
-        """Its dotted name; a package has that of its folder."""
+        """The dotted name of the module; for an `__init__.py`, the name of its folder."""
         return ".".join(self.path.with_suffix("").parts).removesuffix(".__init__")
 
     def imports_when_run(self) -> Iterator[str]:
-        """The same without those under `if TYPE_CHECKING`, which no interpreter ever sees."""
+        """Yield the same names, except those under `if TYPE_CHECKING`, which are never executed."""
         for node in _run(self.tree):
             yield from _imported(node)
 
     def functions(self) -> Iterator[Function]:
-        """Every function and method, nested ones too."""
+        """Yield every function and method, including nested ones."""
         return (node for node in ast.walk(self.tree) if isinstance(node, Function))
 
     def public(self) -> Iterator[Definition]:
-        """What a reader meets: public classes and functions of the module, and public methods of the classes."""
+        """Yield the public classes and functions of the module, and the public methods of the classes."""
         yield from _public(self.tree.body)
 
     def at(self, node: ast.AST) -> str:
-        """Where a node is, as path:line."""
+        """Return the location of a node, as path:line."""
         return f"{self.path}:{getattr(node, 'lineno', 1)}"
 
 
@@ -66,7 +66,7 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 
 def _run(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below, those that are for a type checker alone left out."""
+    """Yield the nodes below a node, except those for type checkers only."""
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
             yield child
@@ -84,16 +84,16 @@ def _public(body: list[ast.stmt]) -> Iterator[Definition]:
 
 @cache
 def _source(path: Path) -> Source:
-    """The file; several tests of a process share its tree."""
+    """Return the file; several tests of a process share its tree."""
     return Source(path.relative_to(ROOT), path.read_text(encoding="utf-8"))
 
 
 def read(*packages: str) -> list[Source]:
-    """Every Python file below these folders of the project, sorted by path."""
+    """Return every Python file below these folders of the project, sorted by path."""
     paths = sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
     return [_source(path) for path in paths]
 
 
 def lines(node: Function) -> int:
-    """How many lines a function has, decorators left out."""
+    """Return the number of lines of a function, without its decorators."""
     return (node.end_lineno or node.lineno) - node.lineno + 1

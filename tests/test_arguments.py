@@ -1,4 +1,4 @@
-"""What is asked for by name or as a list of numbers, and how it is refused."""
+"""Arguments given by name or as a list of numbers, and their error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""That building a kernel is noticed wherever it happens, and marked in the timing that holds it."""
+"""Builds of kernels are detected everywhere, and marked in the timing that contains them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from compute.labs.mandelbrot import cpu_numpy as mandelbrot
 def test_builds_are_counted_and_told_of_in_their_order():
     told: list[str] = []
     with watching(lambda: told.append("began"), lambda: told.append("ended")) as outer:
-        with watching() as inner, building(), building():  # one for another one
+        with watching() as inner, building(), building():  # one build within another
             assert told == ["began"]
         with building():
             pass
@@ -54,7 +54,7 @@ def test_numba_says_when_it_compiles():
 
 @pytest.fixture
 def cupy(monkeypatch):
-    """CuPy as far as compiling goes: nothing comes of it."""
+    """CuPy without a compiler: compilation returns empty kernels."""
     module = SimpleNamespace(compile=lambda: None, get_function=lambda _: lambda *_: None)
     device = type("Device", (nullcontext,), {"id": 0, "attributes": {"MultiProcessorCount": 132}})
     compiler = SimpleNamespace(CompileException=ValueError)
@@ -90,7 +90,7 @@ def test_cuda_c_is_built_once_for_each_set_of_defines(cupy):
 
 
 def test_a_larger_grid_of_diffusion_needs_another_kernel(cupy):
-    """From 2**27 cells on: the reason why neither dtype nor variant tells whether a kernel is there."""
+    """The kernel changes at 2**27 cells, so dtype and variant do not determine whether it is compiled."""
 
     def builds(ny: int, nx: int) -> int:
         with watching() as heard:
@@ -111,7 +111,7 @@ def test_numbas_kernels_for_a_gpu_say_when_they_are_compiled_for_other_types():
     with watching() as builds:
         assert kernel.compile("float32") == "kernel for float32"
     assert builds.count == 1
-    assert gpu_numba_kernel._announced(print) is print  # the simulator's compile nothing
+    assert gpu_numba_kernel._announced(print) is print  # the simulator's kernels compile nothing
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_numbas_kernels_for_a_gpu_say_when_they_are_compiled_for_other_types():
     ids=["diffusion", "mandelbrot", "l_curve"],
 )
 def test_steps_that_build_a_kernel_are_marked(monkeypatch, make, kernels, name):
-    """As diffusion beyond 2**27 cells on a GPU: neither backend nor variant nor dtype is another one."""
+    """Like diffusion beyond 2**27 cells on a GPU: backend, variant and dtype are unchanged."""
     lab = make()
     plain = getattr(kernels, name)
 

@@ -1,4 +1,4 @@
-"""A kernel from the cache that calls a parallel one starts Numba's threads first: else it calls nothing, and dies."""
+"""A cached kernel that calls a parallel one starts Numba's threads first; without them it would crash."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-# Compiles what the lab's first step calls, in parallel; then that step with what lies in the cache; then runs it.
+# Compiles the parallel callees of the lab's first step; then the step with the cached callees; then runs it.
 CALLEES = """
 import numpy as np
 from compute.labs.l_curve import cpu_numba
@@ -22,7 +22,7 @@ lab.close()
 
 
 def test_a_kernel_of_the_cache_that_calls_parallel_ones_runs_in_a_new_process(tmp_path):
-    """Numba forgets that it needs threads, if its callees came from the cache when it was compiled."""
+    """Numba does not record the need for threads if the callees came from the cache at compile time."""
     known = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     for program in (CALLEES, CALLER, CALLER):
         command = [sys.executable, "-c", program]

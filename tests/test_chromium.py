@@ -1,4 +1,4 @@
-"""The search for a Chromium, without one: every machine the script must cope with is made up here."""
+"""The search for a Chromium, with simulated machines instead of a real one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.browser import chromium
 
 @pytest.fixture
 def bin_folder(tmp_path):
-    """A PATH that holds only what a test puts there."""
+    """A PATH that contains only files added by the test."""
 
     def add(name):
         path = tmp_path / name
@@ -49,7 +49,7 @@ def test_playwrights_own_comes_last(tmp_path):
 
 
 class Machine:
-    """A machine on which only the commands that contain `works` succeed, and then bring a Chromium."""
+    """A machine on which only commands that contain `works` succeed, and then install a Chromium."""
 
     def __init__(self, works, path):
         self.works, self.path, self.ran = works, path, []

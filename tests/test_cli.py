@@ -1,4 +1,4 @@
-"""The command line, in this process: words and exit codes, whole records, no speed asserted."""
+"""The command line, in this process: messages and exit codes, complete records, no assertions on speed."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_an_interrupted_bench_keeps_and_prints_what_it_has(monkeypatch, capsys, 
 
     def interrupted(u, out, r, edges, steps):
         calls.append(steps)
-        if len(calls) > 8:  # checked, and sampled a few times
+        if len(calls) > 8:  # checked, and sampled several times
             raise stop
         cpu_numba.step(u, out, r, edges, steps)
 
@@ -188,7 +188,7 @@ def test_an_interrupted_bench_keeps_and_prints_what_it_has(monkeypatch, capsys, 
     assert main([*QUICK[:-4], "--dtypes", "float32,float64", "--save", str(saved)]) == code
     told = capsys.readouterr()
     assert "interrupted; what was measured before it is kept" in told.err
-    assert " ways in all: " in told.err  # the estimate, before it began
+    assert " ways in all: " in told.err  # the estimate, before the bench
     assert "cpu_numpy one-step" in told.out
     record = records.load(saved)
     assert record["interrupted"]
@@ -282,7 +282,7 @@ def test_a_result_that_is_not_finite_disagrees(monkeypatch):
 
 
 def test_the_exact_modes_are_what_the_reference_steps_to():
-    """The two references are independent: a formula and the NumPy kernel. Here they must tell the same."""
+    """The two references are independent: a formula and the NumPy kernel. They must agree."""
     for edge in scheme.EDGES:
         modes = benchmark.ExactModes(60, edge)
         u = modes.start("float64")

@@ -24,7 +24,7 @@ GIB = 2**30
 
 @pytest.fixture
 def groups(tmp_path, monkeypatch):
-    """Writes files of control groups: groups(own, {path: text})."""
+    """Return a function that writes files of control groups: groups(own, {path: text})."""
 
     def write(own, files):
         (tmp_path / "own").write_text(own)
@@ -56,7 +56,7 @@ def test_without_control_groups_there_is_no_limit(groups, tmp_path, monkeypatch)
 
 
 def test_version_2_in_a_container(groups):
-    """The container's own group is the root that it sees."""
+    """The container sees its own group as the root."""
     groups("0::/\n", second("150000 100000", 2 * GIB, GIB, GIB // 2))
     assert container.processors() == 1.5
     assert container.memory_limit() == 2 * GIB
@@ -80,7 +80,7 @@ def test_version_2_of_a_service_takes_the_strictest_group_above_it(groups):
 @pytest.mark.parametrize("mount", ["cpu,cpuacct", "cpu"])
 @pytest.mark.parametrize("path", ["docker/abc", ""])
 def test_version_1(groups, mount, path):
-    """In a container the path is the host's, and the folder that is mounted is the container's own."""
+    """In a container the path is that of the host, and the mounted folder is the container's group."""
     inner = f"{path}/" if path else ""
     groups(
         "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n0::/\n",
@@ -112,7 +112,7 @@ def test_threads_fit_the_quota(groups, monkeypatch, quota, count):
 
 
 def test_numba_has_as_many_threads_as_processors():
-    """In a process of its own, whose threads have not begun."""
+    """In a separate process, whose threads have not started."""
     code = """if True:
         from compute import container
         container.processors = lambda: 1.0
@@ -127,7 +127,7 @@ def test_numba_has_as_many_threads_as_processors():
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_NUM_THREADS"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.split() == ["1", "1"], done.stderr
-    environment["NUMBA_NUM_THREADS"] = "2"  # what the user says counts
+    environment["NUMBA_NUM_THREADS"] = "2"  # the user's setting has priority
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.split()[:1] == ["2"], done.stderr
 
@@ -174,7 +174,7 @@ def test_a_case_during_which_the_quota_stopped_the_process_says_so(groups, monke
 
 
 def test_devices_reads_the_quota_each_time(groups, monkeypatch):
-    """A quota may change while the process runs."""
+    """A quota may change during the life of a process."""
     monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     for quota in (2, 5):
         groups("0::/\n", second(f"{quota}00000 100000"))

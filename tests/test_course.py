@@ -1,4 +1,4 @@
-"""A race for a whole result: its times are the bench's, lanes agree or are out, work is the same for all."""
+"""A race for a whole result: its times equal the bench's, lanes agree or are disqualified, all do the same work."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ LESSON = dict(BENCHMARK.raced["the lesson's scene"])
 
 
 def quiet(part, words):
-    """Hear nothing."""
+    """Ignore the progress messages."""
 
 
 def given(values):
-    """All values of a Mandelbrot lab."""
+    """Return all values of a Mandelbrot lab."""
     return {name: Mandelbrot.param[name].default for name in Mandelbrot.param} | values
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    """As few samples as a bench takes."""
+    """Take the smallest number of samples."""
     monkeypatch.setattr(course, "SHARE", 1e-3)
-    monkeypatch.setattr("compute.measure.run.PATIENCE", 1e6)  # of a share this small nobody is too slow
+    monkeypatch.setattr("compute.measure.run.PATIENCE", 1e6)  # with so small a share no backend is too slow
 
 
 @pytest.fixture
 def seconds(monkeypatch):
-    """What a run takes on each backend, in place of the clock's: fake seconds, the same for race and bench."""
+    """Fake durations of a run on each backend instead of the clock's, the same for race and bench."""
     taken = {"cpu_numpy": iter(()), "cpu_numba": iter(())}
 
     def fake(fixture):
@@ -92,7 +92,7 @@ def test_the_clock_is_even_from_start_to_finish(seconds):
     assert result.marks == turns(30)
     assert slow.clock == pytest.approx([0.3 * mark / 30 for mark in result.marks])
     assert result.behind(slow) == pytest.approx(3)
-    assert result.compared_with is fast  # the quicker way made what the other is compared with
+    assert result.compared_with is fast  # the result of the faster lane is the reference for the other
     assert result.unit == "row"
     assert result.timed.startswith("the kernels of the whole picture in one launch")
 
@@ -131,8 +131,9 @@ def test_a_record_joins_only_the_race_for_the_same_work():
 
 
 def test_a_recorded_lane_takes_the_recorded_time_of_a_whole_picture(monkeypatch):
+    # faster than every machine that runs this
     record = Recorded("mandelbrot", "NVIDIA H200", "2026-11-21", "gpu_cupy", "block", 30, 40, "float64", "small",
-                      6e-9, 1e12, 5e-9, 7e-9)  # fmt: skip; ahead of every machine that runs this
+                      6e-9, 1e12, 5e-9, 7e-9)  # fmt: skip
     result = run_race(Race(Mandelbrot, SMALL, (NUMPY, NUMBA, Racer("gpu_cupy", "block", record))), quiet)
     lane = result.ranks[0]
     assert lane.racer.record is record

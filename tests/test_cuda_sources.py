@@ -1,6 +1,6 @@
-"""Every .cu of the project, without a GPU: compiled into registers alone from old to new GPUs, found by its launcher.
+"""Every .cu of the project, without a GPU: compiled without spilling for old to new GPUs, and found by its launcher.
 
-What the kernels compute is tested beside their labs: labs/diffusion/test_cuda.py, and so on.
+The results of the kernels are tested in the tests of their labs: labs/diffusion/test_cuda.py, and so on.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from tests.sources import ROOT
 
 OLDEST, *BETWEEN, NEWEST = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 DTYPES = ("float32", "float64")
-REGISTERS = 65536  # of a multiprocessor
+REGISTERS = 65536  # per multiprocessor
 
 
 @dataclass(frozen=True)
 class Build:
-    """A .cu with its definitions: its kernels, the registers that each may take, and what may be outside of them."""
+    """A .cu with its definitions: its kernels with their register limits, and the memory limits besides registers."""
 
     source: Path
     defines: Mapping[str, Any]
     kernels: Mapping[str, int]
-    spilled: int = 0  # bytes a thread, of each kind
+    spilled: int = 0  # bytes per thread, of each kind
     stacked: int = 0
-    shared: int = 49152  # bytes a block
+    shared: int = 49152  # bytes per block
 
     def __str__(self) -> str:
         values = "-".join(map(str, self.defines.values()))
@@ -48,7 +48,7 @@ class Build:
 
 
 def builds() -> Iterator[Build]:
-    """All that is launched, each with the bounds that its lab counts on."""
+    """Yield all launched kernels, each with the limits that its lab relies on."""
     for real in ("float", "double"):
         yield Build(diffusion.SOURCE, {"REAL": real}, dict.fromkeys(("laplacian", "one_step", "racing_step"), 64))
     rasters = (
@@ -97,15 +97,15 @@ def of_the_l_curve_lab() -> Iterator[Build]:
         yield Build(gpu_launch.VECTORS_SOURCE, {"REAL": gpu_launch.REAL[dtype], "LINES": gpu_launch.LINES}, vectors)
         for form in gpu_onepass.SHAPES[dtype]:
             most = {"sweep": min(255, 65536 // (form[0] * form[1] * gpu_launch.WARP))}
-            # none is spilled where it pays most: sm_90, sm_100
+            # no spilling on the GPUs where it matters most: sm_90, sm_100
             yield Build(gpu_onepass.SOURCE, gpu_onepass.defines(dtype, form), most, 24, 24, gpu_launch.STATIC_SHARED)
 
 
 BUILDS = list(builds())
 
 
-# Each for the oldest, the newest, and one of those between in turn: neighbours of one source differ by a few registers.
-# All of them take NVRTC two minutes.
+# Each for the oldest and the latest GPU, and one in between in turn: neighbouring architectures differ by a few
+# registers per source. NVRTC takes two minutes for all of them.
 CASES = [(build, each) for build, between in zip(BUILDS, cycle(BETWEEN)) for each in (OLDEST, between, NEWEST)]
 
 

@@ -1,4 +1,4 @@
-"""The recipes of deploy/ fit the code: their options are taken, the image gets what is installed, versions agree."""
+"""The recipes of deploy/ match the code: valid options, the installed files in the image, equal versions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_image_gets_what_is_installed_and_starts_with_options_that_are_taken
 
 def test_the_image_does_not_run_as_root():
     users = re.findall(r"^(USER|RUN|ENTRYPOINT) ?(\S*)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
-    assert [name for what, name in users if what == "USER"] == ["10001"]  # a number: Kubernetes looks no name up
+    assert [name for what, name in users if what == "USER"] == ["10001"]  # a number: Kubernetes does not look up names
     assert users.index(("USER", "10001")) < len(users) - 1
     assert "useradd --create-home --uid 10001 fieldlab" in (DEPLOY / "Dockerfile").read_text()
 
@@ -104,7 +104,7 @@ def test_numbers_are_bounded(wrong: list[str], capsys: pytest.CaptureFixture[str
     assert repr(wrong[1]) in capsys.readouterr().err
 
 
-CONDA = {"matplotlib": "matplotlib-base", "prometheus-client": "prometheus_client"}  # names that differ there
+CONDA = {"matplotlib": "matplotlib-base", "prometheus-client": "prometheus_client"}  # different names on conda-forge
 
 
 def test_the_conda_package_needs_what_the_wheel_needs():
@@ -125,7 +125,7 @@ def test_the_conda_package_needs_what_the_wheel_needs():
 def test_the_lowest_and_the_newest_versions_are_tried_every_week():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "bounds.yml").read_text())
     job = workflow["jobs"]["bounds"]
-    assert workflow[True]["schedule"]  # YAML reads the key `on` as True
+    assert workflow[True]["schedule"]  # YAML parses the key `on` as True
     assert workflow["permissions"] == {"contents": "read"}
     assert 'python .ci/bounds.py "$VERSIONS"' in [step.get("run") for step in job["steps"]]
     for versions in (*job["strategy"]["matrix"]["versions"], "oldest"):

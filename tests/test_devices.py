@@ -1,4 +1,4 @@
-"""Devices and backends: what is there, and in which words it is said what is not."""
+"""Devices and backends: which are available, and the messages about missing ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_what_goes_up_comes_down(any_backend, dtype, shape):
     np.testing.assert_array_equal(back, host)
     assert back.dtype == dtype
     back[...] = 0
-    np.testing.assert_array_equal(device.download(array), host)  # the copy is the caller's own
+    np.testing.assert_array_equal(device.download(array), host)  # the copy belongs to the caller
 
 
 def test_a_stopwatch_times_its_block():

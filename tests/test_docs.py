@@ -1,4 +1,4 @@
-"""The documentation's site is built without a network, and a link that leads nowhere fails it."""
+"""The documentation's site builds without network access, and a dead link fails the build."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TAG = re.compile(r"<[^>]+>")
 
 
 def build(source: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    """What `make docs` runs."""
+    """Run the command of `make docs`."""
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(source), str(site)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site as files."""
+    """The built site in a folder."""
     folder = tmp_path_factory.mktemp("site")
     done = build(ROOT / "docs", folder)
     assert done.returncode == 0, done.stderr

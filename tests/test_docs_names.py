@@ -1,6 +1,7 @@
-"""Every file and every class that the glossary and the architecture speak of is there, and where they say.
+"""Every file and class named in the glossary and the architecture exists, in the stated place.
 
-Rules take a text and give complaints; each is tried on a planted offence before it is trusted with the documents.
+Rules are functions from a text to complaints; each is tested on a planted offence before it is applied to the
+documents.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from tests.sources import ROOT, read
 DOCUMENTS = ("glossary.md", "architecture.md")
 QUOTED = re.compile(r"`([^`]+)`")
 FILE = re.compile(r"[\w<>*./-]+\.(?:py|cu|cuh|js|css|md)|(?:app|assets|compute|docs|tests)(?:/[\w<>*.-]+)*/?")
-CLASS = re.compile(r"([A-Z][a-z]\w*)(?:\.(\w+))?")  # and a member of it; names all in capitals are something else
+CLASS = re.compile(r"([A-Z][a-z]\w*)(?:\.(\w+))?")  # optionally with a member; names in all capitals are excluded
 LABS = [sorted(file.parent for file in ROOT.glob(files)) for files in ("compute/labs/*/lab.py", "app/labs/*/parts.py")]
 
 
 def blocks(text: str) -> Iterator[str]:
-    """The parts of a text that name a folder once: a row of a table, and the prose of a section."""
+    """Yield the parts of a text that name a folder once: a row of a table, and the prose of a section."""
     for section in re.split(r"^## ", text, flags=re.MULTILINE):
         lines = section.splitlines()
         rows = [line for line in lines if line.startswith("| ")]
@@ -33,7 +34,7 @@ def blocks(text: str) -> Iterator[str]:
 
 
 def named_files(block: str) -> dict[str, list[Path]]:
-    """The files and folders that it names, and where each lies: below the root, or beside one that is there."""
+    """Return the named files and folders with their paths, below the root or next to an existing one."""
     names = [name for name in QUOTED.findall(block) if FILE.fullmatch(name)]
     patterns = {name: re.sub(r"<\w+>", "*", name).rstrip("/") for name in names}
     found = {name: list(ROOT.glob(pattern)) for name, pattern in patterns.items()}
@@ -45,18 +46,18 @@ def named_files(block: str) -> dict[str, list[Path]]:
 
 
 def of_every_lab(name: str) -> list[Path]:
-    """The files of that name that all labs have, or all that show one; none if one has not."""
+    """Return the files of that name in all labs or all views of labs; an empty list if one lacks it."""
     return [lab / name for labs in LABS if all((lab / name).is_file() for lab in labs) for lab in labs]
 
 
 def missing_files(text: str) -> list[str]:
-    """Files and folders that are not there."""
+    """Return named files and folders that do not exist."""
     return [name for block in blocks(text) for name, paths in named_files(block).items() if not paths]
 
 
 @cache
 def definitions() -> dict[str, list[tuple[Path, set[str]]]]:
-    """The project's classes and types by name: the file of each, and the names of its members."""
+    """Return the project's classes and types by name: the file of each, and the names of its members."""
     found: dict[str, list[tuple[Path, set[str]]]] = {}
     for source in read("app", "compute"):
         for node in source.tree.body:
@@ -68,7 +69,7 @@ def definitions() -> dict[str, list[tuple[Path, set[str]]]]:
 
 
 def defined(node: ast.stmt) -> list[str]:
-    """The name that a statement gives to a class, function or value."""
+    """Return the names of classes, functions or values that a statement defines."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
@@ -76,7 +77,7 @@ def defined(node: ast.stmt) -> list[str]:
 
 
 def missing_classes(text: str) -> list[str]:
-    """Classes and members of classes in backticks that no file defines."""
+    """Return the classes and members in backticks that no file defines."""
     said = [found for found in map(CLASS.fullmatch, QUOTED.findall(text)) if found]
     return [
         found[0]
@@ -86,7 +87,7 @@ def missing_classes(text: str) -> list[str]:
 
 
 def misplaced_words(text: str) -> list[str]:
-    """Words of a glossary that are written as a class is, but name none in the files of their row."""
+    """Return words of a glossary that look like class names, but name no class in the files of their row."""
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
     return [
         word
@@ -97,7 +98,7 @@ def misplaced_words(text: str) -> list[str]:
 
 
 def lies_in(file: Path, where: str) -> bool:
-    """Whether it is one of the files, or below one of the folders, that `where` names."""
+    """Return whether the file is named by `where`, or is below a folder that it names."""
     return any(file.is_relative_to(place) for places in named_files(where).values() for place in places)
 
 

@@ -25,7 +25,7 @@ from tests.sources import ROOT
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 FENCE = re.compile(r"^```([\w+]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`([^`\n]+)`")
-NAMED = re.compile(r"(?:#|//) (\w+\.\w+)")  # the first line of a block that is a file
+NAMED = re.compile(r"(?:#|//) (\w+\.\w+)")  # the first line of a block that becomes a file
 SHELL = ("", "sh", "bash", "console")
 PROGRAMS = ("fieldlab ", "make ", "panel ", "pip ", "python ", "python3 ", ".ci/", "docker", "systemctl ", "nvidia-smi",
             "UPDATE_SCREENSHOTS=", "FIELDLAB_LABS=")  # fmt: skip
@@ -43,8 +43,8 @@ SMALLER = {
     "try blur.py": "try blur.py --check-seconds 60 --budget 1 --sizes 100:1e5",
     "race mandelbrot": "race mandelbrot --set max_iterations=50",
 }
-TIMEOUT = 300  # s for all of a document: the longest takes 30 on two cores
-CODES = {"fieldlab learn check": 1}  # the exercise still has its gap
+TIMEOUT = 300  # s for a whole document: the longest takes 30 on two cores
+CODES = {"fieldlab learn check": 1}  # the exercise is still incomplete
 
 # Commands that are not run, by their first words, with the reason. The tests named here must exist.
 ELSEWHERE = {

@@ -1,4 +1,4 @@
-"""Writing files: what is no regular file is never replaced, links stay, and refusals come before the work."""
+"""Writing files: only regular files are replaced, links are kept, and refusals precede the work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SWEEP = ["sweep", "diffusion", "--vary", "ny=8,9", "--steps", "1"]
 
 
 def read_of(pipe):
-    """Start reading a pipe in a thread; returns the function that gives all that came."""
+    """Start reading a pipe in a thread; return a function that returns all data."""
     came = []
     thread = threading.Thread(target=lambda: came.append(pipe.read_bytes()), daemon=True)
     thread.start()
@@ -51,7 +51,7 @@ def test_a_folder_of_other_files_is_not_replaced_by_zarr(tmp_path, capsys):
 
 def test_zarr_replaces_an_older_group_but_nothing_beside_its_arrays(tmp_path, capsys):
     folder = tmp_path / "heat.zarr"
-    folder.mkdir()  # an empty one
+    folder.mkdir()  # empty
     assert main([*HEAT, "--out", str(folder)]) == OK
     assert main([*HEAT, "--set", "seed=3", "--out", str(folder)]) == OK
     assert zarr.open_group(str(folder), mode="r").attrs["fieldlab"]["scene"]["values"]["seed"] == 3
@@ -106,7 +106,7 @@ def test_a_folder_with_the_name_of_the_parts_keeps_its_files(tmp_path, monkeypat
     assert kept.read_text() == "years of work"
 
 
-# -- what is no regular file
+# -- special files
 
 
 def test_a_pipe_is_written_through(tmp_path):
@@ -150,7 +150,7 @@ def test_a_device_is_written_through(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors have no names here")
 def test_an_open_descriptor_is_appended_to(tmp_path):
-    """As /dev/stdout of `command >> log`: what the log held stays."""
+    """Like /dev/stdout in `command >> log`: the content of the log is kept."""
     log = tmp_path / "log.txt"
     log.write_text("before\n")
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
@@ -204,7 +204,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_work(tmp_path, name
 
 
 def test_a_folder_that_takes_no_files_is_refused_before_the_work(tmp_path, monkeypatch):
-    """Also where the old file itself may be written: the new one takes its place."""
+    """Also if the old file itself is writable: the new file replaces it."""
     path = tmp_path / "a.txt"
     path.write_text("old")
 

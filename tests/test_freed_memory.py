@@ -1,4 +1,4 @@
-"""What was freed is given back to the system, a while after."""
+"""Freed memory is returned to the system after a delay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_it_is_looked_once_and_not_before_a_pause(monkeypatch):
     memory.look(1e9)
     assert not looked
     memory.freed(100.0)
-    memory.freed(100.0 + PAUSE / 2)  # who frees again and again does not put it off
+    memory.freed(100.0 + PAUSE / 2)  # repeated calls do not postpone it
     memory.look(100.0 + 0.9 * PAUSE)
     assert not looked
     memory.look(100.0 + PAUSE)
@@ -66,7 +66,7 @@ def test_without_that_function_nothing_happens(monkeypatch):
 
 
 def test_what_is_in_use_is_counted_and_no_longer_when_it_is_freed():
-    """In a process of its own: whatever else lives in this one is collected or asked for in between."""
+    """In a separate process: other objects in this one would be collected or allocated in between."""
     said = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True)
     before, during, after = (InUse(*map(int, line.split())) for line in said.stdout.splitlines())
     assert before.blocks > 10_000

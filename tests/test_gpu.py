@@ -1,4 +1,4 @@
-"""The kernels on a real GPU: against NumPy in float64, against the exact modes, and against each other bit for bit."""
+"""The kernels on a real GPU: against NumPy in float64, against the exact modes, and bit for bit against each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOLERANCE = {"float32": 1e-6, "float64": 1e-12}  # relative L2 after 1000 steps
 
 @pytest.fixture(params=["gpu_cupy", "gpu_numba"])
 def gpu(request):
-    """Device, diffusion and raster kernels of one backend; skipped with the reason where it is missing."""
+    """Device, diffusion and raster kernels of one backend; skipped with the reason if it is missing."""
     chosen = backend(request.param)
     if chosen.missing:
         pytest.skip(f"{chosen.name}: {chosen.missing}")
@@ -38,7 +38,7 @@ def cupy(gpu):
 
 
 def run(device, function, u, *arguments):
-    """What `function` makes of the host array u, in an output array full of NaN."""
+    """Apply `function` to the host array u; return its output array, initially full of NaN."""
     out = device.upload(np.full_like(u, np.nan))
     function(device.upload(u), out, *arguments)
     return device.download(out)
@@ -105,7 +105,7 @@ def test_exact_modes_after_a_thousand_steps(gpu, edges, dtype, ny, nx, p, q):
     wave = np.sin if edges == "zero-dirichlet" else np.cos
     start = np.outer(wave(unit[0] * q * (np.arange(ny) + shift)), wave(unit[1] * p * (np.arange(nx) + shift)))
     g = 1 - 0.8 * (np.sin(unit[0] * q / 2) ** 2 + np.sin(unit[1] * p / 2) ** 2)
-    steps = max(1, min(1000, int(np.log(0.1) / np.log(g))))  # until a tenth is left
+    steps = max(1, min(1000, int(np.log(0.1) / np.log(g))))  # until a tenth remains
     got = run(device, kernels.step, start.astype(dtype), 0.2, edges, steps)
     assert relative(got.astype(np.float64), g**steps * start) <= TOLERANCE[dtype]
 
@@ -159,7 +159,7 @@ def test_copies_to_the_host_are_apart_and_of_what_was_there_when_they_were_asked
         device.write(host, array)
     later = [device.fetch(array) for array in arrays]
     taken = [wait() for wait in waiting[::-1]][::-1]
-    again = [device.fetch(array) for array in arrays]  # into the memory that the first came by
+    again = [device.fetch(array) for array in arrays]  # reuses the buffers of the first fetch
     got = [*taken, *(wait() for wait in (*later, *again))]
     for copy, truth in zip(got, [*first, *second, *second], strict=True):
         assert copy.dtype == truth.dtype
@@ -220,7 +220,7 @@ def test_survey_of_a_large_field_with_holes(gpu, dtype):
         np.testing.assert_array_equal(got[[0, 1, 3]], truth[[0, 1, 3]])
         totals.append(got[2])
     assert totals[0] == pytest.approx(truth[2], rel=1e-9)
-    assert len(set(totals)) == 1  # the order of the sum is fixed
+    assert len(set(totals)) == 1  # the summation order is fixed
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -236,7 +236,7 @@ def test_means_of_large_blocks(gpu, factor, dtype):
 
 
 def pictured(name, u, table):
-    """What each display kernel makes of u on the arrays of a backend, in the order of their calls."""
+    """Apply each display kernel to u with the arrays of a backend; return the results in the order of the calls."""
     chosen = backend(name)
     if chosen.missing:
         pytest.skip(f"{name}: {chosen.missing}")

@@ -1,4 +1,4 @@
-"""Diffusion on several GPUs: bit for bit what one GPU gives. Slabs on one GPU are tried, too."""
+"""Diffusion on several GPUs equals the result of one GPU bit for bit; also with several slabs on one GPU."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def cupy():
 
 
 def places():
-    """Numbers of GPUs: two slabs and three on the first one; on all there are, if there are several."""
+    """Return GPU numbers: two and three slabs on the first GPU, and all GPUs if there are several."""
     return [(0, 0), (0, 0, 0), "all"]
 
 
 def opened(place, ghost=0, staged=False):
-    """The device of these GPUs; skips where they are too few."""
+    """Return the device of these GPUs; skip the test if there are too few."""
     from compute.labs.diffusion.gpu_slab_device import SlabDevice
 
     if place == "all":

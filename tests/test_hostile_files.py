@@ -1,4 +1,4 @@
-"""Files of an own problem and pictures, as a stranger may make them: refused by their head, before anything is made."""
+"""Hostile matrix files and pictures are refused by their header, before any large allocation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def csr(shape, indptr=(0, 0)):
 
 
 def sparse_truths(entries):
-    """A row for every million of them: of a byte each, and one for its column."""
+    """Return a sparse file with one row per million entries: a byte for each entry, and one for its column."""
     million = 10**6
     columns = np.zeros(entries, np.uint8)
     parts = {"format": np.array(b"csr"), "shape": np.array((entries // million, million)),
@@ -92,13 +92,13 @@ HOSTILE = {
 
 @cache
 def hostile(which):
-    """The file of that name. Made when it is asked for: some seconds in all, which no other process of a run needs."""
+    """Return the hostile file of that name, created on demand: all take some seconds, needed in one process only."""
     return HOSTILE[which][0]()
 
 
 @pytest.mark.parametrize("which", HOSTILE)
 def test_a_hostile_matrix_is_refused_by_its_head(which):
-    """With the value and the bound in words, and no more memory than its refusal needs."""
+    """The message contains the value and the bound, and the refusal uses little memory."""
     data, named = hostile(which), HOSTILE[which][1]
     tracemalloc.start()
     try:
@@ -111,7 +111,7 @@ def test_a_hostile_matrix_is_refused_by_its_head(which):
 
 
 def test_a_hostile_matrix_takes_no_memory_of_the_process(tmp_path):
-    """As the allocator of a library sees it, which Python does not trace; in a process that made none of them."""
+    """As seen by the library's allocator, which Python does not trace; in a process that created none of the files."""
     for number, which in enumerate(HOSTILE):
         (tmp_path / str(number)).write_bytes(hostile(which))
     script = """
@@ -178,7 +178,7 @@ GOOD = [
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(GOOD), st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=6), st.data())
 def test_a_damaged_file_is_taken_or_refused_in_words(good, changes, data):
-    """Whatever byte is another, and wherever it ends: a ValueError, and nothing else."""
+    """For any changed byte and any truncation: only ValueError is raised."""
     changed = bytearray(good[: data.draw(st.integers(1, len(good)))])
     for place, value in changes:
         changed[place % len(changed)] = value
@@ -228,6 +228,6 @@ def test_a_damaged_picture_is_taken_or_refused_in_words(good, changes, data):
 
 @pytest.mark.parametrize("given", ["x", 3, True, [], [[1, 2], [3]], {"a": 1}, [["a"]], None, 1e400, [None]])
 def test_an_own_matrix_from_json_is_refused_in_words(given):
-    """As a link may have it."""
+    """As a link may contain it."""
     with pytest.raises(ValueError, match=r"\w"):
         LCurve(problem="own", options={"matrix": given, "rhs": [1.0]})

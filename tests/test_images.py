@@ -1,4 +1,4 @@
-"""Pictures that users load: levels, transparency, orientation and reduction, against arithmetic written out here."""
+"""Uploaded pictures: levels, transparency, orientation and reduction, compared with explicit arithmetic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.hostile_files import black, chunk, photograph, png, rows, saved, scan
 
 
 def field_of(data: bytes, ny: int, nx: int) -> np.ndarray:
-    """The field that a notebook gets, row 0 at the top."""
+    """Return the field as in a notebook, row 0 at the top."""
     lab = Diffusion(ny=ny, nx=nx, dtype="float64", backend="cpu_numpy")
     lab.load_image(data)
     made = lab.field()[::-1]
@@ -34,7 +34,7 @@ def field_of(data: bytes, ny: int, nx: int) -> np.ndarray:
 
 
 def test_a_picture_in_16_bits_keeps_its_levels():
-    """White is 65535 whatever the picture holds, and 4096 levels stay as many."""
+    """White is 65535 for any content, and 4096 levels remain distinct."""
     ramp = np.arange(4096, dtype=np.uint16).reshape(64, 64)
     made = field_of(png(64, 64, rows(ramp), depth=16), 64, 64)
     np.testing.assert_allclose(made, ramp / 65535, rtol=1e-14)
@@ -56,7 +56,7 @@ def test_grey_in_fewer_bits_runs_from_black_to_white(depth):
     np.testing.assert_allclose(made[3], levels / (2**depth - 1), atol=0.5 / 255)
 
 
-RED, GREEN, BLUE = 0.299, 0.587, 0.114  # ITU-R BT.601, as JPEG has it
+RED, GREEN, BLUE = 0.299, 0.587, 0.114  # ITU-R BT.601, as in JPEG
 
 
 def test_colours_are_weighted_as_the_eye_sees_them():
@@ -67,14 +67,14 @@ def test_colours_are_weighted_as_the_eye_sees_them():
 
 
 def over_white(grey, alpha):
-    """What is seen of a level behind which there is white paper."""
+    """Return the visible level on a white background."""
     alpha = np.asarray(alpha, float)
     return (grey * alpha + 255 * (255 - alpha)) / 255
 
 
 @pytest.mark.parametrize("kind", ["RGBA", "LA"])
 def test_transparent_pixels_show_white(kind):
-    """Black text on a transparent ground was a black square."""
+    """Black text on a transparent background used to be a black square."""
     grey, alpha = np.mgrid[0:256:17, 0:256:17].astype(np.uint8)
     channels = [grey, grey, grey, alpha] if kind == "RGBA" else [grey, alpha]
     data = png(16, 16, rows(np.stack(channels, axis=-1)), colour=6 if kind == "RGBA" else 4)
@@ -105,7 +105,7 @@ def test_the_transparent_level_of_a_grey_picture_shows_white(depth, kind, white)
 
 
 def test_printing_colours_become_grey():
-    """Without ink white, with black ink black; cyan ink takes red away."""
+    """No ink is white, black ink black; cyan ink removes red."""
     inks = Image.new("CMYK", (48, 16))
     inks.paste((0, 0, 0, 255), (16, 0, 32, 16))
     inks.paste((255, 0, 0, 0), (32, 0, 48, 16))
@@ -117,12 +117,12 @@ def test_printing_colours_become_grey():
 
 
 def exif(orientation: int, order: str = ">") -> bytes:
-    """An EXIF record with this orientation, by hand."""
+    """Return an EXIF record with this orientation, built by hand."""
     head = b"MM\0*" if order == ">" else b"II*\0"
     return head + struct.pack(f"{order}IHHHIHHI", 8, 1, 0x0112, 3, 1, orientation, 0, 0)
 
 
-CORNERS = np.array([[10, 20, 30], [40, 50, 60]], np.uint8)  # as stored; upright by where EXIF puts row 0 and column 0
+CORNERS = np.array([[10, 20, 30], [40, 50, 60]], np.uint8)  # as stored; upright by EXIF's positions of row 0, column 0
 UPRIGHT = {
     1: [[10, 20, 30], [40, 50, 60]],  # top, left
     2: [[30, 20, 10], [60, 50, 40]],  # top, right
@@ -173,7 +173,7 @@ def test_of_an_animation_the_first_picture_is_shown():
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
 @pytest.mark.parametrize(("height", "width", "most"), [(12, 20, 60), (13, 7, 10), (5, 5, 24), (1, 40, 9), (6, 6, 36)])
 def test_reduction_is_the_mean_of_squares(height, width, most, kind):
-    """k is the smallest that fits, and each square's mean is rounded half up, cut off at the border or not."""
+    """k is the smallest that fits; each square's mean is rounded half up, also for squares cut off at the border."""
     rng = np.random.default_rng(height)
     levels = rng.integers(0, np.iinfo(kind).max, (height, width), kind, endpoint=True)
     k = next(k for k in range(1, 100) if -(-height // k) * -(-width // k) <= most)
@@ -193,7 +193,7 @@ def test_a_large_picture_is_kept_small_and_says_its_own_size():
 
 
 def test_a_part_of_a_reduced_picture_lies_where_it_lies_in_the_file(monkeypatch):
-    """Whichever k: the field of a linear ramp, cropped in the middle, is the same within a pixel."""
+    """For any k, the field of a linear ramp, cropped in the middle, is the same within a pixel."""
     ramp = np.tile(np.linspace(0, 65535, 301).round().astype(np.uint16), (101, 1))
     data = png(301, 101, rows(ramp), depth=16)
     whole = LoadedPicture.read(data).field(20, 20)
@@ -206,7 +206,7 @@ def test_a_part_of_a_reduced_picture_lies_where_it_lies_in_the_file(monkeypatch)
 @pytest.mark.parametrize("depth", [8, 16])
 @pytest.mark.parametrize("size", [(640, 480), (48, 64)])
 def test_a_replay_from_a_file_computes_with_the_same_numbers(depth, size):
-    """Also where the history holds a smaller picture than was loaded."""
+    """Also if the history contains a smaller picture than the loaded one."""
     rng = np.random.default_rng(4)
     levels = rng.integers(0, 2**depth, size, np.uint16 if depth == 16 else np.uint8)
     lab = Diffusion(ny=50, nx=70, backend="cpu_numpy", dtype="float64")
@@ -258,7 +258,7 @@ def test_what_is_within_the_bounds_is_taken():
     flat = png(LONGEST_SIDE, 1, bytes(LONGEST_SIDE + 1))
     assert LoadedPicture.read(flat).levels.shape == (1, LONGEST_SIDE)
     assert LoadedPicture.read(scans(50, 64)).levels.shape == (64, 64)
-    told = zlib.compress(bytes(10**6))  # a scene, as exports of our own have it
+    told = zlib.compress(bytes(10**6))  # a scene, as in the project's own exports
     assert LoadedPicture.read(png(8, 8, bytes(72), chunk(b"zTXt", b"fieldlab\0\0" + told))).levels.shape == (8, 8)
     assert LoadedPicture.read(photograph(200)).levels.shape == (200, 200)
 

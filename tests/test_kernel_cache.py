@@ -1,4 +1,4 @@
-"""Compiled kernels: whether those in the cache are of this code, what an update deletes, how long they took."""
+"""Compiled kernels: whether cached ones match the code, which ones an update deletes, and their compile times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAIN, LAB, OTHER, SHARED = "images.py", "labs/wave/cpu_numba.py", "labs/heat/cp
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package of four files, each with a compiled kernel beside it; nothing is recorded."""
+    """A package of four files, each with a compiled kernel next to it; without a record."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(kernel_cache, "PACKAGE", tmp_path)
     for name in (PLAIN, LAB, OTHER, SHARED):
@@ -33,7 +33,7 @@ def package(tmp_path, monkeypatch):
 
 
 def compiled(source):
-    """Put there what Numba writes; returns its index and its data."""
+    """Write the files of Numba's cache for `source`; return the index and the data."""
     place = source.parent / "__pycache__"
     place.mkdir(exist_ok=True)
     index, data = place / f"{source.stem}.step-7.py311.nbi", place / f"{source.stem}.step-7.py311.1.nbc"
@@ -43,7 +43,7 @@ def compiled(source):
 
 
 def kept(package):
-    """The sources whose kernels are still there, with index and data."""
+    """Return the sources whose kernels still exist, with index and data."""
     found = {path.relative_to(package) for path in package.rglob("*.nb?")}
     names = [name for name in (PLAIN, LAB, OTHER, SHARED) if (package / name).parent / "__pycache__"]
     return {
@@ -112,7 +112,7 @@ def test_a_record_that_cannot_be_read_counts_as_none(package):
     ids=["a lab", "what labs share", "top", "nothing"],
 )
 def test_an_update_deletes_what_may_hold_the_old_code(package, changed, left):
-    """Numba would go on with a kernel into which a function of another, changed file was compiled."""
+    """Numba would still use a kernel that contains a compiled function of another, changed file."""
     kernel_cache.note_current()
     for name in changed:
         (package / name).write_text("one = 2\n")
@@ -172,14 +172,14 @@ def test_times_that_cannot_be_read_or_written_do_no_harm(package, monkeypatch):
 
 @pytest.fixture
 def shared_cache(tmp_path, monkeypatch):
-    """Makes Numba's files of one function's cache, as a process has them each for itself."""
-    monkeypatch.setattr(IndexDataCacheFile, "save", IndexDataCacheFile.save)  # as it was afterwards
+    """Return a function that opens the cache of one function, as each process does."""
+    monkeypatch.setattr(IndexDataCacheFile, "save", IndexDataCacheFile.save)  # restores the method after the test
     kernel_cache.take_turns()
     return lambda stamp="now": IndexDataCacheFile(str(tmp_path), "module.step-7.py311", stamp)
 
 
 def test_processes_that_compile_other_types_at_once_keep_both_kernels(shared_cache, monkeypatch):
-    """Numba's own way left one of them, under the name of the other: a wrong kernel, for good."""
+    """Without turns, Numba kept one of them under the other's name: a wrong kernel, permanently."""
     read = IndexDataCacheFile._load_index
 
     def reads_slowly(its):
@@ -204,7 +204,7 @@ def test_a_kernel_of_a_changed_source_is_there_before_it_is_named(shared_cache, 
         IndexDataCacheFile, "_save_data", lambda *given: (seen.append(shared_cache().load("float64")), write(*given))
     )
     shared_cache().save("float64", "new code")
-    assert seen == [None]  # while it is written
+    assert seen == [None]  # during the write
     assert shared_cache().load("float64") == "new code"
     shared_cache().save("float64", "newest code")
     shared_cache().save("float32", "other code")
@@ -216,7 +216,7 @@ def test_where_nothing_can_be_locked_kernels_are_kept_all_the_same(shared_cache,
     if why == "no such locks":
         monkeypatch.setattr(kernel_cache, "fcntl", None)
     else:
-        (tmp_path / kernel_cache.LOCK).mkdir()  # which nobody can open to write
+        (tmp_path / kernel_cache.LOCK).mkdir()  # a folder cannot be opened for writing
     shared_cache().save("float64", "code")
     assert shared_cache().load("float64") == "code"
 
@@ -263,7 +263,7 @@ def test_kernels_are_kept_in_the_first_folder_that_can_be_written(package, monke
     writable = {tmp_path, package, beside, named}
     monkeypatch.setattr(kernel_cache.os, "access", lambda place, mode: place in writable)
     assert kernel_cache.folder() == named
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "images.py" / "x"))  # a file is in the way
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "images.py" / "x"))  # a file blocks the path
     assert kernel_cache.folder() == beside
     writable.clear()
     assert kernel_cache.folder().name == "numba"

@@ -1,6 +1,6 @@
-"""The structure of the sources: who imports whom, where the GPU libraries are, what is documented.
+"""The structure of the sources: import rules, places of the GPU libraries, documentation.
 
-Every rule is a function from sources to complaints, tried on a planted offence before it is trusted with the project.
+Every rule is a function from sources to complaints, tested on a planted offence before it is applied to the project.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import pytest
 
 from tests.sources import ROOT, Source, lines, read
 
-SCIPY = {"scipy.linalg", "scipy.sparse"}  # 0.2 s of a processor for what a server, and most processes, do without
+SCIPY = {"scipy.linalg", "scipy.sparse"}  # 0.2 s of CPU time that a server, and most processes, can save
 VIEW = {"app", "panel", "panel_material_ui", "bokeh", "holoviews", "tornado"}
 GPU = ("cupy", "cupyx", "numba.cuda", "numba_cuda", "cuda", "pynvml", "torch", "triton", "jax", "jaxlib")
 MAY_IMPORT_GPU = re.compile(r"compute/(devices|cuda_source|(.*/)?gpu_\w+)\.py")
 BACKENDS = {"cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"}
 THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scipy", "PIL", "tornado", "psutil", "rich"}
 
-LONGEST = 45  # lines of a function: more are several steps, each of which has a name
-NAMED_BY_NUMPY = {"compute/own/gpu_simulator.py", "compute/own/cpu_threads.py"}  # __array_ufunc__ is given the name
+LONGEST = 45  # lines of a function: a longer one contains several steps, each with a name
+NAMED_BY_NUMPY = {"compute/own/gpu_simulator.py", "compute/own/cpu_threads.py"}  # numpy calls __array_ufunc__ by name
 PROJECT = read("app", "compute")
 MODULE_NAME = re.compile(r"(app|compute)(\.[a-z_]\w*)+")
 MODULES = {source.module for source in PROJECT}
 
 
 def upward_imports(sources):
-    """compute knows no view; neither knows the tests."""
+    """compute does not import the view; neither imports the tests."""
     barred = {"compute": VIEW | {"tests"}, "app": {"tests"}}
     return [
         f"{source.path} imports {name}"
@@ -56,7 +56,7 @@ def stray_gpu_imports(sources):
 
 
 def comparisons_with_backends(sources):
-    """A backend is found by its name, never asked for it."""
+    """Code looks up a backend by its name, and does not compare with names."""
     return [
         source.at(node)
         for source in sources
@@ -99,7 +99,7 @@ def long_functions(sources):
 
 
 def dispatch_by_getattr(sources):
-    """Nothing is called that a getattr has found by a name: neither reader nor type checker can follow it."""
+    """No call of a getattr by name: neither reader nor type checker can follow it."""
     return [
         source.at(node)
         for source in sources
@@ -111,7 +111,7 @@ def dispatch_by_getattr(sources):
 
 
 def names_of_no_module(sources):
-    """A module that is loaded by its name is there: no import says so, and no type checker looks."""
+    """A module loaded by its name exists: imports and the type checker do not test that."""
     return [
         f"{source.at(node)} {node.value}"
         for source in sources
@@ -122,9 +122,9 @@ def names_of_no_module(sources):
 
 
 def begun_too_early(sources):
-    """A file that is a command begins as its last statement, when all of it is defined.
+    """A file that is a command starts it in its last statement, when all of the file is defined.
 
-    A block that raises SystemExit may stand before slow imports: nothing below it is executed.
+    A block that raises SystemExit may precede slow imports: the code below it is not executed.
     """
     return [
         source.at(node)
@@ -136,7 +136,7 @@ def begun_too_early(sources):
 
 
 def overrides(node):
-    """Whether a method says that its base class documents it."""
+    """Return whether a method is marked as documented by its base class."""
     return any(isinstance(mark, ast.Name) and mark.id == "override" for mark in getattr(node, "decorator_list", ()))
 
 
@@ -184,7 +184,7 @@ def test_project_keeps(rule):
 
 
 def import_circles(sources):
-    """Modules that need each other while they run, also by an import in a function; for types alone they may."""
+    """Return modules in an import cycle at run time, including imports in functions, except those for types."""
     known = {source.module for source in sources}
 
     def needed(source):
@@ -195,7 +195,7 @@ def import_circles(sources):
                 yield found
 
     left = {source.module: set(needed(source)) for source in sources}
-    while ends := {module for module, needs in left.items() if not needs}:  # those that need nobody are in no circle
+    while ends := {module for module, needs in left.items() if not needs}:  # ends are in no cycle
         left = {module: needs - ends for module, needs in left.items() if module not in ends}
     return [f"{module} needs {', '.join(sorted(needs))}" for module, needs in sorted(left.items())]
 
@@ -216,7 +216,7 @@ def test_the_project_has_no_circle_of_imports():
 
 
 def launches(module, source):
-    """By the source's own name, or by the name that both have."""
+    """Return whether a module has the source's name, or loads it by its file name."""
     return module.stem == source.stem or f'"{source.name}"' in module.read_text(encoding="utf-8")
 
 

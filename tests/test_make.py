@@ -1,4 +1,4 @@
-"""The Makefile with a made-up Python, pip and panel: what is run, when again, and what is refused."""
+"""The Makefile with fake programs for Python, pip and panel: its commands, when they run again, and refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORDER = '#!/bin/sh\necho "$(basename "$0") $*" >> "{log}"\n'
 
 
 class Sandbox:
-    """A VENV folder whose programs only note how they were called."""
+    """A VENV folder whose programs only log their calls."""
 
     def __init__(self, folder):
         self.venv, self.log = folder / "venv", folder / "log"
@@ -27,7 +27,7 @@ class Sandbox:
             write_program(self.venv / "bin" / name, RECORDER.format(log=self.log))
 
     def make(self, *arguments):
-        """Run make; what the programs were called with since the last time."""
+        """Run make; return the new calls."""
         self.log.write_text("")
         done = run_make(f"VENV={self.venv}", *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -76,13 +76,13 @@ def test_serve_names_no_origin_unless_asked_to(sandbox):
 def test_nothing_is_installed_twice(sandbox):
     assert installs(sandbox.make("serve"))
     assert not installs(sandbox.make("serve"))
-    assert installs(sandbox.make("lint"))  # the development tools are more than serving needs
+    assert installs(sandbox.make("lint"))  # the development tools are not needed for serving
     assert not installs(sandbox.make("serve"))
 
 
 @pytest.mark.parametrize("variable", ["", "1"])
 def test_what_tests_import_is_compiled_then_unless_python_keeps_no_bytecode(sandbox, monkeypatch, variable):
-    """And what a user waits for is compiled when it is installed."""
+    """Packages for a user are compiled at installation."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", variable)
     (serving,), (testing,) = installs(sandbox.make("serve")), installs(sandbox.make("lint"))
     assert "--no-compile" not in serving
@@ -121,7 +121,7 @@ def test_all_tests_are_run_in_both_halves(sandbox):
     assert sandbox.make("test", "JOBS=3")[-1] == "python tests/halves.py --apart --jobs 3"
     calls = sandbox.make("test", "JOBS=")
     assert calls[-1] == "python tests/halves.py --apart"
-    assert "python -m app.first_screens" in calls  # beside mypy, and done before the tests begin
+    assert "python -m app.first_screens" in calls  # in parallel with mypy, and finished before the tests start
     assert calls.index("fieldlab info --roofs") > max(map(calls.index, ("python -m app.first_screens", "mypy ")))
 
 
@@ -142,7 +142,7 @@ def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, cap
     more = ["--apart"] if apart else []
     assert halves.main(["--jobs", "3", *more, "-x"], [str(half)]) == (others or browser)
     calls = sorted((tmp_path / "log").read_text().splitlines())
-    spread = "--dist loadfile --no-loadscope-reorder"  # the longest files are first, as the conftest.py have them
+    spread = "--dist loadfile --no-loadscope-reorder"  # the longest files first, in the order of conftest.py
     assert calls[0].startswith(f"--ignore tests/browser --numprocesses 3 {spread} --durations 20")
     assert calls[1].startswith(f"tests/browser --numprocesses 3 {spread}")
     assert all(call.endswith(" -x") for call in calls)
@@ -159,7 +159,7 @@ def test_each_half_has_as_many_processes_as_the_machine_can_run(monkeypatch, cor
 
 
 def test_no_test_is_named_by_the_bytes_of_a_file(request):
-    """An archive's hold the time at which it was packed, and the processes that share the tests pack one each."""
+    """An archive's bytes contain the time of packing, and each worker of a run packs its own."""
     cases = [item for item in request.session.items if hasattr(item, "callspec")]
     files = {(item.nodeid, value) for item in cases for value in item.callspec.params.values() if _archive(value)}
     assert [name for name, data in files if repr(data[:4])[2:-1] in name] == []

@@ -1,7 +1,7 @@
-"""The notebooks in docs/notebooks run from top to bottom, and find what they say; a lab shows itself in one.
+"""The notebooks in docs/notebooks run from top to bottom with the stated results; a lab displays itself in one.
 
-A notebook is run as Jupyter does, a cell after the other in one namespace, without Jupyter: what the last line of a
-cell gives is asked for its picture. Cells that need the canvas are left out without the extra `notebook`.
+A notebook runs as in Jupyter, cell by cell in one namespace, but without Jupyter: the test requests the picture of the
+value of each cell's last line. Without the extra `notebook`, cells that need the canvas are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTEBOOKS = Path(__file__).parent.parent / "docs" / "notebooks"
 
 
 def shown(value: object) -> bool:
-    """Whether a notebook has a picture of a value, and that is one."""
+    """Return whether a notebook displays a picture of a value; a PNG is verified."""
     if hasattr(value, "_repr_mimebundle_"):
         bundle = value._repr_mimebundle_()
         if "image/png" in bundle:
@@ -38,7 +38,7 @@ def shown(value: object) -> bool:
 
 
 def run(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], int, str]:
-    """Run a notebook: what its names hold in the end, how many pictures of labs it showed, what it printed."""
+    """Run a notebook; return its final namespace, the number of pictures of labs, and its output."""
     notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
     assert notebook["nbformat"] == 4
     names: dict[str, Any] = {}
@@ -46,7 +46,7 @@ def run(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], 
     for number, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] != "code" or ("canvas" in cell["metadata"].get("tags", ()) and not ANYWIDGET.installed):
             continue
-        assert not cell["outputs"]  # those of one machine do not belong into the repository
+        assert not cell["outputs"]  # outputs of one machine do not belong in the repository
         tree = ast.parse("".join(cell["source"]), f"{name}, cell {number}")
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, f"{name}, cell {number}", "exec"), names)
@@ -58,7 +58,7 @@ def run(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], 
 
 @pytest.fixture(autouse=True)
 def no_window(monkeypatch):
-    """matplotlib draws into memory."""
+    """Make matplotlib draw into memory."""
     monkeypatch.setitem(mpl.rcParams, "backend", "agg")
 
 
@@ -79,7 +79,7 @@ def test_the_notebook_on_the_l_curve_finds_what_it_says(capsys):
     assert right < too_little
     assert right < too_much
     assert "curvature" in out
-    # the curve's own definition: a larger λ leaves a larger residual and a smaller solution
+    # by the definition of the curve: a larger λ leaves a larger residual and a smaller solution
     assert (np.diff(names["curve"].residual_norms) > 0).all()
     assert (np.diff(names["curve"].solution_norms) < 0).all()
 
@@ -93,7 +93,7 @@ def small():
 
 
 class Browser:
-    """Hears a stream. frames: what it was sent; `paint()` says that the newest is painted."""
+    """A client of a stream. frames: the received frames; `paint()` confirms the latest as painted."""
 
     def __init__(self, lab) -> None:
         self.frames, self.others = [], []
@@ -112,7 +112,7 @@ def test_a_lab_plays_no_further_than_its_browser_has_painted(small):
     browser.stream.play(5)
     browser.paint()
     assert small.steps == 5
-    for _ in range(3):  # of a browser that says the same again, or what is long past
+    for _ in range(3):  # a browser that repeats a confirmation, or confirms an old frame
         browser.stream.hear({"painted": browser.frames[-2][0]["frame"]})
     assert small.steps == 5
     browser.paint()
@@ -131,9 +131,9 @@ def test_a_second_canvas_has_the_newest_frame_and_its_colours_at_once(small):
     seen = small.steps
     browser.stream.hear({"ready": True})
     assert len(browser.others) == 2
-    assert len(browser.others[-1][1][0]) == 3 * 257  # 255 levels, no number, not computed
+    assert len(browser.others[-1][1][0]) == 3 * 257  # 255 levels, not finite, not computed
     assert small.steps == seen
-    browser.paint()  # and it goes on for the new one
+    browser.paint()  # and the stream continues for the new canvas
     assert small.steps == seen + 1
 
 
@@ -194,7 +194,7 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Cells:
-    """The outputs of a notebook's cells, as it saves them: each run adds the bundles that a cell shows."""
+    """The outputs of a notebook's cells as saved; each run adds the bundles that a cell displays."""
 
     def __init__(self) -> None:
         self.shell = InteractiveShell.instance()
@@ -203,7 +203,7 @@ class Cells:
         self._named: dict[str, int] = {}
 
     def publish(self, data, metadata=None, *, transient=None, update=False, **_) -> None:
-        """Take an output, or what replaces one, as Jupyter does."""
+        """Store an output, or replace an earlier one, as Jupyter does."""
         name = (transient or {}).get("display_id")
         if update:
             self.outputs[self._named[name]] = data
@@ -212,10 +212,10 @@ class Cells:
             self.outputs.append(data)
 
     def clear_output(self, *_, **__) -> None:
-        """Nothing here clears one."""
+        """Do nothing: the tests clear no output."""
 
     def run(self, value) -> dict[str, Any]:
-        """Show the value of a cell's last line; return what the cell then holds."""
+        """Display the value of a cell's last line; return the cell's final output."""
         self.shell.display_formatter.format(value)
         return self.outputs[-1]
 
@@ -240,7 +240,7 @@ def test_each_cell_keeps_the_state_that_it_showed(small, cells):
 def test_a_lab_plays_in_a_canvas_that_becomes_a_picture_when_it_stops(small, cells):
     cells.run(small)
     assert VIEW in cells.run(small.play())
-    assert "image/png" in cells.outputs[1]  # for what shows no widgets
+    assert "image/png" in cells.outputs[1]  # for viewers without widgets
     small.advance(30)
     small.pause()
     assert [VIEW in output for output in cells.outputs] == [False, False]

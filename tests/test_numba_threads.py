@@ -1,4 +1,4 @@
-"""How many threads Numba's parallel kernels have."""
+"""The number of threads of Numba's parallel kernels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST = numba.config.NUMBA_NUM_THREADS
 
 @pytest.fixture
 def waking(monkeypatch):
-    """Waking the threads takes 100 us."""
+    """Set the wake-up time of the threads to 100 us."""
     monkeypatch.setattr(numba_threads, "waking", lambda: 1e-4)
 
 

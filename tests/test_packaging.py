@@ -1,4 +1,4 @@
-"""What an installed Fieldlab consists of, and whether the pins fit the bounds."""
+"""Contents of an installed Fieldlab, and whether the pins satisfy the version bounds."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ PINNED_EXTRAS = ("dev", "video", "data", "cluster", "cuda13")  # cuda12 contradi
 
 
 def requirements(*extras):
-    """The core's requirements and those of some extras."""
+    """Return the core's requirements and those of some extras."""
     lines = PROJECT["dependencies"] + [line for extra in extras for line in EXTRAS[extra]]
     return [Requirement(line) for line in lines]
 
 
 def constraints(text):
-    """Package name → its lines as requirements; blank lines and comments left out."""
+    """Return the requirements of a constraints file by package name, without blank lines and comments."""
     found = {}
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
@@ -49,7 +49,7 @@ def constraints(text):
 
 
 def version(requirement):
-    """The version of a pin; fails if it is none."""
+    """Return the version of a pin; fail if the requirement is not a pin."""
     (specifier,) = requirement.specifier
     assert specifier.operator == "==", f"{requirement} pins nothing"
     assert "*" not in specifier.version, f"{requirement} pins nothing"
@@ -57,7 +57,7 @@ def version(requirement):
 
 
 def unfit(required, pinned, python):
-    """Requirements that the pins leave open or contradict on one Python."""
+    """Return requirements without a pin or with a contradicting pin on one Python version."""
     environment = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
     complaints = []
     for requirement in required:
@@ -118,7 +118,7 @@ def test_console_script_points_to_a_function():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built from this tree without a network."""
+    """The wheel, built from this tree without network access."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -155,11 +155,11 @@ def test_wheel_has_nothing_else(names):
     assert not [name for name in names if "/screenshots/" in name or name.endswith((".pyc", ".nbi", ".nbc"))]
 
 
-SERVE = "from app import serve; serve.compile_first = lambda: None; serve.main()"  # what it compiles is kept elsewhere
+SERVE = "from app import serve; serve.compile_first = lambda: None; serve.main()"  # compiles into another cache
 
 
 def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
-    """With a settings file, passwords and a log as JSON; SIGTERM ends it with all its processes, and frees its port."""
+    """With a settings file, passwords and a JSON log; SIGTERM ends it with all its processes, and frees its port."""
     for name in ("installed", "empty"):
         (tmp_path / name).mkdir()
     with zipfile.ZipFile(wheel) as archive:
@@ -188,7 +188,7 @@ def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
         visit_with_a_password(address)
         end = time.monotonic() + 60
         while "404 GET /nowhere" not in messages(lines := (tmp_path / "log").read_text(encoding="utf-8").splitlines()):
-            assert time.monotonic() < end  # it is written after the answer
+            assert time.monotonic() < end  # logged after the response
             time.sleep(0.1)
         assert not [line for line in lines if "?who=" in line or "127.0.0.1" in line]
         family = server.children(recursive=True)
@@ -206,17 +206,17 @@ def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
 
 
 def messages(lines):
-    """Those of the lines of a log that are whole JSON objects."""
+    """Return the messages of those lines of a log that are complete JSON objects."""
     return {json.loads(line)["message"] for line in lines if line.startswith("{") and line.endswith("}")}
 
 
 def visit_with_a_password(address):
-    """Nothing of the page comes before one has logged in; a wrong password leads back, the right one to the page."""
+    """Check the login: no content before it; a wrong password leads back, the right one to the page."""
     visitor = build_opener(HTTPCookieProcessor(CookieJar()))
     with visitor.open(f"{address}/app", timeout=60) as answer:
         form = answer.read().decode()
         assert urlsplit(answer.url).path == "/login"
-    assert "http" not in form.replace("http-equiv", "")  # it asks no other server for anything
+    assert "http" not in form.replace("http-equiv", "")  # requests no other server
     for password, path in (("wrong", "/login"), ("lovelace1815", "/app")):
         given = urlencode({"username": "ada", "password": password, "next": "app"}).encode()
         with visitor.open(f"{address}/login", given, timeout=60) as answer:

@@ -1,4 +1,4 @@
-"""Plots in words and tables: against numbers that are counted here by hand."""
+"""Plots as sentences and tables, compared with numbers computed here by hand."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ IMAGE = Panel("Heat", "x [m]", "y [m]", image="heat", extent=(0, 0, 30, 20))
 
 
 def lab_with(*panels: Panel):
-    """What a lab says of its plots."""
+    """Return a lab with these panels."""
     drawn = {panel.title: panel for panel in panels}
     return SimpleNamespace(APART_WORDS="unknown", panels=lambda frame: drawn, extremes=lambda frame: {})
 
 
 def frame_of(**parts) -> Frame:
-    """A frame of these parts."""
+    """Return a frame of these parts."""
     return Frame(parts, {}, Timing("cpu_numpy", "", 0, 0))
 
 
@@ -106,13 +106,13 @@ def test_the_words_of_a_field_are_those_of_its_array():
 
 
 def test_words_name_extremes_that_block_means_and_colours_hide():
-    """A chequerboard of ±1e6 in blocks of 2 x 2: every mean is 0, and the colours end at ±1."""
+    """A chequerboard of ±1e6 in blocks of 2 x 2: every mean is 0, and the colour scale ends at ±1."""
     lab = Diffusion(backend="cpu_numpy", ny=8, nx=8, dtype="float64", limits_field=(-1.0, 1.0))
     chequers = 1e6 * (1 - 2.0 * (np.indices((8, 8)).sum(axis=0) % 2))
     lab.load(chequers)
     field, laplacian, _ = sentences(Diffusion, lab.frame(pixels=(4, 4)))
     assert field.endswith("over all cells from -1e+06 to 1e+06.")
-    assert "over all cells from -8e+06 to 8e+06." in laplacian  # the neighbours of each cell have the other sign
+    assert "over all cells from -8e+06 to 8e+06." in laplacian  # the neighbours of each cell have the opposite sign
     assert "mean" not in field + laplacian
     whole, *_ = sentences(Diffusion, lab.frame())
     assert "u from -1 or less to 1 or more;" in whole

@@ -1,6 +1,6 @@
-"""Labs from outside this repository: what a folder needs, what it gets, and that a broken one harms nothing.
+"""Labs from outside this repository: required files, provided features, and isolation of a broken one.
 
-tests/data/wave is such a lab, by files alone: the wave equation with NumPy and Numba kernels.
+tests/data/wave is such a lab, of files alone: the wave equation with NumPy and Numba kernels.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Mine(Lab):
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch):
-    """What a command names is forgotten, and labs that were found are looked for anew."""
+    """Forget the folders named by commands, and clear the cache of found labs."""
     monkeypatch.setenv(VARIABLE, os.environ.get(VARIABLE, ""))
     plugins._found.cache_clear()
     yield
@@ -76,7 +76,7 @@ def as_before(monkeypatch):
 
 
 def folder(place: Path, name: str = "mine", lab: str = MINIMAL, without: str = "") -> Path:
-    """A folder with a lab."""
+    """Create a folder with a lab."""
     made = place / name
     made.mkdir()
     files = {"lab.py": lab, "cpu_numpy.py": "def step(u, steps):\n    u += steps\n", "README.md": "# Mine\n\nMine.\n"}
@@ -96,7 +96,7 @@ def test_the_example_is_short():
 def test_parameters_advance_and_frame_are_all_that_a_lab_must_give(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, os.path.relpath(folder(tmp_path)))
     lab = lab_class("mine")()
-    assert (lab.LAB, lab.TITLE, lab.backend) == ("mine", "Mine", "cpu_numpy")  # it has no other backend
+    assert (lab.LAB, lab.TITLE, lab.backend) == ("mine", "Mine", "cpu_numpy")  # its only backend
     lab.advance(3)
     again = lab_class("mine")()
     again.restore(lab.snapshot())
@@ -131,7 +131,7 @@ def test_a_lab_may_bring_actions_and_kernels_to_choose_from(tmp_path, monkeypatc
     mine = lab_class("mine")
     assert mine.variants("cpu_numpy") == ("plain", "slow")
     lab = mine()
-    lab.act("reset")  # its own
+    lab.act("reset")  # defined by the lab
     assert lab.field()[0, 0] == 5
     lab.act("fill", value=7.0)
     assert lab.field()[0, 0] == 7
@@ -190,7 +190,7 @@ def test_an_engine_a_process_of_its_own_runs_it(wave):
     engine = next(lives)
     client = Client(engine, "wave", eager=True, **SMALL)
     first = client.wait_frame(lambda frame: True)
-    assert has_extensions(engine)  # its kernels may use them
+    assert has_extensions(engine)  # available to its kernels
     client.handle.step(5)
     later = client.wait_frame(lambda frame: frame.facts["step"] == 5)
     assert later.facts["energy"] == pytest.approx(first.facts["energy"], rel=1e-12)
@@ -216,7 +216,7 @@ def test_its_backends_are_compared_before_they_are_timed(wave, monkeypatch):
 
 
 def test_it_races_in_a_child_process_that_has_seen_nothing_of_it(wave):
-    """As on the page: the race, and with it the class of the lab, is the first that the process receives."""
+    """As on the page: the process receives the race, with the class of the lab, as its first object."""
     race = Race(wave, SMALL, (Racer("cpu_numpy"), Racer("cpu_numba")), 20)
     job = Job(partial(run_race, race), RACE, queue=JobQueue())
     job.start()
@@ -277,7 +277,7 @@ def test_what_the_page_takes_along_of_it_comes_back_to_the_page(wave):
     restorer, told = Restorer(tab, lambda kind, words, about="": told.append((kind, words))), []
     restorer.restore(unpacked(packed(moment.scene)))
     end = time.monotonic() + 120
-    while restorer.busy and time.monotonic() < end:  # a process of its own checks it, and computes its state
+    while restorer.busy and time.monotonic() < end:  # a separate process checks it, and computes its state
         restorer.tick()
         time.sleep(0.05)
     assert told[-1] == ("success", "Restored, at step 40.")
@@ -286,7 +286,7 @@ def test_what_the_page_takes_along_of_it_comes_back_to_the_page(wave):
 
 @pytest.mark.parametrize("turn", ["first", "second"])
 def test_no_test_gets_a_process_that_was_started_ahead_of_another(turn):
-    """It would know the labs of the other: that job of the page failed, now and then, where it had no such lab."""
+    """It would know the labs of the other test: without such a lab, the page's job failed now and then."""
     assert JOBS._spare is None, turn
     JOBS._prepare()
     assert JOBS._spare is not None
@@ -307,7 +307,7 @@ def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypat
         assert opened.size == (64, 48)
     assert np.load(tmp_path / "a.npz")["u"].shape[-2:] == (24, 32)
     film = ["--frames", "3", "--every", "2", "--workers", "1", "--out", str(tmp_path / "a.gif")]
-    assert main(["render", "wave", *option, *small, "--size", "32x24", *film]) == OK  # by a process of its own
+    assert main(["render", "wave", *option, *small, "--size", "32x24", *film]) == OK  # in a separate process
     with Image.open(tmp_path / "a.gif") as opened:
         assert opened.n_frames == 3
     table = tmp_path / "a.csv"
@@ -320,7 +320,7 @@ def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypat
     told = capsys.readouterr().out
     assert "Wave  float64" in told
     assert "nan" not in told
-    assert "GB/s" not in told.split("Wave  float64")[1]  # what a step of it moves is not known
+    assert "GB/s" not in told.split("Wave  float64")[1]  # its bytes per step are unknown
     figures = records.recorded(records.load(tmp_path / "wave.json"))
     assert {figure.backend for figure in figures} == {"cpu_numpy", "cpu_numba"}
 
@@ -344,7 +344,7 @@ def test_a_folder_is_known_by_the_command_line_alone(wave_folder, tmp_path):
     assert main(["render", str(tmp_path / "a.json"), "--out", str(tmp_path / "a.png")]) == BAD_INPUT
 
 
-# -- what is wrong with a folder
+# -- invalid folders
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ def test_a_bad_folder_is_named_with_what_is_missing_and_the_built_in_labs_run(ma
     assert labs() == LABS
     (problem,) = lab_view.labs_with_tabs()[1]
     assert problem.startswith(f"The lab {path.name} is not there: ")
-    assert str(tmp_path) not in problem  # visitors need not know where
+    assert str(tmp_path) not in problem  # visitors need not know the path
     assert main(["info", "--json"]) == OK
     (told,) = json.loads(capsys.readouterr().out)["problems"]
     assert str(path) in told

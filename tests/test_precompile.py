@@ -1,4 +1,4 @@
-"""Compiling in advance: it is told part by part, a failure ends its part alone, the engine compiles nothing more."""
+"""Compiling in advance: progress by part, failures limited to their part, no compilation left for the engine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_each_part_is_told_with_the_kernels_that_it_built(cache, monkeypatch):
 
 
 def test_both_ways_of_the_first_number_are_compiled(monkeypatch):
-    """Beside a GPU, which the tab uses, that is a kernel of the host; here the tab uses NumPy's in its place."""
+    """If the tab uses a GPU, the other way is a kernel of the host; here the tab uses NumPy instead of a GPU."""
     lab, opened = lab_class("diffusion"), []
     begun = lab.__init__
     monkeypatch.setattr(lab, "__init__", lambda self, **values: opened.append(values) or begun(self, **values))
@@ -71,7 +71,7 @@ def test_both_ways_of_the_first_number_are_compiled(monkeypatch):
 
 
 def test_a_lab_that_is_compared_with_nothing_is_only_shown(monkeypatch):
-    """A lab that times its ways itself may have no result before one is timed: on a GPU it had none after two steps."""
+    """A lab that times its own ways may have no result before: on a GPU it had none after two steps."""
     asked = []
     monkeypatch.setattr(precompile, "_be_compared", lambda lab, values: asked.append(lab.LAB))
     for name in ("crossover", "l_curve"):
@@ -88,11 +88,11 @@ def test_a_part_that_fails_is_told_and_the_others_are_compiled(cache):
     assert not precompile.precompile([Part("waves", fail), Part("heat", lambda: build("heat.step"))], heard)
     assert heard.told[1] == ("failed", 1, "ZeroDivisionError: by nothing")
     assert heard.told[3] == ("ended", 2, 1)
-    assert not (cache / kernel_cache.RECORD).exists()  # so that the next start tries again
+    assert not (cache / kernel_cache.RECORD).exists()  # so the next start tries again
 
 
-# What Numba says of its cache (NUMBA_DEBUG_CACHE) tells which kernels a process needs, be they compiled or found there.
-# So both use the cache of the whole run.
+# Numba's cache log (NUMBA_DEBUG_CACHE) names the kernels that a process needs, whether compiled or found in the cache.
+# So both programs use the cache of the whole run.
 COMPILE = """
 import sys
 from app.lab_view import first_values, parts_of
@@ -134,13 +134,13 @@ pool.close()
 
 @pytest.mark.parametrize("tab", ["shown", "compared"])
 def test_after_it_the_engine_compiles_nothing_for_the_first_screens(tab):
-    """Every kernel that an engine needs for what the labs show at first was needed for compiling them in advance.
+    """Precompiling needs every kernel that an engine needs for the first screens of the labs.
 
-    compared: where the tab computes on a GPU, and the host's engine is asked for the comparison alone.
+    compared: the tab computes on a GPU, and the host's engine only runs the comparison.
     """
 
     def run(code, *arguments):
-        """Return what it says, and the files of the cache that it and its children have read or written."""
+        """Return the output, and the cache files that the process and its children have read or written."""
         command = [sys.executable, "-c", code, *arguments]
         environment = os.environ | {"NUMBA_DEBUG_CACHE": "1", "PYTHONUNBUFFERED": "1"}
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)

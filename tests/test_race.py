@@ -1,4 +1,4 @@
-"""A race by fake clocks: ranks, ratios, pictures, records; what is wrong is named."""
+"""Races with fake clocks: ranks, ratios, pictures, records, and error messages."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ ELSEWHERE = Racer("gpu_cupy", "T-step", RECORD)
 
 
 def quiet(part, words):
-    """Hear nothing."""
+    """Ignore the progress messages."""
 
 
 @pytest.fixture
 def clocks(monkeypatch):
-    """Each lab that races, in turn, takes so many seconds a step; `order` is which of them went, leg by leg."""
+    """Set the seconds per step of each racing lab, in turn; `order` lists the numbers of the labs, leg by leg."""
     labs, order, advance = [], [], Diffusion.advance
 
     def take(rates):
@@ -80,15 +80,15 @@ def test_ranks_times_and_ratio_are_those_of_the_lanes_own_clocks(clocks):
     assert slow.step == Spread(pytest.approx(1e-2), pytest.approx(1e-2), pytest.approx(1e-2), LEGS)
     assert result.marks == tuple(range(0, 101, 5))
     assert slow.clock == pytest.approx([mark * 1e-2 for mark in result.marks])
-    assert order[:4] == [0, 0, 1, 1]  # before the start, on no clock
-    assert order[4:8] == [0, 1, 1, 0]  # they take turns, and who is first changes
+    assert order[:4] == [0, 0, 1, 1]  # before the start, not timed
+    assert order[4:8] == [0, 1, 1, 0]  # they take turns, and the first one changes
 
 
 def test_a_leg_too_short_for_a_clock_is_timed_on_a_longer_stretch(clocks):
     order = clocks([lambda _: 1e-2, lambda _: 1e-6, lambda _: 2e-6])  # the third is the twin
     result = run_race(Race(Diffusion, VALUES, (HOST, HOST), 40), quiet)
     assert result.lanes[1].seconds == pytest.approx(40 * 2e-6)
-    assert result.lanes[1].right  # its own field has gone 40 steps, not those of the stretch
+    assert result.lanes[1].right  # its own field has advanced 40 steps, not those of the longer stretch
     assert order.count(2) == LEGS + 1
 
 
@@ -116,7 +116,7 @@ def test_a_recorded_lane_has_the_records_rate_and_the_pictures_computed_here():
 
 
 def test_a_lane_is_named_with_its_kernel_be_it_of_here_or_a_record():
-    """The record of a kernel that the lab does not run must not pass for one of that it does."""
+    """The record of a kernel that the lab does not run must not be taken for one that it runs."""
     assert ELSEWHERE.name.endswith(", T-step")
     assert Racer("gpu_cupy", "T-step").name == ELSEWHERE.name
     assert Racer("cpu_numpy").name == "NumPy"
@@ -290,7 +290,7 @@ def test_a_simulated_time_that_is_too_much_work_on_a_large_grid_is_told():
 
 
 def asked(text):
-    """The race that `fieldlab race` makes of these arguments."""
+    """Return the race that `fieldlab race` creates for these arguments."""
     parser = argparse.ArgumentParser()
     add_race(parser.add_subparsers())
     return race_of(parser.parse_args(["race", *text.split()]))
@@ -368,11 +368,11 @@ def test_a_curve_says_what_is_wanted_and_its_result_where_the_steps_ended_it(val
     assert result.ended in out.export_text()
 
 
-SECONDS = 10.0  # of a bench's case
+SECONDS = 10.0  # for a case of a bench
 
 
 def benched(case, *names):
-    """The step of each of these backends' usual kernels, as `fieldlab bench diffusion` times it."""
+    """Return the step of each of these backends' usual kernels, as timed by `fieldlab bench diffusion`."""
     run = CaseRun(BENCHMARK, case, BENCHMARK.reference(case), SECONDS, Pace(), Deadline(10 * SECONDS))
     try:
         for name in names:
@@ -388,14 +388,14 @@ def benched(case, *names):
 
 
 def raced(case, *names, steps):
-    """The step of each of these backends' lanes in a race on the same grid."""
+    """Return the step of each of these backends' lanes in a race on the same grid."""
     values = {"ny": case.size, "nx": case.size, "dtype": case.dtype, "edges": case.edges, "preset": "noise"}
     race = Race(Diffusion, values, tuple(Racer(name) for name in names), steps)
     return {lane.racer.backend: lane.step for lane in run_race(race, quiet).lanes}
 
 
 def test_a_race_has_the_times_of_the_bench(monkeypatch):
-    """By one clock, on which a launch takes its time however few steps are made in it."""
+    """With one clock, in which a launch has a fixed cost, independent of its number of steps."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr("compute.devices.time", SimpleNamespace(perf_counter=lambda: clock.now))
 

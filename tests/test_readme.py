@@ -1,4 +1,4 @@
-"""What the README promises exists: its commands, files, extras, pictures. tests/test_docs_run.py runs them."""
+"""Commands, files, extras and pictures named in the README exist. tests/test_docs_run.py runs the commands."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ OWN_FOLDERS = ("app", "compute", "assets", "tests", "docs", ".ci")
 
 
 def blocks(text, *languages):
-    """The fenced blocks of a language."""
+    """Return the fenced blocks of some languages."""
     return [body for language, body in FENCE.findall(text) if language in languages]
 
 
 def commands(text):
-    """The lines of shell blocks and the commands in backticks, comments cut off."""
+    """Return the lines of shell blocks and the commands in backticks, without comments."""
     lines = [line for body in blocks(text, "sh", "bash", "console") for line in body.splitlines()]
     inline = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
     return [re.split(r"\s+#", line.strip())[0] for line in lines + inline if line.strip()]
 
 
 def make_targets(text):
-    """Targets that the text tells the reader to make."""
+    """Return the make targets in the text."""
     words = [shlex.split(line) for line in commands(text) if re.search(r"\bmake ", line)]
     return {word for line in words for word in line[line.index("make") + 1 :] if "=" not in word}
 
@@ -45,7 +45,7 @@ def make_variables(text):
 
 
 def subcommands(text):
-    """(subcommand, options) of every `fieldlab …` line."""
+    """Return (subcommand, options) of every `fieldlab …` line."""
     lines = [line.split() for line in commands(text) if line.startswith("fieldlab ")]
     return [(line[1], [word for word in line if word.startswith("--")]) for line in lines]
 
@@ -55,7 +55,7 @@ def extras(text):
 
 
 def paths(text):
-    """Files and folders of the project that the text names in backticks, and the targets of its links."""
+    """Return the project's files and folders in backticks, and the targets of links."""
     named = re.findall(r"`((?:[\w.]+/)+[\w./-]*)`", FENCE.sub("", text))
     linked = re.findall(r"\]\((?!https?:|#)([^)]+)\)", text)
     return {name for name in named if name.split("/")[0] in OWN_FOLDERS} | set(linked)
@@ -100,7 +100,7 @@ def test_subcommands_and_options_exist(subcommand, options):
 
 @cache
 def helped(subcommand):
-    """What `fieldlab … --help` prints."""
+    """Return the output of `fieldlab … --help`."""
     done = subprocess.run(
         [sys.executable, "-m", "compute", subcommand, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Folders for what is under way: whose they are, and that nothing of a killed process stays."""
+"""Folders for temporary data: their owners, and clean-up after a killed process."""
 
 import os
 import signal
@@ -19,14 +19,14 @@ MAKE = "from compute import scratch; print(scratch.folder('export'), flush=True)
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path, monkeypatch):
-    """A folder for temporary files of the test's own, for its processes too."""
+    """A separate folder for temporary files, also for child processes."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 def another():
-    """A process with a folder, and that."""
+    """Start a process that creates a folder; return both."""
     process = subprocess.Popen([sys.executable, "-c", MAKE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     return process, Path(process.stdout.readline().strip())
 
@@ -70,13 +70,13 @@ def test_a_kind_that_could_not_be_found_again_is_refused():
 
 
 def linger(tell):
-    """A task that leaves a folder behind when it is killed."""
+    """Leave a folder behind when killed."""
     tell(0.5, str(scratch.folder("parts")))
     time.sleep(60)
 
 
 def test_a_cancelled_job_leaves_nothing(temporary):
-    job = Job(linger, FILE, queue=JobQueue())  # its process knows the test's folder
+    job = Job(linger, FILE, queue=JobQueue())  # its process uses the test's folder
     job.start()
     end = time.monotonic() + 120
     while not job.words:

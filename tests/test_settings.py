@@ -1,4 +1,4 @@
-"""The limits of a server: presets, a file, options; which of them counts; and that labs refuse what is beyond them."""
+"""The limits of a server: presets, a file and options, their priority, and that labs refuse values beyond them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def found(*argv: str) -> Settings:
 
 @pytest.fixture
 def file(tmp_path):
-    """Write a settings file; its name."""
+    """Return a function that writes a settings file and returns its path."""
 
     def write(text: str) -> str:
         path = tmp_path / "course.toml"
@@ -54,7 +54,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def limited(monkeypatch):
-    """Let this process be of a server with these settings."""
+    """Return a function that applies settings of a server to this process."""
     monkeypatch.setenv(settings.VARIABLE, "")
 
     def limit(**values):
@@ -172,7 +172,7 @@ def test_what_a_jupyter_server_starts_is_a_command_that_is_taken():
 
 
 def test_what_a_jupyter_server_starts_is_found_without_an_activated_environment(tmp_path):
-    """Its PATH need not have the folder in which `fieldlab` lies."""
+    """Its PATH may lack the folder of `fieldlab`."""
     command = jupyter.server()["command"]
     begin = command[: command.index("serve") + 1]
     known = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
@@ -202,7 +202,7 @@ def test_what_the_environment_holds_is_checked(monkeypatch):
 
 
 class TestLabs:
-    """A lab of a server, in its engine, in a job or elsewhere, refuses in words, and nothing changes."""
+    """A lab of a server, in its engine, in a job or elsewhere, refuses with a message and stays unchanged."""
 
     def test_the_largest_of_the_table_is_no_limit(self, limited):
         limited()

@@ -1,4 +1,4 @@
-"""The Numba-CUDA kernels in Numba's CUDA simulator, which runs them on the CPU: small grids, in their own process."""
+"""The Numba-CUDA kernels in Numba's CUDA simulator on the CPU: small grids, in a separate process."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ np.savez(sys.argv[2], **made)
 
 @pytest.fixture(scope="module")
 def given():
-    """The fields to compute on, by a name that holds variant, edges and steps."""
+    """The input fields, by a name that contains variant, edges and steps."""
     fields = {}
     for i, (shape, edges, dtype, steps) in enumerate(CASES):
         fields[f"{i}|tile|{edges}|{steps}"] = np.random.default_rng(i).random(shape).astype(dtype)
@@ -73,7 +73,7 @@ def given():
 
 @pytest.fixture(scope="module")
 def made(given, tmp_path_factory):
-    """What the simulated kernels made of them."""
+    """The outputs of the simulated kernels."""
     folder = tmp_path_factory.mktemp("simulator")
     np.savez(folder / "given.npz", **given)
     simulate(PROGRAM, folder / "given.npz", folder / "made.npz")
@@ -100,7 +100,7 @@ def test_the_racing_kernel_races_in_the_simulator_too(given, made):
     truth = np.empty(u.shape)
     cpu_numpy.step(u.astype(np.float64), truth, 0.23, "zero-flux", 1)
     wrong = np.abs(made["r|racing|zero-flux|1"] - truth) > 1e-6
-    assert wrong[:, 16].any()  # the second block reads what the first one wrote
+    assert wrong[:, 16].any()  # the second block reads cells written by the first
     assert not wrong[:, :15].any()
 
 

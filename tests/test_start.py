@@ -1,4 +1,4 @@
-"""The first seconds of a command, and what it needs of its surroundings: Ctrl-C, the folder, the locale, the width."""
+"""The first seconds of a command, and its environment: Ctrl-C, the folder, the locale, the terminal width."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(module, arguments, name):
 
 def run(*arguments, cwd=None, **environment):
     code = "import sys; from compute.start import main; sys.exit(main())"
-    here = {**os.environ, "PYTHONPATH": os.getcwd(), **environment}  # noqa: PTH109 - for a folder that is deleted
+    here = {**os.environ, "PYTHONPATH": os.getcwd(), **environment}  # noqa: PTH109 - for a deleted folder
     return subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, timeout=300, check=False, cwd=cwd, env=here
     )
@@ -189,7 +189,7 @@ def test_an_address_that_cannot_be_listened_on_is_refused_before_anything_is_com
     with pytest.raises(SystemExit):
         serve.main(["--address", "nope.invalid"])
     monkeypatch.setattr(socket, "getaddrinfo", known)
-    assert main(["serve", "--address", "192.0.2.1"]) == BAD_INPUT  # of RFC 5737: no machine has it
+    assert main(["serve", "--address", "192.0.2.1"]) == BAD_INPUT  # of RFC 5737: assigned to no machine
     assert "address: '192.0.2.1' is none of this machine's to listen on" in capsys.readouterr().err
     assert main(["serve", "--address", "a" * 300]) == BAD_INPUT
     for address in ("localhost", "127.0.0.1", "0.0.0.0"):

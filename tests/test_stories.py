@@ -1,4 +1,4 @@
-"""Stories: the file's bounds, text that stays text, every step opened without a page, and every figure checked."""
+"""Stories: bounds of the file, escaped text, every step opened without a page, and every figure checked."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ OWN = stories_in((own_folder(),))
 
 @pytest.fixture
 def told(tmp_path):
-    """Write a story's text to a file and read it."""
+    """Return a function that writes a story's text to a file and reads it."""
 
     def read(text: str | bytes, name: str = "one.md") -> Story:
         path = tmp_path / name
@@ -146,7 +146,7 @@ def test_a_link_that_leads_away_opens_a_page_of_its_own(told):
     ],
 )
 def test_what_is_wrong_is_told_with_file_step_and_bound(told, text, words):
-    if "javascript" in str(text):  # for the reader it is no link at all
+    if "javascript" in str(text):  # the parser does not treat it as a link
         assert "<a" not in told(text).steps[0].html
         return
     with pytest.raises(StoryError, match=f"(?s){words}"):
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_told_with_file_step_and_bound(told, text, words):
 
 
 def test_of_the_link_of_a_field_that_goes_on_only_the_last_values_count(told):
-    """The address of a lab that runs, as one copies it, has thousands of steps and what was changed on the way."""
+    """The copied address of a running lab has thousands of steps and all intermediate changes."""
     history = ({"step": 40, "set": {"r": 0.1, "edges": "periodic"}}, {"step": 90, "do": "refit", "with": {}})
     link = packed(Scene("diffusion", {"ny": 64, "r": 0.15}, steps=3240, history=history))
     step = told(f"{HEAD}[state](?scene={link} 'r; go on')").steps[0]
@@ -215,7 +215,7 @@ def test_there_are_eight_stories_and_nothing_is_wrong_with_them():
 
 
 def here(scene: Scene) -> Scene:
-    """The scene small, on the reference: no test of the kernels, which have their own."""
+    """Return the scene at a small size, on the reference: the kernels have separate tests."""
     values = dict(scene.values) | {name: 32 for name in ("ny", "nx") if name in scene.kind.param}
     plain = {"variant": ""} if "variant" in scene.kind.param else {}
     return structs.replace(scene, values=values | plain | {"backend": "cpu_numpy"}, size=(32, 32))
@@ -234,7 +234,7 @@ def test_every_step_opens(step):
     scene.check()
     with closing(scene.open()) as lab:
         assert {name: getattr(lab, name) for name in scene.values} == dict(scene.values)
-        if scene.lab != "crossover":  # which would measure
+        if scene.lab != "crossover":  # it would measure
             lab.advance(1)
         assert lab.frame(None, scene.size).rasters or lab.frame(None, scene.size).curves
 
@@ -252,22 +252,22 @@ def test_backends_and_kernels_of_the_stories_are_known():
 
 @cache
 def record(lab: str) -> dict[str, Any]:
-    """That of an H200."""
+    """Return the record of an H200."""
     return json.loads((timings_folder() / f"nvidia-h200-{lab}.json").read_text(encoding="utf-8"))
 
 
 def results(lab: str) -> list[dict[str, Any]]:
-    """The results of the record of an H200."""
+    """Return the results of the record of an H200."""
     return record(lab)["results"]
 
 
 def grid(entry: dict[str, Any]) -> str:
-    """Its size, as a text writes it."""
+    """Return the grid's size in the notation of the stories."""
     return f"{entry['ny']} × {entry['nx']}".replace("16384", "16 384")
 
 
 def result(backend: str, variant: str, size: int = 512, dtype: str = "float32"):
-    """One of diffusion."""
+    """Return a single result of diffusion."""
     (found,) = (
         each for each in results("diffusion")
         if (each["backend"], each["variant"], each["ny"], each["dtype"]) == (backend, variant, size, dtype)
@@ -279,13 +279,13 @@ NUMPY, NUMBA, GPU = (result("cpu_numpy", "one-step"), result("cpu_numba", "one-s
 TILE, RACING = result("gpu_numba", "tile"), result("gpu_numba", "racing")
 
 
-SMALL, FLAT, MOVED, LARGE = 100, 10_000, 10**6, 10**8  # numbers of the steps of a story about the crossover
+SMALL, FLAT, MOVED, LARGE = 100, 10_000, 10**6, 10**8  # numbers of elements in a story about the crossover
 FADING, GROWING = 10, 100  # steps of the chequerboard
 FEW = 10  # λ of a short curve
 
 
 def best(workload: str, size: int, device: str) -> float:
-    """Seconds of the quickest right way of the crossover's record, float64 or float32."""
+    """Return the seconds of the fastest correct way in the crossover's record, in float64."""
     return min(
         each["median"] for each in results("crossover")
         if (each["workload"], each["size"], each["status"]) == (workload, size, "measured")
@@ -294,13 +294,13 @@ def best(workload: str, size: int, device: str) -> float:
 
 
 def ratio(one: dict[str, float], other: dict[str, float], what: str = "median") -> float:
-    """One figure over another."""
+    """Return one figure divided by another."""
     return one[what] / other[what]
 
 
 @cache
 def chequerboard(r: float, steps: int = 1) -> float:
-    """The factor by which `steps` steps multiply a chequerboard, computed."""
+    """Return the factor by which `steps` steps multiply a chequerboard, computed."""
     board = (-1.0) ** np.add.outer(np.arange(8), np.arange(8))
     with closing(
         Diffusion(backend="cpu_numpy", ny=8, nx=8, dtype="float64", edges="periodic", unstable=True, r=r)
@@ -309,19 +309,19 @@ def chequerboard(r: float, steps: int = 1) -> float:
         lab.advance(steps)
         field = lab.field()
     assert np.allclose(field, field[0, 0] * board, rtol=1e-12, atol=1e-12)
-    assert field[0, 0] == pytest.approx((1 - 8 * r) ** steps, rel=1e-9, abs=1e-12)  # as von Neumann has it
+    assert field[0, 0] == pytest.approx((1 - 8 * r) ** steps, rel=1e-9, abs=1e-12)  # by von Neumann's analysis
     return float(field[0, 0])
 
 
 def factor_of_chequerboard() -> str:
-    """That of one step, which falls with r on a straight line from 1, as a formula."""
+    """Return the factor of one step, a linear function of r that is 1 at 0, as a formula."""
     slope = (1 - chequerboard(0.125)) / 0.125
     assert 1 - chequerboard(0.25) == pytest.approx(0.25 * slope)
     return f"1 − {slope:g} r"
 
 
 def largest_without_a_sign() -> str:
-    """The largest r at which no mode changes its sign in a step; the chequerboard's factor is the smallest of all."""
+    """Return the largest r at which no mode changes its sign in a step: the chequerboard's factor is the smallest."""
     low, high = 0.0, 0.25
     while high - low > 1e-4:
         middle = (low + high) / 2
@@ -330,12 +330,12 @@ def largest_without_a_sign() -> str:
 
 
 def values_of(name: str, number: int) -> Mapping[str, Any]:
-    """Those of a step of a story; number: from 1."""
+    """Return the values of a step of a story; number: from 1."""
     return next(story.steps[number - 1].scene.values for story in OWN.stories if story.name == name)
 
 
 def orbit_digits() -> float:
-    """Decimal digits in which the orbit of the deepest step of a story is computed."""
+    """Return the decimal digits of the orbit of a story's deepest step."""
     values = values_of("5-where-float64-ends", 4)
     size = Mandelbrot.param["ny"].default, Mandelbrot.param["nx"].default
     return (Place.of(values["center"], values["zoom"], *size).bits + SPARE_BITS) * log10(2)
@@ -343,7 +343,7 @@ def orbit_digits() -> float:
 
 @cache
 def shared_columns() -> float:
-    """How many columns of a float64 picture share a number, at the spacing of the story's pixels."""
+    """Return how many columns of a float64 picture share a number, at the spacing of the story's pixels."""
     place = next(s.steps[1].scene.values for s in OWN.stories if s.name == "5-where-float64-ends")
     counts = {}
     for precision in ("float64", "auto"):
@@ -356,7 +356,7 @@ def shared_columns() -> float:
 
 @cache
 def products(count: int) -> tuple[int, int]:
-    """Steps that were made for a curve of `count` λ, and the products with A or its transpose in them."""
+    """Return the steps for a curve of `count` λ, and their number of products with A or its transpose."""
     values = next(s.steps[1].scene.values for s in OWN.stories if s.name == "6-one-bidiagonalisation")
     multiply, steps = l_curve_kernels.multiply, l_curve_kernels.steps
     calls: list[int] = []
@@ -377,7 +377,7 @@ def products(count: int) -> tuple[int, int]:
 
 @cache
 def wrong_by(number: int, rule: str = "") -> float:
-    """Percent by which x is wrong in a step of the story of the corner; rule: that chooses λ, "" for the best λ."""
+    """Return the error of x in percent in a step of the story of the corner; rule: selects λ, "" for the best λ."""
     step = next(s.steps[number] for s in OWN.stories if s.name == "8-the-corner-and-when-it-lies")
     values = {**step.scene.values, "backend": "cpu_numpy"}
     with closing(LCurve(**values)) as lab:
@@ -484,9 +484,9 @@ IN_WORDS = {"a": 1, "hundred": 10**2, "million": 10**6, "trillion": 10**12}
 
 
 def rounded_to(text: str) -> tuple[float, float]:
-    """The number in a story's text, and half a unit of its last digit; zeros at the end of a whole one are none.
+    """Return the number in a story's text, and half a unit of its last digit; trailing zeros of integers do not count.
 
-    One in words is exact.
+    A number in words is exact.
     """
     if not any(character.isdigit() for character in text):
         return float(prod(IN_WORDS[word] for word in text.lower().split())), 0.0
@@ -521,7 +521,7 @@ def test_every_figure_that_is_checked_is_told():
     assert told == {(story, name) for story, figures in FIGURES.items() for name in figures}
 
 
-# What a text may say beside them: a name, the year of a work, the scale of a figure, and a value of the step's state.
+# Allowed numbers besides these: in names, the year of a work, the scale of a figure, and a value of the step's state.
 MARKED = re.compile(r'<span class="claim".*?</span>( billion)?', re.DOTALL)
 NAMES_AND_YEARS = re.compile(r"\b(float32|float64|H200)\b|(?<=, )(1[89]|20)\d\d\b")
 SETTING = re.compile(r"\b(r|zoom)( =)? (\d[\de./]*\d)")
@@ -529,9 +529,9 @@ NUMBER = re.compile(r"\d+|\b(ten|dozen|hundred|thousand|million|billion|trillion
 
 
 def unmarked(html: str, states: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The numbers in a step's text, with the words around, that are no figure that is tested and nothing else allowed.
+    """Return the untested numbers in a step's text that are not allowed otherwise, with the words around them.
 
-    states: values that it may name.
+    states: values that the text may contain.
     """
     words = unescape(re.sub(r"<[^>]+>", " ", MARKED.sub("…", html))).replace("\N{NO-BREAK SPACE}", " ")
     for found in SETTING.finditer(words):

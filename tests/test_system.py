@@ -1,4 +1,4 @@
-"""What the machine does just now: a real processor, GPUs through an NVML that is not there."""
+"""The state of the machine: a real CPU, and GPUs through a fake NVML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from compute.measure.conditions import OtherWork, Sampler, Watch
 from compute.system import GpuReading, Reading, System
 from tests.fake_nvml import FakeNvml
 
-ELSEWHERE = 2**22 + 7  # no process has this number: it is above the largest
+ELSEWHERE = 2**22 + 7  # larger than any process id
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def until(condition):
 
 def test_the_processor_s_use_is_that_of_the_time_between_two_readings():
     read = System().read
-    assert read().cpu.use == ()  # nothing to compare with yet
+    assert read().cpu.use == ()  # no earlier reading to compare with
     end = time.monotonic() + 120
-    while True:  # until this thread has had one processor for most of half a second
+    while True:  # until this thread has had one core for most of half a second
         one = time.monotonic() + 0.5
         while time.monotonic() < one:
             pass
@@ -94,7 +94,7 @@ def test_a_gpu_that_is_lost_is_said_and_comes_back(nvml, monkeypatch):
     reading = machine.read()
     assert (reading.gpus, reading.problem) == ((), "NVML has failed: GPU is lost")
     assert reading.cpu.memory_total > 0
-    machine.read()  # it does not start again either
+    machine.read()  # it does not restart either
     nvml.lost = False
     assert len(machine.read().gpus) == 2
     assert machine.read().problem == ""
@@ -117,7 +117,7 @@ def test_without_the_library_the_install_line_is_said_and_without_a_driver_nothi
 
 
 def test_gpus_are_numbered_as_cuda_numbers_them(nvml, monkeypatch):
-    """The rules are those of the CUDA C++ Programming Guide: an entry that is wrong hides itself and all after it."""
+    """By the rules of the CUDA C++ Programming Guide: an invalid entry hides itself and all entries after it."""
     uuids = ["GPU-aa11", "GPU-aa22", "GPU-bb33"]
     orders = {None: [0, 1, 2], "": [], "2,0": [2, 0], "0,7,1": [0], "-1": [], "GPU-bb": [2], "GPU-aa": []}
     assert {order: gpu_nvml.visible(order, uuids) for order in orders} == orders
@@ -129,7 +129,7 @@ def test_a_part_of_a_gpu_is_read_by_its_uuid(nvml, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-77,1")
     nvml.parts["MIG-77"] = "NVIDIA H200 MIG 1g.18gb"
     part, other = System().read().gpus
-    assert (part.index, part.name, part.use) == (0, "NVIDIA H200 MIG 1g.18gb", None)  # NVML tells no use of a part
+    assert (part.index, part.name, part.use) == (0, "NVIDIA H200 MIG 1g.18gb", None)  # NVML reports no use of a part
     assert (part.memory_total, part.clock) == (18 * 2**30, 1755e6)
     assert other.name == "NVIDIA A40"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-gone,1")
@@ -143,16 +143,16 @@ def test_gpus_that_cuda_numbers_by_speed_are_not_mixed_up(nvml, monkeypatch):
     assert (reading.gpus, reading.problem) == (
         (), "CUDA numbers these GPUs by speed and NVML by bus: set CUDA_DEVICE_ORDER=PCI_BUS_ID",
     )  # fmt: skip
-    nvml.names = ("NVIDIA H200",) * 2  # equal ones have one order
+    nvml.names = ("NVIDIA H200",) * 2  # equal GPUs have only one order
     assert len(System().read().gpus) == 2
     nvml.names = ("NVIDIA H200", "NVIDIA A40")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")
-    assert not System().read().problem  # a name is enough
+    assert not System().read().problem  # a name is sufficient
 
 
 def test_cuda_numbers_gpus_by_their_bus_unless_the_user_says_otherwise(monkeypatch):
     for chosen in ("FASTEST_FIRST", None):
-        monkeypatch.setenv("CUDA_DEVICE_ORDER", chosen or "")  # and so it is put back at the end
+        monkeypatch.setenv("CUDA_DEVICE_ORDER", chosen or "")  # restored at the end of the test
         if chosen is None:
             del os.environ["CUDA_DEVICE_ORDER"]
         backends._why_missing.__wrapped__(backends.backend("gpu_cupy"))
@@ -188,7 +188,7 @@ def test_a_record_names_the_gpus_that_cuda_may_use(monkeypatch, order, names):
 
 
 def test_a_locked_clock_is_told(nvml):
-    assert gpu_nvml.reasons(0x01) == ()  # it idles
+    assert gpu_nvml.reasons(0x01) == ()  # idle
     assert gpu_nvml.reasons(0x02) == ("a clock that was locked below it (application clocks)",)
     assert gpu_nvml.reasons(0x10 | 0x100) == ("other GPUs that it follows (sync boost)", "the display's clock")
 
@@ -197,8 +197,8 @@ def test_a_locked_clock_is_told(nvml):
 
 
 def watched(nvml, monkeypatch, between, before=lambda: None):
-    """What is said of a case during which `between` happened."""
-    monkeypatch.setattr(conditions, "OTHERS_SHARE", 1e9)  # tests run beside others
+    """Return the warnings about a case during which `between` ran."""
+    monkeypatch.setattr(conditions, "OTHERS_SHARE", 1e9)  # other tests run in parallel
     before()
     watch = Watch(System())
     between()
@@ -222,7 +222,7 @@ def test_another_process_on_the_gpu_is_named(nvml, monkeypatch):
 
 def test_in_a_container_the_one_new_process_is_taken_for_ours(nvml, monkeypatch):
     assert watched(nvml, monkeypatch, lambda: nvml.use(ELSEWHERE))[0] == []
-    told, _ = watched(nvml, monkeypatch, lambda: nvml.use(ELSEWHERE + 1))  # the first one was there before
+    told, _ = watched(nvml, monkeypatch, lambda: nvml.use(ELSEWHERE + 1))  # the first process existed before
     assert told == [f"another process used cuda:{k}: a process (pid {ELSEWHERE})" for k in (0, 1)]
 
 
@@ -238,11 +238,11 @@ def test_a_clock_that_was_held_down_is_said_with_its_reason(nvml, monkeypatch):
         nvml.violated = 700_000_000
 
     assert watched(nvml, monkeypatch, capped)[0][0] == "the clock of cuda:0 was held down by power or heat for 1.4 s"
-    assert watched(nvml, monkeypatch, lambda: None)[0] == []  # what was before does not count
+    assert watched(nvml, monkeypatch, lambda: None)[0] == []  # earlier throttling does not count
 
 
 def test_a_processor_that_others_keep_busy_is_said(monkeypatch):
-    moments = iter([(100.0, 400.0, 10.0), (107.0, 420.0, 11.0), (108.0, 440.0, 12.0)])  # busy, in all, our own
+    moments = iter([(100.0, 400.0, 10.0), (107.0, 420.0, 11.0), (108.0, 440.0, 12.0)])  # busy, in all, this process
     clock = iter([0.0, 2.0, 4.0])
     monkeypatch.setattr(conditions, "_processor_seconds", lambda: next(moments))
     monkeypatch.setattr(conditions.psutil, "cpu_count", lambda: 10)
@@ -256,7 +256,7 @@ def test_a_processor_that_others_keep_busy_is_said(monkeypatch):
 
 
 def test_the_work_of_others_is_the_machines_less_our_own(monkeypatch):
-    """Of 12 s of processors in 4 s, 2 were ours; the counters of some systems stand still."""
+    """Of 12 s of CPU time in 4 s, 2 were ours; the counters of some systems do not advance."""
     moments = iter([(100.0, 400.0, 10.0), (112.0, 440.0, 12.0), (100.0, 400.0, 10.0)])
     clock = iter([1.0, 5.0, 6.0])
     monkeypatch.setattr(conditions, "_processor_seconds", lambda: next(moments))
@@ -267,7 +267,7 @@ def test_the_work_of_others_is_the_machines_less_our_own(monkeypatch):
 
 
 def test_what_disturbed_a_case_of_several_parts_is_said_once(monkeypatch):
-    """2 s with 3 cores of others, 2 s of another case, 1 s with none: 2 cores on average."""
+    """2 s with 3 cores used by others, 2 s of another case, 1 s without load: 2 cores on average."""
     moments = iter([(0.0, 0.0, 0.0), (6.0, 20.0, 0.0), (14.0, 40.0, 8.0), (15.0, 50.0, 9.0)])
     clock = iter([0.0, 2.0, 4.0, 5.0])
     monkeypatch.setattr(conditions, "_processor_seconds", lambda: next(moments))
