@@ -12,7 +12,8 @@ FIX = Fix(
     versions="1.9",
     kind="gain",
     purpose=(
-        "a first visit shows its picture after 2.1 s instead of 5.3 s: 1.4 MB of modules are not parsed and compiled again"
+        "a first visit shows its picture after 2.1 s instead of 5.3 s: "
+        "1.4 MB of modules are not parsed and compiled again"
     ),
     report=(
         "ReactiveESM loads each bundle by es-module-shims, which parses its text and passes a blob to the browser: the "
