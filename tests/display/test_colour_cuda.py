@@ -1,8 +1,7 @@
 """GPU kernels for colouring, gathering and the interior, without a GPU: CUDA C on the CPU, and Numba's simulator.
 
 The display kernels are launched as for CuPy's and for Numba's arrays, with a driver that calls them on the CPU. The
-cases
-are imported from the test files that cover every backend, and run on fake GPU devices.
+cases are imported from the test files that cover every backend, and run on fake GPU devices.
 """
 
 from __future__ import annotations
