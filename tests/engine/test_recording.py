@@ -412,7 +412,7 @@ def test_frames_lost_with_the_engine_end_the_recording(tmp_path):
     told: list[RecordingProgress] = []
     sender = SimpleNamespace(send_event=lambda _lab, news: told.append(news))
     LabRecorder(1, lab, sender, nullcontext).begin(Record(1, folder, 10, (8, 8), 100, done=25))
-    assert [news.frames for news in told] == [2]  # a film is made of them; without a frame they would be discarded
+    assert [news.frames for news in told] == [2]  # a film is made of them; a recording of 0 frames would be discarded
     assert told[0].bytes == sum(path.stat().st_size for path in Path(folder).iterdir() if path.suffix == ".frame")
 
 

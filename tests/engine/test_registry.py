@@ -83,7 +83,7 @@ def test_an_answer_that_lost_its_memory_is_refused_and_harms_nothing_else(regist
 def test_an_answer_that_was_lost_with_its_engine_refuses_no_later_one(registry, lab):
     lab.questions.append(TakeSnapshot(lab.number))
     report(registry, lab, BlobMessage(lab.number, Payload(b"", ())))
-    assert refused(registry) == []  # the process dies before it reports Answered; the next one is asked again
+    assert refused(registry) == []  # it died before it reported Answered: the request is sent again
     assert report(registry, lab, Answered(lab.number, TakeSnapshot)) == [None]
 
 

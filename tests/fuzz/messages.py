@@ -190,7 +190,7 @@ class Hostile:
         return self.patch(*[event] * self.random.choice([1, 1, 1, 50]))
 
     def changed_model(self) -> list[Fragment]:
-        """Set a model of the page to an invalid value."""
+        """Set an attribute of one of the page's models to an invalid value."""
         events = []
         for _ in range(self.random.choice([1, 1, 2, 5])):
             model = self.model()

@@ -1,4 +1,4 @@
-"""Why a rate is above a roof: which cache contains the data, read from a copy of Linux's file tree."""
+"""Why a rate is above a roof: which cache contains the data, read from a simulated sysfs tree."""
 
 from __future__ import annotations
 

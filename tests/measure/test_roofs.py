@@ -80,7 +80,7 @@ def test_copies_copy_every_byte_and_are_counted_by_the_device_s_clock(pieces, mo
 
 @pytest.fixture
 def two_processors(tmp_path, monkeypatch):
-    """Return two EPYC 9654: 24 groups of cores, each with an L3 of 32 MiB, 768 MiB in total."""
+    """Simulate two EPYC 9654: 24 groups of cores, each with an L3 of 32 MiB, 768 MiB in total."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(24)), raising=False)
     for core in range(24):
         plant(tmp_path, core, 0, type="Unified", level=2, shared_cpu_list=core, size="8M")

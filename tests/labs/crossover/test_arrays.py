@@ -160,7 +160,7 @@ def test_they_get_the_place_in_the_order_in_which_they_asked(now):
     for one in (gone, second, third):
         assert one.held_up
     first.close()
-    assert second.held_up  # `gone` is first in the queue, but has not asked for a moment
+    assert second.held_up  # `gone` is first in the queue, but has been idle
     now.seconds += IDLE
     assert lease.take(second)
     now.seconds += 0.1

@@ -1,4 +1,4 @@
-"""The diffusion lab without its kernels: presets, images, painting, checkpoints, and its refusals."""
+"""The diffusion lab apart from its kernels: presets, images, painting, checkpoints, and its refusals."""
 
 from __future__ import annotations
 

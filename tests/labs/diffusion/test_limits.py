@@ -1,4 +1,4 @@
-"""Fixed colour limits are those of the initial field, whenever the first frame is made; history contains refits."""
+"""Fixed colour limits are those of the initial field, whenever the first frame is made; refits are in the history."""
 
 from __future__ import annotations
 
