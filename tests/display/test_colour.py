@@ -8,7 +8,7 @@ import pytest
 from compute.display import cpu_numpy as reference
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (33, 65), (257, 300)]
-VIEWS = {  # centre, zoom, iterations at most
+VIEWS = {  # centre, zoom, maximum iterations
     "home": (-0.75 + 0j, 1, 600),
     "seahorse valley": (-0.743643887 + 0.131825904j, 500, 2000),
 }
@@ -16,14 +16,14 @@ VIEWS = {  # centre, zoom, iterations at most
 
 @pytest.fixture
 def device(any_backend):
-    """The device of a backend, with its kernels as `.colour`."""
+    """Return the device of a backend, with its kernels as `.colour`."""
     device = any_backend.open_device()
     device.colour = any_backend.display()
     return device
 
 
 def made(device, function, values, dtype, *arguments, shape=None):
-    """What a function (values, out, ...) puts into an array full of nonsense."""
+    """Return the output of function(values, out, ...) for an output array filled with 77."""
     out = device.upload(np.full(values.shape if shape is None else shape, 77, dtype))
     arguments = [device.upload(a) if isinstance(a, np.ndarray) else a for a in arguments]
     function(device.upload(values), out, *arguments)
@@ -31,7 +31,7 @@ def made(device, function, values, dtype, *arguments, shape=None):
 
 
 def with_holes(shape, seed=1):
-    """Random numbers around 50, of either sign, some of them no number or infinite."""
+    """Return random numbers around 50, of either sign, with some NaN and infinite values."""
     rng = np.random.default_rng(seed)
     values = rng.normal(50, 40, shape).astype(np.float32)
     for hole in (np.nan, np.inf, -np.inf):
@@ -40,7 +40,7 @@ def with_holes(shape, seed=1):
 
 
 def shares(counts):
-    """The table of `equalise`: the share of what was counted that lies below each edge."""
+    """Return the table of `equalise`: the share of the counted values below each edge."""
     return np.concatenate([[0], np.cumsum(counts) / counts.sum()]).astype(np.float32)
 
 
@@ -120,7 +120,7 @@ def test_equalising_interpolates_saturates_and_marks_what_is_no_number(device):
     assert made(device, device.colour.equalise, values, np.uint8, 1.0, 1.0, table).tolist() == [truth]
 
 
-# -- what is not computed yet
+# -- pixels not computed yet
 
 
 def test_pixels_that_wait_are_told_from_those_without_a_value(device):
@@ -192,7 +192,7 @@ def test_a_slope_that_float32_cannot_tell_counts_as_half_its_last_digit(device):
 
 
 def escapes(centre, spacing, shape, iterations):
-    """Smooth counts, and |z| ln |z|^2 / |dz/dc| in pixels, of a view: complex128, one step after the other."""
+    """Return smooth counts, and |z| ln |z|^2 / |dz/dc| in pixels, of a view, iterated in complex128."""
     y, x = (np.arange(size) - (size - 1) / 2 for size in shape)
     c = centre + spacing * (x + 1j * y[:, None])
     z, slope, live = np.zeros_like(c), np.zeros_like(c), np.ones(shape, bool)
@@ -210,7 +210,7 @@ def escapes(centre, spacing, shape, iterations):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_distance_from_the_derivative_is_twice_that_from_the_gradient(device, view):
-    """As |z| ln |z|^2 / |z'| = 2 G / |grad G|. Where pixels no longer resolve the picture, no gradient can be right."""
+    """|z| ln |z|^2 / |z'| = 2 G / |grad G|. The gradient is wrong if pixels do not resolve the picture."""
     centre, zoom, iterations = VIEWS[view]
     counts, truth = escapes(centre, 4 / zoom / 241, (241, 321), iterations)
     ratio = 2 * made(device, device.colour.distance, counts, np.float32) / truth

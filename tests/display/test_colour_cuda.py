@@ -1,8 +1,7 @@
-"""The GPU kernels that colour, gather and look inside, without a GPU: CUDA C on the CPU, and Numba's simulator.
+"""GPU kernels for colouring, gathering and the interior, without a GPU: CUDA C on the CPU, and Numba's simulator.
 
-The display kernels are launched as on CuPy's arrays and as on Numba's, through a driver that calls them on the CPU.
-
-The cases are those of the files that test every backend, on devices that pass for a GPU.
+The display kernels are launched as for CuPy's and for Numba's arrays, with a driver that calls them on the CPU. The
+cases are imported from the test files that cover every backend, and run on fake GPU devices.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ LARGE = [
 
 
 class Gpu(FakeGpu):
-    """With the kernels of `compute.display`."""
+    """A fake GPU with the kernels of `compute.display`."""
 
     colour = display
 
@@ -53,7 +52,7 @@ def library():
 
 
 class NumbaArray(DeviceArray):
-    """Passes for one of Numba's: it says only where it lies."""
+    """Looks like an array of Numba's: provides only its address."""
 
     __module__ = "numba.cuda"
     device = None
@@ -64,14 +63,14 @@ class NumbaArray(DeviceArray):
 
 
 class NumbaGpu(Gpu):
-    """Holds such arrays."""
+    """Allocates such arrays."""
 
     def allocate(self, shape, dtype):
         return super().allocate(shape, dtype).view(NumbaArray)
 
 
 class Driver:
-    """Stands for cuda.bindings.driver: finds the arguments where the driver would, and runs the kernel on the CPU."""
+    """Replaces cuda.bindings.driver: finds the arguments like the driver, and runs the kernel on the CPU."""
 
     def __init__(self, library):
         self._library = library
@@ -91,7 +90,7 @@ class Driver:
 
 @pytest.fixture(params=["forwards", "backwards", "numba"])
 def gpu(request, library, monkeypatch):
-    """A device whose CUDA C kernels run on the CPU, the first or the last block first, or launched as by Numba."""
+    """Return a device whose CUDA C kernels run on the CPU: first or last block first, or launched as by Numba."""
     modules, driver = (display, mandelbrot), Driver(library)
     for module in modules:
         monkeypatch.setattr(module, "compile_cuda", library)
@@ -174,7 +173,7 @@ def test_numba_cuda_in_the_simulator():
     simulate(SIMULATED)
 
 
-LAB = {"bla", "direct", "far", "multiplier", "perturbed", "pick"}  # beside what only some have: slow ways, for instance
+LAB = {"bla", "direct", "far", "multiplier", "perturbed", "pick"}  # others are optional
 
 
 DISPLAY = "cpu_numpy", "cpu_numba", "gpu", "simulated"
@@ -185,7 +184,7 @@ DISPLAY = "cpu_numpy", "cpu_numba", "gpu", "simulated"
     [("display", DISPLAY, set()), ("labs.mandelbrot", [b.name for b in BACKENDS], LAB)],
 )
 def test_every_backend_has_the_same_functions(package, names, shared):
-    """By name and arguments; types differ."""
+    """Names and arguments are compared; types differ."""
     described = []
     for name in names:
         module = import_module(f"compute.{package}.{name}")

@@ -85,7 +85,7 @@ def test_levels_equal_the_reference_on_random_values(camera):
 
 
 def test_what_is_asked_for_in_a_batch_has_buffers_of_its_own(camera):
-    """Each copy is made at the batch's end, when all kernels have been launched."""
+    """Each copy is made at the end of the batch, after all kernels have been launched."""
     first, second = (np.random.default_rng(seed).normal(size=(7, 9)) for seed in (1, 2))
     arrays = upload(camera, first), upload(camera, second)
     camera.start()

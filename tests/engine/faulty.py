@@ -1,4 +1,4 @@
-"""What the engine's tests need: a lab with faults to order, and a client that remembers what it was told."""
+"""A lab with faults on request, and a client that records its events, for the tests of the engine."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from compute.measure.timing import Timing
 LABS = {"faulty": "tests.engine.faulty:Faulty"}
 BROKEN_DEVICE = "FIELDLAB_TEST_BROKEN_DEVICE"  # names a file: while it exists, all work of every lab crashes
 Some = TypeVar("Some", bound=Event)
-PATIENCE = 120.0  # s that a busy machine may take for what a quick one does at once
+PATIENCE = 120.0  # timeout in s, for a busy machine; on an idle one these operations are immediate
 
 
 class Faulty(Lab):
-    """Counts steps; every cell of its 4 x 4 field is the count. Each step sleeps `cost` seconds."""
+    """Counts steps; every cell of its 4 x 4 field contains the count. Each step sleeps `cost` seconds."""
 
     LAB, TITLE, PACKAGE = "faulty", "Faulty", "compute.labs.diffusion"
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "size")
@@ -76,7 +76,7 @@ class Faulty(Lab):
             self.crash()
 
     def plant(self) -> None:
-        """A state that no process can go on from."""
+        """Make a state that crashes every process that opens it."""
         self.planted = True
 
     def dawdle(self, seconds: float) -> None:
@@ -94,7 +94,7 @@ class Faulty(Lab):
         raise error
 
     def illegal_access(self) -> None:
-        """On a GPU: the real thing, which leaves the process without a usable context."""
+        """Cause a real illegal access on a GPU, after which the process has no usable context."""
         import cupy
 
         kernel = cupy.RawKernel('extern "C" __global__ void f(int* p) { p[threadIdx.x] = 1; }', "f")
@@ -158,7 +158,7 @@ class Faulty(Lab):
 
 
 class Client:
-    """One tab: opens a lab, remembers its events, and permits another frame for every one that comes if `eager`."""
+    """One tab: opens a lab, records its events, and permits another frame for each received one if `eager`."""
 
     handle: LabHandle
 
@@ -192,14 +192,14 @@ class Client:
         return [event.frame for event in self.of(FrameReady)]
 
     def wait(self, kind: type[Some], n: int = 1, seconds: float = PATIENCE) -> Some:
-        """The n-th event of a kind; AssertionError with everything heard if it does not come."""
+        """Return the n-th event of a kind; raise AssertionError with the latest events after `seconds`."""
         with self._news:
             came = self._news.wait_for(lambda: sum(isinstance(event, kind) for event in self.events) >= n, seconds)
             assert came, f"no {kind.__name__} number {n} in {seconds} s; heard {self.events[-8:]}"
         return self.of(kind)[n - 1]
 
     def wait_frame(self, good: Callable[[Frame], bool], seconds: float = PATIENCE) -> Frame:
-        """The first frame that is `good`."""
+        """Return the first frame that is `good`."""
         with self._news:
             assert self._news.wait_for(lambda: self._first(good) is not None, seconds), f"heard {self.events[-8:]}"
         found = self._first(good)
@@ -210,7 +210,7 @@ class Client:
         return next((e.frame for e in self.events if isinstance(e, FrameReady) and good(e.frame)), None)
 
     def barrier(self) -> None:
-        """Wait until the worker has dealt with everything asked so far, and every lab has had a few turns since."""
+        """Wait until the worker has handled all previous requests, and every lab has had a few turns since."""
         for _ in range(4):
             n = len(self.of(SnapshotTaken))
             self.handle.snapshot()
@@ -218,7 +218,7 @@ class Client:
 
 
 def until(good: Callable[[], object]) -> None:
-    """Wait for a condition; AssertionError if it does not come true."""
+    """Wait for a condition; raise AssertionError after PATIENCE seconds."""
     end = time.monotonic() + PATIENCE
     while not good():
         assert time.monotonic() < end
@@ -226,20 +226,20 @@ def until(good: Callable[[], object]) -> None:
 
 
 def has_extensions(engine: Supervisor) -> bool:
-    """Whether its process has loaded Awkward, which is one of Numba's extensions."""
+    """Return whether the engine's process has loaded Awkward, one of Numba's extensions."""
     return "libawkward" in Path(f"/proc/{engine.pid}/maps").read_text()
 
 
 def running(name: str = "host", **options: Any) -> Iterator[Supervisor]:
-    """An engine that knows the faulty lab, closed afterwards with all its threads and its process gone.
+    """Yield an engine that offers the faulty lab; close it afterwards and check that its process has ended.
 
-    It has no spare process unless `spare` asks for one: few tests are about that, and all would wait for it.
+    It has no spare process unless `spare` is given: few tests need one, and all would wait for it.
     """
     engine = Supervisor(name, labs=LABS, **{"spare": None, **options})
     engine.start()
     try:
         yield engine
-    finally:  # also after a test that failed, which would have others fail with it
+    finally:  # also after a failed test, whose engine would make other tests fail
         engine.close()
     assert engine.state == "closed"
     assert engine.pid is None

@@ -1,4 +1,4 @@
-"""Requests on their way to a worker, and a worker's reports, signs of life and words."""
+"""Requests to a worker, and its reports, signs of life and messages."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class TestRequestQueue:
             queue.put(QueuedRequest(Act(1, "load", {"data": bytes(100_000)})))  # far more than the pipe holds
         far.close()
         end = time.monotonic() + 120
-        while queue._channel:  # it notices by itself, and keeps the rest
+        while queue._channel:  # the queue detects the closed end itself, and keeps the other requests
             assert time.monotonic() < end
             time.sleep(0.01)
         queue.disconnect()
@@ -100,7 +100,7 @@ class TestRequestQueue:
         assert isinstance(message, OpenLab)
         assert os.fstat(passed[0]).st_size == 10
         os.close(passed[0])
-        assert isinstance(far.receive()[0], Act)  # what was not sent and is not covered by reopening still comes
+        assert isinstance(far.receive()[0], Act)  # an unsent request that reopening does not cover is still sent
         far.close()
         queue.close()
         channel.close()
@@ -163,7 +163,7 @@ class TestChannel:
 
         def refuse(sock: socket.socket, size: int, most: int, flags: int) -> tuple[bytes, list[int], int, object]:
             data, found, flags, address = receive(sock, size, most, flags)
-            for one in found:  # as the system does where a process may have no more
+            for one in found:  # like the system, if the process has reached its limit of descriptors
                 os.close(one)
             return data, [], flags, address
 
@@ -227,5 +227,5 @@ class TestWords:
 
 
 def test_messages_are_small():
-    """What goes with every update must not weigh on the pipe."""
+    """Every update has this overhead in the pipe."""
     assert len(pickle.dumps(Update(1, 3, {"r": 0.1}))) < 300

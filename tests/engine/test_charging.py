@@ -301,7 +301,7 @@ class TestCharges:
         assert [lab.number for lab in registry.due(2.0, 9.0)] == [4]
 
     def test_the_mark_of_a_process_that_has_ended_is_not_read_again(self):
-        """As when an idle process, or one that has not opened the lab, dies after one that was killed at work."""
+        """For example, an idle process or one that has not opened the lab dies after one that was killed at work."""
         registry = LabRegistry()
         lab = registry.add("faulty", {}, print, (8, 8))
         items = registry.opening(lab, 0.0)

@@ -1,4 +1,4 @@
-"""A server without a free file descriptor: its labs go on, new ones are refused, and nothing counts as a death."""
+"""A server without free file descriptors: its labs continue, new ones are refused, and no death is counted."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_process_that_cannot_be_started_is_tried_again_and_opens_no_breaker(en
 
 
 def test_any_other_reason_for_which_no_process_starts_counts(engine, monkeypatch):
-    client = Client(engine, eager=True)  # most probably at work at any moment
+    client = Client(engine, eager=True)  # most probably computing at any moment
     client.handle.run()
     client.wait(FrameReady, 3)
 

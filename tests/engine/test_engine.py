@@ -1,4 +1,4 @@
-"""A live engine: frames when permitted, newest values, fairness, refusals, measurements, closing."""
+"""A live engine: permitted frames, latest values, fairness, refusals, measurements, closing."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TestPermissions:
 
     def test_a_worker_that_computes_sees_its_limits_without_messages_for_them(self, engine, monkeypatch):
         client = Client(engine, eager=True)
-        client.handle.pace(None)  # as fast as it goes, so that it never rests while somebody looks
+        client.handle.pace(None)  # unlimited speed: the worker never rests while frames are permitted
         client.handle.run()
         client.wait(FrameReady, 5)
         sent: list[object] = []
@@ -105,7 +105,7 @@ class TestPermissions:
         limits = [request for request in sent if isinstance(request, FramesThrough)]
         assert len(limits) < 5, "a message for every frame or so"
         client.handle.pause()
-        client.barrier()  # it rests now, and has to be woken
+        client.barrier()  # the worker is idle now, and must be woken
         client.eager = False
         client.handle.update(level=0.75)
         client.credit(2)
@@ -117,7 +117,7 @@ class TestPermissions:
         asked, written = list[object](), list[int]()
         requests = SimpleNamespace(idle=False, put=lambda item: asked.append(item.request) or True)
         with engine.lock, monkeypatch.context() as patch:
-            # as if the worker computed
+            # as if the worker were computing
             patch.setattr(client.handle._lab.ring, "permit", lambda number: written.append(number) or True)
             patch.setattr(engine, "_requests", requests)
             client.handle.frames_through(3)
@@ -135,7 +135,7 @@ class TestPermissions:
         client.wait(FrameReady)
         deadline = time.monotonic() + 120
         before, now = -1, count_of(client)
-        while before != now or not now:  # it goes on within its second of grace
+        while before != now or not now:  # the lab continues for its second of grace
             assert time.monotonic() < deadline
             time.sleep(0.3)
             before, now = now, count_of(client)
@@ -242,12 +242,12 @@ def test_a_heavy_lab_starves_nobody(engine):
     for client in (heavy, *light):
         client.handle.close()
         client.wait(LabClosed)
-    assert min(counts) >= 15  # a turn each for every one of the heavy lab's 30 slices, less what permissions delay
+    assert min(counts) >= 15  # one turn for each of the heavy lab's 30 slices, less the delay of permissions
     assert max(counts) <= 2 * min(counts)
 
 
 def test_what_one_visitor_asks_for_again_and_again_costs_the_others_no_more_than_its_share(engine):
-    """A key that is held down, on a lab whose reset takes long: 60 acts, 3 s in all."""
+    """A held-down key on a lab whose reset takes long: 60 acts, 3 s in total."""
     asking, looking = Client(engine, eager=True), Client(engine, eager=True)
     looking.handle.run()
     looking.wait(FrameReady, 4)
@@ -255,7 +255,7 @@ def test_what_one_visitor_asks_for_again_and_again_costs_the_others_no_more_than
     for _ in range(60):
         asking.handle.act("dawdle", seconds=0.05)
     asking.handle.snapshot()
-    asking.wait(SnapshotTaken)  # comes after them
+    asking.wait(SnapshotTaken)  # answered after the acts
     seen = len(looking.frames) - before
     for client in (asking, looking):
         client.handle.close()
@@ -265,8 +265,8 @@ def test_what_one_visitor_asks_for_again_and_again_costs_the_others_no_more_than
 
 def test_no_more_than_some_acts_of_a_lab_wait(engine):
     client = Client(engine)
-    client.handle.act("dawdle", seconds=2.0)  # in which they must come, from a process that may wait for its turn
-    client.handle.act("dawdle", seconds=0.3)  # longer than a turn, should the engine have read the first one alone
+    client.handle.act("dawdle", seconds=2.0)  # time for the requests below to arrive, even if this process must wait
+    client.handle.act("dawdle", seconds=0.3)  # longer than a turn, in case the engine has read the first act alone
     for _ in range(100):
         client.handle.act("reset")
     assert client.wait(Refused).text == "64 requests of this lab wait already; nothing was done"
@@ -344,7 +344,7 @@ class TestRefusals:
         assert [*client.of(Paused), *client.of(Refused)] == []
 
     def test_without_memory_for_frames_a_lab_is_refused(self, engine, client, monkeypatch):
-        client.barrier()  # before the engine's process is there, nothing is opened yet
+        client.barrier()  # until the engine's process has started, no lab is open
 
         def refuse(*_: object) -> None:
             raise OSError(28, "full")
@@ -422,7 +422,7 @@ class TestMeasuring:
 
     def test_measuring_leaves_live_labs_their_frames(self, engine, client):
         live = Client(engine, eager=True)
-        live.credit(10)  # a permission that comes late is no rest of the lab's
+        live.credit(10)  # so that a late permission does not count as a rest of the lab
         live.handle.run()
         live.wait(FrameReady, 3)
         before = len(live.frames)
@@ -431,11 +431,11 @@ class TestMeasuring:
         start = time.monotonic()
         client.handle.sample(20, 2)
         client.wait(Sampled)
-        assert time.monotonic() - start >= 3 * 40 * 0.005  # a quarter of the device at most
+        assert time.monotonic() - start >= 3 * 40 * 0.005  # measuring gets a quarter of the device at most
         during = len(live.frames) - before
         live.handle.close()
         live.wait(LabClosed)
-        assert during >= 10  # there are about 10 slices of measuring with a rest after each
+        assert during >= 10  # there are about 10 slices of measuring, with a rest after each
 
     def test_closing_a_lab_ends_its_measurement(self, engine):
         client = Client(engine, cost=0.01)
@@ -453,7 +453,7 @@ class TestMeasuring:
         values = {"ny": 37, "nx": 53, "r": 0.2, "edges": "periodic", "dtype": "float64"}
         fields = []
         with closing(Diffusion(backend="cpu_numba", **values)) as lab:
-            for steps in (1, 20):  # compiled here: after a slice that compiles, an engine rests three times as long
+            for steps in (1, 20):  # compile here: after a slice that compiles, an engine rests three times as long
                 lab.advance(steps)
         for backend in ("cpu_numpy", "cpu_numba"):
             client = Client(engine, "diffusion", backend=backend, **values)
@@ -487,13 +487,13 @@ def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
     lab.advance(taken["steps"])
     np.testing.assert_allclose(taken["field"], lab.field(), atol=1e-5)
     assert {"field", "laplacian"} <= set(frame.rasters)
-    assert not has_extensions(engine)  # Numba's, which these kernels have no use for
+    assert not has_extensions(engine)  # Numba's extensions, which these kernels do not need
     client.handle.close()
     client.wait(LabClosed)
 
 
 def open_files(pid: int) -> dict[tuple[int, str], str]:
-    """What stands behind each descriptor of a process; one closed meanwhile is left out."""
+    """Return the target of each descriptor of a process; descriptors that are closed during the scan are left out."""
     folder, found = Path(f"/proc/{pid}/fd"), {}
     for entry in folder.iterdir():
         with suppress(FileNotFoundError):
@@ -510,12 +510,12 @@ def test_an_engine_that_is_closed_in_the_middle_of_a_step_ends_in_order(monkeypa
         client.wait(FrameReady)
         client.handle.run()
         worker = engine.pid
-        time.sleep(0.3)  # s: it is in a step when it is asked
+        time.sleep(0.3)  # s: the lab is in a step when the engine is closed
     assert ended[worker] == "it ended with exit code 0"
 
 
 def shared_memory() -> set[Path]:
-    """What has a name there, but for the semaphores with which other tests start their processes."""
+    """Return the named shared memory, except the semaphores with which other tests start their processes."""
     return {path for path in Path("/dev/shm").iterdir() if not path.name.startswith("sem.")}
 
 
@@ -539,7 +539,7 @@ def test_closed_labs_leave_nothing(engine):
     for _ in range(6):
         cycle()
     gc.collect()
-    deadline = time.monotonic() + 120  # a busy machine closes a little later than it says so
+    deadline = time.monotonic() + 120  # a busy machine closes descriptors a little after the lab reports it
     while len(now := open_files(me.pid) | open_files(worker)) > len(files) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(now) <= len(files), {key: now[key] for key in now.keys() - files}
@@ -583,7 +583,7 @@ def test_the_room_starts_engines_when_asked_and_closes_them_all():
 
 
 def test_a_lab_that_was_to_run_runs_after_steps_that_waited_for_its_engine():
-    for engine in running():  # which takes most of a second to be there
+    for engine in running():  # its start takes most of a second
         client = Client(engine, eager=True)
         client.handle.step(2)
         client.handle.run()
@@ -610,5 +610,5 @@ def test_a_lab_pauses_when_it_has_had_what_the_server_allows_and_the_others_go_o
         assert not greedy.handle.recording
         stood = count_of(greedy)
         greedy.handle.update(level=0.25)
-        greedy.wait_frame(lambda frame: frame.facts["level"] == 0.25)  # it still shows what it has
+        greedy.wait_frame(lambda frame: frame.facts["level"] == 0.25)  # the paused lab still shows its state
         assert count_of(greedy) == stood

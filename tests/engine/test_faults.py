@@ -1,4 +1,4 @@
-"""An engine that is killed, hangs, loses its device or dies again and again; and a server that dies itself."""
+"""Engines that are killed, hang, lose their device or die repeatedly; and servers that die."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def engine() -> Iterator[Supervisor]:
     yield from running(deadline=60.0)
 
 
-HASTY = 3.0  # s after which an engine that gives no sign of life is taken for one that hangs
+HASTY = 3.0  # s without a sign of life after which an engine counts as hung
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def kill(engine: Supervisor) -> None:
 
 
 def shared_memory(engine: Supervisor) -> int:
-    """How many pieces of it the worker has open; one that it closes meanwhile does not count."""
+    """Return the number of shared memory files that the worker has open, ignoring those closed during the scan."""
     found = 0
     for path in Path(f"/proc/{engine.pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -111,7 +111,7 @@ def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
     assert "SIGKILL" in restarted.reason
     assert 0 < restarted.seconds < 5 * slack()
     assert after.facts["step"] > 7
-    assert after.facts["value"] == after.facts["step"]  # the state and its count belong together
+    assert after.facts["value"] == after.facts["step"]  # the state is consistent with its count
     assert after.timing.steps == 7
     paused.wait(EngineRestarted)
     again = paused.wait_frame(lambda frame: frame.number > 1 and frame.facts["step"] == 11)
@@ -125,7 +125,7 @@ def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="shared memory has no name that could be counted here")
 def test_a_state_that_cannot_be_opened_again_leaves_nothing_open_in_the_worker(engine):
-    """As on a device that another program has filled meanwhile: the opening is refused, its descriptors are closed."""
+    """As if another program had filled the device: opening is refused, and the descriptors are closed."""
     witness, refused = Client(engine), [Client(engine) for _ in range(5)]
     for client in refused:
         client.handle.step(1)
@@ -137,7 +137,7 @@ def test_a_state_that_cannot_be_opened_again_leaves_nothing_open_in_the_worker(e
         assert "level" in client.wait(Refused).text
         client.wait(LabClosed)
     witness.barrier()
-    wait_until(lambda: shared_memory(engine) == 1)  # the witness's frames; the last snapshot is just being closed
+    wait_until(lambda: shared_memory(engine) == 1)  # the witness's frames; the last snapshot may still be closing
 
 
 def test_values_asked_for_while_the_engine_is_away_are_not_lost(engine):
@@ -166,7 +166,7 @@ def test_a_bad_state_is_never_the_one_to_go_on_from(engine):
     client = Client(engine)
     client.handle.step(3)
     wait_until(lambda: kept(engine))
-    client.handle.act("spoil")  # without a permission no frame looks at it
+    client.handle.act("spoil")  # without a permission, no frame checks the state
     time.sleep(0.5)
     client.barrier()
     kill(engine)
@@ -207,7 +207,7 @@ def test_a_kernel_that_must_be_built_later_is_no_hang_and_its_frame_is_marked(ha
     client = Client(hasty, eager=True)
     client.handle.step(1)
     client.wait_frame(lambda frame: frame.facts["step"] == 1)
-    client.handle.update(trap="build")  # at a value that the lab does not know of, and after the first frame
+    client.handle.update(trap="build")  # a value that the lab cannot foresee, after the first frame
     client.handle.step(1)
     frame = client.wait_frame(lambda frame: frame.facts["step"] == 2)
     assert frame.timing.first_call
@@ -265,7 +265,7 @@ def test_values_that_kill_are_given_up(engine, monkeypatch):
 
 
 def test_a_device_that_comes_back_is_found_without_being_asked_for(engine, monkeypatch):
-    """Its labs have gone on elsewhere; each failure makes the next try later."""
+    """Its clients have moved to other engines; the delay before the next attempt grows with each failure."""
     monkeypatch.setattr(process, "BACK_OFF", 0.5)
     monkeypatch.setattr(process, "WITHIN", 3600.0)  # s: a slow machine takes a minute for the restarts
     client = Client(engine, eager=True)
@@ -274,7 +274,7 @@ def test_a_device_that_comes_back_is_found_without_being_asked_for(engine, monke
     client.wait(EngineBroken)
     restarts = engine.restarts
     time.sleep(1.0)
-    assert (engine.state, engine.restarts) == ("broken", restarts)  # while somebody is there, they decide
+    assert (engine.state, engine.restarts) == ("broken", restarts)  # while a client is connected, the client decides
     client.handle.close()
     client.wait(LabClosed)
     wait_until(lambda: engine.state == "ready", 120)
@@ -295,7 +295,7 @@ def test_a_device_that_stays_away_is_tried_more_and_more_rarely():
 
 
 def test_memory_that_somebody_else_takes_pauses_the_lab_that_needs_it_and_nobody_else(engine):
-    """Out of memory is none of the errors that only a restart cures: nothing is restarted, and it can go on later."""
+    """Out of memory needs no restart: the engine is not restarted, and the lab can continue later."""
     client, other = Client(engine, eager=True), Client(engine, eager=True)
     for lab in (client, other):
         lab.handle.run()
@@ -337,7 +337,7 @@ def test_a_state_that_crashes_the_engine_is_kept_for_no_other_lab(engine):
     client.wait(LabFailed)
     client.wait(LabClosed)
     assert client.handle.last_checkpoint is None
-    assert engine.restarts == 3  # the kill, which nobody is charged with, and two crashes
+    assert engine.restarts == 3  # the kill, which is charged to no lab, and two crashes
 
 
 def test_questions_are_asked_again_after_a_restart(engine):
@@ -430,7 +430,7 @@ print(engine.pid, engine.spare_pid, flush=True)
     [(signal.SIGKILL, True), (signal.SIGTERM, False), (signal.SIGINT, False), (None, False), (None, True)],
 )
 def test_a_server_that_ends_leaves_no_process(ended, hang):
-    by_itself = "time.sleep(0.2)" if hang else "sys.stdin.read()"  # until it has been looked at
+    by_itself = "time.sleep(0.2)" if hang else "sys.stdin.read()"  # until the processes have been checked
     code = SERVER.format(hang=hang, then="time.sleep(60)" if ended else by_itself)
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, **pipes) as server:

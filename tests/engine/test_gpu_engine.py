@@ -1,4 +1,4 @@
-"""The engine on a real GPU: frames, moving between backends, and life after a kill and after a poisoned context."""
+"""The engine on a real GPU: frames, moves between backends, recovery after a kill and after a poisoned context."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(backend("gpu_cupy").missi
 GOOD = {"ny": 300, "nx": 400, "backend": "gpu_cupy", "r": 0.2}
 
 
-SPARE = 0.1  # seconds until an engine that is ready has its spare process, as a server's has
-PREPARED = 4.0  # seconds in which that has imported what it needs, and a snapshot of the field was deposited
+SPARE = 0.1  # seconds until a ready engine has its spare process, as in a server
+PREPARED = 4.0  # seconds in which the spare has imported its modules, and a snapshot of the field was stored
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_a_killed_gpu_engine_goes_on_within_five_seconds(engine):
 
 
 def test_an_illegal_access_costs_one_restart_and_no_frame_of_others(engine):
-    """The planted kernel poisons the context for every lab of the device; all go on in a new process."""
+    """The illegal access poisons the context for every lab of the device; all continue in a new process."""
     bystander = Client(engine, "diffusion", eager=True, **GOOD)
     bystander.handle.run()
     bystander.wait_frame(lambda frame: frame.facts["step"] >= 5, 60)
@@ -119,9 +119,9 @@ print(lab.steps)
 
 
 def test_the_kernels_need_none_of_the_toolkit_s_headers(tmp_path):
-    """2: everything that names a toolkit leads to an empty folder, and nothing that was compiled before is found.
+    """Fault 2: all paths to a toolkit lead to an empty folder, and no compiled kernel is cached.
 
-    Numba-CUDA reads its libdevice there, which is no header; NVRTC and its headers are CuPy's.
+    Numba-CUDA reads its libdevice there, which is not a header; NVRTC and its headers are part of CuPy.
     """
     hidden = {name: str(tmp_path) for name in ("CUDA_PATH", "CUDA_HOME", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH")}
     command = [sys.executable, "-c", HIDDEN, "gpu_cupy"]
@@ -144,7 +144,7 @@ sys.stdin.read()
 
 
 def test_memory_that_another_process_takes_stops_nobody_who_has_his(engine):
-    """6: whoever runs goes on; who comes is refused with the bytes; once it is given back all is as before."""
+    """Fault 6: running labs continue, new ones are refused with the bytes; once the memory is free again, labs open."""
     client = Client(engine, "diffusion", eager=True, **GOOD)
     client.handle.run()
     client.wait_frame(lambda frame: frame.facts["step"] >= 20, 60)
@@ -168,7 +168,7 @@ def test_memory_that_another_process_takes_stops_nobody_who_has_his(engine):
 
 
 def test_fifty_sessions_on_one_gpu_get_the_same(engine):
-    """18: frames of each in ten seconds, none of them a fifth away from the median, though every tenth is heavy."""
+    """Fault 18: frames in ten seconds; each light lab is within 20 % of the median, though every tenth lab is heavy."""
     sizes = [2048 if number % 10 == 0 else 512 for number in range(50)]
     clients = [Client(engine, "diffusion", eager=True, **GOOD | {"ny": size, "nx": size}) for size in sizes]
     for client in clients:

@@ -1,4 +1,4 @@
-"""Hostile files on one page while another page's lab runs on the same engine, by the path that the page takes."""
+"""Hostile files on one page while another page's lab runs on the same engine, along the path that the page uses."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.engine.test_faults import kept, kill, wait_until
 from tests.hostile_files import ARRAYS, PICTURES, photograph, stored
 
 MIB = 2**20
-# s that the frames of a lab may pause for another page's file, twice that on an idle machine (`slack`): decoded in the
-# engine each file took 5 s to minutes, and beside other tests a frame alone may take more than a second.
+# s that a lab's frames may pause for another page's file, twice that on an idle machine (`slack`): decoded in the
+# engine, each file took 5 s to minutes, and during other tests a single frame may take more than a second.
 GAP = 1.0
 NOTHING = lambda *anything: None  # noqa: E731
 
@@ -41,7 +41,7 @@ def engine() -> Iterator[Supervisor]:
 
 
 class Watched(Client):
-    """A lab that runs, and when its frames came."""
+    """A running lab, and the times of its frames."""
 
     def __init__(self, engine: Supervisor) -> None:
         self.came = [time.monotonic()]
@@ -59,7 +59,7 @@ class Watched(Client):
 
 
 class PageSession(SimpleNamespace):
-    """A page's session, as far as a file field needs one, before a lab on a real engine."""
+    """A page's session for a lab on a real engine, with the members that a file field needs."""
 
     def __init__(self, client: Client, kind: str) -> None:
         super().__init__(lab=lab_class(kind), client=client)
@@ -70,7 +70,7 @@ class PageSession(SimpleNamespace):
 
 
 def give(field: Any, data: bytes, turn: Callable[[], object]) -> str:
-    """Give a file to a field and wait for the end of it; the words that the field says then."""
+    """Load a file into a field, wait for the end of it, and return the field's text."""
     field.field._update_file("file", "application/octet-stream", data)
     end = time.monotonic() + 120
     while field.field.label.startswith("Reading"):
@@ -81,7 +81,7 @@ def give(field: Any, data: bytes, turn: Callable[[], object]) -> str:
 
 
 def test_no_file_stops_another_page_s_lab(engine):
-    """A progressive JPEG of 22 000 scans held the engine for minutes, with everybody's labs."""
+    """A progressive JPEG of 22 000 scans blocked the engine, and all of its labs, for minutes."""
     watched = Watched(engine)
     other = Client(engine, "diffusion", eager=True, backend="cpu_numba", ny=256, nx=256)
     watched.wait_frame(lambda frame: frame.facts["step"] > 0)
@@ -107,7 +107,7 @@ def test_no_file_stops_another_page_s_lab(engine):
         if curve.frames:
             files.tick(curve.frames[-1])
 
-    made = {name: make() for name, make in {**PICTURES, **ARRAYS}.items()}  # takes seconds of this process
+    made = {name: make() for name, make in {**PICTURES, **ARRAYS}.items()}  # takes seconds in this process
     said = {}
     for name, data in made.items():
         begun = time.monotonic()
@@ -128,7 +128,7 @@ def memory(engine: Supervisor) -> int:
 
 
 def test_twenty_files_leave_an_engine_little_larger_and_closing_gives_it_back(engine):
-    """Of 50 million pixels each: 20 of them took 1.1 GB."""
+    """50 million pixels each: 20 of them took 1.1 GB."""
     pictures = [LoadedPicture.read(photograph(2000 + n)) for n in range(3)]
     client = Client(engine, "diffusion", eager=True, backend="cpu_numba", ny=256, nx=256)
     client.handle.act("load_image", data=pictures[0])
@@ -143,7 +143,7 @@ def test_twenty_files_leave_an_engine_little_larger_and_closing_gives_it_back(en
     assert grown < MOST_BYTES + 100 * MIB
     client.handle.close()
     client.wait(LabClosed)
-    wait_until(lambda: memory(engine) - before < 80 * MIB, 60.0)  # it gives memory back after a while
+    wait_until(lambda: memory(engine) - before < 80 * MIB, 60.0)  # memory is released after a delay
 
 
 # -- decoded once
@@ -151,7 +151,7 @@ def test_twenty_files_leave_an_engine_little_larger_and_closing_gives_it_back(en
 
 @pytest.fixture
 def decoded(monkeypatch):
-    """How often this process has decoded a picture."""
+    """Return a list with one entry for each picture that this process decodes."""
     count = []
     whole = images._decoded
     monkeypatch.setattr(images, "_decoded", lambda found: count.append(found) or whole(found))
@@ -159,7 +159,7 @@ def decoded(monkeypatch):
 
 
 def test_a_picture_that_was_loaded_is_never_decoded_again(decoded):
-    """Not by a restored state, nor by undo, reset, another grid or number type."""
+    """Neither for a restored state nor by undo, reset, another grid or another number type."""
     lab, twin = (lab_class("diffusion")(ny=32, nx=32, backend="cpu_numpy") for _ in range(2))
     lab.act("load_image", data=photograph(64))
     assert len(decoded) == 1
@@ -197,7 +197,7 @@ def test_an_engine_that_restarts_has_the_picture_in_its_state(engine):
 
 
 def test_an_engine_sends_references_to_loaded_data(engine):
-    """Else each answer would hold the whole matrix."""
+    """Otherwise each answer would contain the whole matrix."""
     A = np.add.outer(np.arange(60.0), np.arange(40.0)) % 7 + np.eye(60, 40)
     file = ArrayFile.read(stored(np.savez, A=A, b=np.ones(60)), "matrix")
     client = Client(engine, "l_curve", eager=True, backend="cpu_numpy", problem="shaw", n=20)

@@ -1,4 +1,4 @@
-"""Parts of a lab in the worker: which values fit its engine, and which states are worth keeping."""
+"""Parts of a lab in the worker: which values fit its engine, and which states are kept."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_only_finite_states_are_good():
 
 
 class Recorder:
-    """A sender that remembers what was said."""
+    """A sender that records the reports."""
 
     def __init__(self) -> None:
         self.said: list[Report] = []
@@ -87,7 +87,7 @@ def test_all_labs_together_leave_the_engine_most_of_its_time(monkeypatch, labs, 
 
     monkeypatch.setattr(lab, "snapshot", slowly)
     checkpointer.turn()
-    checkpointer.turn()  # writes it
+    checkpointer.turn()  # writes the state
     checkpointer.touch(by_hand=True)
     assert checkpointer.wakes_at() == pytest.approx(now[0] + rest)
     checkpointer.close()
@@ -115,7 +115,7 @@ def test_an_engine_takes_what_runs_on_its_device(engine, values, fits):
 
 
 class Quiet(Recorder):
-    """A sender that lets everything take its time."""
+    """A sender that accepts events and extended deadlines."""
 
     def send_event(self, lab: int, event: object) -> None:
         self.said.append(event)  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ def test_a_recording_begins_and_ends_however_many_acts_wait(tmp_path):
             host.handle(Act(1, "reset", {}))
         with pytest.raises(ValueError, match="nothing was done"):
             host.handle(Act(1, "reset", {}))
-        for _ in range(3):  # pressed again, while nothing seems to happen
+        for _ in range(3):  # pressed repeatedly, while no reaction is visible
             host.handle(request)
         assert host.wakes_at(0.0) == 0.0
         host.turn(time.monotonic(), 60.0)
@@ -144,7 +144,7 @@ def test_a_recording_begins_and_ends_however_many_acts_wait(tmp_path):
 
 
 class Announced(Quiet):
-    """A sender that remembers for how many seconds the deadline is extended now, 0 where it is not."""
+    """A sender that records the current extension of the deadline in seconds, 0 for none."""
 
     seconds = 0.0
 
@@ -159,7 +159,7 @@ def test_a_long_call_of_a_sweep_is_announced_while_it_times():
     sender, allowed = Announced(), []
 
     class Watched(Crossover):
-        """Notes by how much the deadline is extended while nothing can compile."""
+        """Records the extension of the deadline while no compilation is possible."""
 
         def advance(self, steps=1):
             if not self.cold:
@@ -171,7 +171,7 @@ def test_a_long_call_of_a_sweep_is_announced_while_it_times():
     for longest in (0.05, 10.0):  # not structural: the host must follow it
         host.handle(Update(1, 1, {"longest": longest}))
         allowed.clear()
-        while len(allowed) < 2:  # the first call of all may compile
+        while len(allowed) < 2:  # the very first call may compile
             host.handle(Step(1, 1))
             host.turn(time.monotonic(), 60.0)
     assert allowed[-1] >= 10
@@ -183,7 +183,7 @@ def test_a_bench_without_jobs_sleeps():
 
 
 class Silent:
-    """A sender that announces nothing, and remembers who was told what."""
+    """A sender that announces nothing, and records each event with its receiver."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, object]] = []
@@ -195,7 +195,7 @@ class Silent:
         self.told.append((lab, type(event)))
 
     def send(self, report: Report) -> None:
-        """Tell the server, which nobody asks about here."""
+        """Discard a report for the server."""
 
     def extended_deadline(self, *_: object) -> AbstractContextManager[None]:
         return nullcontext()
@@ -206,7 +206,7 @@ def test_a_bench_rests_beside_labs_that_are_looked_at(beside_live):
     queue = BenchmarkQueue(Silent())  # type: ignore[arg-type]
     queue.add(TakeSample(1, 100, 5), Faulty(backend="cpu_numpy", cost=0.01))
     queue.beside_live = beside_live
-    for _ in range(3):  # the lab is made, the first step, and two that warm up with one that is timed
+    for _ in range(3):  # opening the lab, the first step, and two warm-up steps with a timed one
         queue.turn(0.0, 0.0)
     assert (queue.wakes_at(0.0) - time.monotonic() > 0.03) == beside_live
     queue.drop(1)
@@ -225,7 +225,7 @@ def test_who_measures_hears_how_many_are_before_and_when_it_begins():
     assert sender.told == [(1, MeasurementQueued(0)), (3, MeasurementQueued(1)), (4, MeasurementQueued(2)), (1, Solved)]
     sender.told.clear()
     queue.turn(0.0, 0.0)
-    queue.drop(2)  # given up before its end
+    queue.drop(2)  # closed before the end
     queue.turn(0.0, 0.0)
     assert sender.told == [(2, MeasurementQueued(0)), (4, MeasurementQueued(1)), (3, MeasurementQueued(0))]
     queue.drop(3)

@@ -1,4 +1,4 @@
-"""How many steps a lab does in a slice, and when a frame of it is due. Clocks are numbers."""
+"""The number of steps of a slice, and when a frame is due. Clocks are numbers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TestFramePacer:
         assert pacer.next_steps(10.0 + 1.1 * GRACE) == 0
         assert pacer.unwatched_at() == 10.0 + GRACE
         assert pacer.next_steps(10.0 + 0.9 * GRACE, recorded=True) > 0
-        assert pacer.next_steps(10.0 + 1.1 * GRACE, recorded=True) > 0  # which needs nobody who looks
+        assert pacer.next_steps(10.0 + 1.1 * GRACE, recorded=True) > 0  # a recording needs no permission
 
     def test_a_paused_lab_shows_a_change_once_without_steps(self):
         pacer = FramePacer(dirty=False)
@@ -117,7 +117,7 @@ class TestFramePacer:
         pacer.frame_shown(0.001)
         pacer.turn = 0.003
         assert pacer.next_steps(0.0) == pytest.approx(0.002 / 1e-5, abs=1)
-        pacer.turn = 0.001  # no time is left: a part of the turn is computed all the same
+        pacer.turn = 0.001  # no time is left, but a part of the turn is computed nevertheless
         assert pacer.next_steps(0.0) == pytest.approx(LEAST * 0.001 / 1e-5, abs=1)
         pacer.cost = 10.0
         assert pacer.next_steps(0.0) == 1

@@ -1,4 +1,4 @@
-"""When a worker counts as dead, the spare process that takes over, and that nothing is left of anybody."""
+"""When a worker counts as dead, the takeover by the spare process, and complete cleanup."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROC = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of i
 
 
 class Looked:
-    """A worker as the watchdog sees it. waited: seconds for a processor, by thread."""
+    """A worker as seen by the watchdog. waited: seconds of waiting for a processor, by thread."""
 
     def __init__(self) -> None:
         self.stopped, self.waited = False, {"1": 100.0, "2": 0.0}
@@ -41,10 +41,10 @@ class Looked:
 
 
 class TestWatchdog:
-    worker = Looked()  # one that has a processor
+    worker = Looked()  # has a processor all the time
 
     def look(self, dog: Watchdog, start: float, end: float, worker: Looked | None = None) -> WorkerExit | None:
-        """What the watchdog says first, looking ten times a second."""
+        """Return the watchdog's first verdict, at ten checks per second."""
         looks = (start + 0.1 * i for i in range(round((end - start) / 0.1) + 1))
         return next((ended for now in looks if (ended := dog.overdue(now, worker or self.worker))), None)
 
@@ -74,11 +74,11 @@ class TestWatchdog:
     def test_waiting_for_a_processor_is_no_hang_unless_it_never_ends(self):
         dog, worker = Watchdog(3.0, 0.0), Looked()
         dog.sign_of_life(0.0)
-        for i in range(1, 101):  # it runs a fifth of the time
+        for i in range(1, 101):  # the worker runs a fifth of the time
             worker.waited["2"] += 0.08
             assert not dog.overdue(0.1 * i, worker)
         dog.sign_of_life(10.0)
-        for i in range(1, 300):  # not at all
+        for i in range(1, 300):  # never
             worker.waited["2"] += 0.1
             if dog.overdue(10.0 + 0.1 * i, worker):
                 break
@@ -100,7 +100,7 @@ class TestWatchdog:
         ended = self.look(dog, HALTED, HALTED + 1.0, worker)
         assert ended is not None
         assert "SIGSTOP" in ended.reason
-        assert not ended.natural  # no lab is to blame
+        assert not ended.natural  # no lab is charged
 
     def test_a_worker_that_is_stopped_now_and_then_is_left_alone(self):
         dog, worker = Watchdog(3.0, 0.0), Looked()
@@ -130,7 +130,7 @@ def until(good: Callable[[], object], seconds: float = 120.0) -> None:
 
 
 def spare(engine: Supervisor) -> int:
-    """The spare's id, once there is one that has nothing left to prepare."""
+    """Return the spare's process id, after its preparation has ended."""
     until(lambda: engine.spare_pid and engine._standby._process.channel.waiting(0.0))
     assert engine.spare_pid
     return engine.spare_pid
@@ -142,7 +142,7 @@ def end(pid: int | None, how: signal.Signals = signal.SIGKILL) -> None:
 
 
 def at_work(engine: Supervisor) -> Client:
-    """A running lab with a state to go on from."""
+    """Return a running lab with a checkpoint."""
     client = Client(engine, eager=True, cost=0.001)
     client.handle.run()
     until(lambda: client.handle._lab.checkpoint)
@@ -150,7 +150,7 @@ def at_work(engine: Supervisor) -> Client:
 
 
 def goes_on(client: Client, restarts: int = 1) -> None:
-    """It has been told of that many restarts, and advances from a state that belongs together."""
+    """Check that a lab received that many restarts, and advances from a consistent state."""
     client.wait(EngineRestarted, restarts)
     last = client.frames[-1].number
     frame = client.wait_frame(lambda frame: frame.number > last + 3 and frame.facts["step"] > 0)
@@ -172,7 +172,7 @@ def test_a_spare_that_was_killed_is_not_taken(engine):
     client = at_work(engine)
     lost = spare(engine)
     end(lost)
-    until(lambda: engine.spare_pid != lost)  # buried, and not replaced at once: it may die again
+    until(lambda: engine.spare_pid != lost)  # reaped, and replaced after a delay: it may die again
     assert not psutil.pid_exists(lost)
     end(engine.pid)
     goes_on(client)
@@ -201,7 +201,7 @@ def test_a_spare_that_is_stopped_is_not_taken(engine):
 
 
 def test_two_deaths_in_a_row(engine):
-    """The second one while the spare opens the lab, when there is no other."""
+    """The second death occurs while the former spare opens the lab, when there is no other spare."""
     client = at_work(engine)
     first, second = engine.pid, spare(engine)
     end(first)
@@ -209,7 +209,7 @@ def test_two_deaths_in_a_row(engine):
     end(second)
     goes_on(client)
     assert engine.pid not in {first, second}
-    assert engine.restarts in {1, 2}  # one, if the second died before it was ready: then it has never lived
+    assert engine.restarts in {1, 2}  # one, if the second process died before it was ready and does not count
     assert 1 <= len(client.of(EngineRestarted)) <= engine.restarts
 
 
@@ -274,7 +274,7 @@ def test_nothing_is_left_of_labs_that_are_opened_refused_killed_and_closed(engin
         spare(engine)
 
     def words(child: psutil.Process) -> list[str]:
-        """Its command line, which one that ends just now has none of."""
+        """Return a child's command line, or an empty list if the child is ending."""
         try:
             return child.cmdline()
         except psutil.Error:
@@ -283,7 +283,7 @@ def test_nothing_is_left_of_labs_that_are_opened_refused_killed_and_closed(engin
     def held() -> dict[str, int]:
         witness.barrier()
         witness.events = [event for event in witness.events if isinstance(event, EngineRestarted)]
-        gc.collect()  # snapshots are shared memory, each held by a descriptor
+        gc.collect()  # snapshots are shared memory, each with a descriptor
         return {
             "descriptors here": len(list(Path("/proc/self/fd").iterdir())),
             "descriptors there": len(list(Path(f"/proc/{engine.pid}/fd").iterdir())),
@@ -296,6 +296,6 @@ def test_nothing_is_left_of_labs_that_are_opened_refused_killed_and_closed(engin
     before = held()
     for i in range(2):
         cycle(i + 2)
-    # one descriptor more while a state is on its way, at either end; a thread or child less that another test has left
+    # one more descriptor at either end during the transfer of a state; one thread or child less, left by another test
     until(lambda: all(n <= before[name] for name, n in held().items()))
-    assert before["engines"] == held()["engines"] == 2  # it and its spare
+    assert before["engines"] == held()["engines"] == 2  # the engine and its spare

@@ -1,4 +1,4 @@
-"""Recording what runs: a frame at exactly every k-th step, whoever looks on, and what ends it."""
+"""Recordings of running labs: a frame at exactly every k-th step, with or without viewers, and their end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def engine() -> Iterator[Supervisor]:
 
 
 def recorded_frames(folder: Path, least: int = 0) -> list[RecordedFrame]:
-    """What is on the disk, once that is so many frames: while it is recorded, the newest may be on their way."""
+    """Return the frames on the disk, once there are `least`; the latest of a running recording may be missing."""
     store, end = RecordingStore(folder), time.monotonic() + 120
     while len(store.numbers()) < least and time.monotonic() < end:
         time.sleep(0.01)
@@ -54,7 +54,7 @@ def recorded_frames(folder: Path, least: int = 0) -> list[RecordedFrame]:
 
 
 def ended(client: Client, seconds: float = 120.0) -> RecordingProgress:
-    """The last report of a recording."""
+    """Return the final report of a recording."""
     end = time.monotonic() + seconds
     while not (last := [news for news in client.of(RecordingProgress) if news.ended]):
         assert time.monotonic() < end, client.events[-8:]
@@ -63,7 +63,7 @@ def ended(client: Client, seconds: float = 120.0) -> RecordingProgress:
 
 
 def wait_for(client: Client, steps: int) -> None:
-    """Wait until a lab that is stepped by hand has done so many steps in all."""
+    """Wait until a lab that is stepped manually has computed `steps` steps in total."""
     end, count = time.monotonic() + 120, -1
     while count < steps:
         assert time.monotonic() < end
@@ -81,7 +81,7 @@ def close(*clients: Client) -> None:
 
 
 def stepped(field: np.ndarray, r: float, steps: int) -> np.ndarray:
-    """u + r times the five-point Laplacian, `steps` times, in float64; no flux across the edges."""
+    """Return u after `steps` times u += r times the five-point Laplacian, in float64, without flux across the edges."""
     u = field.astype(np.float64)
     for _ in range(steps):
         wide = np.pad(u, 1, mode="edge")
@@ -90,7 +90,7 @@ def stepped(field: np.ndarray, r: float, steps: int) -> np.ndarray:
 
 
 def test_frames_are_those_of_exactly_every_kth_step_beside_another_lab_and_without_permission(engine, tmp_path):
-    """k = 7 against slices of some hundred steps; the neighbour is recorded at another k and shown."""
+    """k = 7, with slices of some hundred steps; the other lab is recorded at another k and shown."""
     values = {"ny": 37, "nx": 53, "r": 0.2, "edges": "zero-flux", "preset": "noise", "dtype": "float64"}
     quiet = Client(engine, "diffusion", **values)
     shown = Client(engine, "diffusion", eager=True, **{**values, "r": 0.1})
@@ -116,7 +116,7 @@ def test_frames_are_those_of_exactly_every_kth_step_beside_another_lab_and_witho
         assert last.bytes == sum(path.stat().st_size for path in (tmp_path / folder).glob("*.frame"))
     assert quiet.frames == []
     counts = [frame.timing.steps for frame in shown.frames[1:]]
-    assert set(counts) == {50}  # what is shown keeps its own pace
+    assert set(counts) == {50}  # the shown frames keep their own pace
     close(quiet, shown)
 
 
@@ -161,7 +161,7 @@ def test_of_a_lab_that_ends_each_complete_picture_is_recorded(engine, tmp_path):
             time.sleep(0.01)
     client.barrier()
     client.handle.stop_recording()
-    assert ended(client).frames == 4  # the present state at first, which is not complete
+    assert ended(client).frames == 4  # the initial state, which is not complete
     assert [recorded.frame.facts["finished"] for recorded in recorded_frames(tmp_path)[1:]] == [1.0] * 3
     assert recorded_frames(tmp_path)[3].values["zoom"] == "100"
     close(client)
@@ -180,7 +180,7 @@ def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(tmp
         assert (last.frames, last.steps) == (700, 3 * 699)
         taken = recorded_frames(tmp_path)
         assert [recorded.step for recorded in taken] == list(range(0, 2100, 3))
-        # no step is missing and none is there twice: the state went on from where the recording did
+        # no step is missing or duplicated: the state continues from the step of the recording
         assert [recorded.frame.facts["value"] for recorded in taken] == list(range(0, 2100, 3))
         assert not client.handle.recording
         lab, folder = engine._registry.get(1), str(tmp_path / "again")
@@ -190,7 +190,7 @@ def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(tmp
             assert time.monotonic() < end
             time.sleep(0.01)
         os.kill(engine.pid, signal.SIGKILL)
-        client.handle.stop_recording()  # heard by the next process
+        client.handle.stop_recording()  # handled by the next process
         while client.handle.recording:
             assert time.monotonic() < end
             time.sleep(0.01)
@@ -237,7 +237,7 @@ def test_what_cannot_be_recorded_is_said(engine, tmp_path, arguments, kind, word
     answer = client.wait(kind)
     assert words in (answer.text if isinstance(answer, Refused) else answer.ended)
     assert not client.handle.recording
-    client.handle.record(str(tmp_path / "fine"), 1, (1200, 1000), 3)  # nothing is left of it
+    client.handle.record(str(tmp_path / "fine"), 1, (1200, 1000), 3)  # the first attempt leaves no trace
     client.handle.record(str(tmp_path / "other"), 1, (8, 8), 3)
     client.wait(Refused, 2 if kind is Refused else 1)
     client.handle.step(2)
@@ -303,7 +303,7 @@ def test_a_recording_ends_where_the_server_allows_no_more_of_the_disk(tmp_path, 
     settings.hand_on(settings.Settings(disk=1))
     lab = Faulty(backend="cpu_numpy")
     recorder = FrameRecorder(lab, str(tmp_path / "a"), 1, (50, 40), 100)
-    recorder.bytes = settings.MIB - 1  # of what was recorded before
+    recorder.bytes = settings.MIB - 1  # recorded before
     recorder.advanced(1)
     words = recorder.take(lab.frame(None, recorder.pixels), lab.values(), resting=False)
     assert words == "1 MB are what one recording may have on this server (its setting disk)"
@@ -334,7 +334,7 @@ def test_a_disk_that_refuses_a_frame_leaves_no_part_of_it_and_none_after_it(tmp_
 
 
 def test_a_slow_disk_makes_the_lab_wait_and_no_step_is_left_out(tmp_path, monkeypatch):
-    """Two frames may be on their way: the lab goes on to the third, and waits there."""
+    """Two frames may be unwritten: the lab continues to the third, and waits there."""
     lab, gate, put = Faulty(backend="cpu_numpy"), threading.Event(), RecordingStore.put
 
     def slow(store: RecordingStore, number: int, data: bytes) -> None:
@@ -354,7 +354,7 @@ def test_a_slow_disk_makes_the_lab_wait_and_no_step_is_left_out(tmp_path, monkey
 
     for _ in range(20):
         turn()
-    assert lab.count == 10  # frames of 0 and 10 are on their way
+    assert lab.count == 10  # frames of 0 and 10 are not written yet
     before = time.monotonic()
     assert before < lab_recorder.wakes_at() < time.monotonic() + 0.1
     assert not lab_recorder.due(running=True)
@@ -382,7 +382,7 @@ def test_a_folder_that_was_deleted_stays_so_and_ends_the_recording(tmp_path):
 
 
 class Sender:
-    """What LabRecorder needs of the worker's sender."""
+    """The methods of the worker's sender that LabRecorder calls."""
 
     def __init__(self) -> None:
         self.told: list[RecordingProgress] = []
@@ -395,7 +395,7 @@ class Sender:
 
 
 def test_frames_lost_with_the_engine_end_the_recording(tmp_path):
-    """The state to go on from is of step 25, and the frame of step 20 had not reached the disk."""
+    """The state to continue from is at step 25, and the frame of step 20 was not written."""
     lab, folder = Faulty(backend="cpu_numpy"), str(tmp_path / "a")
     recorder = FrameRecorder(lab, folder, 10, (8, 8), 100)
     for _ in range(3):
@@ -412,7 +412,7 @@ def test_frames_lost_with_the_engine_end_the_recording(tmp_path):
     told: list[RecordingProgress] = []
     sender = SimpleNamespace(send_event=lambda _lab, news: told.append(news))
     LabRecorder(1, lab, sender, nullcontext).begin(Record(1, folder, 10, (8, 8), 100, done=25))
-    assert [news.frames for news in told] == [2]  # of which a film is made; none would be thrown away
+    assert [news.frames for news in told] == [2]  # a film is made of them; a recording of 0 frames would be discarded
     assert told[0].bytes == sum(path.stat().st_size for path in Path(folder).iterdir() if path.suffix == ".frame")
 
 
@@ -448,7 +448,7 @@ def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
         b'{"parts": {"a": {"raster": [1, 1]}}}\n0',
         data.replace(b"[5, 4]", b"[-1, 4]"),
         data.replace(b'"curve": 3', b'"curve": -3'),
-        data.replace(b'"curve": 3', b'"curve": %d' % 10**19),  # found by a fuzz of files, as the next
+        data.replace(b'"curve": 3', b'"curve": %d' % 10**19),  # this and the next one were found by fuzzing files
         data.replace(b"[5, 4]", b"[%d, 4]" % 10**19),
     ):
         store.path(4).write_bytes(damaged)

@@ -1,4 +1,4 @@
-"""What the server remembers of labs: what survives a process, and what is given up when one dies."""
+"""The server's memory of labs: what survives a process, and what is discarded when one dies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lab(registry: LabRegistry) -> LabState:
 
 
 def refused(registry: LabRegistry) -> list[Refused]:
-    """Who is told what when the process dies; that it has died is left out."""
+    """Return the Refused events that the end of the process causes."""
     told = [event for _, event in registry.on_worker_exit(WorkerExit("it was killed", time.monotonic()))]
     return [event for event in told if isinstance(event, Refused)]
 
@@ -75,7 +75,7 @@ def test_an_answer_that_lost_its_memory_is_refused_and_harms_nothing_else(regist
     assert report(registry, lab, CheckpointMessage(number, payload, {}, None, requested=True)) == [None]
     (told,) = report(registry, lab, Answered(number, TakeCheckpoint))
     assert told.request is TakeCheckpoint
-    kept = CheckpointMessage(number, payload, {}, None)  # which nobody has asked for
+    kept = CheckpointMessage(number, payload, {}, None)  # without a request
     assert report(registry, lab, kept, Answered(number, TakeSnapshot)) == [None, None]
     assert lab.checkpoint is None
 
@@ -83,18 +83,18 @@ def test_an_answer_that_lost_its_memory_is_refused_and_harms_nothing_else(regist
 def test_an_answer_that_was_lost_with_its_engine_refuses_no_later_one(registry, lab):
     lab.questions.append(TakeSnapshot(lab.number))
     report(registry, lab, BlobMessage(lab.number, Payload(b"", ())))
-    assert refused(registry) == []  # it dies before it says that it has answered; the next one is asked again
+    assert refused(registry) == []  # it died before it reported Answered: the request is sent again
     assert report(registry, lab, Answered(lab.number, TakeSnapshot)) == [None]
 
 
 @pytest.mark.parametrize(
     ("done", "begun", "offset", "expected"),
     [
-        (None, False, None, None),  # it had not begun
+        (None, False, None, None),  # the recording had not begun
         (None, True, ("film", 30), 30),
         (None, True, ("other", 30), LOST),
         (None, True, None, LOST),
-        (500, False, None, 500),  # it came from another engine, and goes on with the state that came with it
+        (500, False, None, 500),  # the recording was moved from another engine, and continues with its state
         (500, False, ("film", 900), 900),  # the new engine has kept a later state, and has not reported yet
         (500, True, ("film", 900), 900),
     ],

@@ -1,4 +1,4 @@
-"""Objects and frames in memory that two processes share, and what happens where there is none."""
+"""Objects and frames in memory shared by two processes, and failures to allocate it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refuse_descriptor(*_: object) -> int:
 
 
 def descriptors() -> int:
-    gc.collect()  # what an earlier test left mapped
+    gc.collect()  # mappings of an earlier test
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -99,7 +99,7 @@ class TestMemory:
 
     def test_nothing_is_left_in_the_file_system_or_open(self):
         def files():
-            """Those in memory that have a name; semaphores are other tests' that run beside."""
+            """Return the named shared memory; semaphores belong to tests that run at the same time."""
             return {path for path in Path("/dev/shm").iterdir() if not path.name.startswith("sem.")}
 
         before, open_before = files(), descriptors()
@@ -133,10 +133,10 @@ class TestMemory:
         monkeypatch.setattr(os, "dup", dup)
         refusal, closing = [item.request for item in LabRegistry().opening(lab, 0.0)]
         assert isinstance(refusal, Refuse)
-        assert refusal.change == OPENING  # else its page would wait for a first frame
+        assert refusal.change == OPENING  # otherwise its page would wait for a first frame
         assert isinstance(closing, CloseLab)
         assert descriptors() <= before
-        lab.known, lab.sent = True, False  # a lab that was open before is not refused, it is tried again
+        lab.known, lab.sent = True, False  # a lab that was open before is not refused: opening it is retried
         monkeypatch.setattr(os, "dup", refuse_descriptor)
         assert LabRegistry().opening(lab, 0.0) == []
         assert (lab.sent, lab.retry_at > 0.0) == (False, True)

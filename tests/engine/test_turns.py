@@ -1,4 +1,4 @@
-"""How the labs of an engine share its time: fake labs, a clock that is turned by hand, no lab and no process."""
+"""How the labs of an engine share its time: fake labs and a simulated clock, without a real lab or process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compute.engine.pacing import BETWEEN, CLAIM, LONGEST, MANY, RECENT, ROUND, 
 
 @dataclass(eq=False)
 class FakeLab:
-    """Has work from `wakes` on; a turn of it takes `cost` seconds, or what it may take if that is 0."""
+    """Has work from `wakes` on; its turn takes `cost` seconds, or all of its time if `cost` is 0."""
 
     number: int
     cost: float = 0.0
@@ -29,11 +29,11 @@ class FakeLab:
         return self.kind
 
     def turn(self, now: float, seconds: float) -> None:
-        """Turned by Engine."""
+        """Take a turn; Engine advances the clock."""
 
 
 class Engine:
-    """Gives turns to fake labs on a clock of its own."""
+    """Gives turns to fake labs on a simulated clock."""
 
     def __init__(self, *labs: FakeLab) -> None:
         self.turns, self.now, self.order = Turns(), 100.0, list[FakeLab]()
@@ -61,12 +61,12 @@ def test_labs_of_any_cost_get_equal_time(n):
 def test_a_large_grid_takes_no_more_time_than_a_small_one():
     large, small = FakeLab(1, cost=0.25), FakeLab(2, cost=0.002)
     Engine(large, small).run(20.0)
-    assert small.used == pytest.approx(large.used, abs=0.31)  # a turn of it, and what its first one counts less
+    assert small.used == pytest.approx(large.used, abs=0.31)  # one of its turns, and the discount of its first one
     assert small.turns > 100 * large.turns
 
 
 def test_one_turn_that_took_far_longer_than_usual_costs_its_lab_no_share():
-    """As when Python tidies up in it: 0.08 s are 80 turns of 1 ms, and 50 labs would pay for them for 4 s."""
+    """For example, during a garbage collection: 0.08 s are 80 turns of 1 ms, for which 50 labs would pay for 4 s."""
     labs = [FakeLab(k, cost=0.001) for k in range(50)]
     engine = Engine(*labs)
     engine.run(2.0)
@@ -83,7 +83,7 @@ def test_one_turn_that_took_far_longer_than_usual_costs_its_lab_no_share():
 def test_a_round_of_all_labs_is_bounded_however_many_there_are(n):
     labs = [FakeLab(k) for k in range(n)]
     engine = Engine(*labs)
-    engine.run(2.0)  # until it is known how many are waited for
+    engine.run(2.0)  # until the number of awaited labs is known
     engine.order.clear()
     engine.run(20 * max(ROUND, n * SHORTEST))
     assert Counter(engine.order) == {lab: pytest.approx(20, abs=1) for lab in labs}
@@ -116,7 +116,7 @@ def test_what_is_waited_for_comes_before_a_lab_that_is_only_ahead():
     engine = Engine(ahead, shown)
     engine.run(2.0)
     assert ahead.turns == 0
-    shown.wakes = inf  # its browser paints: what is left goes to the other
+    shown.wakes = inf  # its browser is painting: the other lab gets the remaining time
     engine.run(1.0)
     assert ahead.used == pytest.approx(1.0, abs=2 * ROUND)
 

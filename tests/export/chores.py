@@ -1,4 +1,4 @@
-"""What child processes do in tests, in a file that imports next to nothing: each of them imports it anew."""
+"""Work of child processes in tests, in a file with few imports: every child process imports it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def count(to, pause, tell):
-    """Counts, slowly; the last number, and the child's priority."""
+    """Count slowly; return the last number, and the child's priority and scheduler."""
     for number in range(to):
         tell(number / to, f"at {number}")
         time.sleep(pause)
@@ -20,27 +20,27 @@ def count(to, pause, tell):
 
 
 def refuse(tell):
-    """A request that is wrong."""
+    """Fail because of a wrong request."""
     raise ValueError("size must be at most 7, not 8")
 
 
 def stumble(tell):
-    """An error of the program."""
+    """Fail because of a program error."""
     raise KeyError("unheard of")
 
 
 def full(tell):
-    """A disk without room."""
+    """Fail because of a full disk."""
     raise OSError(28, "No space left on device", "film.mp4")
 
 
 def vanish(tell):
-    """Ends without a word, as for lack of memory."""
+    """Exit without a message, like a process that ran out of memory."""
     os._exit(9)
 
 
 def parent(folder, tell):
-    """Has a child of its own, and waits for ever."""
+    """Start a child process, and wait forever."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     Path(folder, "half").write_text(f"{os.getpid()} {child.pid}")
     Path(folder, "half").rename(Path(folder, "pids"))
@@ -50,18 +50,18 @@ def parent(folder, tell):
 
 
 def deaf(tell):
-    """Tells where it is, and nothing more."""
+    """Report the process id, and nothing afterwards."""
     tell(0.5, str(os.getpid()))
     time.sleep(600)
 
 
 def heavy(ballast, tell):
-    """Has much to be sent to it, and much to send back."""
+    """Return a large argument."""
     return ballast
 
 
 def babble(tell):
-    """Says far more than anybody wants to hear."""
+    """Report and print far more than any client reads."""
     for number in range(10_000):
         tell(number / 10_000, "x" * 1000)
         print("y" * 1000, file=sys.stdout)
@@ -69,28 +69,28 @@ def babble(tell):
 
 
 def unsendable(tell):
-    """A result that no pickle takes."""
+    """Return an object that cannot be pickled."""
     return threading.Lock()
 
 
 def die(_plain, _number):
-    """Ends the worker that makes this part of a film."""
+    """Exit from the worker that makes this part of a film."""
     os._exit(1)
 
 
 def refuse_part(_plain, number):
-    """A part that cannot be made."""
+    """Fail to make a part."""
     from compute.export.scene import SceneError
 
     raise SceneError(f"there is no frame {number}")
 
 
 def large(_plain, number):
-    """A part of 32 MB."""
+    """Return a part of 32 MB."""
     return number, bytes(2**25)
 
 
 def endless(plain, _number):
-    """A part that never comes; who makes it writes down who that is."""
+    """Never return a part; write the worker's process id to a folder."""
     Path(plain["folder"], str(os.getpid())).touch()
     time.sleep(600)

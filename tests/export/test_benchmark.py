@@ -1,4 +1,4 @@
-"""Frames a second: the counting against made-up workers whose frames are known, and what the command says."""
+"""Frames per second: counted for simulated workers with known frames, and the output of the command."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SMALL = Scene("mandelbrot", {"max_iterations": 50}, (12, 16))
 
 
 class Known:
-    """Two workers that begin at their own times and take their own time for each frame, the first one far longer."""
+    """Simulated workers, each with its start time, its time for the first frame, and its time for the others."""
 
     workers = 2
 
     def __init__(self, *takes):
-        self.takes = takes  # of each worker: when it begins, the first frame's seconds, those of the others
+        self.takes = takes  # for each worker: start, seconds of the first frame, seconds of the others
 
     def make(self, _work, numbers):
         now = [begin for begin, _, _ in self.takes]

@@ -1,4 +1,4 @@
-"""The export card: what it does when something that was asked for cannot be made, and its downloads."""
+"""The export card: failures of requested exports, and downloads."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def exports(notes):
 
 
 class AtOnce:
-    """A source that answers at once."""
+    """A source that answers immediately."""
 
     def ask(self, part, then, failed):
         then(part)
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_written_ends_its_job(exports, notes):
 
 
 class Asked(list):
-    """A session that notes what it is asked."""
+    """A session that records its requests."""
 
     values, view, latest = {}, None, None
     lab = SimpleNamespace(
@@ -138,7 +138,7 @@ def test_one_that_fails_takes_no_other_with_it(source, session):
 
 
 def test_a_refusal_is_told_to_all_who_wait_and_the_next_one_is_answered(source, session):
-    """An engine that stops, or is left while it owes an answer, is a refusal too: the session says so."""
+    """An engine that stops or is left before it answers counts as a refusal: the session reports it."""
     heard, why = [], []
     for _ in range(2):
         source.ask("field", heard.append, why.append)
@@ -187,7 +187,7 @@ def test_whoever_waits_when_the_page_goes_is_told(source):
 
 @pytest.fixture
 def far():
-    """A session whose diffusion lab has gone farther than a scene may go, and what its engine answers."""
+    """Return a session whose diffusion lab is beyond the step limit of a scene, and the answer of its engine."""
     with closing(Diffusion(ny=24, nx=32, backend="cpu_numpy", r=0.1)) as lab:
         lab.advance(7)
         session = Asked()
@@ -232,7 +232,7 @@ def test_no_film_is_made_of_a_lab_that_cannot_be_made_again(far, exports, notes)
 
 
 def test_an_estimate_is_dropped_once_a_field_is_edited(far, exports, notes):
-    """It stayed, and spoke of another film."""
+    """The estimate remained, and described another film."""
     session, _ = far
     section = FilmSection(source_of(session), exports, {})
     section.what.tick()
@@ -285,7 +285,7 @@ def test_an_export_that_was_cancelled_before_the_answer_does_nothing(source, exp
 
 
 class Sudden:
-    """A job that is done in the middle of being looked at: its state is read `looks` times before."""
+    """A job whose state becomes done during the checks: it reads as running `looks` times before."""
 
     part, words, seconds, result, text, client = 0.9, "encoding", 1.0, None, "", None
 
@@ -322,15 +322,15 @@ def test_a_job_that_is_done_while_it_is_looked_at_is_handed_over(exports, monkey
 
 
 class Waiting(SimpleNamespace):
-    """A job that waits behind two others until told otherwise."""
+    """A job that waits behind two others until its state is changed."""
 
     state, part, words, seconds, before, over = "waiting", 0.0, "", 0.0, 2, False
 
     def cancel(self):
-        """It is not there."""
+        """Do nothing: there is no process."""
 
     def join(self, seconds):
-        """It is over."""
+        """Do nothing: there is no process."""
 
 
 def test_an_export_that_waits_says_how_many_come_before_it(exports):
@@ -353,7 +353,7 @@ def test_one_page_has_so_many_exports_under_way(source, exports):
 
 
 class TestLimits:
-    """What a server's settings leave to one page."""
+    """Limits of one page from the server's settings."""
 
     @pytest.fixture(autouse=True)
     def small(self, monkeypatch):
@@ -409,7 +409,7 @@ def test_rows_that_were_not_made_are_told():
     assert not_made({"made": 1, "refused": 2}) == "of 3 rows 2 refused: column why says the reason"
 
 
-# -- files that are brought piece by piece, with a browser that answers as the test wants it
+# -- files that are sent in pieces, to a simulated browser
 
 SIZE = 10
 
@@ -451,7 +451,7 @@ def test_an_answer_that_comes_twice_skips_nothing(download, tmp_path):
 
 
 def test_a_file_that_is_deleted_on_its_way_arrives_and_so_does_the_next(download, tmp_path):
-    """As one whose export is taken from the list while it is sent, or which waits for another."""
+    """For example, its export is removed from the list during the transfer, or while the file waits."""
     texts, got = {name: name.encode() * (3 * SIZE) for name in ("a", "b", "c")}, dict.fromkeys("abc", b"")
     for name, text in texts.items():
         (tmp_path / name).write_bytes(text)
@@ -475,7 +475,7 @@ def test_files_that_have_not_arrived_are_let_go_with_the_page(download, tmp_path
 
 
 def test_a_recording_is_not_stopped_while_no_film_can_be_made_of_it():
-    """It would be lost with the export that is refused."""
+    """Otherwise it would be lost with the refused export."""
     asked, session = [], SimpleNamespace(
         recording=True, playing=True, record=lambda *about: asked.append("record"),
         stop_recording=lambda: asked.append("stop"),
@@ -497,7 +497,7 @@ def test_a_recording_is_not_stopped_while_no_film_can_be_made_of_it():
 
 
 def test_a_recording_that_ends_by_itself_waits_until_a_film_can_be_made_of_it(tmp_path):
-    """The engine ends it at its bound, or at the disk's, whatever else is under way."""
+    """The engine ends it at its limit or at the disk's, whatever other exports are running."""
     session, made = SimpleNamespace(recording=True, playing=True, record=lambda *about: None, latest=None), []
 
     def add(name):
@@ -529,7 +529,7 @@ def test_a_recording_that_ends_by_itself_waits_until_a_film_can_be_made_of_it(tm
 
 
 class Reel:
-    """A recording's section with a session that records for it; the words about its end come when `hear` is called."""
+    """A RecordSection with its session; `hear` delivers the events about the end of the recording."""
 
     def __init__(self, folder):
         self.words, self.made = [], []
@@ -571,7 +571,7 @@ def reel(tmp_path):
 
 
 def test_the_frames_of_an_engine_that_gave_up_wait_for_the_words_about_their_end(reel, tmp_path):
-    """The session knows of the end at once, and tells it later."""
+    """The session reads the end immediately, and reports it later."""
     reel.section.toggle()
     reel.frames(5)
     reel.tape.on_recorded(RecordingProgress(5, 50, 100))
@@ -619,7 +619,7 @@ def test_a_recording_that_was_refused_ends_at_once_and_its_folder_goes(reel):
 
 @pytest.fixture
 def changed():
-    """A source and a moment of a lab whose r was 0.2 for 10 steps, and is 0.1 since; its colours are held by hand."""
+    """Return a source and a moment of a lab with r = 0.2 for 10 steps, then r = 0.1; its colour limits are fixed."""
     with closing(Diffusion(ny=24, nx=24, backend="cpu_numpy", limits_field=(0.0, 1.0))) as lab:
         lab.advance(10)
         lab.update(r=0.1, edges="periodic")
@@ -642,13 +642,13 @@ def test_a_table_has_the_values_of_the_sliders_and_not_those_at_the_beginning(ch
 
 
 def stood(lab):
-    """How a lab stands, as an export hears of it."""
+    """Return the state of a lab as an export receives it."""
     values, snapshot = lab.values(), lab.snapshot()
     return Moment(scene_of_lab(type(lab), values, snapshot, "", Style(), None), LiveState(values, snapshot))
 
 
 def refused_table(source, exports, notes, moment, over="seed=1,2"):
-    """What is said of a table that cannot be made as the lab stands at `moment`."""
+    """Return the message about a table that cannot be made from the state at `moment`."""
     source.ask, source.tick = (lambda _part, then, _failed: then(moment)), lambda: None
     table = TableSection(source, exports)
     table.names[0].value, table.values[0].value = over.split("=")
@@ -660,7 +660,7 @@ def refused_table(source, exports, notes, moment, over="seed=1,2"):
 
 
 def photograph():
-    """The bytes of a PNG."""
+    """Return the bytes of a PNG."""
     file = io.BytesIO()
     Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(file, "PNG")
     return file.getvalue()
@@ -738,7 +738,7 @@ ADDRESS = "https://lectures.example/fieldlab/app?"
 
 @pytest.fixture
 def linked(exports, source, session, monkeypatch):
-    """A section whose link was asked for: (the section, what the browser is to put after the page's address)."""
+    """Return a section whose link was requested, and the query that the browser appends to the page's address."""
     section = LinkSection(source, exports, exports.download)
     session.lab.LAB = "diffusion"
     monkeypatch.setattr("app.export.sections.packed", lambda scene: "1.abc")
@@ -782,7 +782,7 @@ def test_no_former_link_stands_beside_the_reason_why_there_is_no_new_one(linked,
 
 
 def test_a_link_stays_what_it_is_whatever_the_browser_makes_of_it(linked, exports):
-    """The param that brings it to the page can be written there; what is compared with is the server's own."""
+    """Browsers can write the param that transports the link; answers are compared with the server's copy."""
     section, query = linked
     exports.download.query = {"text": "scene=1.other", "again": 5}
     exports.download._handle_msg({"address": f"{ADDRESS}scene=1.other", "copied": True})

@@ -1,4 +1,4 @@
-"""A disk that fills up, and being stopped: nothing that was there is lost, nothing half-done stays behind."""
+"""Full disks and interruptions: existing files are kept, and no partial file remains."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ OLD = b"an older film"
 
 
 def noise(count):
-    """A film of `count` frames of small fields."""
+    """Return a film of `count` frames of small fields."""
     keys = Key(0, {"seed": 0}), Key(1, {"seed": 19})
     return Film(Scene("diffusion", {"ny": 36, "nx": 36, "preset": "noise"}, (36, 36)), count, keys=keys, easing="even")
 
 
 @pytest.fixture
 def path(tmp_path):
-    """A film that was there before, with what stands beside it."""
+    """Return the path of an existing film with its .json file."""
     made = tmp_path / "heat.gif"
     made.write_bytes(OLD)
     made.with_name("heat.gif.json").write_bytes(OLD)
@@ -49,8 +49,8 @@ def path(tmp_path):
 
 @pytest.fixture
 def small_files():
-    """No file may be larger than 5 kB: the kernel refuses the rest in the middle of a write."""
-    frame(noise(20).plain(), 1)  # compiled before: Numba keeps that on the disk, too
+    """Limit files to 5 kB: the kernel refuses the rest in the middle of a write."""
+    frame(noise(20).plain(), 1)  # compile before: Numba writes its cache to the disk, too
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
@@ -68,7 +68,7 @@ def untouched(path):
 
 
 def full_at(monkeypatch, ending, count):
-    """The disk is full at the `count`-th file that ends so."""
+    """Simulate a full disk at the `count`-th file with this ending."""
     write = Path.write_bytes
     seen = []
 
@@ -135,7 +135,7 @@ def test_an_error_of_a_library_is_put_down_to_the_disk_only_if_that_is_full(tmp_
         raise RuntimeError("something else")
 
     def usage(folder):
-        """Full, until what was written is deleted again."""
+        """Report a full disk until the partial file is deleted."""
         return SimpleNamespace(free=4096 if list(folder.glob("*.part")) else 10**9)
 
     monkeypatch.setattr("compute.files.shutil.disk_usage", usage)
@@ -155,7 +155,7 @@ BACKGROUND = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as nohup and a 
     ("before", "sign", "code"), [([], signal.SIGINT, 130), (BACKGROUND, signal.SIGTERM, 143)]
 )
 def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, code, path):
-    """Each frame takes seconds; it is stopped as soon as one is there, and does not wait for the next."""
+    """Each frame takes seconds; the film is stopped as soon as one exists, without waiting for the next."""
     film = ["--to", "zoom=2", "--frames", "50", "--workers", "2"]
     command = [*before, sys.executable, "-m", "compute", "render", "mandelbrot", "--out", str(path), *SLOW, *film]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as started:
@@ -163,7 +163,7 @@ def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, cod
         while not list(frames.glob("*.png")) and time.monotonic() < end:
             time.sleep(0.05)
         below = psutil.Process(started.pid).children(recursive=True)
-        os.killpg(started.pid, sign) if sign == signal.SIGINT else started.send_signal(sign)  # Ctrl-C goes to all
+        os.killpg(started.pid, sign) if sign == signal.SIGINT else started.send_signal(sign)  # Ctrl-C: to all
         said = started.communicate(timeout=300)[1]
     assert started.returncode == code
     kept = len(list(frames.glob("*.png")))
@@ -179,7 +179,7 @@ def test_an_interrupt_while_a_frame_s_folder_is_taken_away_leaves_none(path, mon
     cleanup = tempfile.TemporaryDirectory.cleanup
 
     def interrupted(self):
-        """The signal comes when the frame is there, and its folder not yet gone."""
+        """Raise the interrupt when the frame exists, and its folder is not removed yet."""
         if ".png." not in self.name:
             return cleanup(self)
         monkeypatch.undo()
@@ -193,7 +193,7 @@ def test_an_interrupt_while_a_frame_s_folder_is_taken_away_leaves_none(path, mon
 
 
 class Large:
-    """Parts of 32 MB: sending one takes so long that a worker is ended in the middle of it."""
+    """Parts of 32 MB: sending one takes so long that the worker is ended during it."""
 
     count, sequential, task = 40, False, staticmethod(chores.large)
 
@@ -211,7 +211,7 @@ def test_workers_that_are_ended_while_they_send_keep_nobody_waiting():
 
 
 class Endless:
-    """Parts that never come; who makes them writes down who that is."""
+    """Parts that are never finished; each worker writes its process id to `folder`."""
 
     count, sequential, task = 2, False, staticmethod(chores.endless)
 
@@ -223,7 +223,7 @@ class Endless:
 
 
 def gone(process):
-    """Whether it has ended, even if nobody has read how."""
+    """Return whether a process has ended, including zombies."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

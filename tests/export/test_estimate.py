@@ -1,4 +1,4 @@
-"""Guesses against what is really made, and against times that are known because the clock is ours."""
+"""Estimates compared with real exports, and with known times on a simulated clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ APART = Film(SET, 30, keys=(Key(0, {"zoom": "1"}), Key(1, {"zoom": "1e2"})))
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time that passes only where a test says so."""
+    """Replace the clocks by a number, which tests advance."""
     now = [0.0]
     monkeypatch.setattr(guessing, "perf_counter", lambda: now[0])
     monkeypatch.setattr(guessing, "thread_time", lambda: now[0])
@@ -51,11 +51,11 @@ def test_a_time_that_grows_evenly_is_summed_exactly(clock, monkeypatch, tmp_path
     total = sum(film.at(number).values["seed"] for number in range(101))
     for workers in (1, 4):
         guess = estimate(film, tmp_path / "a.gif", workers, budget=1000.0)
-        assert guess.seconds == pytest.approx(STARTING + total / workers, abs=20 / workers)  # whole seeds: rounded
+        assert guess.seconds == pytest.approx(STARTING + total / workers, abs=20 / workers)  # seeds are rounded
 
 
 def test_steps_of_a_film_that_goes_on_are_counted_once(clock, monkeypatch, tmp_path):
-    """30 frames 10 steps apart after 4 steps: 294 steps in all, of a second each."""
+    """30 frames, 10 steps apart, after 4 steps: 294 steps in total, of a second each."""
     advance = Diffusion.advance
 
     def slow(lab, steps):
@@ -73,7 +73,7 @@ def test_steps_of_a_film_that_goes_on_are_counted_once(clock, monkeypatch, tmp_p
 @pytest.mark.parametrize("busy", [1, 5])
 @pytest.mark.parametrize("film", [FOLLOWING, Film(HEAT, 30)], ids=["following", "apart"])
 def test_a_busy_machine_does_not_change_what_it_takes_alone(film, busy, clock, monkeypatch, tmp_path):
-    """A frame takes 3 s of the thread; on a busy machine five times as much passes until it is made."""
+    """A frame takes 3 s of the thread's time; on a busy machine, five times as much wall time."""
     monkeypatch.setattr(guessing, "thread_time", lambda: clock[0] / busy)
 
     def slow(lab, scene):

@@ -1,4 +1,4 @@
-"""Drawings with axes: what is in the file, the same bytes each time, the numbers where they belong."""
+"""Figures with axes: contents of the file, reproducible bytes, positions of the numbers."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_picture_with_axes_has_the_field_s_values_at_its_colour_bar(tmp_path):
 
 @pytest.mark.parametrize(("steps", "words"), [(0, []), (60, ["not finite"])])
 def test_the_colour_of_what_is_not_finite_is_named_where_it_is_seen(steps, words):
-    """A checkerboard of 1e20 at r = 1/2 grows threefold a step: in float32 it overflows after some 40."""
+    """A checkerboard of 1e20 at r = 1/2 grows threefold per step: float32 overflows after some 40 steps."""
     with closing(Diffusion(ny=30, nx=40, unstable=True, r=0.5, backend="cpu_numba")) as lab:
         lab.load(1e20 * (np.indices((30, 40)).sum(axis=0) % 2))
         if steps:
@@ -106,7 +106,7 @@ def test_the_colour_of_what_is_not_finite_is_named_where_it_is_seen(steps, words
 
 
 def test_files_of_a_picture_that_is_not_finished_tell_what_waits_from_the_set():
-    """Deep in a valley no pixel of the first passes escapes: none is computed yet, and none is in the set either."""
+    """Deep in a valley no pixel escapes in the first passes: none is computed yet, and none is in the set either."""
     scene = Scene("mandelbrot", {}, size=(24, 32))
     values = {"center": SEAHORSES.center, "zoom": SEAHORSES.zoom, "max_iterations": 10**6}
     with closing(Mandelbrot(ny=24, nx=32, backend="cpu_numba", **values)) as lab:
@@ -152,7 +152,7 @@ def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):
 
 
 def test_a_png_with_axes_says_how_it_was_made_as_a_picture_does(tmp_path):
-    """In the iTXt that a page reads of a file which is dropped on it, before the pixels."""
+    """In the iTXt chunk that a page reads from a dropped file, before the pixels."""
     for name, write in {"heat.png": write_drawing, "plain.png": write_picture}.items():
         write(HEAT, tmp_path / name)
         data = (tmp_path / name).read_bytes()
@@ -174,7 +174,7 @@ def test_a_film_of_drawings_is_drawn_like_one_drawing(tmp_path):
         np.testing.assert_array_equal(np.asarray(made), np.asarray(alone.convert("RGB")))
     with_axes = render.pixels(structs.replace(HEAT, axes=True))
     assert with_axes.shape == (300, 400, 3)
-    assert (with_axes[0] == 255).all()  # paper around it
+    assert (with_axes[0] == 255).all()  # white background around it
 
 
 def test_a_panel_that_is_not_there_is_refused(tmp_path):
@@ -184,7 +184,7 @@ def test_a_panel_that_is_not_there_is_refused(tmp_path):
 
 
 def test_a_process_that_has_made_other_files_makes_the_same_bytes(tmp_path):
-    """What matplotlib has drawn before leaves no trace."""
+    """Earlier figures do not influence matplotlib's output."""
     queue, drawings = JobQueue(), [form for form in STILLS if form.axes]
     heat = structs.replace(HEAT, values={**HEAT.values, "backend": "cpu_numpy"})
     curve = Scene("l_curve", {"problem": "shaw", "n": 32, "backend": "cpu_numpy"}, (300, 400))
@@ -198,7 +198,7 @@ def test_a_process_that_has_made_other_files_makes_the_same_bytes(tmp_path):
         assert (job.state, job.text) == ("done", "")
         return path.read_bytes()
 
-    order = [*wanted, *reversed(wanted)]  # each after others of both labs, with a background and without
+    order = [*wanted, *reversed(wanted)]  # each after others of both labs, with and without a background
     kept = [made(*one, keeps=True) for one in order]
     assert queue._kept[0][0].tasks == len(order)
     queue.end_kept()

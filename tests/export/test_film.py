@@ -1,4 +1,4 @@
-"""Pictures and films on disk, read back by others; stopped, gone on with, and made by workers that die."""
+"""Pictures and films on disk: read by other libraries, interrupted, resumed, and made by workers that die."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FILM = Film(SCENE, 9, 12.0, KEYS)
 
 @pytest.fixture(scope="module")
 def frames():
-    """The film's frames, made here one after the other."""
+    """Return the film's frames, made in this process one after the other."""
     return [frame(FILM.plain(), number)[1] for number in range(FILM.frames)]
 
 
@@ -86,7 +86,7 @@ def test_cells_that_become_larger_stay_sharp():
     assert (picture[:2, :3] == [0, 1, 2]).all()
     assert (picture[2:, 3:] == [9, 10, 11]).all()
     row = np.uint8([[grey] * 3 for grey in (0, 100, 200, 100, 50, 150)])
-    means = render.fitted(np.stack([row, row]), (4, 3))  # taller, less wide
+    means = render.fitted(np.stack([row, row]), (4, 3))  # taller and narrower
     assert (means == np.uint8([[[grey] * 3 for grey in (50, 150, 100)]] * 4)).all()
 
 
@@ -141,7 +141,7 @@ def test_a_video_has_its_frames_its_size_and_its_plan(ending, tmp_path):
     assert len(seen) == 9
     assert json.loads(plan) == json.loads(json.dumps(FILM.plain()))
     truth = render.pixels(FILM.at(8)).astype(float)
-    assert np.abs(seen[8] - truth).mean() < 12  # colours are halved in resolution, and compressed
+    assert np.abs(seen[8] - truth).mean() < 12  # the resolution of colours is halved, and the video is compressed
     assert np.abs(seen[0] - truth).mean() > 2 * np.abs(seen[8] - truth).mean()
 
 
@@ -153,7 +153,7 @@ def test_an_animated_picture_has_its_frames_and_its_size(ending, tmp_path):
         assert (film.n_frames, film.size) == (9, (64, 36))
         film.seek(8)
         last = np.asarray(film.convert("RGB")).astype(float)
-    assert np.abs(last - render.pixels(FILM.at(8))).mean() < 12  # WebP halves the colours, too
+    assert np.abs(last - render.pixels(FILM.at(8))).mean() < 12  # WebP halves the resolution of colours, too
     beside = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
     assert (beside["frames"], beside["made"]["command"]) == (9, "the command")
     assert not path.with_name(f"{path.name}.frames").exists()
@@ -183,7 +183,7 @@ def test_frames_of_another_film_are_not_taken(tmp_path):
 
 
 class Crossing(InProcess):
-    """A pool during whose work the same is begun once more."""
+    """A pool that starts the same work a second time while it runs."""
 
     def __init__(self, again):
         super().__init__()
@@ -238,7 +238,7 @@ def test_what_was_stopped_is_locked_no_more_and_parts_of_which_no_plan_is_known_
 
 
 def test_a_folder_that_went_while_its_lock_was_awaited_is_made_anew(tmp_path, monkeypatch):
-    """The run before has just ended, and taken its folder away."""
+    """The previous run has just ended, and removed its folder."""
     if (flock := getattr(render_pool.fcntl, "flock", None)) is None:
         pytest.skip("this system has no such locks")
     gone = []
@@ -287,7 +287,7 @@ def test_raw_results_are_read_back_by_others(tmp_path):
     path = tmp_path / "heat.zarr"
     grid = ["--set", "ny=20", "--set", "nx=33"]
     arguments = [*grid, "--frames", "3", "--steps", "5", "--every", "10"]
-    for _ in range(2):  # an older one gives way
+    for _ in range(2):  # an older file is replaced
         assert main(["render", "diffusion", "--out", str(path), *arguments]) == 0
     group = zarr.open_group(str(path), mode="r")
     assert group["field"].shape == (3, 20, 33)
@@ -320,7 +320,7 @@ def test_workers_that_die_are_replaced_and_the_frames_are_the_same(frames):
 
 
 class Deadly:
-    """Parts that end whoever makes them."""
+    """Parts that end every worker."""
 
     count, sequential, task = 2, False, staticmethod(chores.die)
 
@@ -369,7 +369,7 @@ def test_a_dask_cluster_makes_the_same_frames_also_when_a_worker_dies(frames):
 
 
 def test_a_scheduler_elsewhere_that_gives_up_at_once_does_not_end_the_film(frames):
-    """What a scheduler allows is its own affair, and this one allows no worker to be lost."""
+    """The limit of failures is a setting of the scheduler, and this scheduler allows no lost worker."""
     dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
         local = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ANY_PORT}
@@ -384,7 +384,7 @@ def test_a_scheduler_elsewhere_that_gives_up_at_once_does_not_end_the_film(frame
 
 
 class Killed(Exception):
-    """What Dask raises for a task that has lost one worker more than `allowed_failures`."""
+    """The error of Dask for a task that has lost one worker more than `allowed_failures`."""
 
     allowed_failures = 1
 
@@ -442,7 +442,7 @@ def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
 
 @pytest.fixture
 def dragged(tmp_path):
-    """The file of a picture that was saved once r had been dragged, and the brush and the backend had been used."""
+    """Return the file of a picture that was saved after changes of r and the backend, and a brush stroke."""
     history = (
         {"step": 5, "set": {"r": 0.05}}, {"step": 6, "do": "paint", "with": STROKE},
         {"step": 8, "set": {"r": 0.1, "backend": "cpu_numba", "variant": "one-step"}},
@@ -457,14 +457,14 @@ STROKE = {"points": [[3, 4]], "radius": 2, "value": 1}
 
 
 def film_from(path, *arguments):
-    """What `fieldlab render` makes of a file and these arguments."""
+    """Return the film that `fieldlab render` makes of a file and these arguments."""
     parser = argparse.ArgumentParser()
     commands.add_render(parser.add_subparsers())
     return commands._film(parser.parse_args(["render", str(path), "--out", "a.webp", *arguments]))
 
 
 def ended(scene):
-    """The lab's values at the end of `scene`."""
+    """Return the lab's values at the end of `scene`."""
     with closing(render.Replay.of(scene)) as replay:
         replay.to(scene.steps)
         return replay.lab.values()
@@ -496,10 +496,10 @@ def test_a_film_from_a_file_leads_from_the_value_that_its_picture_had(dragged):
 
 
 def _kill_a_worker(which="compute.export.child", sign=signal.SIGKILL):
-    """One process below this one that computes."""
+    """Kill one computing process below this one."""
     workers = []
     for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):  # it ends just now
+        with suppress(psutil.Error):  # the process is ending
             words = " ".join(process.cmdline())
             workers += [process] * (which in words and "resource_tracker" not in words)
     os.kill(workers[0].pid, sign)
@@ -508,12 +508,12 @@ def _kill_a_worker(which="compute.export.child", sign=signal.SIGKILL):
 
 def test_a_film_s_time_and_size_are_guessed_on_a_terminal_before_it_is_begun(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(commands, "_pool", lambda *_: LocalPool(1))
-    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
+    monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich assume a terminal
     monkeypatch.setattr(FilmRenderer, "run", lambda *_: None)
     arguments = ["--set", "max_iterations=50", "--to", "zoom=1e3", "--size", "32x18", "--frames", "24"]
     assert main(["render", "mandelbrot", "--out", str(tmp_path / "zoom.gif"), *arguments]) == 0
     told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
-    told = " ".join(told.split())  # the terminal's width breaks its lines, and a busy machine's sentence is longer
+    told = " ".join(told.split())  # the terminal's width breaks lines, and a busy machine prints a longer sentence
     assert re.search(r"24 frames: about \d+ (s|min)\b.* and [\d.]+ MB, guessed from 6 frames", told)
 
 

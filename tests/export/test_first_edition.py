@@ -1,4 +1,4 @@
-"""Links, pictures, films, numbers, tables and records that the first edition wrote: they open, and give the same."""
+"""Links, pictures, films, numbers, tables and records of the first edition open with the same results."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LINKS = json.loads((WRITTEN / "links.json").read_text(encoding="utf-8"))
 PARAMETERS = json.loads((WRITTEN / "parameters.json").read_text(encoding="utf-8"))
 OPTIONS = json.loads((WRITTEN / "options.json").read_text(encoding="utf-8"))
 PICTURES = ("painted", "laplacian", "deep", "seahorse")
-TAKEN = ("_ms", "first_call")  # columns of times, which are this machine's
+TAKEN = ("_ms", "first_call")  # columns of times, which depend on the machine
 
 
 def plain(value):
-    """The value as JSON has it."""
+    """Return the value after a round trip through JSON."""
     return json.loads(json.dumps(value, default=str))
 
 
 def require_alike(found, wanted):
-    """The same picture, but for single pixels whose value lies between two levels: another machine rounds otherwise."""
+    """Require equal pictures, except single pixels between two levels: their rounding depends on the machine."""
     assert found.shape == wanted.shape
-    assert np.ptp(wanted) > 100  # not a picture of nothing
+    assert np.ptp(wanted) > 100  # the picture is not empty
     apart = np.abs(found.astype(int) - wanted.astype(int)).max(axis=-1)
     assert np.mean(apart > 0) <= 0.01
     assert apart.max() <= 16  # a level or two, in the steepest part of a palette
@@ -51,11 +51,11 @@ def test_a_link_means_what_it_meant(name):
     scene = unpacked(LINKS[name]["link"])
     assert scene == structs.replace(scene_in(json.dumps(LINKS[name]["scene"])), size=scene.size, look=scene.look)
     said = LINKS[name]["scene"]
-    assert structs.asdict(scene.colours) == said["look"]  # a link leaves out the usual one
+    assert structs.asdict(scene.colours) == said["look"]  # a link leaves out the default
     assert plain({**scene.values}) == said["values"]
     assert plain(scene.history) == said["history"]
     assert (scene.lab, scene.steps, scene.part) == (said["lab"], said["steps"], said["part"])
-    structs.replace(scene, values={**scene.values, "backend": "cpu_numpy"}).check()  # wherever it was made
+    structs.replace(scene, values={**scene.values, "backend": "cpu_numpy"}).check()  # whatever backend made it
     assert unpacked(packed(scene)) == scene
 
 
@@ -101,7 +101,7 @@ def test_a_film_is_made_again_from_the_file_beside_it(name, tmp_path):
         require_alike(one, was)
     assert not np.array_equal(wanted[0], wanted[-1])
     said = json.loads((WRITTEN / f"{name}.gif.json").read_text(encoding="utf-8"))
-    assert scene_in(json.dumps(said)).lab == said["scene"]["lab"]  # dropped on the page, it shows its first frame
+    assert scene_in(json.dumps(said)).lab == said["scene"]["lab"]  # a page on which it is dropped shows its first frame
 
 
 @pytest.mark.parametrize("name", ["field", "shaw"])
@@ -126,7 +126,7 @@ def test_a_table_has_the_same_columns_and_results(tmp_path):
     )
     assert len(found) == len(was) == 4
     for row, old in zip(found, was, strict=True):
-        assert [name for name in row if name in old] == list(old)  # in the old order; there may be more
+        assert [name for name in row if name in old] == list(old)  # in the old order, possibly with further columns
         for name in old:
             if not name.endswith(TAKEN):
                 same = row[name] == old[name] or float(row[name]) == pytest.approx(float(old[name]), rel=1e-6, abs=1e-9)

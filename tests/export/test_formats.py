@@ -1,4 +1,4 @@
-"""Film files, read back by others: the frames, their colours and their times."""
+"""Film files, read by other libraries: the frames, their colours and their times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INFERNO = Style("Inferno")
 
 
 def smooth(count=12, size=(46, 70), look=INFERNO):
-    """Waves that move, in a palette's colours, with pixels that are no number."""
+    """Return frames of moving waves, in a palette's colours, with some NaN pixels."""
     y, x = np.mgrid[: size[0], : size[1]] / 50
     frames = []
     for number in range(count):
@@ -32,7 +32,7 @@ def smooth(count=12, size=(46, 70), look=INFERNO):
 
 
 def seen(path: Path):
-    """Frames (RGB) and their times in ms, as Pillow reads them."""
+    """Return frames (RGB) and their times in ms, as read by Pillow."""
     with Image.open(path) as film:
         frames, times = [], []
         for number in range(film.n_frames):
@@ -45,14 +45,14 @@ def seen(path: Path):
 
 @pytest.mark.parametrize("size", [(46, 70), (37, 53), (1, 1), (3, 300)])
 def test_a_gif_has_exactly_the_colours_of_its_frames(size, tmp_path):
-    """Also of equal frames, which some writers merge, and where the colours change on the way, beyond 256 in all."""
+    """Includes equal frames, which some writers merge, and more than 256 colours in total."""
     frames = smooth(5, size) + smooth(1, size) * 3 + smooth(2, size, Style("Cool–warm")) + smooth(1, size)
     film_format(tmp_path / "a.gif").write(tmp_path / "a.gif", frames, 30, COMMENT)
     got, times, loop = seen(tmp_path / "a.gif")
     assert len(got) == 11
     for one, truth in zip(got, frames, strict=True):
         np.testing.assert_array_equal(one, truth)
-    assert times == [30, 40, 30] * 3 + [30, 40]  # hundredths of a second, and never half of one off
+    assert times == [30, 40, 30] * 3 + [30, 40]  # hundredths of a second, with errors below half of one
     assert loop == 0
     with Image.open(tmp_path / "a.gif") as film:
         assert film.info["comment"].decode() == COMMENT
@@ -118,7 +118,7 @@ def test_a_video_has_its_colours_its_frames_and_its_time(ending, tmp_path):
         assert next(text for name, text in video.metadata.items() if name.lower() == "comment") == COMMENT
     assert len(got) == 25
     for one, truth in zip(got, frames, strict=True):
-        off = np.abs(one.astype(int) - truth)[:-12]  # away from the sharp corner of what is no number
+        off = np.abs(one.astype(int) - truth)[:-12]  # without the sharp corner of NaN pixels
         assert off.mean() < 3
         assert np.percentile(off, 99) < 16
         assert np.abs((one.astype(float) - truth)[:-12].mean(axis=(0, 1))).max() < 2.5  # no shift: the right matrix

@@ -1,4 +1,4 @@
-"""A live field is made again from what its file tells, bit for bit, whatever was done to it on the way."""
+"""A live field is reproduced from its file bit for bit, whatever was done to it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BASE = Scene("diffusion", {"ny": 12, "nx": 9}, (12, 9), 50)
 
 
 def scene(lab, size=(24, 31), **more):
-    """What the page makes of a live lab, through a file."""
+    """Return the scene that the page makes of a live lab, after a round trip through a file."""
     told = Diffusion.history_of(lab.values(), pickle.loads(pickle.dumps(lab.snapshot())))
     made = Scene("diffusion", told.values, size, told.steps, "", Style(), told.entries, told.missing, **more)
     return scene_of(read(json.dumps(made.plain())))
 
 
 def again(made):
-    """The lab that a scene gives."""
+    """Return the state of the lab that a scene opens."""
     made.check()
     with render.opened_at(made) as lab:
         return lab.field(), lab.laplacian(), lab.values(), lab.steps, Diffusion.history_of(lab.values(), lab.snapshot())
@@ -50,7 +50,7 @@ def same(lab, made):
     assert {name: values[name] for name in ("r", "edges", "dtype", "backend", "unstable")} == {
         name: getattr(lab, name) for name in ("r", "edges", "dtype", "backend", "unstable")
     }
-    assert (dict(told.values), list(told.entries)) == (dict(made.values), list(made.history))  # and so for ever
+    assert (dict(told.values), list(told.entries)) == (dict(made.values), list(made.history))  # as after any round trip
 
 
 def picture(side=40, kind="PNG", seed=0):
@@ -141,7 +141,7 @@ def test_what_is_dragged_while_paused_counts_once_and_only_its_last_value():
     assert [entry.get("set", entry.get("do")) for entry in told.history] == ["paint"] * 3 + [{"r": 0.11}]
     assert {entry["step"] for entry in told.history} == {5}
     lab.update(backend="cpu_numpy")
-    lab.act("paint", points=[(3.0, 3.0)], value=1.0, radius=2.0)  # by that backend's brush
+    lab.act("paint", points=[(3.0, 3.0)], value=1.0, radius=2.0)  # with that backend's brush
     assert [entry.get("set", entry.get("do")) for entry in scene(lab).history][3:] == [
         {"backend": "cpu_numpy"},
         "paint",
@@ -174,7 +174,7 @@ def test_a_checkpoint_keeps_what_was_and_not_what_comes():
     amplitude = lab.exact_mode.amplitude
     lab.act("checkpoint")
     lab.act("checkpoint")
-    assert lab.snapshot()["saved"]["saved"] is None  # not a chain of all there were
+    assert lab.snapshot()["saved"]["saved"] is None  # a single checkpoint, without its predecessors
     for _ in range(2):
         lab.advance(10)
         lab.act("rollback")
@@ -299,7 +299,7 @@ def engine():
 
 
 def test_an_engine_that_dies_does_not_lose_the_story(engine):
-    """A lab that runs while it is dragged and painted on; its engine is killed; it goes on, and is dragged again."""
+    """A running lab is dragged and painted on; its engine is killed; it continues, and is dragged again."""
     client = Client(engine, "diffusion", eager=True, ny=33, nx=21)
     client.handle.run()
     for part in range(6):

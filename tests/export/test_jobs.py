@@ -1,4 +1,4 @@
-"""Jobs, with real processes: progress, pause, cancel, deadline, every kind of death; nothing is left behind."""
+"""Jobs with real processes: progress, pause, cancel, deadline, all kinds of death; no process remains."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from compute.export.child_process import ChildProcess, Liveness, Result, exchang
 from compute.export.jobs import BRIEF, DECODE, FILE, FILM, QUICK, RACE, STATE, Job, JobLane, JobQueue
 from tests.export.chores import babble, count, deaf, full, heavy, parent, refuse, stumble, unsendable, vanish
 
-# -- what tests use
+# -- helpers
 
 
 @pytest.fixture
 def turns():
-    """A queue of the test's own, with one turn a lane."""
+    """Return a new queue with one turn per lane."""
     return JobQueue()
 
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    """Whatever a test does, all processes that it has started are gone in the end."""
+    """Check that all processes that a test has started end."""
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     yield
 
@@ -43,21 +43,21 @@ def nothing_left():
 
 
 def started(task, *args, lane=FILE, **more):
-    """A job of one of these tasks that has begun; a film would wait until the machine has nothing else to do."""
+    """Return a started job of one of these tasks; in the film lane it would wait until the machine is idle."""
     made = Job(partial(task, *args), lane, **more)
     made.start()
     return made
 
 
 def ran(task, *args, **options):
-    """A job of one of these tasks, at its end."""
+    """Return a job of one of these tasks, after its end."""
     made = started(task, *args, **options)
     assert made.join(240)
     return made
 
 
 def until(condition, seconds=300.0):
-    """Wait until it is true."""
+    """Wait until the condition is true."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "not true in time"
@@ -65,7 +65,7 @@ def until(condition, seconds=300.0):
 
 
 def alive(pid):
-    """Whether the process runs, and is no mere entry that nobody has read."""
+    """Return whether the process runs and is no zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -73,21 +73,21 @@ def alive(pid):
 
 
 def pids_in(folder):
-    """The numbers that `parent` has written down."""
+    """Return the process ids that `parent` has written."""
     until((folder / "pids").is_file)
     return [int(pid) for pid in (folder / "pids").read_text().split()]
 
 
-# -- what comes of a job
+# -- results
 
 
 class Page:
-    """Who asks."""
+    """A client of jobs."""
 
 
 @pytest.mark.parametrize("ends", ["done", "failed", "cancelled", "cancelled while it waits"])
 def test_what_is_kept_of_a_job_keeps_nothing_of_who_asked(turns, ends):
-    """A listing of code is kept for the next who asks; the page that asked first lived as long."""
+    """A listing of code is kept for later clients; it kept the page of the first client alive."""
     page = Page()
     task, *args = (refuse,) if ends == "failed" else (count, 2, 0.01)
     first = started(count, 9, 0.05, queue=turns) if ends == "cancelled while it waits" else None
@@ -110,7 +110,7 @@ def test_a_job_notes_when_it_was_over():
 
 @pytest.mark.parametrize(("lane", "order"), [(FILM, os.SCHED_IDLE), (QUICK, os.SCHED_OTHER), (STATE, os.SCHED_OTHER)])
 def test_a_result_comes_back_from_a_process_of_low_priority(lane, order):
-    """What somebody waits for gets some of a machine whose processors are all in use; a film does not."""
+    """An awaited result gets a share of a fully loaded machine; a film does not."""
     made = ran(count, 3, 0.0, lane=lane)
     assert (made.state, made.part, made.text) == ("done", 1.0, "")
     assert made.result == (3, min(19, os.nice(0) + 10), order)
@@ -160,7 +160,7 @@ def test_it_stands_still_while_it_is_paused():
     until(lambda: not made._has_turn)
 
     def rests():
-        """What was on its way has come."""
+        """Return whether all progress messages have arrived."""
         part = made.part
         time.sleep(0.3)
         return made.part == part
@@ -176,7 +176,7 @@ def test_it_stands_still_while_it_is_paused():
 
 
 def test_a_double_click_on_go_on_and_pause_gives_the_turn_on():
-    """Both are clicked before anybody has looked: it stood still for the first pause, and does for the next one."""
+    """The second click comes before the first is handled: the job pauses for both."""
     queue = JobQueue()
     made = started(count, 10_000, 0.005, queue=queue)
     until(lambda: made.part > 0)
@@ -206,7 +206,7 @@ def test_cancelling_ends_it_with_all_that_it_has_started(tmp_path):
 
 
 def test_a_job_that_is_over_never_ends_another_process(monkeypatch):
-    """Its number may have been given to another one since."""
+    """Its process id may have been reused."""
     process = []
     init = ChildProcess.__init__
 
@@ -219,7 +219,7 @@ def test_a_job_that_is_over_never_ends_another_process(monkeypatch):
     assert made.join(240)
     other = subprocess.Popen(["sleep", "600"], process_group=0)
     try:
-        process[0].pid = process[0]._process.pid = other.pid  # what happens when numbers come round
+        process[0].pid = process[0]._process.pid = other.pid  # as if process ids had wrapped around
         made.cancel()
         made.pause()
         process[0].kill()
@@ -232,7 +232,7 @@ def test_a_job_that_is_over_never_ends_another_process(monkeypatch):
 
 
 def test_no_click_waits_for_a_child_that_does_not_read():
-    """What is on its way to it is larger than any pipe; it is stopped, and nothing of what is clicked blocks."""
+    """The data sent to the child exceed the size of any pipe, and the child is stopped; no click blocks."""
     made = started(heavy, bytes(2**24), queue=JobQueue())
     until(lambda: made._process is not None)
     os.kill(made._process.pid, signal.SIGSTOP)
@@ -308,7 +308,7 @@ def test_a_process_that_waits_for_a_processor_has_more_time_within_a_bound(monke
     asked = []
 
     def waits(pid):
-        """An hour has been waited since the job began."""
+        """Report an hour of waiting since the job began."""
         asked.append(pid)
         return {"1": 3600.0 * (len(asked) > 1)}
 
@@ -325,7 +325,7 @@ def test_a_result_that_comes_at_the_last_moment_counts(monkeypatch):
     heard = jobs.exchange
 
     def late(children, seconds):
-        """The time is over as the result comes."""
+        """Let the deadline pass when the result arrives."""
         found = heard(children, seconds)
         if any(isinstance(answer, Result) for _, answer in found):
             made.seconds = 1e9
@@ -354,9 +354,9 @@ def test_a_deadline_is_kept_and_a_pause_does_not_count():
 
 
 def test_one_that_works_without_a_word_is_not_given_up(monkeypatch):
-    """Its processor time is its pulse; so is that of what it has started."""
+    """Processor time of the process and its children counts as a sign of life."""
     monkeypatch.setattr(child_process, "QUIET", 0.0)
-    works = "import time; end = time.monotonic() + 300\nwhile time.monotonic() < end: pass"  # should this run be killed
+    works = "import time; end = time.monotonic() + 300\nwhile time.monotonic() < end: pass"  # if this run is killed
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {works!r}])"
     busy = subprocess.Popen([sys.executable, "-c", code], process_group=0)
     try:
@@ -365,7 +365,7 @@ def test_one_that_works_without_a_word_is_not_given_up(monkeypatch):
         for _ in range(4):
             time.sleep(1.05)
             assert pulse.missing() == ""
-        assert pulse._silent <= 2.0  # the first look has nothing to compare with
+        assert pulse._silent <= 2.0  # the first look has no previous one to compare with
     finally:
         os.killpg(busy.pid, signal.SIGKILL)
         busy.wait()
@@ -393,7 +393,7 @@ def test_it_ends_with_its_server(stopped, tmp_path):
 
 
 def test_a_process_that_nobody_can_wait_for_is_not_signalled():
-    """Where SIGCHLD is ignored, the system forgets a process as soon as it ends."""
+    """If SIGCHLD is ignored, the system forgets a process as soon as it ends."""
     code = """if True:
         import os, signal, time
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -479,7 +479,7 @@ def test_one_that_waits_can_be_cancelled_and_turns_are_given_back(turns):
 
 
 class Still:
-    """A job of no process; notes when it gets its turn."""
+    """A job without a process that records when it gets its turn."""
 
     lane = ONE
 
@@ -540,7 +540,7 @@ def test_a_process_that_was_started_ahead_is_used_once_and_one_that_died_is_not(
     until(lambda: turns._spare is not None)
     spare = turns._spare
     os.kill(spare.pid, signal.SIGKILL)
-    until(spare._exited)  # not only its first thread
+    until(spare._exited)  # the whole process, not only its first thread
     made = started(count, 1, 0.0, queue=turns)
     assert made.join(240)
     assert made.state == "done"
@@ -555,7 +555,7 @@ def test_a_process_that_was_started_ahead_is_used_once_and_one_that_died_is_not(
 
 
 def own_pid(tell):
-    """The number of the process."""
+    """Return the process id."""
     return os.getpid()
 
 
@@ -565,7 +565,7 @@ def test_a_process_goes_on_to_the_next_job_that_keeps_its_own(turns, monkeypatch
     pids = [ran(own_pid, queue=turns, keeps=keeps).result for keeps in (True, False, True, True, True)]
     first, other, *same, late = pids
     assert same == [first, first]
-    assert len({first, other, late}) == 3  # a job that does not ask for it has one of its own; three are enough for one
+    assert len({first, other, late}) == 3  # no `keeps`: an own process; replaced after three jobs
     until(lambda: not alive(first))
     turns.end_kept()
 
@@ -603,7 +603,7 @@ def test_each_process_that_is_kept_has_a_time_of_its_own(turns, monkeypatch):
 def test_a_process_that_was_kept_and_died_is_not_used(turns):
     pid = ran(own_pid, queue=turns, keeps=True).result
     os.kill(pid, signal.SIGKILL)
-    until(turns._kept[0][0]._exited)  # not only its first thread
+    until(turns._kept[0][0]._exited)  # the whole process, not only its first thread
     made = ran(own_pid, queue=turns, keeps=True)
     assert (made.state, made.text) == ("done", "")
     assert made.result != pid
@@ -618,7 +618,7 @@ def test_a_process_that_nobody_wants_ends(turns, monkeypatch):
 
 
 def test_a_job_that_was_held_as_it_ended_holds_up_no_other(turns):
-    """The word to hold may reach the process when it has sent its result already."""
+    """The message to hold may reach the process after it has sent its result."""
     first = ran(own_pid, queue=turns, keeps=True)
     turns._kept[0][0].hold(1)
     made = started(count, 3, 0.0, queue=turns, keeps=True)
@@ -645,7 +645,7 @@ ACTS = ("start", "pause", "resume", "cancel", "kill", "stop", "go on", "wait")
 
 
 class Client:
-    """Somebody who waits for a job, and is told in the end."""
+    """Waits for a job, and sets `told` at its end."""
 
     def __init__(self, job):
         self.job, self.told = job, threading.Event()
@@ -657,12 +657,12 @@ class Client:
 
 
 def act(name, job):
-    """Do `name` to a job, or to its process from outside."""
+    """Apply `name` to a job, or to its process from outside."""
     signs = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "go on": signal.SIGCONT}
     process = job._process
     if name in signs:
         if process is not None:
-            with process._lock:  # so that the test, too, signals nobody else
+            with process._lock:  # so that the test cannot signal a reused process id
                 if process._process.returncode is None:
                     os.kill(process.pid, signs[name])
     elif name == "wait":
@@ -673,7 +673,7 @@ def act(name, job):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_is_done_in_whatever_order_all_end_and_everybody_is_told(seed, turns, monkeypatch):
-    """A random sequence over jobs in two lanes; then those that are paused go on, and nothing is left in the end."""
+    """A random sequence over jobs in two lanes; then paused jobs are resumed, and all processes end."""
     monkeypatch.setattr(child_process, "QUIET", 0.0)
     monkeypatch.setattr(child_process, "STOPPED", 1.0)
     choose = random.Random(seed).choice
@@ -684,7 +684,7 @@ def test_whatever_is_done_in_whatever_order_all_end_and_everybody_is_told(seed, 
         act(choose(ACTS), choose(jobs))
     for job in jobs:
         job.start()
-    end = time.monotonic() + 500  # starts of low priority, one after the other
+    end = time.monotonic() + 500  # processes of low priority start one after the other
     while not all(client.told.is_set() for client in clients):
         assert time.monotonic() < end, [(job.state, job.text) for job in jobs]
         for job in jobs:

@@ -1,4 +1,4 @@
-"""Links: a scene in an address and back, exactly; what is damaged, foreign or too much is refused in words."""
+"""Links: exact round trips of scenes; damaged, foreign and too large links are refused with a message."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def test_links_are_short_and_may_stand_in_an_address():
 
 
 def test_every_damage_is_noticed():
-    """A changed or a missing character never gives another picture."""
+    """A changed or missing character never yields another picture."""
     link, luck = packed(DEEP), random.Random(1)
     for _ in range(300):
         at = luck.randrange(2, len(link))
         other = luck.choice([c for c in string.ascii_letters + string.digits + "-_" if c != link[at]])
         changed = link[:at] + other + link[at + 1 :]
         try:
-            assert unpacked(changed) == DEEP, changed  # the last character has bits that mean nothing
+            assert unpacked(changed) == DEEP, changed  # the last character has unused bits
         except SceneError:
             continue
         assert at == len(link) - 1
     for cut in range(2, len(link)):
         try:
-            assert unpacked(link[:cut]) == DEEP, cut  # nothing but padding was cut off
+            assert unpacked(link[:cut]) == DEEP, cut  # only padding was cut off
         except SceneError:
             continue
         assert cut >= len(link) - 2
@@ -85,7 +85,7 @@ def test_what_is_no_link_of_ours_is_refused(text, words):
 
 
 def made(document):
-    """A link's text for any document: what somebody else could write."""
+    """Return a link's text for any document, as an attacker could make it."""
     text = document if isinstance(document, bytes) else json.dumps(document).encode()
     press = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=WORDS)
     data = zlib.crc32(text).to_bytes(4, "big")[-CHECK:] + press.compress(text) + press.flush()
@@ -129,12 +129,12 @@ def test_a_state_that_is_too_long_says_so():
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), "half a letter: \ud800"])
 def test_a_state_that_no_link_can_hold_says_so(bad):
-    """It would be a link that cannot be opened again."""
+    """The link could not be opened."""
     with pytest.raises(SceneError, match="cannot be written into a link"):
         packed(Scene("diffusion", {"limits_field": (bad, 1.0)}))
 
 
 def test_a_link_without_a_look_leaves_the_page_s_own():
-    """One that was made by hand, or by a lab whose page has no choice of colours."""
+    """A handmade link, or a link to a lab whose page offers no choice of colours."""
     assert unpacked(packed(Scene("diffusion", {"ny": 64}))).look is None
     assert unpacked(packed(Scene("diffusion", {"ny": 64}, look=Style()))).look == Style()

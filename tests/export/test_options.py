@@ -1,4 +1,4 @@
-"""Options and values of `fieldlab render` and `sweep`: an option that would change nothing is refused by name."""
+"""Options and values of `fieldlab render` and `sweep`: an option without effect is refused by name."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SMALL = ["--set", "ny=16", "--set", "nx=16"]
 
 @pytest.fixture
 def here(monkeypatch):
-    """Frames and rows are made in this process."""
+    """Make frames and rows in this process."""
     monkeypatch.setattr(commands, "pool_for", lambda *_: InProcess())
 
 
 def refused(arguments, capsys):
-    """The words with which a command is refused; it must leave nothing behind."""
+    """Return the message with which a command is refused."""
     assert main(arguments) == BAD_INPUT
     told = capsys.readouterr()
     assert "Traceback" not in told.err
@@ -139,8 +139,8 @@ def test_a_size_that_would_distort_the_picture_is_refused(tmp_path, capsys):
     assert "--size 1920x1080 would distort the picture: within it, the picture's 16 x 16 cells have 1080x1080" in told
     refused([*wide, "64x32", "--frames", "2", "--every", "1", "--out", str(tmp_path / "a.gif")], capsys)
     assert list(tmp_path.iterdir()) == []
-    assert main([*wide, "64x32", "--axes", "--out", str(tmp_path / "a.png")]) == OK  # a drawing has margins
-    assert main([*wide, "64x63", "--out", str(tmp_path / "a.png")]) == OK  # a pixel is rounding
+    assert main([*wide, "64x32", "--axes", "--out", str(tmp_path / "a.png")]) == OK  # a figure has margins
+    assert main([*wide, "64x63", "--out", str(tmp_path / "a.png")]) == OK  # one pixel counts as rounding
     with Image.open(tmp_path / "a.png") as picture:
         assert picture.size == (64, 63)
 
@@ -167,7 +167,7 @@ def test_the_largest_size_of_a_shape(cells, even, size):
 
 
 def test_axes_are_drawn_in_films_too(tmp_path, here):
-    """They were said to be ignored."""
+    """They were reported as ignored."""
     film = ["render", "diffusion", *SMALL, "--size", "64x64", "--frames", "2", "--every", "3", "--rate", "10"]
     seen = []
     for axes in ([], ["--axes"]):
@@ -184,7 +184,7 @@ def test_raw_results_without_a_change_are_one_moment(tmp_path):
 
 
 def test_the_ticks_of_a_film_are_what_a_browser_shows():
-    """A frame of 10 ms or less is shown for 100."""
+    """Browsers show a frame of 10 ms or less for 100 ms."""
     for one in FILMS[2:]:
         shown = ticks(one.fastest, {".gif": 100, ".webp": WEBP_TICK}[one.ending])
         assert min(next(shown) for _ in range(1000)) * {".gif": 10, ".webp": 1}[one.ending] > 10

@@ -1,4 +1,4 @@
-"""Recordings made into files, read back by others, against the frames that were recorded."""
+"""Files made of recordings, read by other libraries and compared with the recorded frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOK = Style("Cool–warm", reverse=True)
 
 
 def record(lab, folder: Path, every: int, frames: int, pixels=(60, 80), changes=()):
-    """What the engine does; `changes` are values by the number of the frame before which they are set."""
+    """Record frames like the engine; `changes` maps a frame's number to values set before it."""
     recorder = FrameRecorder(lab, str(folder), every, pixels, frames)
     taken = []
     for number in range(frames):
@@ -38,7 +38,7 @@ def record(lab, folder: Path, every: int, frames: int, pixels=(60, 80), changes=
 
 @pytest.fixture(scope="module")
 def heat(tmp_path_factory):
-    """Seven frames of a field of 37 x 53 cells, in which r changes before the fourth."""
+    """Return seven frames of a field of 37 x 53 cells, with a change of r before the fourth."""
     folder = tmp_path_factory.mktemp("store") / "heat"
     lab = Diffusion(backend="cpu_numpy", ny=37, nx=53, preset="noise", dtype="float64")
     taken = record(lab, folder, 11, 7, changes={3: {"r": 0.05}}.items())
@@ -87,7 +87,7 @@ def test_a_video_of_odd_size_repeats_its_last_row_and_column_and_says_so(heat, t
         assert got[0].shape == (*shape, 3)
         truth = coloured(taken[6].rasters["field"].levels, LOOK)
         truth = truth.repeat(2, 0).repeat(2, 1) if size else np.pad(truth, ((0, 1), (0, 1), (0, 0)), mode="edge")
-        assert np.abs(got[6].astype(int) - truth).mean() < 8  # noise: colours of every second pixel
+        assert np.abs(got[6].astype(int) - truth).mean() < 8  # noise, with the colours of every second pixel
         assert ("padded" in plan) is (size is None)
 
 
@@ -125,7 +125,7 @@ def test_the_last_picture_alone(heat, tmp_path):
 def test_raw_levels_are_those_that_were_recorded(heat, tmp_path, ending):
     folder, taken = heat
     path = tmp_path / f"heat.{ending}"
-    for _ in range(2):  # an older one gives way
+    for _ in range(2):  # an older file is replaced
         recordings.write(folder, path)
     found = np.load(path) if ending == "npz" else zarr.open_group(str(path), mode="r")
     for name in ("field", "laplacian"):
@@ -151,7 +151,7 @@ def test_lines_are_drawn_and_so_are_axes(heat, tmp_path, monkeypatch):
     first, *_, last = frames_of(tmp_path / "curve.webp")
     assert first.shape == (180, 240, 3)
     assert (first != last).any()
-    assert np.median(last) > 240  # paper
+    assert np.median(last) > 240  # white background
     monkeypatch.setattr(recordings, "cpu_count", lambda: 4)
     monkeypatch.setattr(recordings, "FEW", 1)
     recordings.write(tmp_path / "store", tmp_path / "by two.webp", part=found.panels[0], size=(180, 240))

@@ -1,4 +1,4 @@
-"""The same scene on another backend: the same picture, but for a level of 255 where a value lies between two."""
+"""The same scene on another backend: the same picture, up to one level of 255 for values between two levels."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_a_picture_is_the_same_to_a_level(scene, any_backend):
         render.pixels(structs.replace(scene, values={**scene.values, "backend": name}))
         for name in (REFERENCE, any_backend.name)
     )
-    assert np.ptp(expected) > 100  # not a picture of nothing
+    assert np.ptp(expected) > 100  # the picture is not empty
     assert np.abs(found.astype(int) - expected).max() <= 1 + 1  # a level is one or two greys

@@ -1,4 +1,4 @@
-"""Scenes and films as plain values: what they hold, how they move, and what is refused."""
+"""Scenes and films as plain values: their contents, their interpolation, and refusals."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_an_eased_film_begins_and_ends_slowly():
 
 @pytest.mark.parametrize("last", ["1e30", "1e300", "2.5"])
 def test_a_zoom_leads_to_the_point_that_lies_at_the_same_place_of_both_views(last):
-    """By theory: the fixed point of the map between the two views, in exact arithmetic."""
+    """From theory: the fixed point of the map between the two views, in exact arithmetic."""
     first, ends = "0.5", (("-0.5", "0.25"), TARGET)
     low, high = (1 / Fraction(text) for text in (first, last))
     a, b = ([Fraction(part) for part in end] for end in ends)

@@ -1,4 +1,4 @@
-"""Jobs that several pages ask for: who shares one, and for how long a result serves others."""
+"""Jobs requested by several pages: which pages share one, and how long a result is reused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compute.export.shared_jobs import SharedJobs
 
 @dataclass(eq=False)
 class FakeJob:
-    """A job that is over when told."""
+    """A job that ends on request."""
 
     state: str = "waiting"
     result: bytes = b""
@@ -30,12 +30,12 @@ class FakeJob:
 
 
 class Somebody:
-    """Who asks."""
+    """A client of jobs."""
 
 
 @pytest.fixture
 def measured():
-    """The jobs of measurements, each of which serves others for a minute."""
+    """Return the jobs of measurements, each reused for a minute."""
     return SharedJobs(len, 100, fresh=60.0)
 
 
@@ -52,14 +52,14 @@ def test_a_measurement_serves_who_comes_soon_and_not_who_comes_late(measured):
 def test_who_has_had_a_measurement_and_asks_again_gets_another(measured):
     first, other = Somebody(), Somebody()
     shared = measured.ask("race", FakeJob, first)
-    assert measured.ask("race", FakeJob, first) is shared  # it is under way
+    assert measured.ask("race", FakeJob, first) is shared  # still running
     shared.job.end()
     measured.leave(shared, first)
     assert measured.ask("race", FakeJob, other) is shared
     again = measured.ask("race", FakeJob, first)
     assert again is not shared
     measured.leave(shared, other)
-    assert measured.ask("race", FakeJob, other) is again  # the newest
+    assert measured.ask("race", FakeJob, other) is again  # the latest
 
 
 def test_what_is_no_measurement_serves_also_who_asks_again():

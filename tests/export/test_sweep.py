@@ -1,4 +1,4 @@
-"""Tables of many labs: read back by other programs, against labs that are run here one by one."""
+"""Tables of many labs: read by other programs, and compared with labs that run here one by one."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def read_csv(path):
 
 @pytest.fixture
 def here(monkeypatch):
-    """Rows are made in this process."""
+    """Make rows in this process."""
     monkeypatch.setattr(commands, "pool_for", lambda *_: InProcess())
 
 
-# -- what is asked for
+# -- requests
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_bad_requests_are_answered_in_words(arguments, says, tmp_path, monkeypat
     assert not list(tmp_path.glob("*.csv"))
 
 
-# -- what comes of it
+# -- results
 
 
 def test_every_combination_is_a_row_with_the_facts_of_its_lab(tmp_path, here, capsys):
@@ -132,7 +132,7 @@ def test_every_combination_is_a_row_with_the_facts_of_its_lab(tmp_path, here, ca
 
 @pytest.mark.parametrize("steps", [0, 1, 64, 150])
 def test_what_a_row_times_has_run_before_it(steps, monkeypatch):
-    """A kernel that is compiled for several steps at once would else be compiled within the first row."""
+    """Otherwise a kernel for several steps would be compiled within the first row."""
     asked = []
     advance = Diffusion.advance
     monkeypatch.setattr("compute.export.sweep._RUN_BEFORE", set())
@@ -244,7 +244,7 @@ def test_columns_of_many_kinds_are_text(tmp_path):
 
 
 def heard(part, words):
-    """Nobody listens."""
+    """Ignore progress."""
 
 
 def test_a_table_of_which_no_row_could_be_made_is_no_success(tmp_path):

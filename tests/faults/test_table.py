@@ -1,4 +1,4 @@
-"""README.md and defects.md beside this name tests that are there; and no clock of ours can be set."""
+"""The tests named in README.md and defects.md of this folder exist; app and compute use only monotonic clocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = HERE.parent.parent
 
 
 def rows(name: str) -> list[tuple[str, str]]:
-    """(number, cell of tests) of each row of a table beside this."""
+    """Return (number, cell of tests) of each row of a table in this folder."""
     return re.findall(r"^\| ([\dAB][\d, ]*) \|.*\| (`tests/.*) \|$", (HERE / name).read_text(), re.MULTILINE)
 
 
@@ -19,7 +19,7 @@ def test_every_fault_and_every_defect_has_a_test_that_is_there():
     faults, defects = rows("README.md"), rows("defects.md")
     assert [int(number) for number, _ in faults] == list(range(1, 26))
     table = (HERE / "defects.md").read_text()
-    assert len(defects) == table.count("\n| ") - 2 >= 40  # but for the heads of both tables
+    assert len(defects) == table.count("\n| ") - 2 >= 40  # without the heads of both tables
     for _, cell in faults + defects:
         for named in re.findall(r"`(tests/[^`]+)`", cell):
             path, _, name = named.partition("::")
@@ -28,7 +28,7 @@ def test_every_fault_and_every_defect_has_a_test_that_is_there():
 
 
 def test_time_is_taken_from_clocks_that_nobody_sets():
-    """25: seconds of the day are for people to read, and are written by datetime; a difference of them is a fault."""
+    """Fault 25: the time of day is only for display, through datetime; differences of it are errors."""
     wrong = []
     for path in [*(ROOT / "app").rglob("*.py"), *(ROOT / "compute").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):

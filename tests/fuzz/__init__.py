@@ -1,1 +1,1 @@
-"""Random nonsense, seeded, against a served app and against what reads foreign files: `python -m tests.fuzz --help`."""
+"""Seeded random input for a served app and for readers of foreign files: `python -m tests.fuzz --help`."""

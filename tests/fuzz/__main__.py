@@ -1,7 +1,7 @@
 """`python -m tests.fuzz messages --count 100000 --seed 1`; `make fuzz` runs all of it.
 
-With --jobs, messages, sequences and cycles are split over so many servers, each with a seed of its own (--seed and
-those that follow), and so many parsers are tried at a time.
+With --jobs, messages, sequences and cycles are split over as many servers, with the seeds --seed, --seed + 1 and so on,
+and as many parsers run at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.fuzz.visitors import FuzzError
 
 
 def main() -> int:
-    """Run one campaign; the exit code is 1 if the server broke a promise."""
+    """Run one campaign; return exit code 1 if the server broke a promise."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

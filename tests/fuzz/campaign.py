@@ -1,8 +1,7 @@
-"""Nonsense sent to a served app, batch by batch; after each it must be as well as before.
+"""Random messages sent to a served app in batches; after each batch the server must be unharmed.
 
-What is looked at: a neighbour's page goes on, with the values that it had; /health says ok; of each page its widgets,
-its session, its engine and its link say the same; the server's memory and descriptors; and no exception came from our
-code.
+Checks: a neighbour's page continues with its values; /health reports ok; the widgets, session, engine and link of each
+page agree; the server's memory and descriptors do not grow; our code raised no exception.
 """
 
 from __future__ import annotations
@@ -32,25 +31,25 @@ from tests.fuzz.users import User, disagreement
 from tests.fuzz.visitors import ClientError, FuzzError, Guest, Neighbour, Visitor, fetch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ROOM = {"FIELDLAB_MAX_SESSIONS": "500"}  # closed pages stay for half a minute
+ROOM = {"FIELDLAB_MAX_SESSIONS": "500"}  # closed pages remain for half a minute
 LABS = tuple(lab.LAB for lab in labs.LABS)  # tabs of the page
-TOGETHER = 6  # pages that send nonsense at a time
-PLANTED = re.compile(r"\(id='new\d*'")  # a model that a message put into its own page, which may break that page
-AT_ONCE = 0.7  # part of the harmless messages after which the next one follows before the server has answered
+TOGETHER = 6  # pages that send at a time
+PLANTED = re.compile(r"\(id='new\d*'")  # a model that a message added to its own page; it may break that page
+AT_ONCE = 0.7  # share of the harmless messages that are followed by the next without waiting for the server
 CLOSING = ("garbage", "wrong_head", "wrong_order", "wrong_content", "too_much", "wrong_blocks", "frame", "confirmation")
-PAGE = 2000  # messages that a page gets before another is opened
-TOKEN = 200.0  # seconds that a page's WebSocket can be opened again; Bokeh's tokens hold for 300
-GONE = 400.0  # seconds until a closed page must be given up; Bokeh looks every 17 s for those of the last 15
-LOOK = 0.1  # seconds between two looks at what should come about
-PULL = 25  # sequences between two looks at the whole document, and at the link
-GROWTH = 1.05  # times the blocks in use after the first batch of pages; one page is 0.025 of them
-CALM = 300.0  # seconds until all that belongs together must agree
+PAGE = 2000  # messages from a page before another page is opened
+TOKEN = 200.0  # seconds in which a page's WebSocket can be reopened; Bokeh's tokens are valid for 300
+GONE = 400.0  # timeout in s until a closed page is discarded; Bokeh checks every 17 s for pages closed 15 s ago
+LOOK = 0.1  # seconds between two checks of an expected change
+PULL = 25  # sequences between two checks of the whole document and the link
+GROWTH = 1.05  # maximum factor of the blocks in use after the first batch of pages; one page is 0.025
+CALM = 300.0  # timeout in s until widgets, session, engine and link agree
 
 
 def grown(blocks: Sequence[int]) -> str:
-    """Say that blocks in use after each batch of closed pages have grown beyond GROWTH times the first; "" if not.
+    """Return a message if the blocks in use after closed pages have grown beyond GROWTH times the first value, else "".
 
-    The first batch fills tables of libraries, so it is what later ones are compared with.
+    Later batches are compared with the first one, which fills tables of libraries.
     """
     if blocks[-1] <= GROWTH * blocks[0]:
         return ""
@@ -59,7 +58,7 @@ def grown(blocks: Sequence[int]) -> str:
 
 @contextmanager
 def fuzzed_server(said: Path) -> Iterator[Server]:
-    """Serve the app with the limits for strangers; what it says goes to the file `said`."""
+    """Serve the app with the limits for public servers; its output goes to the file `said`."""
     chosen = msgspec.json.encode(settings.PRESETS["public"]).decode()
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {settings.VARIABLE: chosen, "PYTHONPATH": path, "FIELDLAB_METRICS": "1"} | ROOM
@@ -69,8 +68,11 @@ def fuzzed_server(said: Path) -> Iterator[Server]:
 
 @dataclass
 class Found:
-    """What a campaign did and saw. use: what the server's process had after each batch; blocks, malloc: those of Python
-    and bytes of the C library that were in use then, without closed pages."""
+    """Results of a campaign.
+
+    use: resources of the server's process after each batch; blocks, malloc: Python's blocks and the C library's bytes
+    in use after closed pages.
+    """
 
     sent: Counter[str] = field(default_factory=Counter)
     refused: int = 0  # by an error reply
@@ -81,16 +83,16 @@ class Found:
     blocks: list[int] = field(default_factory=list)
     malloc: list[int] = field(default_factory=list)
     raised: Counter[str] = field(default_factory=Counter)
-    longest: dict[str, float] = field(default_factory=dict)  # s until a kind was taken, a lab agreed
+    longest: dict[str, float] = field(default_factory=dict)  # maximum s, by kind of message or by lab
     restarts: int = 0
 
     @property
     def ours(self) -> list[str]:
-        """Exceptions that came from our code, but for those about a model that a message had planted in its page."""
+        """Return exceptions from our code, except those about a model that a message added to its own page."""
         return [what for what in self.raised if "/" in what.partition(" ")[0] and not PLANTED.search(what)]
 
     def words(self) -> str:
-        """Say it in lines."""
+        """Return a summary in lines."""
         first, last = (self.use[0], self.use[-1]) if self.use else (None, None)
         lines = [
             f"{self.sent.total()} sent: {', '.join(f'{kind} {n}' for kind, n in self.sent.most_common())}",
@@ -111,9 +113,9 @@ class Found:
 
 
 class Attacker:
-    """Sends nonsense from one page after the other, as its random numbers say; what comes of it is counted in `found`.
+    """Sends random messages from one page after the other; counts results in `found`.
 
-    foreign: ids of somebody else's models.
+    foreign: ids of another page's models.
     """
 
     def __init__(self, address: str, found: Found, seed: str, foreign: Sequence[str]) -> None:
@@ -123,7 +125,7 @@ class Attacker:
         self._sent = 0
 
     async def send(self, count: int) -> None:
-        """Send so many messages."""
+        """Send `count` messages."""
         for _ in range(count):
             visitor = self._visitor
             if visitor is None or self._sent % PAGE == 0 or time.monotonic() - visitor.since > TOKEN:
@@ -132,7 +134,7 @@ class Attacker:
             await self._send(visitor)
 
     async def leave(self) -> None:
-        """Close the page, if there is one."""
+        """Close the current page, if any."""
         visitor, self._visitor = self._visitor, None
         if visitor is not None:
             self._found.refused += visitor.refused
@@ -140,7 +142,7 @@ class Attacker:
             await visitor.close()
 
     async def _open(self) -> Visitor:
-        """Open a page, at any of its labs."""
+        """Open a page, at a random lab."""
         await self.leave()
         visitor = self._visitor = Visitor(self._address)
         await visitor.open()
@@ -153,7 +155,7 @@ class Attacker:
         return visitor
 
     async def _send(self, visitor: Visitor) -> None:
-        """Send a message, and mostly wait until it is taken; where the server hangs up, come back."""
+        """Send a message, and mostly wait until it is processed; reconnect if the server closes the connection."""
         kind, fragments = Hostile(self._random, visitor.known).message()
         self._found.sent[kind] += 1
         began = time.monotonic()
@@ -165,12 +167,12 @@ class Attacker:
         if not there:
             try:
                 await visitor.return_()
-            except ClientError:  # what was sent has closed the page, as a browser may
+            except ClientError:  # the message closed the page, as a browser may
                 await self.leave()
 
 
 class Campaign:
-    """One run against `server`; random numbers begin with `seed`. minutes: after which no further batch is begun."""
+    """One run against `server`; seeds begin with `seed`. minutes: no batch begins later."""
 
     def __init__(self, server: Server, seed: int, minutes: float = math.inf) -> None:
         self._end = time.monotonic() + 60 * minutes
@@ -180,7 +182,7 @@ class Campaign:
 
     @asynccontextmanager
     async def neighbour(self) -> AsyncIterator[Neighbour]:
-        """Somebody whose page must not notice."""
+        """Open a page that must not be disturbed."""
         one = Neighbour(self.server.address)
         try:
             await one.open()
@@ -190,11 +192,11 @@ class Campaign:
             await one.close()
 
     async def truth(self, query: str = "collect=1") -> Any:
-        """What the server knows of its pages."""
+        """Return the server's state of its pages."""
         return await fetch(f"{self._root}/truth?{query}")
 
     async def look(self, neighbour: Neighbour) -> None:
-        """Look whether all is well; FuzzError if not."""
+        """Check the server's state; raise FuzzError if it is wrong."""
         self.found.slowest = max(self.found.slowest, await neighbour.lives())
         health, truth = await fetch(f"{self._root}/health"), await self.truth()
         if health["status"] != "ok":
@@ -211,7 +213,7 @@ class Campaign:
     async def _together(
         self, count: int, batch: int, doing: Sequence[Callable[[int], Awaitable[None]]], neighbour: Neighbour, what: str
     ) -> None:
-        """Do `count` in all, shared among those who do it at a time, and look after each `batch`."""
+        """Do `count` actions in total, shared among `doing`, and check after each `batch`."""
         while (done := self.found.sent.total()) < count and time.monotonic() < self._end:
             share, many = min(batch, count - done), len(doing)
             await asyncio.gather(*(do(share // many + (share % many > n)) for n, do in enumerate(doing)))
@@ -219,7 +221,7 @@ class Campaign:
             self._say(self.found.sent.total(), what)
 
     def _say(self, done: int, what: str) -> None:
-        """Tell whoever waits how far it is, and what the server holds."""
+        """Print the progress, and the server's resources."""
         held = (
             f", {use[-1].memory / 2**20:.0f} MB, {use[-1].descriptors} descriptors" if (use := self.found.use) else ""
         )
@@ -228,7 +230,7 @@ class Campaign:
     # -- messages
 
     async def messages(self, count: int, batch: int, pages: int = TOGETHER) -> Found:
-        """Send `count` messages, from `pages` pages at a time, and look after each `batch`."""
+        """Send `count` messages, from `pages` pages at a time, and check after each `batch`."""
         async with self.neighbour() as neighbour:
             await self.look(neighbour)
             foreign = [one["id"] for one in models(neighbour.document)]
@@ -244,7 +246,7 @@ class Campaign:
     # -- pages
 
     async def cycles(self, count: int, batch: int) -> Found:
-        """Open `count` pages in turn, each until its first frame; after each `batch` wait until they are gone."""
+        """Open `count` pages in turn, each until its first frame; after each `batch` wait until they are discarded."""
         async with self.neighbour() as neighbour:
             await self.look(neighbour)
             for number in range(count):
@@ -267,7 +269,7 @@ class Campaign:
         return self.found
 
     async def _note_held(self) -> None:
-        """Note what is in use; FuzzError if that has grown."""
+        """Record the resources in use; raise FuzzError if they have grown."""
         held = await self.truth("collect=1&held=1")
         self.found.blocks.append(held["blocks"])
         self.found.malloc.append(held["malloc"])
@@ -275,7 +277,7 @@ class Campaign:
             raise FuzzError(words)
 
     async def _alone(self) -> None:
-        """Wait until the server has given up every page but the neighbour's."""
+        """Wait until the server has discarded every page except the neighbour's."""
         end = time.monotonic() + GONE
         while (pages := (await self.truth())["pages"]) and len(pages) > 1:
             if time.monotonic() > end:
@@ -285,7 +287,7 @@ class Campaign:
     # -- values
 
     async def sequences(self, count: int, batch: int) -> Found:
-        """Do `count` short sequences of what users do, on a page of each lab; after each, all must tell the same."""
+        """Do `count` short sequences of user actions, on a page of each lab; after each, all values must agree."""
         async with self.neighbour() as neighbour:
             guests = [Guest(self.server.address) for _ in LABS]
             try:
@@ -298,7 +300,7 @@ class Campaign:
         return self.found
 
     async def _user(self, guest: Guest, lab: int) -> User:
-        """Somebody at the tab of that lab."""
+        """Return a simulated user at the tab of that lab."""
         await guest.open()
         if lab:
             guest.choose(lab)
@@ -310,7 +312,7 @@ class Campaign:
         return user
 
     async def _shown(self, guest: Guest, lab: str) -> None:
-        """Wait until the server, too, says that this page shows that lab."""
+        """Wait until the server reports that this page shows that lab."""
         end = time.monotonic() + CALM
         while (shown := (await self.truth(f"page={guest.session}"))["pages"][guest.session]["shown"]) != lab:
             if time.monotonic() > end:
@@ -328,7 +330,7 @@ class Campaign:
         await self._agree(user, whole=True)
 
     async def _agree(self, user: User, whole: bool = False) -> None:
-        """Wait until widgets, session and engine, and if `whole` link and document, tell the same."""
+        """Wait until widgets, session and engine, and if `whole` link and document, agree."""
         began = time.monotonic()
         while True:
             if user.guest.reading.done():

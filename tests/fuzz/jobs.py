@@ -1,4 +1,4 @@
-"""A campaign as several processes: a server and a seed of its own for each, or a parser for each."""
+"""A campaign as several processes: each with a server and a seed, or with a parser."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.fuzz.parsers import PARSERS
 
 TEST = "tests/fuzz/test_parsers.py::test_what_is_damaged_is_taken_or_refused_in_words"
 SENT = re.compile(r"^(\d+) sent:", re.MULTILINE)
-END = 3000  # characters of what a process that failed has said
+END = 3000  # characters of a failed process's output that are printed
 
 
 def shares(count: int, jobs: int) -> list[int]:
-    """Return how many of `count` each of at most `jobs` processes takes."""
+    """Return the shares of `count` for at most `jobs` processes."""
     return [share for job in range(jobs) if (share := count // jobs + (count % jobs > job))]
 
 
 def run(command: Sequence[str], **environment: str) -> tuple[int, str]:
-    """Run Python so; return its exit code and what it printed."""
+    """Run Python; return its exit code and output."""
     done = subprocess.run(
         [sys.executable, *command], env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, check=False,
@@ -35,7 +35,7 @@ def campaigns(what: str, count: int, batch: int, seed: int, minutes: float, jobs
     threads = str(max(1, (os.cpu_count() or 1) // jobs))  # of each engine of each server
 
     def one(number: int, share: int) -> tuple[int, str]:
-        """Run a part of it."""
+        """Run one share."""
         options = {"count": share, "batch": batch, "seed": seed + number, "minutes": minutes}
         return run(
             ["-m", "tests.fuzz", what, *(f"--{name}={value}" for name, value in options.items())],
@@ -54,9 +54,9 @@ def campaigns(what: str, count: int, batch: int, seed: int, minutes: float, jobs
 
 
 def parsers(minutes: float, jobs: int, seed: int, only: str = "") -> int:
-    """Damage the samples of each parser whose name has `only` for so many minutes, `jobs` parsers at a time.
+    """Damage the samples of each parser with `only` in its name for `minutes`, `jobs` parsers at a time.
 
-    Return 1 if one was neither taken nor refused in words.
+    Return 1 if an input was neither accepted nor refused with a message.
     """
     names = [name for name in PARSERS if only in name]
     if not names:
@@ -64,7 +64,7 @@ def parsers(minutes: float, jobs: int, seed: int, only: str = "") -> int:
         return 2
 
     def one(name: str) -> tuple[int, str]:
-        """Try one of them."""
+        """Run one parser."""
         environment = {"FIELDLAB_FUZZ_SECONDS": str(60 * minutes), "FIELDLAB_FUZZ_SEED": str(seed)}
         options = "-q", "-s", "-o", "timeout=0", "-p", "no:cacheprovider"
         code, said = run(["-m", "pytest", *options, f"{TEST}[{name}]"], **environment)

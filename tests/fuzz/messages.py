@@ -1,7 +1,7 @@
-"""Messages as nobody's browser sends them: a list of fragments each, texts and bytes, seeded.
+"""Seeded messages that no browser sends: each a list of fragments, texts and bytes.
 
-What is known of a page (ids and names of its models, those of somebody else's) goes into most of them, so that they get
-past the first check; each kind breaks something else.
+Most of them contain ids and names of the page's models or of another page's, so that they pass the first check; each
+kind breaks something else.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ MODELS = ("ColumnDataSource", "Figure", "Slider", "CustomJS", "Range1d", "app.st
 
 @dataclass
 class Known:
-    """What a client knows of a page. models: id -> (name, attributes); browser: of the one that hears keys; sources:
-    ids of frames' sources; foreign: ids of another page's models."""
+    """A client's knowledge of a page.
+
+    models: id -> (name, attributes); browser: id of the model that receives keys; sources: ids of frames' sources;
+    foreign: ids of another page's models.
+    """
 
     models: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     browser: str = ""
@@ -45,7 +48,7 @@ class Known:
 
 
 class Hostile:
-    """Makes messages; the same random numbers make the same ones of the same knowledge."""
+    """Makes messages; equal random numbers and equal knowledge yield equal messages."""
 
     def __init__(self, random_: random.Random, known: Known) -> None:
         self.random, self.known = random_, known
@@ -65,7 +68,7 @@ class Hostile:
     # -- values
 
     def value(self, depth: int = 0) -> Any:
-        """Any value of JSON, or something that Bokeh makes an object of."""
+        """Return any JSON value, or one that Bokeh decodes to an object."""
         pick = self.random.random()
         if pick < 0.35:
             return self.random.choice(NUMBERS)
@@ -80,7 +83,7 @@ class Hostile:
         return self.special(depth)
 
     def special(self, depth: int = 0) -> Any:
-        """One of the things that Bokeh's format has, often a wrong one."""
+        """Return a special value of Bokeh's format, often an invalid one."""
         inner = self.value(depth + 1)
         return self.random.choice([
             {"id": self.model()}, {"id": inner}, {"type": "number", "value": self.random.choice(["nan", "+inf", "x"])},
@@ -98,7 +101,7 @@ class Hostile:
         ])  # fmt: skip
 
     def model(self) -> str:
-        """The id of a model of the page, seldom one that is not there."""
+        """Return the id of a model of the page, rarely of a missing one."""
         if not self.known.models or self.random.random() < 0.03:
             return self.random.choice(["p1", "p999999", "", "x" * 200])
         return self.random.choice(list(self.known.models))
@@ -106,22 +109,22 @@ class Hostile:
     # -- whole messages
 
     def head(self, kind: str = "PATCH-DOC", **more: Any) -> str:
-        """The first part of a message."""
+        """Return the first part of a message."""
         return json.dumps({"msgid": str(self.random.randrange(10**9)), "msgtype": kind, **more})
 
     def patch(self, *events: Any) -> list[Fragment]:
-        """A message of these events."""
+        """Return a message with these events."""
         return [self.head(), "{}", json.dumps({"events": list(events)})]
 
     def garbage(self) -> list[Fragment]:
-        """No message at all."""
+        """Return an input that is no message."""
         size = self.random.choice([0, 1, 16, 1000, 70_000])
         return [
             self.random.choice([self.random.randbytes(size), "[" * size, "{" * size, "é" * size, "null", "9" * size])
         ]
 
     def wrong_head(self) -> list[Fragment]:
-        """A message whose first part is wrong."""
+        """Return a message whose first part is wrong."""
         kind = self.random.choice(
             ["PUSH-DOC", "ERROR", "ACK", "OK", "PULL-DOC-REPLY", "SERVER-INFO-REPLY", "", "x" * 999]
         )
@@ -133,13 +136,13 @@ class Hostile:
         ])  # fmt: skip
 
     def wrong_order(self) -> list[Fragment]:
-        """Right parts in a wrong order, or too few, or texts for bytes."""
+        """Return valid parts in a wrong order, too few parts, or texts instead of bytes."""
         parts: list[Fragment] = [self.head(), "{}", json.dumps({"events": []}), self.head(), b"bytes", "{}"]
         self.random.shuffle(parts)
         return parts[: self.random.randrange(1, 6)]
 
     def wrong_content(self) -> list[Fragment]:
-        """JSON that is not what a patch holds, or no JSON."""
+        """Return JSON that is no patch, or invalid JSON."""
         text = self.random.choice([
             json.dumps(self.value()), json.dumps({"events": self.value()}), json.dumps({"events": [self.value()]}),
             '{"events": [', '{"events": NaN}', '{"events": [1e999999]}', f'{{"events": [{"9" * 5000}]}}',
@@ -148,7 +151,7 @@ class Hostile:
         return [self.head(), self.random.choice(["{}", "[]", "null", '{"x": 1}', "x"]), text]
 
     def too_much(self) -> list[Fragment]:
-        """More of something than is allowed, at the bound and beyond."""
+        """Return content at or beyond a limit."""
         deep = MOST_DEPTH + self.random.choice([-5, 0, 5, 500])
         many = self.random.choice([1000, MOST_VALUES - 10, MOST_VALUES + 10])
         text = self.random.choice(['{"events":[' + "[" * deep + "]" * deep + "]}", '{"events":[' + "0," * many + "0]}"])
@@ -157,7 +160,7 @@ class Hostile:
         return [self.head(), "{}", text]
 
     def wrong_blocks(self) -> list[Fragment]:
-        """Blocks of bytes that do not fit."""
+        """Return blocks of bytes that do not match the message."""
         block = {"id": self.random.choice(["7", "8", self.value()])}
         data = {
             "kind": "ModelChanged",
@@ -172,7 +175,7 @@ class Hostile:
         return parts
 
     def wrong_event(self) -> list[Fragment]:
-        """A patch whose events are of no kind, or lack something."""
+        """Return a patch with events of unknown kinds, or with missing entries."""
         kinds = ["ModelChanged", "MessageSent", "ColumnDataChanged", "ColumnsStreamed", "ColumnsPatched",
                  "TitleChanged", "RootAdded", "RootRemoved", "Nobody", None, self.value()]  # fmt: skip
         event: dict[str, Any] = {
@@ -187,7 +190,7 @@ class Hostile:
         return self.patch(*[event] * self.random.choice([1, 1, 1, 50]))
 
     def changed_model(self) -> list[Fragment]:
-        """A model of the page gets a value that it should not."""
+        """Set an attribute of one of the page's models to an invalid value."""
         events = []
         for _ in range(self.random.choice([1, 1, 2, 5])):
             model = self.model()
@@ -197,7 +200,7 @@ class Hostile:
         return self.patch(*events)
 
     def changed_data(self) -> list[Fragment]:
-        """A data source gets other data, streams and patches."""
+        """Replace, stream or patch the data of a source."""
         source = {"id": self.random.choice([*self.known.sources, self.model()])}
         columns = {"type": "map", "entries": [[self.random.choice(["number", "image", "x"]), self.value()]]}
         return self.patch(self.random.choice([
@@ -208,7 +211,7 @@ class Hostile:
         ]))  # fmt: skip
 
     def event(self) -> list[Fragment]:
-        """Something is said to have happened that did not, or could not."""
+        """Send an event that did not or could not happen."""
         values = [
             ["model", {"id": self.model()}],
             ["data", self.value()],
@@ -221,7 +224,7 @@ class Hostile:
         return self.patch({"kind": "MessageSent", "msg_type": kind, "msg_data": data})
 
     def browser_message(self) -> list[Fragment]:
-        """What the page's browser says of keys, window and address."""
+        """Send a message about the browser's keys, window or address."""
         said = self.random.choice([
             [["key", self.random.choice([*KEYS, self.value()])]], [["width", self.value()], ["height", self.value()]],
             [["visible", self.value()]],
@@ -232,7 +235,7 @@ class Hostile:
         return self.patch({"kind": "MessageSent", "msg_type": "bokeh_event", "msg_data": data})
 
     def foreign(self) -> list[Fragment]:
-        """Somebody else's models and frames."""
+        """Use another page's models and frames."""
         model = self.random.choice(self.known.foreign or ("p1",))
         event = {
             "kind": "ModelChanged",
@@ -245,7 +248,7 @@ class Hostile:
         return self.random.choice([self.patch(event), self.patch(root), [f"frame {model} {number} 0.001"]])
 
     def confirmation(self) -> list[Fragment]:
-        """A frame is said to be painted that was not, or in no words that mean it."""
+        """Confirm a frame that was not painted, or send an invalid confirmation."""
         source = self.random.choice([*self.known.sources, "p1"])
         number = self.random.choice(["0", "-1", "1", "999999999999999", "9" * 16, "1e9", "nan", "", "00", "٣"])
         seconds = self.random.choice(["0.001", "0", "999999", "-1", "nan", "inf", "1e3", "0.0000000001", ""])
@@ -256,12 +259,12 @@ class Hostile:
         ]
 
     def frame(self) -> list[Fragment]:
-        """Bytes as the server sends frames."""
+        """Return bytes in the format of the server's frames."""
         head = self.random.choice([b"{}", self.random.randbytes(20), b'{"source": "x"}'])
         return [self.random.choice([len(head), 0, 2**32 - 1]).to_bytes(4, "little") + head]
 
     def new_model(self) -> list[Fragment]:
-        """Models that the server should make, put where none belongs."""
+        """Create models in places that do not accept them."""
         name, own = self.random.choice(MODELS), f"new{self.random.randrange(100)}"
         made = {"type": "object", "name": name, "id": own, "attributes": {"tags": [self.value()]}}
         event = {

@@ -1,6 +1,6 @@
-"""Everything here that reads what somebody else wrote: good samples of it, its reader, what that may refuse with.
+"""All readers of foreign input: valid samples, the reader, and the exceptions of its refusals.
 
-`PARSERS` is the list; test_parsers.py damages the samples, and `python -m tests.fuzz parsers` does so for longer.
+test_parsers.py damages the samples of `PARSERS`; `python -m tests.fuzz parsers` does so for longer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @dataclass(frozen=True)
 class Parser:
-    """samples() are read without a complaint; read(bytes) returns, or raises one of `refusals`, in words."""
+    """read(bytes) accepts all of samples(); for other input it returns, or raises one of `refusals` with a message."""
 
     samples: Callable[[], list[bytes]]
     read: Callable[[bytes], object]
@@ -54,7 +54,7 @@ class Parser:
 
 @cache
 def scratch() -> Path:
-    """A folder for files under way; it goes when the process ends."""
+    """Return a folder for temporary files; it is removed when the process ends."""
     held = tempfile.TemporaryDirectory()
     folder = Path(held.name)
     _HELD.append(held)
@@ -65,10 +65,10 @@ _HELD: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def as_file(read: Callable[[Path], object], name: str = "given") -> Callable[[bytes], object]:
-    """Return `read` for the bytes of a file."""
+    """Return a function that writes bytes to a file and calls `read` with its path."""
 
     def of(data: bytes) -> object:
-        """Write them, and read the file."""
+        """Write the bytes, and read the file."""
         path = scratch() / name
         path.write_bytes(data)
         path.chmod(0o600)
@@ -78,17 +78,17 @@ def as_file(read: Callable[[Path], object], name: str = "given") -> Callable[[by
 
 
 def as_text(read: Callable[[str], object]) -> Callable[[bytes], object]:
-    """Return `read` for bytes of UTF-8; what is none comes as half characters, as from a browser."""
+    """Return `read` for bytes of UTF-8; invalid bytes become surrogates, as from a browser."""
     return lambda data: read(data.decode("utf-8", "surrogateescape"))
 
 
 def files(*patterns: str) -> Callable[[], list[bytes]]:
-    """Return what gives the files of this repository of those names."""
+    """Return a function that reads up to six files of this repository with these names."""
     return lambda: [path.read_bytes() for pattern in patterns for path in sorted(ROOT.glob(pattern))][:6]
 
 
 def saved(save: Callable[..., Any], *given: Any, **options: Any) -> bytes:
-    """Return what `save` writes into a file."""
+    """Return the bytes that `save` writes to a file."""
     held = io.BytesIO()
     save(held, *given, **options)
     return held.getvalue()
@@ -98,33 +98,33 @@ def saved(save: Callable[..., Any], *given: Any, **options: Any) -> bytes:
 
 
 def scenes() -> list[bytes]:
-    """As files of a state."""
+    """Return files of a state."""
     from tests.app.test_hostile_state import GOOD
 
     return [json.dumps(one).encode() for one in GOOD]
 
 
 def links() -> list[bytes]:
-    """As links."""
+    """Return links."""
     known = (Scene("diffusion", {"ny": 64, "nx": 64}), Scene("mandelbrot", {"zoom": "1e3"}, steps=0))
     return [packed(scene).encode() for scene in known]
 
 
 def matrices() -> list[bytes]:
-    """As one's own problem comes."""
+    """Return files of a user's own problem."""
     market = b"%%MatrixMarket matrix coordinate real general\n3 3 3\n1 1 1\n2 2 1\n3 3 1\n"
     return [market, saved(np.save, np.eye(3)), saved(np.savez_compressed, A=np.eye(3), b=np.ones(3)),
             saved(sp.save_npz, sp.csr_matrix(np.eye(3)))]  # fmt: skip
 
 
 def pictures() -> list[bytes]:
-    """As an initial field comes."""
+    """Return files of an initial field."""
     picture = Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16))
     return [saved(picture.save, format=kind) for kind in ("PNG", "JPEG")]
 
 
 def frames() -> list[bytes]:
-    """The last frame of a recording of two."""
+    """Return the last frame of a recording of two frames."""
     folder = scratch() / "recording"
     if not folder.exists():
         lab = Diffusion(backend="cpu_numpy", ny=8, nx=9)
@@ -139,7 +139,7 @@ def frames() -> list[bytes]:
 
 
 def abouts() -> list[bytes]:
-    """What a recording says of itself."""
+    """Return the metadata of a recording."""
     frames()
     return [(scratch() / "recording" / "recording.json").read_bytes()]
 
@@ -158,10 +158,10 @@ REQUEST = (
 
 
 class Refusing(argparse.ArgumentParser):
-    """A parser of options that raises what it would print."""
+    """A parser of options that raises its error messages."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise it."""
+        """Raise the message."""
         raise SettingsError(message)
 
 
@@ -173,18 +173,18 @@ def options(*given: str) -> argparse.Namespace:
 
 
 def settings_file(path: Path) -> object:
-    """Read a settings file, and the limits that come of it."""
+    """Read a settings file, and its resulting limits."""
     return serve_options.settings_of(options("--settings", str(path)))
 
 
 def token(text: str) -> None:
-    """Look at a session's token, and at the page's address."""
+    """Check a session's token, and the page's address."""
     access._token_is_sound(text)
     asked_in(text)
 
 
 def request(text: str) -> None:
-    """Look at the head of a request, as far as Tornado would hand it on."""
+    """Check the head of a request, in the form in which Tornado passes it."""
     first, *lines = text.split("\n")
     target = first.split(" ")[1] if first.count(" ") > 1 else "/"
     head = HTTPHeaders()
@@ -194,9 +194,9 @@ def request(text: str) -> None:
             if name and name.isidentifier() and value.isprintable():
                 head.add(name, value)
         if len(head.get_list("Host")) != 1:
-            return  # Tornado refuses it
+            return  # refused by Tornado
         asked = HTTPServerRequest(headers=head, start_line=RequestStartLine("GET", target, "HTTP/1.1"))
-    except HTTPInputError:  # so does Tornado
+    except HTTPInputError:  # refused by Tornado
         return
     access.refusal(asked, ["localhost:5006", "*.uni.example"])
     for pattern in (handlers.FOLLOW, handlers.LECTURER, handlers.FILE):
@@ -204,13 +204,13 @@ def request(text: str) -> None:
 
 
 def message(text: str) -> None:
-    """Put a message of Bokeh's together from three lines."""
+    """Assemble a Bokeh message from three lines."""
     head, metadata, content = (*text.split("\n"), "", "", "")[:3]
     BoundedProtocol().assemble(head, metadata, content)
 
 
 def word(text: str) -> None:
-    """Look at what viewers and browsers confirm frames with."""
+    """Parse confirmations from viewers and browsers."""
     if found := frame_channel.CONFIRMATION.fullmatch(text):
         int(found[2]), float(found[3])
     for pattern in (handlers.CONFIRMED, handlers.ACT):
@@ -218,19 +218,19 @@ def word(text: str) -> None:
 
 
 def frame_file(data: bytes) -> None:
-    """Read a recording of which one frame was damaged."""
+    """Read a recording with a damaged frame."""
     max((scratch() / "recording").glob("*.frame")).write_bytes(data)
     recorded(scratch() / "recording")
 
 
 def about_file(data: bytes) -> None:
-    """Read a recording of which the words about it were damaged."""
+    """Read a recording with damaged metadata."""
     (scratch() / "recording" / "recording.json").write_bytes(data)
     recorded(scratch() / "recording")
 
 
 def record(path: Path) -> None:
-    """Read a record, and the figures in it that are shown."""
+    """Read a record, and the displayed numbers in it."""
     found = records.load(path)
     records.recorded(found)
     if found["lab"] == "crossover":

@@ -1,7 +1,7 @@
-"""`python -m tests.fuzz.served`: `panel serve` as it is, which also tells at /truth what it knows of each page.
+"""`python -m tests.fuzz.served`: `panel serve` with a handler at /truth that reports the state of each page.
 
-So it can be compared from outside what a page shows, what its session holds and what its engine has applied; and it is
-known where exceptions came from, of which the log, which is bounded, has a few.
+A client can compare the page's widgets, the session's values and the engine's values, and read the origins of all
+exceptions, of which the bounded log has only a few.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from compute.freed_memory import in_use
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PASSING = ("app/bokeh_messages.py", "app/server/browser_changes.py", "app/message_bounds.py", "app/frame_channel.py")
-RAISED: Counter[str] = Counter()  # exceptions that were logged, by what was said and where in our code
+RAISED: Counter[str] = Counter()  # logged exceptions, by message and place in our code
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON has it."""
+    """Return `value` after a round trip through JSON."""
     return json.loads(json.dumps(value, default=repr))
 
 
 def groups(controls: ValueWidgets) -> Iterator[ValueWidgets]:
-    """Yield `controls` and the groups of widgets within."""
+    """Yield `controls` and its nested groups of widgets."""
     yield controls
     for inner in vars(controls).values():
         if isinstance(inner, ValueWidgets):
@@ -52,7 +52,7 @@ def groups(controls: ValueWidgets) -> Iterator[ValueWidgets]:
 
 
 def told(tab: LabTab) -> dict[str, Any]:
-    """Return what is known of a lab's tab: its session's values, its engine's, its widgets', its link's."""
+    """Return the state of a lab's tab: the values of its session, engine, widgets and link."""
     session = tab.session
     handle = session._handle
     state = handle._lab if handle is not None else None
@@ -71,7 +71,7 @@ def told(tab: LabTab) -> dict[str, Any]:
 
 
 def values_at_the_end(scene: Scene) -> dict[str, Any]:
-    """Return the values that a scene ends with: those that it began with, and what its history sets later."""
+    """Return the values at the end of a scene: the initial ones, with the later changes of its history."""
     values = dict(scene.values)
     for entry in scene.history:
         values |= entry.get("set", {})
@@ -79,7 +79,7 @@ def values_at_the_end(scene: Scene) -> dict[str, Any]:
 
 
 async def nothing_is_built() -> None:
-    """Wait for it: the builder's thread adds to what is looked at, and who looks at a half-made tuple breaks it."""
+    """Wait for the builder's thread to finish: reading a tuple while the thread builds it breaks the tuple."""
     while builder().busy:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
 
@@ -88,9 +88,10 @@ class Truth(RequestHandler):
     """GET /truth."""
 
     async def get(self) -> None:
-        """Tell it; with ?collect=1 once all garbage is collected, with ?page=ID of that page alone.
+        """Return the state; with ?collect=1 after a garbage collection, with ?page=ID of that page alone.
 
-        With ?held=1 tell what this process holds instead, with ?models=ID the properties of all models of that page.
+        With ?held=1 return this process's objects and memory, with ?models=ID the properties of all models of that
+        page.
         """
         if self.get_argument("collect", ""):
             gc.collect()
@@ -112,7 +113,7 @@ class Truth(RequestHandler):
 
 
 def properties_of(page: str) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield the id, the kind and the properties, as text, of each model of the page with that session id."""
+    """Yield the id, kind and properties, as text, of each model of the page with that session id."""
     (document,) = (one.document for one, name in session_limiter().pages.items() if name == page)
     for model in document.models:
         values = model.properties_with_values(include_undefined=True)
@@ -120,16 +121,16 @@ def properties_of(page: str) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def held() -> dict[str, Any]:
-    """Return what is in use within this process: Python's blocks, objects by class, bytes of the C library's malloc.
+    """Return the memory in use in this process: Python's blocks, objects by class, bytes of the C library's malloc.
 
-    What the system says it has is more: both keep what they had at the worst moment, for the next one.
+    The system reports more: both allocators retain the memory of their peak.
     """
     objects = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
     return {"objects": objects, **asdict(in_use())}
 
 
 class NotedRecord(logging.LogRecord):
-    """A record of the log; exceptions of it are counted by where in our code they were raised."""
+    """A log record that counts its exception by the place in our code that raised it."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -138,7 +139,7 @@ class NotedRecord(logging.LogRecord):
 
 
 def where(error: BaseException) -> str:
-    """Return the error's kind, and the last place in our code that it went through, "" if it is no code of ours."""
+    """Return the error's kind and the last place in our code on its traceback, if any."""
     places = traceback.extract_tb(error.__traceback__)
     own = [one for one in places if Path(one.filename).is_relative_to(ROOT) and ".venv" not in one.filename]
     ours = [one for one in own if not one.filename.endswith(PASSING)]
@@ -151,12 +152,12 @@ def where(error: BaseException) -> str:
 
 
 def install() -> None:
-    """Answer /truth, and note exceptions."""
+    """Install the handler of /truth, and count exceptions."""
     logging.setLogRecordFactory(NotedRecord)
     find = BokehTornado.find_handler
 
     def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
-        """Bokeh's find_handler, but for /truth."""
+        """Return the handler for /truth, and Bokeh's for other paths."""
         if request.path == "/truth":
             return server.get_handler_delegate(request, Truth)
         return find(server, request, **options)

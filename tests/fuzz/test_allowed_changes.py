@@ -1,4 +1,4 @@
-"""Every property of every model of each lab's page that is not on the allow-list: no change of it is applied."""
+"""No change of a property is applied that is not on the allow-list, for every model of each lab's page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEVER = {"code", "esm", "text", "html", "css", "stylesheets", "js_property_callb
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The app, with the limits for strangers."""
+    """Serve the app with the limits for public servers."""
     with fuzzed_server(tmp_path_factory.mktemp("allowed") / "log") as found:
         yield found
 
@@ -39,7 +39,7 @@ def test_no_property_that_is_run_or_shown_is_allowed() -> None:
 
 @pytest.mark.parametrize("number", range(len(LABS)), ids=LABS)
 def test_nothing_else_is_taken(server: Server, number: int) -> None:
-    """Scripts of a page were replaced by a message, and ran in the browser of whoever opened the page next."""
+    """A message replaced scripts of a page, which then ran in the browser of the next visitor of the page."""
     sent, planted, alive = asyncio.run(changed(server, number))
     assert sent > 5000  # a page has hundreds of models, each with dozens of properties
     assert planted == []
@@ -47,7 +47,7 @@ def test_nothing_else_is_taken(server: Server, number: int) -> None:
 
 
 async def changed(server: Server, number: int) -> tuple[int, list[str], bool]:
-    """Send the changes to the page of a lab; return how many, those that were applied, and whether it still answers."""
+    """Send the changes to the page of a lab; return their number, the applied ones, and whether the page answers."""
     guest = Guest(server.address)
     try:
         await guest.open()
@@ -57,7 +57,7 @@ async def changed(server: Server, number: int) -> tuple[int, list[str], bool]:
 
 
 async def changed_by(guest: Guest, server: Server, number: int) -> tuple[int, list[str], bool]:
-    """The same, by a guest whose page is open."""
+    """Do the same with a guest whose page is open."""
     guest.choose(number)
     await guest.pull()
     if "running" in guest.state:
@@ -74,7 +74,7 @@ async def changed_by(guest: Guest, server: Server, number: int) -> tuple[int, li
     for begin in range(0, len(changes), 500):
         guest._send("PATCH-DOC", {"events": changes[begin : begin + 500]})
         await asyncio.sleep(0)
-    await guest.pull()  # the server answers once it has applied what was sent before
+    await guest.pull()  # the server answers after it has handled the previous messages
     planted = [
         f"{kind}.{name}"
         for _, kind, values in (await fetch(address))["models"]

@@ -1,6 +1,6 @@
-"""Whoever reads what somebody else wrote takes it, or refuses it in words: whatever byte is another, wherever it ends.
+"""Readers of foreign input accept it or refuse it with a message, whatever byte differs and wherever it ends.
 
-FIELDLAB_FUZZ_SECONDS lets each reader be tried for that long, as `make fuzz` does.
+FIELDLAB_FUZZ_SECONDS is the duration of the test of each reader; `make fuzz` sets it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.fuzz.parsers import PARSERS, Parser
 
 SECONDS = float(os.environ.get("FIELDLAB_FUZZ_SECONDS", "0"))
 SEED = int(os.environ.get("FIELDLAB_FUZZ_SEED", "1"))
-LONGEST_REFUSAL = 2000  # characters; a path may be in it
+LONGEST_REFUSAL = 2000  # characters, including a path
 PIECES = [b"", b"\0", b"\xff", b"{", b"}", b"[" * 300, b'"', b"\n", b"\r", b"---\n", b":", b"=", b",", b"-", b"1e999",
           b"NaN", b"Infinity", b"null", b"true", b"9" * 5000, b"0", b"-1", b"\\ud800", b"\xed\xa0\x80", b"\xe2\x80\xae",
           b"<script>", b"../", b"%00", b"\xf0\x9f\x92\xa9", b"[](?scene=1.x)", b"<!--", b"```", b"inf"]  # fmt: skip
@@ -30,7 +30,7 @@ LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text
 
 @st.composite
 def damaged(draw: Any, sample: bytes) -> bytes:
-    """`sample` with bytes changed, cut out, doubled or put in; or, if it is JSON, with values replaced."""
+    """Return `sample` with bytes changed, removed, duplicated or inserted; or, if it is JSON, with values replaced."""
     data = bytearray(sample)
     if sample[:1] == b"{" and draw(st.booleans()):
         return _replaced(draw, sample)
@@ -46,7 +46,7 @@ def damaged(draw: Any, sample: bytes) -> bytes:
 
 
 def _replaced(draw: Any, sample: bytes) -> bytes:
-    """`sample` with values replaced in its JSON: all of it, a line of three, or what stands before bytes."""
+    """Return `sample` with values replaced in its JSON: all of it, one of three lines, or the part before bytes."""
     parts = [sample] if _is_json(sample) else sample.split(b"\n")
     chosen = draw(st.sampled_from([number for number, part in enumerate(parts) if _is_json(part)]))
     document = json.loads(parts[chosen])
@@ -60,7 +60,7 @@ def _replaced(draw: Any, sample: bytes) -> bytes:
             if isinstance(place, dict) and draw(st.integers(0, 3)) == 0:
                 del place[key]
             else:
-                place[key] = deepcopy(draw(LEAVES))  # which the next round may change
+                place[key] = deepcopy(draw(LEAVES))  # the next round may change the copy
             break
     parts[chosen] = json.dumps(document).encode("utf-8", "surrogatepass")
     return b"\n".join(parts)
@@ -74,7 +74,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def taken_or_refused(parser: Parser, data: bytes) -> None:
-    """Read; anything raised that is no refusal goes on."""
+    """Read the data; raise exceptions that are not refusals."""
     try:
         parser.read(data)
     except parser.refusals as refused:
@@ -89,7 +89,7 @@ def test_what_is_good_is_taken(name: str) -> None:
         PARSERS[name].read(sample)
 
 
-@pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")  # NumPy takes such a head, and says that it is slower
+@pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")  # NumPy accepts such a header, but slowly
 @pytest.mark.parametrize("name", PARSERS)
 def test_what_is_damaged_is_taken_or_refused_in_words(name: str) -> None:
     parser = PARSERS[name]
@@ -98,11 +98,11 @@ def test_what_is_damaged_is_taken_or_refused_in_words(name: str) -> None:
 
     @settings(
         max_examples=1000 if SECONDS else 60, deadline=None, database=None, suppress_health_check=list(HealthCheck),
-        phases=set(Phase) - {Phase.explain},  # which follows each line that runs, and breaks Python 3.12's tokenizer
+        phases=set(Phase) - {Phase.explain},  # explain traces each line, which breaks Python 3.12's tokenizer
     )  # fmt: skip
     @given(samples.flatmap(damaged))
     def look(data: bytes) -> None:
-        """Read one."""
+        """Read one input."""
         taken_or_refused(parser, data)
 
     while True:

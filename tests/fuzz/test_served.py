@@ -1,4 +1,4 @@
-"""A short fuzz of the served app: `make fuzz` sends a hundred thousand messages, this some hundred."""
+"""A short fuzz of the served app: `make fuzz` sends 100 000 messages, this test a few hundred."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.fuzz.visitors import Guest
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The app, served with the limits for strangers."""
+    """Serve the app with the limits for public servers."""
     with fuzzed_server(tmp_path_factory.mktemp("fuzz") / "log") as found:
         yield found
 
@@ -29,8 +29,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_hostile_messages_harm_neither_the_server_nor_its_other_page(server: Server) -> None:
     found = asyncio.run(Campaign(server, seed=1).messages(300, batch=150, pages=2))
     assert found.sent.total() == 300
-    assert found.closed > 10  # what no page sends costs the connection
-    assert found.refused > 10  # what no model takes is answered
+    assert found.closed > 10  # messages that no page sends close the connection
+    assert found.refused > 10  # values that no model accepts are answered with an error
     assert found.restarts == 0
 
 
@@ -38,7 +38,7 @@ def test_widgets_session_engine_and_link_tell_the_same_after_any_sequence(server
     found = asyncio.run(Campaign(server, seed=1).sequences(16, batch=16))
     assert found.sent.total() == 16
     assert len(found.sent) == 4  # labs
-    assert set(found.longest) == set(found.sent)  # how long each waited until all agreed
+    assert set(found.longest) == set(found.sent)  # the longest wait for agreement in each lab
 
 
 @pytest.mark.parametrize("label", ["Iterations at most", "Samples per pixel", "Steps at most", "n  [samples]", "to"])
@@ -49,7 +49,7 @@ def test_what_costs_more_is_used_too(label: str) -> None:
 
 
 def test_choices_in_groups_and_of_buttons_are_changed_too() -> None:
-    """As the page's own widgets have them: what a user sends is taken."""
+    """Uses the page's own widget classes: they accept a user's change."""
     pn.extension()
     problem = pmui.Select(label="Problem", groups=titles(), value="shaw")
     buttons = pmui.RadioButtonGroup(options={"one": 1, "two": 2}, value=1)
@@ -70,7 +70,7 @@ def test_the_same_seed_makes_the_same_messages() -> None:
     once, again = (Hostile(random.Random(7), known) for _ in range(2))
     made = [once.message() for _ in range(200)]
     same = repr(made) == repr([again.message() for _ in range(200)])
-    assert same  # pytest would look for minutes at how half a megabyte differs
+    assert same  # pytest would compare half a megabyte of text for minutes
     assert {kind for kind, _ in made} == {maker.__name__ for _, maker in once._kinds}
 
 
@@ -97,9 +97,9 @@ def test_blocks_that_grow_with_closed_pages_are_seen() -> None:
     most = int(GROWTH * first)
     assert grown([first]) == ""
     assert grown([first, most]) == ""
-    assert grown([first, 2 * first, most]) == ""  # what was in use between is no leak
+    assert grown([first, 2 * first, most]) == ""  # a temporary peak is no leak
     words = grown([first, first, most + 1])
     assert str(most + 1) in words
     assert str(first) in words
-    page = 0.025 * first  # that a batch of ten pages leaves three of is seen after it
+    page = 0.025 * first  # three pages left by a batch of ten are detected after it
     assert grown([first, int(first + 3 * page)])

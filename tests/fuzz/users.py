@@ -1,4 +1,4 @@
-"""Somebody who moves sliders, chooses, types and presses keys, at random; and whether all then tell the same."""
+"""A simulated user with random sliders, choices, texts and keys; a comparison of all displayed values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.fuzz.visitors import Guest
 
 KEYS = (" ", "s", "r", "h", "l", "ctrl+z", "ctrl+shift+z", "+", "-", "arrowleft", "m", "n", "a", "v", "backspace")
 TYPED = ("1", "64", "1e3", "-0.5", "0.25", "200", "1e-3", "nan", "1e400", "٣", *TEXTS)
-# Larger grids take seconds a frame where cores are few, and show no more. Nothing else is left out.
+# Larger grids take seconds per frame on few cores, and add no coverage. All other choices are used.
 QUICK = {"Grid [cells]": ("64 × 64", "128 × 128", "256 × 256")}
 
 
 @dataclass
 class User:
-    """Uses the page of `guest`; done: what was done since the last look around."""
+    """Uses the page of `guest`; done: actions since the last look_around."""
 
     guest: Guest
     random: random.Random
@@ -29,19 +29,19 @@ class User:
     widgets: list[Mapping[str, Any]] = field(default_factory=list)
 
     def look_around(self, document: Any) -> None:
-        """Note which widgets the page has."""
+        """Store the widgets of the page."""
         parts = [one.get("attributes", {}) for one in models(document)]
         self.widgets = [one for one in parts if isinstance(one.get("data"), dict) and "attributes" in one["data"]]
         self.done = []
 
     def open_groups(self) -> None:
-        """Open every group of the side bar: what is in a closed one is on no page."""
+        """Open every group of the side bar: closed groups have no widgets in the document."""
         for group in (one for one in self.widgets if "_names" in one["data"]["attributes"]):
             data = group["data"]
             self.guest.set(data["id"], "active", list(range(len(data["attributes"]["_names"]))))
 
     def act(self, times: int) -> None:
-        """Do something so many times, without waiting for what comes of it."""
+        """Do `times` actions, without waiting for their results."""
         for _ in range(times):
             if self.random.random() < 0.3:
                 key = self.random.choice(KEYS)
@@ -56,7 +56,7 @@ class User:
                 self.guest.set(data["id"], *change)
 
     def _change(self, name: str, now: Mapping[str, Any]) -> tuple[str, Any] | None:
-        """Return a property of a widget and what a user could make of it; None for a widget that is left alone."""
+        """Return a property of a widget and a user's new value; None for an unsupported widget."""
         options, pick = now.get("options", ()), self.random
         found: tuple[str, Any] | None = None
         match name:
@@ -70,7 +70,7 @@ class User:
                 found = "value", pick.randrange(len(options))
             case "Select" if isinstance(options, list) and options:
                 found = "value", pick.choice([one for one in options if one not in now.get("disabled_options", ())])
-            case "Select" if isinstance(options, dict) and options:  # in groups, each option with its words
+            case "Select" if isinstance(options, dict) and options:  # in groups, each option with its label
                 every = [one for _, group in options["entries"] for one, _ in group]
                 found = "value", pick.choice([one for one in every if one not in now.get("disabled_options", ())])
             case "RadioButtonGroup" if options:
@@ -82,7 +82,7 @@ class User:
         return found
 
     def unlike(self, document: Any, told: Mapping[str, Any]) -> str:
-        """Return what a widget of the document shows otherwise than the server's widget; "" if nothing."""
+        """Return the first difference between a widget of the document and the server's widget; "" if none."""
         shown = {one["id"]: one.get("attributes", {}) for one in models(document)}
         for name, (value, _, its) in told["widgets"].items():
             for there in (shown[model] for model in its if model in shown and "options" not in shown[model]):
@@ -92,7 +92,7 @@ class User:
 
 
 def disagreement(told: Mapping[str, Any], whole: bool) -> str:
-    """Return which of widgets, session, engine and (if `whole`) link tell something else; "" if none does."""
+    """Return the first disagreement of widgets, session, engine and (if `whole`) link; "" if none."""
     if told["phase"] not in {"running", "paused"} or told["pending"]:
         return f"it is {told['phase']}, pending {told['pending']}"
     if told["running"] is not (told["phase"] == "running"):
@@ -111,5 +111,5 @@ def disagreement(told: Mapping[str, Any], whole: bool) -> str:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values of JSON are the same; NaN is itself here."""
+    """Return whether two JSON values are equal; NaN equals itself."""
     return json.dumps(one) == json.dumps(other)

@@ -1,4 +1,4 @@
-"""Two who are at a page without a browser: one who sends nonsense, and the neighbour who must not notice."""
+"""Two clients without a browser: an attacker that sends random messages, and a neighbour that must not be disturbed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tornado.websocket import WebSocketClosedError
 from app.load.client import Client, ClientError, models
 from tests.fuzz.messages import Fragment, Known
 
-REST = 0.25  # seconds before a frame is confirmed: how fast frames come is not what is looked at
-AGAIN = 2.0  # seconds after which the server is asked once more whether it has taken a message
-PATIENCE = 300.0  # seconds, on a machine that does much else
-LEAKS = ("Traceback", ".py", "site-packages", "/app/")  # what an answer to an error must not say
+REST = 0.25  # seconds before a frame is confirmed: the frame rate is not tested
+AGAIN = 2.0  # seconds between two requests for the same answer
+PATIENCE = 300.0  # timeout in s, on a busy machine
+LEAKS = ("Traceback", ".py", "site-packages", "/app/")  # texts that an answer to an error must not contain
 
 
 class FuzzError(AssertionError):
-    """The server broke a promise; the text says which."""
+    """The server broke a promise; the text describes it."""
 
 
 async def fetch(address: str) -> Any:
-    """Return the JSON that is answered there, whatever the status."""
+    """Return the JSON at an address, whatever the status."""
     answer = await AsyncHTTPClient().fetch(address, request_timeout=PATIENCE, raise_error=False)
     try:
         return json.loads(answer.body)
@@ -36,7 +36,7 @@ async def fetch(address: str) -> Any:
 
 
 class Guest(Client):
-    """A client that keeps the page's document, and confirms a few frames a second."""
+    """A client that stores the page's document, and confirms a few frames per second."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address, PATIENCE)
@@ -44,11 +44,11 @@ class Guest(Client):
 
     @property
     def session(self) -> str:
-        """The id of the page's session."""
+        """Return the id of the page's session."""
         return get_session_id(self._token)
 
     async def pull(self) -> Any:
-        """Ask for the document as the server has it, and return it."""
+        """Request the document from the server, and return it."""
         self._pulled.clear()
         self._send("PULL-DOC-REQ", {})
         await self._wait(self._pulled, "its document")
@@ -58,7 +58,7 @@ class Guest(Client):
         asyncio.get_running_loop().call_later(REST, self._paint, message)
 
     def _paint(self, message: bytes) -> None:
-        """Confirm a frame, unless the page was closed meanwhile."""
+        """Confirm a frame, unless the page has been closed."""
         with suppress(WebSocketClosedError):
             super()._confirm_directly(message)
 
@@ -69,16 +69,16 @@ class Guest(Client):
 
 
 class Visitor(Guest):
-    """Sends fragments as they are, and comes back when the server hangs up."""
+    """Sends fragments unchanged, and reconnects when the server closes the connection."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
         self.known, self.since = Known(), time.monotonic()
-        self.refused = self.reopened = 0  # messages that were answered by an error; connections that were closed
+        self.refused = self.reopened = 0  # messages answered with an error; closed connections
         self._answered = asyncio.Event()
 
     async def send(self, fragments: Sequence[Fragment]) -> None:
-        """Send them; a connection that is closed meanwhile is opened again when the server is asked next."""
+        """Send the fragments; a closed connection is reopened by the next call of `return_`."""
         for fragment in fragments:
             if self._socket is None:
                 return
@@ -88,7 +88,7 @@ class Visitor(Guest):
                 return
 
     async def settled(self) -> bool:
-        """Wait until the server has taken what was sent; False if it has hung up, which is an answer, too."""
+        """Wait until the server has processed all messages; return False if it has closed the connection instead."""
         self._answered.clear()
         self._send_quietly("SERVER-INFO-REQ")
         reading = self.reading
@@ -98,7 +98,7 @@ class Visitor(Guest):
             await asyncio.wait([waiting, reading], timeout=AGAIN, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done() or reading.done():
                 break
-            self._send_quietly("SERVER-INFO-REQ")  # the first one may have ended half a message
+            self._send_quietly("SERVER-INFO-REQ")  # the first request may have completed a partial message
         waiting.cancel()
         if reading.done():
             if not isinstance(ended := reading.exception(), ClientError | WebSocketClosedError):
@@ -112,11 +112,11 @@ class Visitor(Guest):
         """Open the WebSocket again."""
         self.reopened += 1
         if self._socket is not None:
-            self._socket.close()  # which the server has closed; it is forgotten only so
+            self._socket.close()  # already closed by the server; this releases it
         await self.connect()
 
     def learn(self, foreign: Sequence[str] = ()) -> None:
-        """Note which models the page has."""
+        """Store the models of the page."""
         found = {one["id"]: (one["name"], tuple(one.get("attributes", ()))) for one in models(self.document)}
         tables = [one for one in models(self.document) if one["name"] == "ColumnDataSource"]
         sources = [one["id"] for one in tables if one.get("attributes", {}).get("name") == "frames"]
@@ -140,10 +140,10 @@ class Visitor(Guest):
 
 
 class Neighbour(Guest):
-    """Somebody whose lab runs, and who presses a key now and then."""
+    """A page with a running lab, on which a key is pressed from time to time."""
 
     async def lives(self) -> float:
-        """Return after how many seconds its next frame and its next answer had come; FuzzError if they do not."""
+        """Return the seconds until its next frame and its next answer; raise FuzzError if they do not arrive."""
         start, frames, answers = time.monotonic(), len(self.arrivals), len(self.answers)
         self.ask()
         while len(self.arrivals) == frames or len(self.answers) == answers:

@@ -1,4 +1,4 @@
-"""What the tests of several labs need."""
+"""Fixtures for the tests of several labs."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from tests.engine.faulty import running
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Supervisor]:
-    """An engine of the host."""
+    """Yield an engine of the host."""
     yield from running()

@@ -1,6 +1,6 @@
-"""What holds for every lab in every backend, written once: labs from outside this repository are held to it, too.
+"""Tests for every lab in every backend, including labs from outside this repository.
 
-What a lab's own theory says of its results is beside it, in its folder here; of the wave equation at the end.
+Tests of a lab's theory are in its folder here; those of the wave equation are at the end of this file.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from tests.conftest import WAVE
 from tests.sources import ROOT
 
 STEPS = 25
-# values of each lab, the results that are compared, and how far they may be apart, relative to their size
+# values of each lab, the compared results, and their tolerance, relative to their size
 CASES = {
     "diffusion": ({"ny": 33, "nx": 50, "preset": "noise", "dtype": "float64"}, ("field", "laplacian"), 1e-13),
     "mandelbrot": ({"ny": 24, "nx": 33, "max_iterations": 200, "precision": "float64"}, ("counts",), 0.0),
     "l_curve": ({"problem": "shaw", "n": 40, "noise": 1e-3}, ("residual_norms", "solution_norms"), 1e-6),
     "wave": ({"ny": 33, "nx": 50, "damping": 0.1, "dtype": "float64"}, ("u", "before"), 1e-13),
 }
-FUSED = {"mandelbrot": 2e-3}  # the same on a GPU, whose fused multiply-adds round otherwise: a few counts are one apart
+FUSED = {"mandelbrot": 2e-3}  # on a GPU, fused multiply-adds round differently: a few counts differ by one
 FOLDERS = {name: WAVE if name == "wave" else ROOT / "compute" / "labs" / name for name in CASES}
 
 
 @pytest.fixture(params=CASES)
 def name(request, wave):
-    """The name of each lab in turn; wave is known while it is used."""
+    """Return the name of each lab in turn; the fixture `wave` registers that lab."""
     return request.param
 
 
 @pytest.fixture
 def apart(name, any_backend):
-    """How far results of that backend may be from those of the reference."""
+    """Return the tolerance of that backend's results."""
     return CASES[name][2] if any_backend.device == "host" else FUSED.get(name, CASES[name][2])
 
 
 @pytest.fixture
 def make(name, any_backend):
-    """Makes the lab in the backend whose turn it is, or another one."""
+    """Return a function that makes the lab with the current backend, or another one."""
     labs = []
 
     def made(backend: Backend = any_backend, **values):
@@ -59,7 +59,7 @@ def make(name, any_backend):
 
 
 def run(lab, slices=(STEPS,)):
-    """Its results after STEPS steps, or at its end."""
+    """Return the results after STEPS steps, or at the lab's end."""
     if lab.ENDS:
         while not lab.resting:
             lab.advance(slices[0])
@@ -136,7 +136,7 @@ def test_a_lab_tells_its_text_and_its_kernels(make, name):
 
 
 def signatures(file: Path):
-    """The public functions of a file with the names of their arguments."""
+    """Return the public functions of a file with the names of their arguments."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return {
         each.name: [argument.arg for argument in each.args.args]
@@ -155,15 +155,15 @@ def test_every_backend_has_the_functions_of_the_reference_with_the_same_argument
         assert shared == {what: reference[what] for what in shared}, backend.name
 
 
-# -- the wave equation: what theory says
+# -- the wave equation: theory
 
-TOLERANCE = {"float64": 1e-11, "float32": 1e-3}  # relative L2; a rounding grows with the steps
+TOLERANCE = {"float64": 1e-11, "float32": 1e-3}  # relative L2; rounding errors grow with the steps
 
 
 @pytest.mark.parametrize(("edges", "p", "q"), [("fixed", 3, 2), ("free", 1, 4), ("fixed", 1, 1)])
 @pytest.mark.parametrize(("backend", "dtype"), [(b, d) for b in ("cpu_numpy", "cpu_numba") for d in TOLERANCE])
 def test_a_standing_wave_swings_as_the_discrete_dispersion_relation_says(wave, backend, dtype, edges, p, q):
-    """cos ω = 1 - 2 C² (sin²(a/2) + sin²(b/2)); it was at rest half a step ago: cos(ω (n + 1/2)) / cos(ω / 2)."""
+    """cos ω = 1 - 2 C² (sin²(a/2) + sin²(b/2)); at rest half a step ago: cos(ω (n + 1/2)) / cos(ω / 2)."""
     ny, nx, steps = 41, 65, 301
     more = 0 if edges == "free" else 1
     angles = np.pi * p / (nx + more), np.pi * q / (ny + more)
@@ -180,7 +180,7 @@ def test_a_standing_wave_swings_as_the_discrete_dispersion_relation_says(wave, b
 def test_energy_stays_without_damping_and_falls_with_it(wave, backend, edges):
     lab = wave(backend=backend, ny=30, nx=44, dtype="float64", courant=0.7, edges=edges)
     noise = np.random.default_rng(1).standard_normal((30, 44))
-    lab.restore({**lab.snapshot(), "arrays": {"u": noise, "before": noise}})  # at rest: no mean that drifts away
+    lab.restore({**lab.snapshot(), "arrays": {"u": noise, "before": noise}})  # at rest: the mean does not drift
     before = lab.frame().facts["energy"]
     lab.advance(2000)
     assert lab.frame().facts["energy"] == pytest.approx(before, rel=1e-12)
@@ -190,5 +190,5 @@ def test_energy_stays_without_damping_and_falls_with_it(wave, backend, edges):
         lab.advance(5)
         energies.append(lab.frame().facts["energy"])
     assert energies == sorted(energies, reverse=True)
-    # at this damping every mode swings, and its energy falls by (1 - d/2) / (1 + d/2) a step
+    # at this damping every mode oscillates, and its energy falls by (1 - d/2) / (1 + d/2) per step
     assert energies[-1] < 3 * before * (0.975 / 1.025) ** 100

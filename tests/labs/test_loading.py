@@ -1,4 +1,4 @@
-"""Arrays and numbers from a user: what a lab's type cannot hold is refused, with its name, its value and the bound."""
+"""Arrays and numbers from a user: values outside a lab's dtype are refused with name, value and bound."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def field(dtype):
 
 
 def refused(lab, array, says):
-    """Nothing of the lab changes."""
+    """Check that loading is refused and the lab is unchanged."""
     before, steps = lab.field(), lab.steps
     with pytest.raises(ValueError, match=f"^array .*{re.escape(says)}"):
         lab.load(array)
@@ -103,7 +103,7 @@ def test_every_other_array_is_taken(field, array):
 
 
 def test_what_is_far_below_the_largest_number_may_become_zero(field, dtype):
-    """As the tail of a Gaussian."""
+    """For example, the tail of a Gaussian."""
     tail = np.exp(-np.square(GRID))
     field.load(tail)
     np.testing.assert_array_equal(field.field(), tail.astype(dtype))
@@ -153,7 +153,7 @@ def test_limits_beyond_every_float_are_refused(field):
     lab.close()
 
 
-# -- a user's own A and b
+# -- a user's A and b
 
 
 A = np.eye(SIDE) + 0.1 * GRID
@@ -162,17 +162,17 @@ B = np.arange(1.0, SIDE + 1)
 
 @pytest.mark.parametrize(("entry", "says"), [*BAD, *BAD_IN_FLOAT32])
 def test_a_matrix_and_a_right_hand_side_that_would_be_changed_are_refused(entry, says):
-    """In float32, as the matrix is."""
+    """The dtype is float32, the matrix's."""
     if isinstance(entry, np.ndarray) and entry.shape != (SIDE, SIDE):
         pytest.skip("a matrix may have any shape")
     for name in ("matrix", "rhs"):
         row = entry[1] if isinstance(entry, np.ndarray) else entry
         options = {"matrix": A, "rhs": B} | {name: entry if name == "matrix" else row}
         if entry is None and name == "rhs":
-            continue  # it is not given
+            continue  # counts as missing
         in_float32 = "float32" in says or "1e-50" in says
         if in_float32 and name == "rhs":
-            continue  # b is float64, and its scale is taken out
+            continue  # b is float64, and is scaled
         with pytest.raises(ValueError, match=r"must|cannot"):
             LCurve(problem="own", options=options, dtype="float32").close()
 
@@ -205,7 +205,7 @@ def test_a_number_beyond_every_float_is_refused_everywhere():
             LCurve(n=16, **values)
 
 
-# -- counts above what float32 represents
+# -- counts above the exact range of float32
 
 
 def test_smooth_counts_of_the_set_are_its_iterations_to_the_last_digit():

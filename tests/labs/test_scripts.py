@@ -1,4 +1,4 @@
-"""A lab as an object in a script: `with`, a second close, what print shows, and a class that lies in no package."""
+"""A lab as an object in a script: `with`, a second close, its printed form, and a class outside any package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lab's benchmark: the default of one that says nothing, and where a lab's own comes from."""
+"""A lab's benchmark: the default for a lab without one, and where a lab's own benchmark is defined."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = {"ny": 24, "nx": 36}
 
 
 def planted(wave, monkeypatch):
-    """Numba's kernel, wrong by a thousandth."""
+    """Make Numba's kernel wrong by a thousandth."""
     kernels = sys.modules[f"{wave.PACKAGE}.cpu_numba"]
     right = kernels.step
     monkeypatch.setattr(kernels, "step", lambda u, before, courant, *rest: right(u, before, 1.001 * courant, *rest))
@@ -60,7 +60,7 @@ def timed_row(backend, variant, seconds, status="measured", **others):
 
 
 def test_a_speed_up_is_over_the_fastest_right_way_of_the_processor():
-    """Whatever its variant and its place; not over one that is wrong, was not timed, or computes less."""
+    """Whatever its variant and order; ways that are wrong, untimed or compute less do not count."""
     rows = with_speed_ups([
         timed_row("gpu_cupy", "block", 0.002),
         timed_row("gpu_cupy", "counts", 0.001, work="smooth counts"),

@@ -1,4 +1,4 @@
-"""The live comparison, against engines that answer at once or not at all, by a clock of the test's own."""
+"""The live comparison with simulated engines, which answer immediately or never, and a simulated clock."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ VALUES = {
 
 
 class Engines:
-    """Runs every job to its end inside the call; remembers what was opened and closed."""
+    """Runs every job to its end within the call; records opened and closed labs."""
 
     def __init__(self, answer=True):
         self.answer, self.opened, self.sampled, self.closed = answer, [], [], 0
-        self.roofs = []  # of each that was sampled, the roof that was asked for with it
-        self.tells = []  # of each that was opened, what takes its events
+        self.roofs = []  # for each sample, the roof requested with it
+        self.tells = []  # for each opened lab, its event callback
 
     def open(self, engine, values, on_event):
         self.opened.append((engine, values))
@@ -81,7 +81,7 @@ class Handle:
 
 
 class Bench:
-    """A comparison with its fakes and a clock that is turned by hand."""
+    """A comparison with simulated engines and clock."""
 
     def __init__(self, results=None, **engine):
         self.now, self.engines, self.results = 0.0, Engines(**engine), results or ResultCache()
@@ -94,7 +94,7 @@ class Bench:
             self.comparison.tick()
 
     def finish(self, most=2000):
-        """Turn it until it asks for nothing more: the noisier this machine is, the more samples that takes."""
+        """Advance until the comparison requests nothing: a noisier machine needs more samples."""
         for _ in range(most):
             asked = len(self.engines.opened)
             self.turn(10)
@@ -113,10 +113,10 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def cpu_only(monkeypatch):
-    """These tests are about two backends that are everywhere, on two threads wherever they run."""
+    """Restrict the tests to two backends that are always available, on two threads."""
 
     monkeypatch.setattr(verdicts, "cpu_count", lambda: 2)
-    monkeypatch.setattr(module, "AGAIN", math.inf)  # how noisy this machine is must not decide
+    monkeypatch.setattr(module, "AGAIN", math.inf)  # the result must not depend on the noise of this machine
 
     monkeypatch.setattr(verdicts, "BACKENDS", [b for b in verdicts.BACKENDS if b.device == "host"])
 
@@ -139,7 +139,7 @@ def test_right_results_give_a_speed_up_within_its_spread():
 
 
 def test_timings_are_taken_anew_on_request_and_results_stay_compared():
-    """A bad start, another program that ran meanwhile, does not stay."""
+    """Samples disturbed by another program can be replaced."""
     bench = Bench()
     assert bench.verdict().state == "agree"
     bench.finish()
@@ -176,13 +176,13 @@ def blowing_up(r, **values):
 
 @pytest.mark.parametrize("r", [0.26, 0.3, 0.35, 0.5])
 def test_a_field_that_blows_up_is_no_disagreement(r):
-    """At r = 0.3 NumPy in float32 is 1.7e-6 from float64 after the usual 25 steps: rounding, 1.4^25 times amplified."""
+    """At r = 0.3 NumPy in float32 is 1.7e-6 from float64 after the usual 25 steps: rounding, amplified 1.4^25 times."""
     bench = Bench()
     bench.comparison.follow(blowing_up(r))
     verdict = bench.verdict()
     assert verdict.state == "agree"
     assert "unstable: rounding is amplified" in verdict.agreement.said
-    assert verdict.agreement.tolerance <= 1e-5  # an error is still seen
+    assert verdict.agreement.tolerance <= 1e-5  # an error is still detected
 
 
 def test_a_planted_disagreement_is_caught_in_a_field_that_blows_up(monkeypatch):
@@ -196,7 +196,7 @@ def test_a_planted_disagreement_is_caught_in_a_field_that_blows_up(monkeypatch):
 
 
 def test_rounding_is_amplified_by_the_checkerboard_s_factor():
-    """Two steps at r = 1/2, where the checkerboard grows threefold: (1 + 3) / 2. Below the limit it fades."""
+    """Two steps at r = 1/2, where the checkerboard grows threefold: (1 + 3) / 2. It decays below the limit."""
     assert amplification(3.0, 2) == 2.0
     assert [RULES.growth({"r": r}) for r in (0.0, 0.2, 0.25, 0.5)] == [1, 1, 1, 3]
     assert RULES.compared_after({"r": 0.25}) == RULES.check_steps
@@ -250,7 +250,7 @@ def test_what_does_not_matter_for_the_comparison_does_not_restart_it():
 
 @pytest.fixture
 def few(monkeypatch):
-    """Five samples of each way are enough, however noisy this machine is."""
+    """Let five samples of each way suffice, independent of the noise of this machine."""
     monkeypatch.setattr(module, "settled", lambda samples: len(samples) >= 5)
 
 
@@ -281,7 +281,7 @@ def test_r_changes_the_check_but_not_the_timings(few):
 
 
 def test_the_field_that_is_kept_has_memory_of_its_own(monkeypatch):
-    """The engine's lies in a file in memory, which stays open for as long as somebody has an array of it."""
+    """The engine's field is a view of an in-memory file, which stays open while any array refers to it."""
     sent, took = [], Comparison._take
 
     def take(self, job, event):
@@ -495,7 +495,7 @@ def test_a_speed_up_needs_two_compared_and_measured_ways():
 
 
 def test_a_gpu_is_compared_with_the_fastest_way_of_the_processor():
-    """Sixteen threads may take ten times as long as NumPy for a small problem: a factor over them would flatter."""
+    """For a small problem, sixteen threads may take ten times as long as NumPy: a speed-up over them would mislead."""
     gpu, numba, numpy = standing("gpu_cupy", 1.0), standing("cpu_numba", 11.0), standing("cpu_numpy", 2.0)
     pair, waiting = (gpu.variant, numba.variant), Standing(numpy.variant, None, None)
     first = judge(*pair, (gpu, numba, waiting))
@@ -599,7 +599,7 @@ def test_only_noisy_samples_are_asked_for_again(monkeypatch, spread, asks):
 
 
 def test_the_roof_is_sampled_in_turn_with_the_ways_on_their_engine(monkeypatch):
-    """After each job that brings timings, in the same process; the upper quartile of what came counts."""
+    """The roof is sampled after each job with timings, in the same process; its upper quartile counts."""
     asked = []
 
     def planted(device, kind, dtype, count):
@@ -608,7 +608,7 @@ def test_the_roof_is_sampled_in_turn_with_the_ways_on_their_engine(monkeypatch):
         return (10e9, 10e9, 20e9)[:count]
 
     monkeypatch.setattr(benchmark_target, "sampled_beside", planted)
-    monkeypatch.setattr(module, "settled", lambda warm: False)  # however quiet this machine is, it samples on
+    monkeypatch.setattr(module, "settled", lambda warm: False)  # sampling continues however quiet this machine is
     bench = Bench()
     assert math.isnan(bench.comparison.roof("host", "float32"))
     bench.verdict()
@@ -651,9 +651,9 @@ def test_a_job_brings_a_roof_with_its_timings(monkeypatch):
 
 @pytest.mark.parametrize(("telling", "sampled"), [(0.0, 1), (math.inf, 2)])
 def test_the_first_estimate_needs_few_jobs_without_a_rest_and_is_marked(monkeypatch, telling, sampled):
-    """The right result, those of the two that are compared, and timings of each; others wait.
+    """The reference result, the results of the compared two, and timings of each; other ways wait.
 
-    Timings are one job, or one more where the step that finds the pace is too short to say something.
+    Timings are one job, or two if the step that finds the pace is too short to count.
     """
     monkeypatch.setattr(module, "REST", 100.0)
     monkeypatch.setattr(module, "ALONE", telling)
@@ -663,7 +663,7 @@ def test_the_first_estimate_needs_few_jobs_without_a_rest_and_is_marked(monkeypa
     other = Variant("cpu_numba", "one-step")
     monkeypatch.setattr(Comparison, "_ways", property(lambda self: (*pair, [*pair, other])))
     bench.turn()
-    for _ in range(3 + 2 * sampled):  # each tick takes an answer and starts the next job
+    for _ in range(3 + 2 * sampled):  # each tick reads an answer and starts the next job
         assert bench.comparison.verdict().speed_up is None
         bench.comparison.tick()
     assert bench.engines.sampled == sampled * ["cpu_numba", "cpu_numpy"]
@@ -675,7 +675,7 @@ def test_the_first_estimate_needs_few_jobs_without_a_rest_and_is_marked(monkeypa
     settled = bench.comparison.verdict()
     assert (settled.state, settled.early) == ("agree", False)
     (numba,) = (one for one in settled.standings if one.variant == pair[0])
-    assert len(numba.timings) == numba.measurement.step.n + 1  # the first call; what found the pace counts no longer
+    assert len(numba.timings) == numba.measurement.step.n + 1  # the first call; the pacing step no longer counts
 
 
 @pytest.mark.parametrize(("pace", "repeat"), [(1e-6, module.REPEAT), (module.SOON / 2.5, 2), (4 * module.SOON, 1)])
@@ -693,7 +693,7 @@ def timed(steps, step_seconds, **more):
 
 
 def test_what_is_too_short_is_no_estimate():
-    """On a GPU a step by itself is a launch after a rest, and of a few still half of the time is launching."""
+    """On a GPU a single step is a launch after a rest, and half of the time of a few steps is launching."""
     taken = TakenTimings().with_more([timed(1, 9.0, first_call=True), timed(1, 47e-6)], 0.0)
     assert taken.telling == ()
     few = [timed(96, 2.1e-6)] * module.REPEAT
@@ -702,11 +702,11 @@ def test_what_is_too_short_is_no_estimate():
     many = timed(3840, 1.3e-6)
     assert taken.with_more([timed(1, 1e-4, first_call=True), many], 2.0, planned=3840).telling == (many,)
     again = taken.with_more([timed(1, 1e-4, first_call=True), *few], 2.0, planned=96)
-    assert len(again.telling) == 2 * module.REPEAT  # no longer ones
+    assert len(again.telling) == 2 * module.REPEAT  # there are no longer ones
 
 
 def test_samples_are_kept_or_dropped_by_the_steps_requested_and_not_by_how_long_they_took():
-    """Samples of one plan: every one counts, those below 2 ms too, and a plan that shrinks drops none."""
+    """Samples of one plan: every sample counts, including those below 2 ms, and a shorter plan drops none."""
     mixed = [timed(100, seconds) for seconds in (15e-6, 19e-6, 21e-6, 25e-6, 40e-6)]
     taken = TakenTimings().with_more([timed(1, 9.0, first_call=True), timed(1, 47e-6)], 0.0, planned=1)
     taken = taken.with_more([timed(1, 1e-4, first_call=True), *mixed], 1.0, planned=100)
@@ -729,7 +729,7 @@ def test_a_long_step_by_itself_is_an_estimate():
 def test_what_is_told_of_timings_is_found_once_for_all_who_show_it():
     first, long, newest = timed(1, 9.0, first_call=True), timed(1, 0.5), replace(timed(1, 0.4), cells=90)
     taken = TakenTimings((first, long, newest), 0.0)
-    assert [timing.cells for timing in taken.told] == [90, 90]  # a picture may take a little more or less
+    assert [timing.cells for timing in taken.told] == [90, 90]  # the iterations of a picture may vary slightly
     assert (taken.told[0].compute, taken.told[1].compute) == (9.0, 0.4)
     assert taken.measurement is taken.measurement
     assert taken.measurement.step.median == 0.4

@@ -1,4 +1,4 @@
-"""What a bench writes: the same numbers in every file, each file in the format its readers know."""
+"""Files written by a bench: the same numbers in every file, each in the format that its readers expect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ABOUT = dict.fromkeys(("lab", "date", "command", "commit", "machine", "versions"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """One bench with all its files."""
+    """Return the paths of all files of one bench."""
     folder = tmp_path_factory.mktemp("bench")
     files = {name: folder / f"{name}.json" for name in ("save", "pyperf", "trace", "csv")}
     assert main([*QUICK, *(text for name, path in files.items() for text in (f"--{name}", str(path)))]) == OK
@@ -86,7 +86,7 @@ def test_pyperf_s_own_program_reads_and_compares(written, saved, tmp_path):
 
 
 def rows(timeline):
-    """Events by (pid, tid) after a look at what the format requires of each."""
+    """Return events by category, after checking the requirements of the format for each event."""
     found = defaultdict(list)
     named = set()
     for event in timeline["traceEvents"]:
@@ -119,7 +119,7 @@ def test_the_timeline_has_every_sample_and_its_kernels(written, saved):
         kernels = [e["dur"] for e in found["compute"] if e["name"] == warm[0]["name"] and e["args"]["sample"]]
         assert np.median(kernels) == pytest.approx(1e6 * result["median"] * result["steps_per_sample"], abs=2e-3)
     ends = [event["ts"] + event["dur"] for event in found["samples"]]
-    assert max(ends) < 60e6  # of the run itself, from its own first moment on
+    assert max(ends) < 60e6  # relative to the start of the run
     assert min(event["ts"] for event in found["samples"]) == 0
 
 
@@ -128,7 +128,7 @@ def series(*samples):
 
 
 def test_parts_seen_late_are_put_before_the_next_and_deliveries_side_by_side():
-    """Three kernels of 2 s; the host had time to wait for them at 10 s only, so the first two ended before that."""
+    """Three kernels of 2 s; the host waited for them only at 10 s, so the first two ended earlier."""
     timing = Timing("gpu_cupy", "", 3, 1, 0.3, 6.0)
     late = tuple(Span("compute", 10.0, 2.0) for _ in range(3))
     launches = Span("launch", 1.1, 0.1), Span("launch", 1.3, 0.1)
@@ -156,7 +156,7 @@ def test_a_gpu_s_stopwatch_notes_its_launch_and_its_kernels_while_somebody_liste
         watch = EventStopwatch((Event(), Event()), lambda *_: 4.0)
         with watch:
             pass
-        watch.seconds()  # asked twice, noted once
+        watch.seconds()  # called twice, recorded once
         return Timing("gpu_cupy", "", 1, 1, watch.launch, watch.seconds())
 
     sample = take_sample(call, listen=True)
@@ -188,7 +188,7 @@ def test_parts_beyond_those_kept_are_counted():
     with listening() as heard:
         for number in range(MOST_SPANS + 3):
             note_span(float(number), 1.0)
-    note_span(0.0, 1.0)  # nobody listens any more
+    note_span(0.0, 1.0)  # after the listener has left
     assert (len(heard.spans), heard.left_out) == (MOST_SPANS, 3)
 
 
@@ -200,7 +200,7 @@ def older(saved, tmp_path, **changes):
 
 
 def planted(saved, factor):
-    """The results with the first way's time multiplied, and one more way that is no more."""
+    """Return the results with the first way's time multiplied, and one way that no longer exists."""
     first, *others = copy.deepcopy(saved["results"])
     for key in ("median", "q1", "q3", "median_low", "median_high"):
         first[key] *= factor
@@ -281,7 +281,7 @@ def test_bad_files_are_answered_in_words(capsys, tmp_path, monkeypatch, argument
 
 
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")  # a dumb one draws no bar
+    monkeypatch.setenv("TERM", "xterm")  # a dumb terminal has no bar
     clock, screen = iter([0.0, 10.0, 10.1, 20.0]), io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100)
     threads = set(threading.enumerate())
@@ -293,7 +293,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
         assert "30%" not in screen.getvalue()
         say("timing", 0.50)
         assert "0:20 left" in screen.getvalue()
-        assert set(threading.enumerate()) <= threads  # nothing draws while a sample is taken
+        assert set(threading.enumerate()) <= threads  # no thread draws while a sample is measured
     log = io.StringIO()
     with commands.shown(Console(file=log, width=100)) as say:
         for part in (0.1, 0.2):

@@ -1,4 +1,4 @@
-"""A small budget: headline cases of each lab come first, in sizes that are predicted to fit where there is no GPU."""
+"""A small budget: headline cases of each lab are first, in sizes predicted to fit without a GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_curves_in_float32_come_first_and_fit_the_budget():
     sizes = [planned(L_CURVE, budget=budget)[0][0].n for budget in (1.0, 30.0, 60.0, 240.0, 3600.0)]
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[-1]) == (CPU_SIZES[-1], CPU_SIZES[0])
-    assert planned(L_CURVE, sizes=(2500,))[0][0].n == 2500  # what is chosen stays
+    assert planned(L_CURVE, sizes=(2500,))[0][0].n == 2500  # an explicit choice is kept
     cases, notes = planned(L_CURVE, gpu=True)
     assert ({case.n for case in cases}, notes) == ({15_000}, ())
 

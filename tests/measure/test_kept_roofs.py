@@ -1,4 +1,4 @@
-"""Roofs that are kept: for this machine, for so long, and measured anew otherwise."""
+"""Stored roofs: valid for this machine and for a limited time, otherwise measured again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def times(monkeypatch, busy, idle):
-    """The machine's times before and after: `busy` and `idle` seconds have passed, none of them this process's."""
+    """Simulate machine times: `busy` and `idle` seconds pass, none of them in this process."""
     found = iter([(1.0, 1.0), (1.0 + busy, 1.0 + idle)])
 
     class Times(tuple):
@@ -117,4 +117,4 @@ def test_identity_names_machine_libraries_and_the_way_of_measuring(monkeypatch):
     assert found["machine"]["threads"] >= 1
     assert "numba" in found["versions"]
     assert len(found["measured_by"]) == 16
-    assert json.loads(json.dumps(found)) == found  # it is compared with what was read
+    assert json.loads(json.dumps(found)) == found  # it is compared with the stored value

@@ -1,4 +1,4 @@
-"""What the readout showed, as files: a real engine's frames and samples, the same numbers in every format."""
+"""Files of the readout: frames and samples of a real engine, the same numbers in every format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from compute.measure.timing import Timing
 from compute.measure.verdict import Standing, Variant, judge
 
 VALUES = {"backend": "cpu_numpy", "ny": 64, "nx": 64}
-STEPS = 7  # of a live frame
+STEPS = 7  # per live frame
 SAMPLES = 6
 
 
@@ -40,7 +40,7 @@ def wait(events, kind, count):
 
 @pytest.fixture(scope="module")
 def measured():
-    """(frames of a live lab, samples taken beside it) by an engine; each moment is one of this process's clock."""
+    """Return (frames of a live lab, samples of a second lab) from an engine, with times on this process's clock."""
     room, frames, samples = EnginePool(), [], []
     values = {name: Diffusion.param[name].default for name in Diffusion.param if name != "name"} | VALUES
     live = room.get("host").open("diffusion", values, frames.append)
@@ -59,7 +59,7 @@ def measured():
 def shown(measured):
     frames, samples = measured
     window = Window()
-    for frame in frames:  # each was under way for 3 ms, and they were so all at once
+    for frame in frames:  # the delivery of each took 3 ms, and the deliveries overlap
         window.add(Delivered(frame, 3e-3, 1e-3, frame.timing.spans[-1].ended + 4e-3).timing)
     agreement = Agreement(1e-8, 1e-6, "equal", "")
     numpy = Standing(Variant("cpu_numpy"), Measurement.of(samples), agreement, "", samples)
@@ -145,7 +145,7 @@ def test_a_lab_that_compares_nothing_saves_its_frames_and_nothing_is_empty(shown
     record = json.loads(as_json(plain))
     assert (record["results"], record["headline"], record["rate"]) == ([], None, None)
     assert (record["live"]["device"], record["live"]["median"]) == ("cuda:1", 1e-4)
-    assert json.loads(as_pyperf(plain))["benchmarks"][0]["runs"][0]["values"] == [2e-4]  # pyperf takes no 0
+    assert json.loads(as_pyperf(plain))["benchmarks"][0]["runs"][0]["values"] == [2e-4]  # pyperf refuses 0
     assert not plain.empty
     nothing = Shown("other", {}, "host")
     assert nothing.empty

@@ -1,4 +1,4 @@
-"""What every record of timings says of where, with what and under which conditions they were taken."""
+"""Provenance of every record of timings: machine, versions and conditions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def visited():
 
 def raced():
     chosen = {"set": ["ny=20", "nx=24"], "work": "", "steps": 3, "backends": "cpu_numpy,cpu_numba", "json": True}
-    finish = {"time": None, "tolerance": None}  # no other than the steps
+    finish = {"time": None, "tolerance": None}  # only `steps` ends the race
     with redirect_stdout(StringIO()) as said:
         race_command.run_command(Namespace(lab="diffusion", **chosen, **finish), "race")
     record = json.loads(said.getvalue())
@@ -94,14 +94,14 @@ def test_every_record_says_where_it_was_made_and_under_which_conditions(writer):
 
 
 def calls(path, name):
-    """Whether a module calls a function of that name."""
+    """Return whether a module calls a function of that name."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     made = [node.func for node in nodes if isinstance(node, ast.Call)]
     return any(name in (getattr(f, "id", None), getattr(f, "attr", None)) for f in made)
 
 
 def test_all_writers_are_tested_here_and_nobody_else_asks_for_the_commit():
-    """Beside them only `fieldlab info`, and the description of a film, which has no timings."""
+    """In addition, only `fieldlab info` and the description of a film, which has no timings, read the commit."""
     sources = [path for part in ("app", "compute") for path in (ROOT / part).rglob("*.py")]
     own = {path.name for path in sources if calls(path, "provenance")}
     assert own == set(WRITERS)

@@ -1,4 +1,4 @@
-"""Why a rate is above a roof: which cache holds the data, from a tree of files as Linux has it."""
+"""Why a rate is above a roof: which cache contains the data, read from a simulated sysfs tree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plant(root, core, index, **values):
 
 @pytest.fixture
 def two_cores(tmp_path, monkeypatch):
-    """Each with an L1 and an L2 of its own, both on one L3; a third core is not ours."""
+    """Two cores, each with an L1 and an L2, on one L3; a third core is not available to this process."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
     for core in range(3):
         plant(tmp_path, core, 0, type="Data", level=1, shared_cpu_list=core, size="48K")

@@ -1,4 +1,4 @@
-"""Why a GPU is faster: only what the roofs and counts of a record support, on records with planted values."""
+"""Why a GPU is faster: only reasons that the roofs and counts of a record support, on records with chosen values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MB, GB = 1e6, 1e9
 @pytest.mark.parametrize(
     ("gpu", "cpu", "because"),
     [
-        (57.0, 3.3, False),  # a GPU that is used well beside a CPU's unvectorised loop: 1 980 ×, of roofs 87 × apart
+        (57.0, 3.3, False),  # a well used GPU and a CPU's unvectorised loop: 1 980 ×, with roofs 87 × apart
         (57.0, 62.0, True),
         (50.0, 50.0, True),
         (49.9, 62.0, False),
@@ -42,9 +42,9 @@ def test_shares_without_a_reason_are_said_in_plain_words():
     ("percent", "held", "caches", "because"),
     [
         (78.0, 2 * GB, (50 * MB, 100 * MB), True),
-        (78.0, 2 * GB, (nan, nan), True),  # more than any cache
+        (78.0, 2 * GB, (nan, nan), True),  # larger than any cache
         (78.0, 32 * MB, (nan, nan), False),
-        (78.0, 64 * MB, (50 * MB, 100 * MB), False),  # in the cache of the CPU, whose memory is then no limit
+        (78.0, 64 * MB, (50 * MB, 100 * MB), False),  # in the cache of the CPU, so its memory is no limit
         (78.0, 32 * MB, (50 * MB, 10 * MB), False),
         (49.0, 2 * GB, (50 * MB, 100 * MB), False),
         (309.0, 2 * GB, (50 * MB, 100 * MB), False),

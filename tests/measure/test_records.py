@@ -1,4 +1,4 @@
-"""Records: written whole, read with suspicion."""
+"""Records: saved completely, and validated when loaded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORD = {
 
 
 def changed(where, value):
-    """RECORD with the entry at the path `where` replaced, or removed if value is `...`."""
+    """Return RECORD with the entry at the path `where` replaced, or removed if value is `...`."""
     out = copy.deepcopy(RECORD)
     inner = out
     for key in where[:-1]:

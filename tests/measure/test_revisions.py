@@ -1,4 +1,4 @@
-"""A figure that was recorded before a kernel became faster is compared with nothing, and the page says so."""
+"""Figures recorded before a kernel became faster are excluded from comparisons, and the page reports it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def old_record():
 
 
 def revised(document, kernel):
-    """The record with the Numba way of π of that revision."""
+    """Return the record with this revision of the Numba way of π."""
     for result in document["results"]:
         if (result["workload"], result["way"]) == ("monte_carlo_pi", "cpu_numba"):
             result["kernel"] = kernel

@@ -1,4 +1,4 @@
-"""Roofs: samples count what they copy and compute, and are taken in turn with the ways. No speed is asserted."""
+"""Roofs: samples count their bytes and operations, in turn with the ways. No speed is asserted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COPY, FMA = ("host", "copy", ""), ("host", "fma", "float32")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Arrays of a megabyte, and nothing is known yet."""
+    """Use arrays of a megabyte, and forget known roofs."""
     monkeypatch.setattr(roofs, "ARRAY_BYTES", SMALL)
     monkeypatch.setattr(roofs, "LIVE_BYTES", SMALL)
     monkeypatch.setattr(roofs, "CACHES", 0)
@@ -43,7 +43,7 @@ def small(monkeypatch):
 
 
 def test_a_roof_that_something_else_disturbed_most_of_the_time_is_the_undisturbed_one():
-    """Seven of ten copies beside other load at half the speed: their median would be 10 GB/s, and a way 200 %."""
+    """Seven of ten copies run at half the speed under load: with their median, 10 GB/s, a way would reach 200 %."""
     for rate in [10e9] * 7 + [20e9] * 3:
         roofs.record_rate("host", "copy", "", rate, 8)
         roofs.record_rate("host", "fma", "float32", rate)
@@ -80,7 +80,7 @@ def test_copies_copy_every_byte_and_are_counted_by_the_device_s_clock(pieces, mo
 
 @pytest.fixture
 def two_processors(tmp_path, monkeypatch):
-    """As two EPYC 9654: 24 groups of cores, each with an L3 of 32 MiB, 768 MiB in all."""
+    """Simulate two EPYC 9654: 24 groups of cores, each with an L3 of 32 MiB, 768 MiB in total."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(24)), raising=False)
     for core in range(24):
         plant(tmp_path, core, 0, type="Unified", level=2, shared_cpu_list=core, size="8M")
@@ -91,11 +91,11 @@ def two_processors(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("live", [False, True])
 def test_the_arrays_of_a_copy_are_four_times_all_caches_together(two_processors, monkeypatch, live):
-    """The rule of the STREAM benchmark; four times one of them, 128 MiB, would be copied within the caches."""
+    """The rule of the STREAM benchmark; four times a single cache, 128 MiB, would be copied within the caches."""
     monkeypatch.setattr(roofs, "CACHES", 4)
     roomy, tight = (SimpleNamespace(kind="cpu", free_bytes=lambda size=size: size) for size in (2**40, 10 * 2**30))
     assert roofs._array_bytes(roomy, live) == 4 * 768 * 2**20
-    assert roofs._array_bytes(tight, live) == 2**30  # a tenth of what is free, for each of the two
+    assert roofs._array_bytes(tight, live) == 2**30  # a tenth of the free memory for each of the two arrays
 
 
 def test_a_meter_takes_one_sample_of_each_and_gives_its_memory_back():
@@ -121,7 +121,7 @@ def test_chains_count_what_they_run(monkeypatch):
 
 
 def test_a_bench_samples_the_roof_between_its_rounds(monkeypatch):
-    """As one more way: as many samples as there are rounds, within the case, and memory is given back after it."""
+    """Like one more way: as many samples as there are rounds, within the case; memory is released afterwards."""
     events = []
 
     class Spy(RoofMeter):
@@ -165,7 +165,7 @@ def test_a_sweep_samples_the_roofs_between_its_rounds(monkeypatch):
 
 
 def test_what_measures_a_roof_for_the_first_time_is_announced():
-    """It may compile for seconds, which is no hang."""
+    """It may compile for seconds, which must not count as a hang."""
     made = Crossover(backend="cpu_numba", ways=["cpu_numpy"], most=100, per_decade=1, budget=0.1, longest=60.0)
     while made.progress.doing != lab.ROOFS:
         made.advance()
@@ -186,7 +186,7 @@ def test_copy_bandwidth_is_measured_once_a_process():
 
 
 def after(x, steps):
-    """x -> x/2 + 1/4, `steps` times: its distance from 1/2 is halved each time."""
+    """Return x after `steps` times x -> x/2 + 1/4, each of which halves its distance from 1/2."""
     return 0.5 + (x - 0.5) * 0.5**steps
 
 

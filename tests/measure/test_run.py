@@ -1,4 +1,4 @@
-"""What a case of a bench may take: the fast ways and the cases to come lose nothing to a slow way."""
+"""Time limits of a bench's cases: a slow way takes no time from fast ways and later cases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compute.measure.run import BenchRun, CaseRun, Pace, _in_checking_order
 from compute.measure.sampling import LEAST_SAMPLES, Deadline, interleave
 from compute.measure.timing import Timing
 
-STEP = {"fast": 1e-4, "slow": 1.0, "as slow": 1.0, "first slow": 40.0}  # s a step, by variant
+STEP = {"fast": 1e-4, "slow": 1.0, "as slow": 1.0, "first slow": 40.0}  # s per step, by variant
 
 
 class Clock:
@@ -41,7 +41,7 @@ class FakeCase:
 
 
 class FakeFixture:
-    """Ways that take what STEP says, by the clock of the deadline. begun: those that were called, in order."""
+    """Ways that take the seconds in STEP, on the deadline's clock. begun: the called ways, in order."""
 
     def __init__(self, clock: Clock, begun: list[str]) -> None:
         self.device, self._clock, self._begun = Host(), clock, begun
@@ -96,14 +96,14 @@ class FakeBenchmark(CaseBenchmark):
 def checked(
     benchmark: FakeBenchmark, ways: tuple[str, ...], share: float, pace: Pace, alone: float = 0.0
 ) -> dict[str, str]:
-    """Each way's reason not to be timed, "" if it is."""
+    """Return for each way the reason why it is not timed, "" if it is timed."""
     return {row.variant: row.reason for row in rows_of(benchmark, ways, share, pace, alone)}
 
 
 def rows_of(
     benchmark: FakeBenchmark, ways: tuple[str, ...], share: float = 100.0, pace: Pace | None = None, alone: float = 0.0
 ) -> list[Row]:
-    """What a run says of each way."""
+    """Return the rows of a run."""
     numpy = backend("cpu_numpy")
     case, deadline = FakeCase(), Deadline(1000, benchmark.clock)
     run = CaseRun(benchmark, case, case, share, pace or Pace(), deadline, alone=alone)
@@ -118,7 +118,7 @@ def test_a_slow_way_has_what_the_others_leave_of_a_case_and_a_fast_one_is_always
     benchmark = FakeBenchmark(tuple(STEP))
     reasons = checked(benchmark, ("slow", "as slow", "fast"), 5.0, Pace())
     assert reasons["slow"] == reasons["fast"] == ""
-    # of 10 s the first took 2 to check, and takes 8 to warm up and sample; its own first call took 1
+    # of 10 s the first one took 2 to check, and needs 8 to warm up and sample; the second one's first call took 1
     assert reasons["as slow"] == "would take about 7 s (1 s a step); 0 s are allowed for this case"
 
 
@@ -153,7 +153,7 @@ def test_in_a_race_a_lane_may_take_longer_than_the_time_of_sampling():
 
 @pytest.mark.parametrize(("device", "timed"), [("cuda", [True, True]), ("host", [True, False])])
 def test_a_case_times_the_first_way_of_the_cpu_even_if_those_of_the_gpu_took_its_share(device, timed):
-    """An l_curve bench on an H200 had no row to compare its GPU's curves with."""
+    """An l_curve bench on an H200 had no CPU row for the curves of its GPU."""
     benchmark, numpy = FakeBenchmark(("slow", "as slow")), backend("cpu_numpy")
     other = SimpleNamespace(name="cpu_numba", device=device, open_device=Host)
     run = CaseRun(benchmark, FakeCase(), FakeCase(), 0.1, Pace(), Deadline(100, benchmark.clock))
@@ -177,7 +177,7 @@ def test_what_was_too_slow_once_is_not_begun_again():
 
 @pytest.fixture
 def bench(monkeypatch):
-    """The rows of a whole run of such cases, by the clock of its ways."""
+    """Return a function that runs cases on the clock of their ways, and returns the rows."""
 
     def ran(benchmark: FakeBenchmark, count: int, budget: float) -> list[Row]:
         monkeypatch.setattr("compute.measure.run.RoofMeter", NoMeter)
@@ -203,7 +203,7 @@ def test_the_last_case_gets_its_part_however_slow_the_ways_of_the_first_are(benc
 
 
 def test_every_case_is_timed_once_before_any_is_refined(bench):
-    """Each case's only way takes a second: two samples in the first pass, and more where time is left."""
+    """Each case's only way takes a second: two samples in the first pass, and more if time is left."""
     benchmark = FakeBenchmark(("slow",))
     rows = bench(benchmark, 5, 40.0)
     assert all(row.measurement for row in rows)
@@ -235,7 +235,7 @@ def test_a_reference_does_not_use_up_the_budget(bench, monkeypatch):
 
 
 def test_the_preparation_of_arrays_does_not_use_up_the_budget(bench, monkeypatch):
-    """Laying out a large matrix for each backend took the time of the first case of an l_curve bench."""
+    """Laying out a large matrix for each backend used up the time of the first case of an l_curve bench."""
     benchmark = FakeBenchmark(("slow",))
 
     def prepare(fixture, way):

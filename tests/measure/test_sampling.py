@@ -1,4 +1,4 @@
-"""How samples are taken: their length, shuffled rounds by a clock of the test's own, and which core they are on."""
+"""Samples: their length, shuffled rounds with a simulated clock, and the choice of a core."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_sample_is_an_odd_number_of_whole_launches(step, at_once):
 
 
 class FakeClock:
-    """Ways that take the seconds they are told, by a clock of their own."""
+    """Ways with given durations, on a simulated clock."""
 
     def __init__(self):
         self.now, self.calls = 0.0, []
@@ -87,11 +87,11 @@ def test_interleave_ends_with_the_budget_or_at_most_samples():
     assert len(interleave({"growing": growing}, budget=math.inf, clock=lambda: clock.now)["growing"]) == MOST_SAMPLES
 
 
-# -- the quiet core: cores whose speed is given, and the real ones
+# -- the quiet core: simulated cores with given speeds, and real ones
 
 
 class Machine:
-    """Cores with a slowness each; a thread is where it was moved to, and stays if it may."""
+    """Cores with a slowness each; the thread stays on its core if permitted."""
 
     def __init__(self, monkeypatch, slowness):
         self.slowness, self.mask, self.at, self.tried = slowness, set(slowness), min(slowness), []
@@ -119,7 +119,7 @@ def test_it_is_on_the_quickest_of_the_cores_that_were_tried_and_may_use_all_agai
         assert machine.at == min(set(machine.tried), key=slowness.get)
         assert machine.mask == set(slowness)
         ends.add(machine.at)
-    assert 1 < len(ends) <= 16  # not always the same ones are tried
+    assert 1 < len(ends) <= 16  # the tried cores vary
 
 
 def test_one_odd_interruption_does_not_count(monkeypatch):

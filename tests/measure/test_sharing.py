@@ -1,6 +1,6 @@
-"""Many tabs, one comparison: the sessions of a process share what is measured, and wait for whoever measures it.
+"""Many tabs, one comparison: the sessions of a process share measurements, and wait for the session that measures.
 
-Engines answer when they are told to, by a clock of the test's own; what they answer is computed by the labs themselves.
+Simulated engines answer on request, on a simulated clock; the labs compute the answers.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ VALUES = {
 
 @pytest.fixture(autouse=True)
 def two_quiet_backends(monkeypatch):
-    """Two backends that are everywhere, whose times settle at once: how noisy this machine is must not decide."""
+    """Use two backends that are always available, with times that settle immediately on any machine."""
     monkeypatch.setattr(verdicts, "cpu_count", lambda: 2)
     monkeypatch.setattr(module, "AGAIN", math.inf)
     monkeypatch.setattr(module, "settled", lambda times: len(times) >= 10)
-    monkeypatch.setattr(module, "TELLING", 0.0)  # nor how fast it is: every sample counts
+    monkeypatch.setattr(module, "TELLING", 0.0)  # every sample counts, however fast this machine is
     monkeypatch.setattr(module, "PACED", math.inf)
     monkeypatch.setattr(verdicts, "BACKENDS", [b for b in verdicts.BACKENDS if b.device == "host"])
 
 
 class Job:
-    """A lab that a comparison has opened, and what it was asked."""
+    """A lab opened by a comparison, and its request."""
 
     def __init__(self, hall: Hall, values: dict[str, Any], on_event: Callable[[Any], None]) -> None:
         self.hall, self.values, self.on_event, self.asked, self.work = hall, values, on_event, "", None
@@ -65,7 +65,7 @@ class Job:
 
 
 class Hall:
-    """Tabs with a comparison each, all with the same values unless told otherwise."""
+    """Tabs with a comparison each, all with the same values by default."""
 
     def __init__(self, tabs: int = TABS) -> None:
         self.now, self.results = 0.0, ResultCache()
@@ -83,7 +83,7 @@ class Hall:
         return self.open[-1]
 
     def tick(self, *, answer: bool = True) -> None:
-        """Let every tab tick, each time another one first, then every engine answer."""
+        """Call every tab's tick, starting with another tab each time, then let every engine answer."""
         self.tabs.append(self.tabs.pop(0))
         for tab in self.tabs:
             before = list(self.open)
@@ -103,11 +103,11 @@ class Hall:
 
     @property
     def states(self) -> set[str]:
-        """What the tabs say of their comparison."""
+        """Return the states of all tabs' comparisons."""
         return {tab.verdict().state for tab in self.tabs}
 
     def agrees_in_the_end(self) -> bool:
-        """Whether all tabs agree once what failed was tried again."""
+        """Return whether all tabs agree after failed requests have been retried."""
         self.now += RETRY
         self.run()
         return self.states == {"agree"}
@@ -118,10 +118,10 @@ def test_forty_tabs_ask_for_no_more_than_one_and_one_at_a_time():
     alone.run()
     hall.run()
     assert Counter(hall.asked) == Counter(alone.asked)
-    assert Counter(asked for asked, *_ in hall.asked)["solve"] == 3  # the right field once, then Numba's and NumPy's
+    assert Counter(asked for asked, *_ in hall.asked)["solve"] == 3  # the reference field, Numba's and NumPy's
     assert hall.most == 1
     assert hall.open == []
-    hall.tick()  # nobody keeps others, who may want something else of the same parameters, from looking
+    hall.tick()  # no session keeps a claim on parameters that others may need
     assert hall.results.claim([hall.tabs[0]._shared], "another", hall.now, hall.now + 1)
 
 
@@ -278,8 +278,8 @@ def test_a_claim_is_had_by_one_until_it_is_given_back_or_over():
     assert results.claim(both, "one", 0.0, 10.0)
     assert results.claim(both, "one", 5.0, 15.0)  # renewed
     assert not results.claim([("b",), ("c",)], "other", 12.0, 20.0)
-    assert results.claim([("c",)], "third", 12.0, 20.0)  # what could not be had in whole was not claimed in part
-    results.release(both, "other", 0.0)  # not its own
+    assert results.claim([("c",)], "third", 12.0, 20.0)  # a claim that failed in part claimed nothing
+    results.release(both, "other", 0.0)  # only the owner can release
     assert not results.claim(both, "other", 12.0, 20.0)
     results.release(both, "one", 12.5)
     assert not results.claim(both, "other", 12.4, 20.0)

@@ -1,4 +1,4 @@
-"""Statistics against the standard library's, structure of a measurement; nothing here asserts a speed."""
+"""Statistics compared with the standard library, and the structure of measurements; no speed is asserted."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_speed_up_lies_within_its_interval_and_turns_over(slow, fast):
 SHAPES = {  # noise around 1, and its median
     "normal": (lambda random, size: 1 + 0.05 * random.standard_normal(size), 1.0),
     "log-normal": (lambda random, size: np.exp(0.3 * random.standard_normal(size)), 1.0),
-    # a tenth of the samples takes 3 times as long: the median lies where a normal distribution has 5/9 below it
+    # a tenth of the samples takes 3 times as long: the median is the 5/9 quantile of the normal distribution
     "outliers": (
         lambda random, size: np.where(random.random(size) < 0.1, 3.0, 1.0) * (1 + 0.03 * random.standard_normal(size)),
         1 + 0.03 * statistics.NormalDist().inv_cdf(5 / 9),
@@ -71,7 +71,7 @@ RUNS, COUNTS = 800, (6, 7, 9, 12, 20, 35, 50)
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_cover_the_true_median_and_ratio_as_often_as_stated_and_shrink(shape):
-    """Of 800 runs 95 % are 760, with a standard deviation of 6; the ratio's interval is a little wider than need be."""
+    """95 % of 800 runs are 760, with a standard deviation of 6; the ratio's interval is slightly too wide."""
     noise, true = SHAPES[shape]
     random = np.random.default_rng(7)
     widths = []
@@ -99,7 +99,7 @@ def test_too_few_samples_give_no_interval(count):
 
 @pytest.mark.parametrize("count", range(6, 51))
 def test_the_interval_lies_between_the_order_statistics_that_bracket_its_coverage(count):
-    """The coverage of [x(k), x(n + 1 - k)] is a binomial probability, here by scipy."""
+    """The coverage of [x(k), x(n + 1 - k)] is a binomial probability, here from scipy."""
     low, high = median_interval(range(count, 0, -1))
     assert low + high == pytest.approx(count + 1)
 

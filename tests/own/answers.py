@@ -1,6 +1,6 @@
-"""For each exercise a solution, and three answers that are typically wrong with what must be said of each.
+"""For each exercise a solution, and three typical wrong answers with the expected fault.
 
-Texts for the gap, from '# -- your code' to '# -- end'.
+The texts fill the gap from '# -- your code' to '# -- end'.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Answers(NamedTuple):
-    """right: the solution; wrong: (a part of it, what stands there instead, kind of the fault, part of its words)."""
+    """right: the solution; wrong: (a part of it, its replacement, kind of the fault, part of its message)."""
 
     right: str
     wrong: tuple[tuple[str, str, str, str], ...]

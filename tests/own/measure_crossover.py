@@ -1,8 +1,8 @@
-"""Measures the crossover of files/gain.py by plain clocks, and compares it with the verdict of `fieldlab try`.
+"""Measures the crossover of files/gain.py with plain clocks, and compares it with the verdict of `fieldlab try`.
 
-Run by hand on a quiet machine, since it is about time: `python -m tests.own.measure_crossover [ROUNDS] [BUDGET]`.
-Nothing of Fieldlab's harness is in the first half: plain loops, time.perf_counter, with CuPy and a GPU CUDA events,
-medians, and a straight line in log-log. NumPy stands against Numba; with a GPU Numba against CuPy.
+Run manually on a quiet machine, since it measures time: `python -m tests.own.measure_crossover [ROUNDS] [BUDGET]`. The
+first half uses none of Fieldlab's harness: plain loops, time.perf_counter or CUDA events for CuPy on a GPU, medians,
+and a straight line in log-log. It compares NumPy with Numba, or Numba with CuPy on a GPU.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIZES = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_0
 
 
 def seconds(call, *arguments):
-    """Of one call, when many follow each other for 10 ms."""
+    """Return the seconds of one call, averaged over consecutive calls for 10 ms."""
     call(*arguments)
     start, count = time.perf_counter(), 0
     while time.perf_counter() - start < 0.01:
@@ -37,7 +37,7 @@ def seconds(call, *arguments):
 
 
 def gpu_seconds(x):
-    """The same of the GPU's way, between two CUDA events around 200 calls."""
+    """Return the seconds of one call of the GPU's way, from two CUDA events around 200 calls."""
     import cupy
 
     here = cupy.asarray(x)
@@ -54,7 +54,7 @@ def gpu_seconds(x):
 
 
 def last_crossing(gains):
-    """The n from which on the second is faster; gains: (n, log of first over second)."""
+    """Return the n from which on the second is faster; gains: (n, log of first over second)."""
     pairs = [(a, b) for a, b in pairwise(gains) if a[1] <= 0 < b[1]]
     if not pairs:
         return None
@@ -63,8 +63,8 @@ def last_crossing(gains):
 
 
 def by_hand(rounds):
-    """(n of the medians' crossing, those of each single round)."""
-    numba_threads.choose_layer()  # as in every process of Fieldlab: which threads Numba starts is no measuring
+    """Return (n of the medians' crossing, n of the crossing in each round)."""
+    numba_threads.choose_layer()  # as in all of Fieldlab; not part of the harness
     gpu = backend("gpu_cupy").ready
     times = {n: ([], []) for n in SIZES}
     for _ in range(rounds):
@@ -88,7 +88,7 @@ def main():
     print(f"fieldlab try: n = {said['n']}, by the quartiles {said['low']} to {said['high']}: {said['sentence']}")
     inside = n is not None and (said["low"] or 0) <= n <= (said["high"] or math.inf)
     print("inside the stated interval" if inside else "OUTSIDE the stated interval")
-    if len(single) > 3:  # what plain clocks know of it themselves
+    if len(single) > 3:  # the spread of the plain clocks
         low, _, high = statistics.quantiles(single, n=4)
         overlap = low <= (said["high"] or math.inf) and (said["low"] or 0) <= high
         print(f"middle half of the single rounds {low:.0f} to {high:.0f}: {'overlaps' if overlap else 'APART'}")

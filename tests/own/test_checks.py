@@ -1,4 +1,4 @@
-"""Files of users: what is right passes, planted races and missing tail guards are found, all without a GPU."""
+"""Files of users: right ways pass, planted races and missing tail guards are found, all without a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLANTED = {"race": "race", "tail": "outside"}
 
 
 def checked(file, way, most=300, dtype="float32"):
-    """The kind of the fault that a way on stand-ins has, "" if it is right."""
+    """Return the kind of fault of a way on stand-ins and its text; the kind is "" if the way is right."""
     checking = tasks.Checking(file, way, dtype, 0, stand_in=True)
     try:
         for question in questions(file.sizes, most, file.denormals, file.nan):
@@ -100,21 +100,21 @@ print(json.dumps(found))
 
 
 def test_numba_s_kernels_of_the_files():
-    # tests/simulator.py installs threads of its own first; those watched here take their place
+    # the watched threads replace those that tests/simulator.py installs first
     found = json.loads(simulate(PROGRAM, FILES))
     assert len(found) == 8
     for way, (kind, said) in found.items():
         assert kind == PLANTED.get(way.rpartition("_")[2], ""), (way, said)
 
 
-# -- comparing
+# -- comparison
 
 
 @pytest.mark.parametrize(
     ("result", "right", "difference"),
     [
         ([1.0, 2.0], [1.0, 2.0], 0.0),
-        ([1.0, 2.5], [1.0, 2.0], 0.25),  # of the largest right one
+        ([1.0, 2.5], [1.0, 2.0], 0.25),  # relative to the largest right result
         ([np.nan, 2.0], [np.nan, 2.0], 0.0),
         ([np.inf, 2.0], [np.inf, 2.0], 0.0),
         ([np.nan, 2.0], [1.0, 2.0], np.inf),
@@ -138,7 +138,7 @@ def test_the_difference_of_denormal_numbers_is_part_of_the_smallest_normal_one()
 
 @pytest.mark.parametrize(("small", "kind"), [("0", ""), ("x[0]", "differs")])
 def test_a_way_that_takes_denormal_numbers_for_zero_is_right(tmp_path, small, kind):
-    """As CuPy has every kernel compiled (-ftz=true), which is no fault of the kernel. The sum of a million is none."""
+    """CuPy compiles every kernel with -ftz=true, no fault of the kernel. A sum of a million of them is normal."""
     numpy = NUMPY.replace("return x", "return x * np.float32(1e6)")
     flushing = f"""
 @way("cpu_numba")

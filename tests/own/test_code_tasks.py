@@ -1,4 +1,4 @@
-"""The code of files, made by jobs: which files there are, how each is compiled, what Numba's assembly says."""
+"""Listings of files, made by jobs: the list of files, the compilation of each, and Numba's assembly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.cuda_on_cpu import resources_of
 
 
 def quiet(part, words=""):
-    """Nobody listens."""
+    """Ignore progress."""
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
@@ -62,7 +62,7 @@ SOURCES = [file.path for lab in LABS for file in files_of_lab(lab) if file.made 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_cuda_source_of_a_lab_can_be_compiled(path, dtype):
-    made = resources_of(path, build_of(path, dtype).defines, "sm_90")  # the same builds as test_cuda_sources: kept
+    made = resources_of(path, build_of(path, dtype).defines, "sm_90")  # cached by test_cuda_sources
     assert made
 
 
@@ -91,7 +91,7 @@ def test_assembly_is_shown_without_directives_and_counted():
 
 
 def listed(function: str, *given: str) -> list[dict[str, Any]]:
-    """What a task finds in a process of its own, as in a job: this one has other labs, and has compiled for others."""
+    """Return the listing that a task makes in a child process: this process has other labs and compiled functions."""
     script = (
         "import json, sys; from compute.own import code_tasks;"
         "made = getattr(code_tasks, sys.argv[1])(*sys.argv[2:], lambda *said: None);"
@@ -109,7 +109,7 @@ def test_numba_says_the_vectors_of_a_way():
     (function,) = listed("way_functions", "add_one", "cpu_numba", "float32")
     assert function["name"] == "add_one"
     assert "float32" in function["signature"]
-    assert function["lines"] > 10  # also where Numba has it from its cache, whose code it does not show
+    assert function["lines"] > 10  # also if Numba loads it from its cache, which does not show the code
     assert function["mix"]
 
 
@@ -133,10 +133,10 @@ def test_a_job_makes_a_listing_once_and_anew_when_the_file_was_saved(tmp_path):
     store = ListingStore()
     first = store.ask(file, "float32", "sm_90", "somebody")
     assert store.ask(file, "float32", "sm_90", "somebody else") is first
-    assert first.join(300)  # at low priority beside other tests
+    assert first.join(300)  # at low priority, at the same time as other tests
     assert first.state == "failed"
     assert re.search(r"expected an expression|nvdisasm is not installed", first.text)
-    assert store.ask(file, "float32", "sm_90", "somebody") is not first  # tried anew
+    assert store.ask(file, "float32", "sm_90", "somebody") is not first  # tried again
     other = tmp_path / "other.py"
     other.write_text("x = 1\n")
     with pytest.raises(CodeUnavailable, match="NumPy runs loops that were compiled long ago"):

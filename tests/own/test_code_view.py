@@ -1,4 +1,4 @@
-"""The code behind a kernel: what nvdisasm prints is read right, and occupancy is that of NVIDIA's own calculation."""
+"""The code of a kernel: parsed output of nvdisasm, and occupancy that equals NVIDIA's calculation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_listing_is_read():
     assert (name, kernel.name, kernel.resources) == ("add", "add", resources)
     assert [one.opcode for one in kernel.instructions][:5] == ["LDC", "S2R", "EXIT", "LDG.E", "FADD"]
     assert kernel.instructions[4].operands == "R5, R2, 1"
-    assert {one.file for one in kernel.instructions} == {"add.cu"}  # not where it lies
+    assert {one.file for one in kernel.instructions} == {"add.cu"}  # without the folder
     assert kernel.by_line() == {4: 2, 5: 8}
     assert kernel.mix == {
         "control": 3, "global memory": 2, "constants": 1, "moves": 1, "float32": 1, "shared memory": 1,
@@ -131,7 +131,7 @@ def test_the_diffusion_kernel_is_counted_as_in_its_machine_code():
     shown = code.code_view(diffusion.SOURCE, defines={"REAL": "float"})
     assert set(shown.kernels) == {"laplacian", "one_step", "racing_step"}
     for name, kernel in shown.kernels.items():
-        runs = straight_runs(diffusion.SOURCE, name, defines={"REAL": "float"})  # read off the bytes, no disassembler
+        runs = straight_runs(diffusion.SOURCE, name, defines={"REAL": "float"})  # decoded from the bytes
         names = [one.opcode.partition(".")[0] for one in kernel.instructions]
         for opcode in ("FMUL", "FADD", "FFMA", "FSETP"):
             assert names.count(opcode) == sum(run[opcode] for run in runs)

@@ -1,4 +1,4 @@
-"""Races between CPU threads and other faults that results at small n do not show, in kernels as students write them."""
+"""Races between CPU threads and other faults without effect at small n, in kernels as students write them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = HERE.parent.parent
 
 
 def watched(name: str, *ways: str) -> dict[str, tuple[str, list[str], str]]:
-    """(kind of fault, n that were run, words) of each way, from a process where Numba compiles nothing."""
+    """Return (kind of fault, tried n, text) of each way, from a process in which Numba compiles nothing."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(HERE / "watched_threads.py"), str(FILES / name), *ways]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, cwd=ROOT)
@@ -42,9 +42,9 @@ def test_races_of_students_are_found_every_time_and_what_is_not_looked_for_is_sa
         assert "a race between CPU threads: iteration " in text
         assert " reads it, and nothing orders the two (n = 33)" in text
         assert array in text
-    kind, (asked,), unwatched = found["cpu_numba_rows"]  # a row a thread, by thread numbers
+    kind, (asked,), unwatched = found["cpu_numba_rows"]  # one row per thread, by thread number
     assert (kind, asked.startswith("n = 33"), unwatched) == ("", True, "")
-    assert found["cpu_numpy"] == found["cpu_numba_tail"] == ("", [], "")  # no threads at all
+    assert found["cpu_numpy"] == found["cpu_numba_tail"] == ("", [], "")  # no threads
     assert found["cpu_numba_vectorize"] == ("", [], "no prange loop ran, though its source says 'parallel'")
 
 
@@ -123,7 +123,7 @@ def own(tmp_path: Path, body: str, fault: str = "") -> Path:
 
 @pytest.mark.parametrize("remainder", [1, 0])
 def test_compiling_does_not_count_against_the_seconds_of_checking(tmp_path, remainder):
-    """The first call takes longer than all checks may; a fault at n % 32 is found all the same."""
+    """The first call takes longer than the limit of all checks; a fault at n % 32 is found nevertheless."""
     path = own(tmp_path, "time.sleep(0.5 * (len(calls) == 1))", f" + (x.size > 90) * (x.size % 32 == {remainder})")
     tasks._open[:] = [tasks._Open(load(path), {})]
     with pytest.raises(Fault, match=f"it is wrong at n = {97 if remainder else 128}: "):
@@ -155,7 +155,7 @@ def test_a_reference_with_a_masked_result_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("ready", "status"), [(True, "right"), (False, "unchecked")])
 def test_a_slow_simulator_leaves_nothing_open_where_the_gpu_itself_checks(ready, status):
-    """On an H200 the simulator's seconds ended before n = 1031, and right ways of real GPUs had no times."""
+    """On an H200 the simulator's time ended before n = 1031, and right ways of real GPUs had no times."""
     way = SimpleNamespace(name="gpu_numba", is_reference=False, backend=SimpleNamespace(ready=ready))
     one = WayReport(way)
     process = SimpleNamespace(ask=lambda task: tasks.CheckedWay(("n = 1",), left="time ended before n = 1031"))
@@ -166,7 +166,7 @@ def test_a_slow_simulator_leaves_nothing_open_where_the_gpu_itself_checks(ready,
 
 
 def test_an_input_that_would_take_too_long_is_left_out_and_the_way_does_not_hang(tmp_path, capsys):
-    """A right kernel that takes n² was called hanging, since n = 1,031 alone took longer than the deadline."""
+    """A right kernel that takes n² was reported as hanging, since n = 1,031 alone took longer than the deadline."""
     path = own(tmp_path, "time.sleep(2e-5 * x.size**2)")
     assert main(["try", str(path), "--check", "--check-seconds", "10", "--deadline", "6"]) == 3
     out = " ".join(capsys.readouterr().out.split())

@@ -1,4 +1,4 @@
-"""The estimate for a GPU that is not here: a bound by algebra, told as an estimate, silent where nothing is known."""
+"""The estimate for an absent GPU: an algebraic bound, labelled as an estimate, and omitted without data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_call_takes_at_least_a_launch_its_bytes_or_its_operations():
     assert ROOFS.seconds(AskedWork(8e9, 1), "float32") == pytest.approx(8e-3)
     assert ROOFS.seconds(AskedWork(8, 1e12), "float32") == pytest.approx(0.1)
     assert ROOFS.seconds(AskedWork(8, nan), "float32") == 5e-6
-    assert ROOFS.seconds(AskedWork(8, 1e12), "float64") == 5e-6  # a rate that was not recorded
+    assert ROOFS.seconds(AskedWork(8, 1e12), "float64") == 5e-6  # no recorded rate for this dtype
 
 
 def test_below_the_n_where_a_launch_takes_as_long_it_cannot_pay():
@@ -52,7 +52,7 @@ def test_nothing_is_said_where_nothing_is_known():
 
 
 def test_a_right_answer_is_told_what_it_would_be_good_for():
-    moments = iter(k * 1e-4 for k in range(1000))  # each call of NumPy takes 100 µs by this clock
+    moments = iter(k * 1e-4 for k in range(1000))  # each call of NumPy takes 100 µs on this clock
     said = reward(exercise("add_one"), ROOFS, lambda: next(moments))
     assert "An estimate, not measured" in said
     assert "could pay at every n against NumPy" in said  # 5 µs, and 8e7 bytes in 80 µs

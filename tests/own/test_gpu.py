@@ -1,4 +1,4 @@
-"""On a GPU: the files' ways are right and timed, planted faults are found; machine code is as cuobjdump says."""
+"""On a GPU: the files' ways are right and timed, planted faults are found; machine code equals cuobjdump's output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_files_on_a_gpu(name):
         assert one.kind == kind, one.sentence
         if not kind and one.way.backend.ready:
             assert one.places["here"]
-            assert one.left == "", one.left  # other tests use the same GPU meanwhile, so the check has 30 s
+            assert one.left == "", one.left  # other tests use the same GPU at the same time, so the check has 30 s
             assert one.series["float32"], one.notes
     assert report.findings["float32"].n
     assert "gpu float32" in report.roofs

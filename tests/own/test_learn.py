@@ -1,4 +1,4 @@
-"""The ten exercises: solutions are right, typical mistakes are told apart; files of results."""
+"""The ten exercises: solutions are right, typical mistakes are distinguished; files of results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.simulator import simulate
 
 
 def filled(name, answer):
-    """The exercise's file with the answer in its gap."""
+    """Return the exercise's file with the answer in its gap."""
     text, found = re.subn(r"# -- your code\n.*?# -- end", lambda _: answer, exercise(name).text, flags=re.DOTALL)
     assert found == 1
     return text
 
 
 def answers():
-    """(exercise, text, kind of the fault, words) of every answer; the solution's kind is ""."""
+    """Yield (exercise, text, kind of the fault, message) of every answer; the solution's kind is ""."""
     for name, (right, wrong) in ANSWERS.items():
         yield name, right, "", ""
         for old, new, kind, words in wrong:
@@ -109,7 +109,7 @@ def test_an_answer_is_checked_in_a_process_of_its_own(tmp_path, capsys):
     assert load_results(result).exercises["add_one"].tries == 2
     path.write_text("def f(:\n")
     assert main(command) == 1
-    assert load_results(result).exercises["add_one"].passed  # once right, it stays
+    assert load_results(result).exercises["add_one"].passed  # a passed exercise stays passed
     assert main([*command[:3], "--student", "Grace", "--result", str(result)]) == 2
     assert "is of 'Ada', not of 'Grace'" in capsys.readouterr().err
     assert main(["learn", "check", str(tmp_path / "other.py"), "--student", "Ada"]) == 2

@@ -1,4 +1,4 @@
-"""The code of Numba-CUDA's kernels: which are launched, for which types, is noted in the simulator; what is missing."""
+"""Listings of Numba-CUDA's kernels: the simulator records launches and their types; missing programs are named."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ print("called", called.module, code_noted(called).co_name)
 
 
 def quiet(part, words=""):
-    """Nobody listens."""
+    """Ignore progress."""
 
 
 def test_launches_are_noted_with_types_and_threads():

@@ -1,4 +1,4 @@
-"""A file of one's own on the page: a workload that only the environment of the user's own command names."""
+"""A user's file on the page: a workload that exists only in the environment of the user's command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLUR = Path(__file__).parent / "files" / "blur.py"
 
 @pytest.fixture
 def named(monkeypatch):
-    """The file as a command names it, for workloads that are found anew."""
+    """Return the workload of a file named as by the command, after clearing the cache of workloads."""
     monkeypatch.setenv(catalogue.OWN_FILE, str(BLUR))
     catalogue.workloads.cache_clear()
     yield catalogue.workload("own_blur")
@@ -40,7 +40,7 @@ def test_its_ways_are_timed_and_compared_as_any_others(named):
     with WorkloadRunner(named.way("cpu_numba"), case, inputs) as runner:
         assert runner.check(case.reference(inputs)).difference <= case.tolerance
     assert named.way("cpu_numpy").source == BLUR.read_text(encoding="utf-8")
-    assert named.about.startswith("    ")  # a block of code in Markdown: as it stands there
+    assert named.about.startswith("    ")  # a block of code in Markdown, unchanged
 
 
 def test_the_code_panel_has_its_file_and_its_sources(named):
@@ -53,7 +53,7 @@ def test_the_code_panel_has_its_file_and_its_sources(named):
 
 @pytest.mark.parametrize("first", ["compute.own.code_tasks", "compute.own", "compute.labs", "compute.export.tasks"])
 def test_every_process_knows_it_whatever_it_imports_first(first):
-    """A job begins with the module of its task, which may be one that the file itself imports."""
+    """A job first imports the module of its task, which the file itself may import, too."""
     code = f"import {first}\nfrom compute.labs.crossover.catalogue import workload\nprint(workload('own_blur').title)"
     environment = {**os.environ, catalogue.OWN_FILE: str(BLUR)}
     done = subprocess.run(

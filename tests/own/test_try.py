@@ -1,4 +1,4 @@
-"""`fieldlab try` as a whole: what happens to one way costs the others nothing; the report in words, JSON and HTML."""
+"""`fieldlab try` as a whole: a failing way does not affect others; the report as text, JSON and HTML."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_page_is_whole_offline_and_escapes_everything(report):
 
 
 def test_names_of_lines_that_end_at_the_same_place_stand_below_each_other():
-    """At least the 14 px that they are high, and within the drawing."""
+    """Labels are 14 px high, and must be within the figure."""
     way, one = OwnWay("blur", ecosystem_of("cpu_numpy"), ""), Spread.of([1e-3])
     ways = [WayReport(way, series={"float32": {10: one, 1000: one}}) for _ in range(5)]
     page = as_html(TrialReport(Path("blur.py"), "now", ways, verdict={"float32": []}), "")
@@ -129,7 +129,7 @@ def test_a_reference_that_fails_ends_it(tmp_path):
     assert next(lines(found)) == f"{found.refused}."
 
 
-# -- words
+# -- the report's text
 
 
 def curve(name, series):
@@ -151,7 +151,7 @@ def test_the_verdict_names_the_crossing_with_its_interval_and_the_launch():
     assert "At n = 100,000 it is 67 times as fast (62.1 to 71.6)." in words  # 1e-3 s / 15e-6 s, exp ±0.071 of it
     low, high = (float(text.replace(",", "")) for text in re.search(r"quartiles ([\d,]+) to ([\d,]+)", words).groups())
     assert low < 505 < high
-    assert "Below that the launch is nearly all: 5.01 us at n = 100." not in words  # one n alone says nothing
+    assert "Below that the launch is nearly all: 5.01 us at n = 100." not in words  # one n alone is not enough
     slower = curve("cpu_numpy", {n: 1e-9 * n for n in (100, 1000, 10_000, 100_000)})
     assert "Below that the launch is nearly all: 5.01 us at n = 100." in said([slower, GPU])
 
@@ -182,7 +182,7 @@ def test_every_kind_of_fault_has_words():
 
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
-    """(what each trial is to do, what each look at the files is to do, how many of both have been done)."""
+    """Return (actions of the next trials, actions of the next looks at the files, counts of both)."""
     (tmp_path / "own.py").write_text("")
     trials, looks, done = [], [], {"trials": 0, "looks": 0}
 
@@ -201,7 +201,7 @@ def watched(tmp_path, monkeypatch):
 
 
 def nothing():
-    """Nothing is saved."""
+    """Do nothing: no file is saved."""
 
 
 def test_watching_goes_on_when_a_file_beside_it_is_saved(watched, tmp_path):

@@ -1,4 +1,4 @@
-"""Kernels in CUDA C on the CPU: what they compute, and that each fault is noticed in every order, and nothing else."""
+"""CUDA C kernels on the CPU: results are right, and exactly the faults are detected in every order."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_pairs_are_laid_over_an_array_and_zero_stands_for_none(module, x):
 
 
 def test_unwatched_kernels_take_the_arrays_themselves_and_hear_nothing(x, tmp_path):
-    """And another process finds what was compiled for them."""
+    """A further process uses the compiled files."""
     for _ in range(2):
         module = CudaOnCpu(SOURCE, "source.cu", (), CpuBuild(watched=False, kept=tmp_path))
         out = np.zeros_like(x)
@@ -175,7 +175,7 @@ def test_threads_that_wait_for_each_other_are_told(module, x):
 
 
 def test_after_threads_that_waited_in_vain_a_launch_is_as_any_other(module, x):
-    """What its threads run on is kept from launch to launch, but not in the middle of another kernel."""
+    """The threads' stacks are reused by later launches, but not in the middle of another kernel."""
     some = x[:64].copy()
     assert launch(module, "stuck", 1, 32, x).fault[0] == "stuck"
     assert launch(module, "turned", 1, 64, some).fault is None
@@ -187,7 +187,7 @@ def test_accesses_and_sectors_are_counted(module):
     rows, columns = (launch(module, kernel, 1, 32, x, out, 8) for kernel in ("rows", "columns"))
     assert (rows.reads, rows.writes, rows.accesses) == (256, 256, 16)
     assert columns.sectors == 16 * 4  # 32 lanes of 4 bytes, 32 bytes a sector
-    assert rows.sectors == 16 * 32  # each lane in a sector of its own
+    assert rows.sectors == 16 * 32  # each lane in a separate sector
 
 
 def test_blocks_and_threads_have_three_dimensions(module):
@@ -219,7 +219,7 @@ def test_arguments_that_do_not_fit_are_named(module, x, arguments, said):
         ("__popcll(0xF0F0ULL << 32)", 8),
         ("__clzll(1LL << 40)", 23),
         ("__ffsll(1LL << 40)", 41),
-        ("__brev(6u) >> 28", 6),  # 0110 turned round is 0110
+        ("__brev(6u) >> 28", 6),  # 0110 reversed is 0110
         ("__umulhi(3000000000u, 3000000000u)", 3_000_000_000**2 >> 32),
         ("__mulhi(-2000000000, 2000000000)", -(2_000_000_000**2) >> 32),
         ("sinpi(0.25)", math.sqrt(0.5)),

@@ -1,4 +1,4 @@
-"""Prints as JSON what is found of the parallel loops of the ways of a file; runs where Numba compiles nothing."""
+"""Prints as JSON the faults in the parallel loops of a file's ways; run it with Numba's compiler disabled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compute.own.faults import Fault
 
 
 def main(path: Path, names: list[str]) -> None:
-    """Watch each way of those names."""
+    """Watch the ways with these names."""
     facts = tasks.open_file(path, stand_in=False, memory=0, interpret=True, tell=lambda *_: None)
     found = {}
     for name in names:

@@ -8,9 +8,9 @@ numba_threads.choose_layer()
 
 
 def step(u, before, s, damping, free, steps):
-    """Advance `steps` >= 1 leapfrog steps with s = C²; returns (u, before) as they are then, both overwritten.
+    """Advance `steps` >= 1 leapfrog steps with s = C²; return the final (u, before), whose memory is reused.
 
-    u, before: (ny, nx) float32 or float64 of one dtype; free: whether the edges are, else they are held at 0.
+    u, before: (ny, nx) float32 or float64 of one dtype; free: if false, the field is 0 beyond the edges.
     """
     real = u.dtype.type
     for _ in range(steps):
@@ -21,7 +21,7 @@ def step(u, before, s, damping, free, steps):
 
 @njit(parallel=True, cache=True, nogil=True)
 def _step(u, out, s, keep, gain, free):
-    """One step into `out`, which holds the field before `u`."""
+    """Write one step to `out`, which contains the field before `u`."""
     ny, nx = u.shape
     for i in prange(ny):
         for j in range(nx):

@@ -23,7 +23,7 @@ class Wave(Lab):
     mode_q = param.Integer(default=2, bounds=(1, 64), label="Mode q, along y")
 
     def begin(self):
-        """The mode, at rest: half a step before, it was as high as half a step later."""
+        """Return the initial mode, at rest: the field half a step earlier equals the field half a step later."""
         u = np.outer(self._mode(self.ny, self.mode_q), self._mode(self.nx, self.mode_p)).astype(self.dtype)
         return {"u": u, "before": u}
 
@@ -34,7 +34,7 @@ class Wave(Lab):
         return np.sin(np.pi * number / (size + 1) * (cell + 1))
 
     def advance(self, steps=1):
-        """Advance `steps` >= 1 leapfrog steps; returns what that took."""
+        """Advance `steps` >= 1 leapfrog steps; return their timing."""
         values = self.courant**2, self.damping, self.edges == "free", steps
         with self.stepping(steps) as done:
             u, before = self.kernels.step(self.arrays["u"], self.arrays["before"], *values)
@@ -42,11 +42,11 @@ class Wave(Lab):
         return done.timing
 
     def frame(self, view=None, pixels=(512, 512)):
-        """The displacement, and the energy."""
+        """Return a frame with the displacement and the energy."""
         return self.framed({"displacement": self.raster("u", view, pixels, (-1.0, 1.0))}, {"energy": self.energy()})
 
     def energy(self):
-        """(|u - before|² - C² <u, ∇²before>) / 2, which a step without damping keeps exactly."""
+        """Return (|u - before|² - C² <u, ∇²before>) / 2, which an undamped step conserves exactly."""
         u, before = (array.astype(float) for array in self.data().values())
         tension = np.sum(u * laplacian(before, self.edges == "free"))
         return float(np.sum((u - before) ** 2) - self.courant**2 * tension) / 2

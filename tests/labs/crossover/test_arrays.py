@@ -1,4 +1,4 @@
-"""Many sweeps in one process: one at a time holds large arrays, the others wait for it and are not forgotten."""
+"""Many sweeps in one process: only one has large arrays at a time, the others wait for the lease and continue later."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ LITTLE = {"backend": "cpu_numba", "ways": ["cpu_numpy"], "least": 100, "most": 1
 
 
 class Memory:
-    """The inputs that sweeps have made, as long as anybody holds them."""
+    """Weak references to the inputs that sweeps have made."""
 
     def __init__(self) -> None:
         self.made: list[list[weakref.ref[np.ndarray]]] = []
 
     @property
     def held(self) -> int:
-        """How many cases have their inputs in memory."""
+        """Return the number of cases whose inputs are in memory."""
         return sum(any(ref() is not None for ref in refs) for refs in self.made)
 
 
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
-    """The roofs take seconds and have tests of their own."""
+    """Skip the roofs, which take seconds and have separate tests."""
     give_roofs(monkeypatch)
 
 
 @pytest.fixture
 def now(monkeypatch):
-    """A lease of the test's own for any array at all, with a clock that is turned by hand."""
+    """Install a lease for arrays of any size, with a simulated clock; return the clock."""
     clock = SimpleNamespace(seconds=0.0)
     monkeypatch.setattr(arrays, "SMALL", 0)
     monkeypatch.setattr(arrays, "LEASE", ArrayLease(lambda: clock.seconds))
@@ -74,12 +74,12 @@ def a_plan(**values) -> SweepPlan:
 
 
 def until(work, holds):
-    """Advance until it holds true of the progress; returns that."""
+    """Advance until `holds` is true of the progress; return the progress."""
     return next(progress for progress in work if holds(progress))
 
 
 def one_that_holds():
-    """A lab whose sweep has its arrays in memory."""
+    """Return a lab whose sweep has its arrays in memory."""
     made = Crossover(**LITTLE)
     while not made.progress.doing.startswith("checking"):
         made.advance()
@@ -120,11 +120,11 @@ def test_a_sweep_that_is_not_advanced_loses_its_arrays_and_goes_on_later(now, me
     paused, other = Sweep(a_plan()), Sweep(a_plan())
     works = paused.measure(), other.measure()
     until(works[0], lambda progress: progress.doing.startswith(doing))
-    interrupted = next(works[0]).point  # in the middle of it
+    interrupted = next(works[0]).point  # interrupted in the middle of this point
     assert memory.held == 1
     made = len(memory.made)
     until(works[1], lambda progress: progress.waits)
-    for _ in range(2 * IN_VAIN):  # it may only be slow
+    for _ in range(2 * IN_VAIN):  # the owner may only be slow
         assert next(works[1]).waits
     now.seconds += IDLE
     assert not until(works[1], lambda progress: not progress.waits).waits
@@ -160,7 +160,7 @@ def test_they_get_the_place_in_the_order_in_which_they_asked(now):
     for one in (gone, second, third):
         assert one.held_up
     first.close()
-    assert second.held_up  # after one that has not asked for a moment
+    assert second.held_up  # `gone` is first in the queue, but has been idle
     now.seconds += IDLE
     assert lease.take(second)
     now.seconds += 0.1
@@ -191,7 +191,7 @@ def test_a_sweep_that_raises_leaves_the_lease(now, monkeypatch):
 )  # fmt: skip
 def test_a_lab_that_ends_its_sweep_leaves_the_place_to_one_that_waits(now, leave):
     holder, other = one_that_holds(), Crossover(**LITTLE)
-    for _ in range(100):  # a busy machine does one slice of it at a time
+    for _ in range(100):  # a busy machine does one slice per call
         if not other.waits:
             other.advance(100)
     assert other.progress.doing == WAITING
@@ -209,7 +209,7 @@ def test_a_lab_that_waits_has_no_work_and_takes_no_time(now):
     host = LabHost(1, other, Quiet(), FrameRing(FrameRing.create()), "host")  # type: ignore[arg-type]
     host.handle(Run(1))
     host.pacer.steps = None
-    host.pacer.permit(0, time.monotonic() + 60.0)  # goes on without a frame
+    host.pacer.permit(0, time.monotonic() + 60.0)  # the lab continues without a frame
     for _ in range(100):
         if host.wakes_at(time.monotonic()) > 0.0:
             break
@@ -223,15 +223,15 @@ def test_a_lab_that_waits_has_no_work_and_takes_no_time(now):
 
 
 def test_a_lab_keeps_its_arrays_while_its_engine_has_no_turn_for_it_and_loses_them_once_it_is_paused(now):
-    """Two sweeps beside many labs took the place from each other for ever, each before its next turn came."""
+    """Two sweeps among many labs took the lease from each other forever, each before its next turn."""
     holder, other = one_that_holds(), Crossover(**LITTLE)
-    while not other.progress.waits:  # a busy machine does one slice of it at a time
+    while not other.progress.waits:  # a busy machine does one slice per call
         other.advance(100)
     for _ in range(20):
         now.seconds += IDLE
-        assert not holder.waits  # its engine asks, since it has steps to do
+        assert not holder.waits  # the engine asks, because the lab has steps to do
         assert all(other.waits for _ in range(2 * IN_VAIN))
-    now.seconds += IDLE  # in which nobody asks it
+    now.seconds += IDLE  # the engine does not ask
     assert not all(other.waits for _ in range(2 * IN_VAIN))
     holder.close()
     other.close()

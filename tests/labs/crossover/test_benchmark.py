@@ -1,4 +1,4 @@
-"""The crossover's bench: rows of a sweep, their record, and the curves that are read from it again."""
+"""The crossover's bench: rows of a sweep, their record, and the curves read from it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4"
 
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
-    """The roofs take seconds and have tests of their own."""
+    """Skip the roofs, which take seconds and have separate tests."""
     monkeypatch.setattr(benchmark, "RoofMeter", NoMeter)
     monkeypatch.setattr(
         benchmark.SweepBench, "_roofs", lambda run, ways, dtype: {"host": Roof("host", dtype, 1e9, 1e9)}
@@ -41,7 +41,7 @@ def no_roofs(monkeypatch):
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Times that are given, by (way, n)."""
+    """Simulated times, by (way, n)."""
     return script(monkeypatch)
 
 
@@ -75,7 +75,7 @@ def test_a_bench_is_saved_and_its_curves_are_read_again(tmp_path, capsys):
         (records.machine_name(printed["machine"]), printed["date"][:10])
     }
     assert lines.read_text().splitlines()[0].startswith("backend,variant,status")
-    assert records.recorded(printed) == []  # no grid: the usual readout has nothing to do with it
+    assert records.recorded(printed) == []  # no grid: the usual readout ignores it
 
 
 def test_a_disagreement_ends_in_a_row_and_an_exit_code(monkeypatch, capsys):
@@ -89,7 +89,7 @@ def test_a_disagreement_ends_in_a_row_and_an_exit_code(monkeypatch, capsys):
 
 
 def test_two_runs_overlap_in_their_quartiles_and_a_noisy_one_says_so(scripted):
-    """Samples of one known distribution, +-4 % or +-50 %; other draws in the second run."""
+    """Samples of a known distribution, +-4 % or +-50 %, with other draws in the second run."""
     spreads = []
     for seed in (1, 2):
         scatter = np.random.default_rng(seed)
@@ -110,7 +110,7 @@ def test_two_runs_overlap_in_their_quartiles_and_a_noisy_one_says_so(scripted):
 
 
 def test_quartiles_hold_what_differs_from_visit_to_visit(monkeypatch):
-    """Each time its arrays are made a way is up to 5 % faster or slower; within a visit nothing varies."""
+    """Each new set of arrays makes a way up to 5 % faster or slower; within a visit nothing varies."""
     moods = np.random.default_rng(7)
 
     class Moody(Scripted):
@@ -126,11 +126,11 @@ def test_quartiles_hold_what_differs_from_visit_to_visit(monkeypatch):
     sizes = tuple(range(1000, 1040))
     once, again = (series(finish(Sweep(plan(A, sizes=sizes, budget=1e-3), Clock(1.0))), "cpu_numpy_a") for _ in "ab")
     overlaps = [once[n].q1 <= again[n].q3 and again[n].q1 <= once[n].q3 for n in sizes]
-    assert sum(overlaps) > 2 / 3 * len(sizes)  # with one visit, whose quartiles are equal, it would be none
+    assert sum(overlaps) > 2 / 3 * len(sizes)  # one visit with equal quartiles would give no overlap
 
 
 def test_a_speed_up_is_over_the_fastest_way_of_the_host_be_it_numpy(scripted):
-    """Up to some thousand numbers NumPy is the faster one: Numba starts its threads first."""
+    """Up to some thousand numbers NumPy is faster: Numba starts its threads first."""
     scripted.seconds = lambda way, n: {"cpu_numpy": 1e-6, "cpu_numba": 8e-6}[way]
     ways = [workload("add_one").way(name) for name in ("cpu_numba", "cpu_numpy")]
     numba, numpy = results.rows(finish(Sweep(plan(*ways, sizes=(1000,), budget=1000), Clock(1e-3))), {})
@@ -139,7 +139,7 @@ def test_a_speed_up_is_over_the_fastest_way_of_the_host_be_it_numpy(scripted):
 
 
 def test_a_shortcut_has_no_speed_up_over_a_full_product(scripted):
-    """(1 A) B takes n m + 2 m k operations, 1 (A B) takes 2 n m k + n k: only ways of the same work are compared."""
+    """(1 A) B takes n m + 2 m k operations, 1 (A B) takes 2 n m k + n k: only ways with equal work are compared."""
     seconds = {"cpu_numpy": 1e-2, "cpu_numpy_einsum": 5e-2, "cpu_numpy_shortcut": 1e-5}
     scripted.seconds = lambda way, n: seconds[way]
     ways = [workload("column_sums").way(name) for name in seconds]
@@ -163,13 +163,13 @@ def test_a_shortcut_has_no_speed_up_over_a_full_product(scripted):
     ],
 )  # fmt: skip
 def test_a_recorded_roof_is_the_upper_quartile_as_every_roof(copy, fma, bandwidth, flops):
-    """Records of today call it "roof"; a multiply-add is two operations."""
+    """Current records store it as "roof"; a multiply-add is two operations."""
     found = {"copy_bandwidth": {"host": copy}, "fma": {"host float64": fma}}
     assert recorded._roof(found, "host", "float64") == Roof("host", "float64", bandwidth, flops)
 
 
 def test_the_roofs_of_a_record_come_back_as_they_were_measured():
-    """Of ten samples, seven disturbed ones of 10 and three of 20 GB/s, the upper quartile is 17.5."""
+    """Ten samples: seven disturbed ones of 10 GB/s and three of 20 GB/s have the upper quartile 17.5."""
     rate = Spread.of([10e9] * 7 + [20e9] * 3)
     measured = Results(
         bandwidths={"host": MeasuredRoof("host", "copy", "", rate, 8)},
@@ -210,7 +210,7 @@ def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
         BENCHMARK.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in BENCHMARK.dtypes
     )
     assert max(case.size for case in float64) == 10**8
-    assert max(case.size for case in float32) == 10**7  # no tutorial took more in this type
+    assert max(case.size for case in float32) == 10**7  # no tutorial used more in this type
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
     chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
     cases = BENCHMARK.cases(chosen, ("float64",), False)
     silent = lambda *words: None  # noqa: E731
-    clock = itertools.count(step=2).__next__  # two seconds whenever it is read
+    clock = itertools.count(step=2).__next__  # two seconds per reading
     plan = BenchPlan("crossover", tuple(replace(case, limit=60.0) for case in cases), ("cpu_numpy",), 0.4)
     monkeypatch.setattr(benchmark, "LEAST_RUN", 1e6)
     cut = benchmark.SweepBench(plan, silent, clock).run().rows
     reasons = {row.reason for row in cut if row.status == "skipped"}
     assert reasons == {"not timed: the time for all was over"}
     assert {row.case.workload for row in cut if row.status == "measured"} == {"add_one"}
-    assert [row.case.size for row in cut if row.case.workload == "sort"] == [10]  # that it was not begun, once
+    assert [row.case.size for row in cut if row.case.workload == "sort"] == [10]  # one row: not begun
     right = Case.reference
     fail = {"add_one": lambda case, inputs: broken(inputs)}
     monkeypatch.setattr(Case, "reference", lambda case, inputs: fail.get(case.workload.name, right)(case, inputs))
@@ -267,7 +267,7 @@ def test_an_interrupted_sweep_keeps_what_it_has(monkeypatch):
     plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 0.4)
 
     def say(text, _done=None):
-        """Interrupted as soon as the second curve has begun."""
+        """Raise the interrupt as soon as the second curve has begun."""
         if "sort" in text.lower():
             raise KeyboardInterrupt
 
@@ -277,7 +277,7 @@ def test_an_interrupted_sweep_keeps_what_it_has(monkeypatch):
 
 
 def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(monkeypatch):
-    """So that a slow spell of the machine is in few visits of a point: cpu_numpy at n of two workloads."""
+    """A slow phase of the machine then affects few visits of a point: cpu_numpy at n of two workloads."""
     log = []
 
     class Logged(Scripted):
@@ -295,12 +295,12 @@ def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(monkeypatc
     chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
     plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
     told = []
-    monkeypatch.setattr(benchmark, "LEAST_RUN", 1e6)  # of a clock that goes on by a second when it is read
+    monkeypatch.setattr(benchmark, "LEAST_RUN", 1e6)  # of a clock that advances by a second per reading
     made = benchmark.SweepBench(plan, lambda text, done: told.append((text, done)), Clock(1.0)).run()
     assert {row.status for row in made.rows} == {"measured"}
     turns = [(name, {n for _, n in visits}) for name, visits in itertools.groupby(log, key=lambda entry: entry[0])]
     assert turns == [("add_one", {10, 100}), ("sort", {10, 100})] * sweeps.ROUNDS
-    assert {len(row.samples) for row in made.rows} == {1 + sweeps.ROUNDS}  # the cold one too
+    assert {len(row.samples) for row in made.rows} == {1 + sweeps.ROUNDS}  # including the cold one
     parts = [done for _, done in told]
     assert parts == sorted(parts)
     assert 0 <= parts[0] < 0.5 < parts[-1] <= 1
@@ -362,7 +362,7 @@ def test_a_small_budget_leaves_out_rounds_and_not_curves(monkeypatch):
     made.transfer, made.seconds = (lambda self: 0.0), (lambda way, n: 1e-6)
     chosen = {**OPTIONS, "workloads": ("add_one", "square", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
     plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1.0)
-    monkeypatch.setattr(benchmark, "LEAST_RUN", 60.0)  # of a clock that goes on by a second when it is read
+    monkeypatch.setattr(benchmark, "LEAST_RUN", 60.0)  # of a clock that advances by a second per reading
     rows = benchmark.SweepBench(plan, lambda *_: None, Clock(1.0)).run().rows
     assert [row.status for row in rows] == ["measured"] * 6
     assert all(row.measurement.step.n < sweeps.ROUNDS for row in rows)

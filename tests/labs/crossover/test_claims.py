@@ -1,4 +1,4 @@
-"""Whether a conclusion holds: verdicts on curves whose times are known."""
+"""Verdicts on conclusions, for curves with known times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SLOW, FAST, FAIR = MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), MeasuredWa
 
 
 def curve(way, seconds, of="add_one", n=10**6, dtype="float64", scatter=0.01, **values):
-    """A curve of one n."""
+    """Return a curve with one n."""
     spread = Spread(seconds, seconds * (1 - scatter), seconds * (1 + scatter), 9)
     given = {"machine": "a machine", "date": "2026-01-01", "settings": workload(of).choices()[0], **values}
     return RecordedCurve(
@@ -63,7 +63,7 @@ def test_a_small_gain_that_was_claimed_is_a_gain_all_the_same():
 
 
 def test_another_method_s_merit_is_not_the_machine_s():
-    """The GPU is 3500 times as fast, but 35 times of that is a better method: 100 remain."""
+    """The GPU is 3500 times as fast, but a factor of 35 is due to a better method: 100 remain."""
     test = LikeForLike(SLOW, FAST, FAIR, 10**6, "float64")
     curves = curve("cpu_numpy", 3.5), curve("gpu_cupy", 1e-3)
     assert verdict(test, *curves, curve("cpu_numba", 0.1)) == "does not hold"
@@ -150,7 +150,7 @@ def test_records_are_judged_again_only_when_one_has_changed(monkeypatch, tmp_pat
     assert {one.verdict for one in first} == {"not measured yet"}
     judged.clear()
     assert conclusions() == first
-    conclusions().clear()  # what is given out is the caller's
+    conclusions().clear()  # the caller gets a copy
     assert conclusions() == first
     assert not judged
     (tmp_path / known.name).write_bytes(known.read_bytes())
@@ -159,7 +159,7 @@ def test_records_are_judged_again_only_when_one_has_changed(monkeypatch, tmp_pat
 
 
 def test_the_recorded_curves_give_a_verdict_on_every_claim():
-    """Whatever was recorded: no file in assets/timings breaks the page."""
+    """For every record: no file in assets/timings breaks the page."""
     found = conclusions()
     assert len(found) == sum(len(w.claims) for w in workloads())
     for conclusion in found:

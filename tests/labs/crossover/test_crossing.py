@@ -1,4 +1,4 @@
-"""Where two curves cross, on curves whose crossing is known by algebra."""
+"""The crossing of two curves, for curves with an algebraic crossing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SIZES = [10**k for k in range(1, 8)]
 
 
 def curve(seconds, spread=0.0):
-    """Quartiles `spread` x median above and below."""
+    """Return a curve with quartiles `spread` x median above and below."""
     return {n: Spread(t, t * (1 - spread), t * (1 + spread), 9) for n in SIZES for t in [seconds(n)]}
 
 
 def test_straight_curves_cross_where_algebra_says():
-    """1e-9 n and 1e-7 n^(1/2) meet at n = 1e4; 3e-9 n and 1e-7 n^(1/2) at 1e4 / 9: exact, for both are straight."""
+    """1e-9 n and 1e-7 n^(1/2) cross at n = 1e4; 3e-9 n and 1e-7 n^(1/2) at 1e4 / 9: exact, as both are straight."""
     found = crossing(curve(lambda n: 1e-9 * n), curve(lambda n: 1e-7 * n**0.5))
     assert found.n == pytest.approx(1e4)
     assert (found.least, found.most, found.times, found.always) == (10, 10**7, 1, False)
@@ -27,7 +27,7 @@ def test_straight_curves_cross_where_algebra_says():
 
 
 def test_the_interval_is_that_of_the_quartiles():
-    """With +-10 % each the gain (n / 1e4)^(1/2) is off by (1.1 / 0.9) either way: n by its square."""
+    """With +-10 % each, the gain (n / 1e4)^(1/2) is off by a factor (1.1 / 0.9), and n by its square."""
     found = crossing(curve(lambda n: 1e-9 * n, 0.1), curve(lambda n: 1e-7 * n**0.5, 0.1))
     off = (1.1 / 0.9) ** 2
     assert (found.low, found.n, found.high) == pytest.approx((1e4 / off, 1e4, 1e4 * off))
@@ -43,7 +43,7 @@ def test_curves_that_do_not_cross(factor, always):
 
 
 def test_a_crossing_at_the_edge_is_open():
-    """A launch of 1e-8 s against 1e-9 n, both +-60 %: the quartiles allow a crossing before the first n."""
+    """A launch of 1e-8 s and 1e-9 n, both +-60 %: the quartiles allow a crossing below the first n."""
     found = crossing(curve(lambda n: 1e-9 * n, 0.6), curve(lambda n: 2e-8, 0.6))
     assert found.n == pytest.approx(20)
     assert found.low is None
@@ -80,7 +80,7 @@ def test_only_common_sizes_count_and_two_are_needed():
 
 
 def test_a_point_that_only_one_has_counts_against_the_other_s_line():
-    """As they are drawn: at n = 1000 the challenger alone was measured, above the other's line."""
+    """Matches the plot: at n = 1000 only the challenger was measured, above the other's line."""
     slow = curve(lambda n: 1e-6)
     fast = curve(lambda n: 1e-7 if n > 10 else 1e-5)
     assert crossing(slow, fast).between == (10, 100)
@@ -92,7 +92,7 @@ def test_a_point_that_only_one_has_counts_against_the_other_s_line():
 
 
 def test_a_rounded_crossing_names_no_n_at_which_the_challenger_was_slower():
-    """The medians cross at 10 040, which to two figures is 10 000, where the challenger was measured slower."""
+    """The medians cross at 10 040, rounded to two figures 10 000, where the challenger was measured slower."""
     slow = {10**4: Spread(1.0, 1.0, 1.0, 9), 10**5: Spread(1.0, 1.0, 1.0, 9)}
     gain = log(10**5 / 10_040) / log(10_040 / 10**4)
     fast = {10**4: Spread(1.001, 1.0, 1.1, 9), 10**5: Spread(1.001**-gain, 0.1, 1.0, 9)}
@@ -104,15 +104,15 @@ def test_a_rounded_crossing_names_no_n_at_which_the_challenger_was_slower():
     assert crossing(slow, far).rounded == 32_000
 
 
-# -- a machine that is slower for seconds: the clock is simulated
+# -- a machine that is slower for seconds, with a simulated clock
 
-LAUNCH, PER_NUMBER, LESS = 5e-6, 1e-9, 1e-10  # seconds: of a launch, of a number on either side
+LAUNCH, PER_NUMBER, LESS = 5e-6, 1e-9, 1e-10  # seconds: of a launch, of a number for each way
 CROSS = LAUNCH / (PER_NUMBER - LESS)
-DRIFT, SCATTER, KEPT = 0.2, 0.03, 0.6  # of a round, of a sample, of the last round's that the next one keeps
+DRIFT, SCATTER, KEPT = 0.2, 0.03, 0.6  # of a round, of a sample, share of a round's drift that the next one keeps
 
 
 def drifting(rng, rounds):
-    """Samples of two ways by n: both sides of a moody machine, whose mood lasts longer than a round."""
+    """Yield samples of two ways by n, on a machine whose speed drifts over more than a round."""
     for launch, slope in ((0.0, PER_NUMBER), (LAUNCH, LESS)):
         moods = [rng.normal() * DRIFT]
         while len(moods) < rounds:
@@ -156,4 +156,4 @@ def test_a_round_without_a_crossing_opens_the_interval():
     found = crossing(*({n: Spread.of(samples[:3]) for n, samples in one.items()} for one in (slow, fast)))
     assert with_rounds(found, slow, fast).high is None
     few = {n: samples[:3] for n, samples in slow.items()}
-    assert with_rounds(found, few, fast) == found  # fewer rounds say nothing
+    assert with_rounds(found, few, fast) == found  # too few rounds change nothing

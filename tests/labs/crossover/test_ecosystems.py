@@ -1,4 +1,4 @@
-"""GPUs as PyTorch and JAX hold them, with NumPy in the libraries' place: which of their names are used, and how."""
+"""GPU arrays of PyTorch and JAX, with NumPy in place of the libraries: the names used, and their calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compute.labs.crossover.ecosystems import JaxCuda, TorchCuda
 
 
 class Tensor(np.ndarray):
-    """A NumPy array with the methods of a tensor that are used."""
+    """A NumPy array with the required methods of a tensor."""
 
     def copy_(self, other):
         self[...] = other
@@ -28,7 +28,7 @@ class Tensor(np.ndarray):
 
 
 class Event:
-    """Records the time of the host."""
+    """Records the host's time."""
 
     def __init__(self, enable_timing):
         assert enable_timing
@@ -108,7 +108,7 @@ def test_arrays_of_jax_come_and_go_and_are_waited_for(monkeypatch):
     with device.stopwatch() as stopwatch:
         time.sleep(0.01)
     assert stopwatch.seconds() >= stopwatch.launch >= 0.01
-    assert library.waited[-1] == []  # the arrays that there are
+    assert library.waited[-1] == []  # the live arrays
     assert (device.free_bytes(), device.describe()) == (30, {"name": "a GPU"})
 
 
@@ -122,7 +122,7 @@ def test_why_there_is_no_gpu_for_them(monkeypatch):
 
 
 def test_asking_what_is_missing_imports_neither(monkeypatch):
-    """The page asks in the server, which must not hold a GPU."""
+    """The page checks it in the server, which must not open a GPU."""
     monkeypatch.setattr(ecosystems, "import_module", lambda name: pytest.fail(f"{name} was imported"))
     monkeypatch.setattr(ecosystems, "_gpus", lambda: 0)
     assert TorchCuda.missing() == "PyTorch is installed but there is no NVIDIA GPU or driver"
@@ -138,7 +138,7 @@ def test_asking_what_is_missing_imports_neither(monkeypatch):
 
 
 def test_jax_is_told_to_leave_the_memory_to_others(monkeypatch):
-    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "")  # so that it is as before in the end
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "")  # so that monkeypatch restores it
     monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
     monkeypatch.setitem(sys.modules, "jax", jax())
     JaxCuda(0)

@@ -1,4 +1,4 @@
-"""What the crossover lab gives to files: drawings of time and roofline, numbers, and a sweep that had not ended."""
+"""Exports of the crossover lab: figures of time and roofline, numbers, and an unfinished sweep."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.labs.crossover.test_sweep import script
 SIZES = [100, 1000, 10**4, 10**5, 10**6]
 VALUES = {"backend": "cpu_numba", "least": SIZES[0], "most": SIZES[-1], "per_decade": 1,
           "ways": ["cpu_numpy", "cpu_numba"], "longest": 60}  # fmt: skip
-# longest: else a pause of 50 ms of the machine's, as n = 10⁵ is handled, has the largest n left out
+# longest: otherwise a pause of the machine of 50 ms at n = 10⁵ would make the sweep skip the largest n
 SCENE = Scene("crossover", VALUES, (300, 400))
 TRUTH = {"cpu_numpy": lambda n: 1e-9 * n, "cpu_numba": lambda n: 1e-7 * n**0.5}  # seconds, equal at n = 10⁴
 
 
 @pytest.fixture(autouse=True)
 def scripted(monkeypatch):
-    """Times that are given, and a roof of 1 GB/s and 1 GFLOP/s."""
+    """Simulated times, and a roof of 1 GB/s and 1 GFLOP/s."""
     made = script(monkeypatch)
     made.seconds = lambda way, n: TRUTH[way](n)
     monkeypatch.setattr(lab, "roof_parts", lambda device, dtype: ())
@@ -69,7 +69,7 @@ def test_time_against_n_with_its_crossing(done):
         assert list(line.get_ydata()) == pytest.approx([TRUTH[way](n) for n in SIZES])
     assert mark.get_xdata()[0] == pytest.approx(1e4)
     said = " ".join(mark.get_label().split())
-    assert re.fullmatch("Numba is faster than NumPy from n ≈ 10,00[01] on", said)  # at 10 000 they are alike
+    assert re.fullmatch("Numba is faster than NumPy from n ≈ 10,00[01] on", said)  # equal at 10 000
     assert len({line.get_marker() for line in ways}) == len({line.get_linestyle() for line in ways}) == 2
     assert {line.get_color() for line in ways} == {figures.HUES["cpu"]}
 
@@ -85,15 +85,15 @@ def test_the_quartiles_are_bars(done):
 
 
 def test_the_roofline_by_hand(done):
-    """An addition a number, for 8 bytes read and 8 written: 1/16 operation a byte; NumPy: a number in a nanosecond."""
+    """One addition per number, with 8 bytes read and 8 written: 1/16 operation per byte; NumPy: 1 ns per number."""
     axes = drawn(done, "roofline")
     found = lines(axes)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("operations a byte", "operations a second")
-    for label, seconds in (("NumPy", 1e-9), ("Numba", 1e-10)):  # of each of 10⁶ numbers
+    for label, seconds in (("NumPy", 1e-9), ("Numba", 1e-10)):  # for each of 10⁶ numbers
         place = found[f"{label}, n = 1,000,000"].get_xydata()
         assert place.tolist() == [pytest.approx([1 / 16, 1 / seconds])]
     roof = found["roof of the CPU"]
-    assert list(roof.get_xdata()) == pytest.approx([1 / 160, 1.0, 10.0])  # its ridge, and ten times farther
+    assert list(roof.get_xdata()) == pytest.approx([1 / 160, 1.0, 10.0])  # the ridge, and ten times farther
     assert list(roof.get_ydata()) == pytest.approx([1e9 / 160, 1e9, 1e9])
 
 
@@ -104,8 +104,9 @@ CURVE = recorded.RecordedCurve(
 
 
 def test_recorded_curves_of_absent_ways_are_hollow_and_cited_figures_hatched(monkeypatch):
-    """Not those of another dtype, of other caches, or at n that are not asked for. The CPU of the record is shown as
-    long as nothing is measured here.
+    """Other dtypes, other caches and other n are left out.
+
+    The CPU of the record is shown until a way is measured here.
     """
     others = [replace(CURVE, dtype="float32"), replace(CURVE, evict=True), replace(CURVE, way="cpu_numpy")]
     monkeypatch.setattr(recorded, "library", lambda folder=None: [*others, CURVE])
@@ -131,7 +132,7 @@ def test_recorded_curves_of_absent_ways_are_hollow_and_cited_figures_hatched(mon
 
 
 def test_the_best_here_is_compared_with_what_was_recorded_as_on_the_page(done, monkeypatch):
-    """Numba is at 10 and 100 µs at the ends of the last two decades, and the recorded curve at 20."""
+    """Numba takes 10 and 100 µs at the ends of the last two decades, the recorded curve 20."""
     spread = Spread(2e-5, 2e-5, 2e-5, 9)
     curve = replace(CURVE, series=dict.fromkeys((100, 10**4, 10**6), spread))
     monkeypatch.setattr(recorded, "library", lambda folder=None: [curve])
@@ -160,7 +161,7 @@ def test_before_anything_is_measured_there_are_axes_and_no_numbers(tmp_path):
 
 def test_a_drawing_and_the_numbers_of_what_the_page_has_measured(done, tmp_path, scripted):
     present = LiveState(done.values(), done.snapshot())
-    scripted.seconds = lambda way, n: 1.0  # whoever measures again is seen
+    scripted.seconds = lambda way, n: 1.0  # would reveal a new measurement
     write_drawing(SCENE, tmp_path / "time.svg", current=present)
     assert b'"lab": "crossover"' in (tmp_path / "time.svg").read_bytes()
     data_files.write_npz(SCENE, tmp_path / "times.npz", current=present)

@@ -1,4 +1,4 @@
-"""The crossover lab on a real GPU: every way that needs one, and the traps that only a GPU shows."""
+"""The crossover lab on a real GPU: every GPU way, and the traps that need a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The crossover as a lab: its slices, its frames, what ends a sweep, and a way that is wrong."""
+"""The crossover as a lab: its slices, its frames, the end of a sweep, and a wrong way."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "bu
 
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
-    """The roofs take seconds and have tests of their own."""
+    """Skip the roofs, which take seconds and have separate tests."""
     give_roofs(monkeypatch)
 
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Times that are given, by (way, n); no array is made."""
+    """Simulated times, by (way, n); no array is made."""
     return script(monkeypatch)
 
 
 def sampling(made):
-    """Advance until the first time is there."""
+    """Advance until the first time is measured."""
     while not any(point.samples for point in made.sweep.points.values()):
         made.advance()
     return made
 
 
 def wrong(way):
-    """A way of square whose last result is off."""
+    """Return a way of square whose last result is wrong."""
     call = way.module().square
 
     def square(a, out):
@@ -98,7 +98,7 @@ def test_a_step_is_one_slice_and_the_curves_fill_in(scripted):
 
 def test_a_turn_ends_although_more_slices_are_asked_for(monkeypatch):
     made = Crossover(**LITTLE)
-    clock = itertools.count(step=0.005).__next__  # five milliseconds whenever it is read
+    clock = itertools.count(step=0.005).__next__  # five milliseconds per reading
     monkeypatch.setattr(lab, "perf_counter", clock)
     assert made.advance(1000).steps == 2
     assert made.elapsed == pytest.approx(0.01)
@@ -113,13 +113,13 @@ def test_the_crossing_and_the_roofs_of_a_frame(scripted):
     slow, fast = (picture.ways_of(frame)[way].series() for way in ("cpu_numpy", "cpu_numba"))
     assert crossing(slow, fast).n == pytest.approx(1e4)
     assert (frame.notes["slow"], frame.notes["fast"]) == ("cpu_numpy", "cpu_numba")
-    assert re.fullmatch("Numba is faster than NumPy from n ≈ 10,00[01] on", frame.notes["crossing"])  # alike at 10 000
+    assert re.fullmatch("Numba is faster than NumPy from n ≈ 10,00[01] on", frame.notes["crossing"])  # equal at 10 000
     spot = picture.ways_of(frame)["cpu_numpy"].points[0]
     assert spot.moved == pytest.approx(16e9)  # 8 bytes read and 8 written in a nanosecond
     assert spot.intensity == pytest.approx(1 / 16)
-    assert spot.percent == pytest.approx(1600)  # of a planted 1 GB/s
+    assert spot.percent == pytest.approx(1600)  # of a simulated 1 GB/s
     assert picture.roofs_of(frame)["host"].bandwidth == 1e9
-    assert picture.ways_of(frame)["cpu_numpy"].series(transfer=True) == {}  # not asked for, so not known
+    assert picture.ways_of(frame)["cpu_numpy"].series(transfer=True) == {}  # unknown, as it was not requested
 
 
 def test_a_new_value_drops_the_sweep_and_gives_its_arrays_back(scripted):
@@ -218,11 +218,11 @@ def test_larger_n_that_would_hold_up_others_are_skipped():
     checks = sweeps.Checks(plan, points)
     a, b = ([points[f"cpu_numpy_{way}", n] for n in plan.sizes] for way in "ab")
     a[0].call_seconds, a[0].handling = 1e-6, 2.0
-    assert checks._too_slow(a[1], plan.case(100)) == ""  # it compiled
+    assert checks._too_slow(a[1], plan.case(100)) == ""  # the first call compiles
     a[1].call_seconds, a[1].handling = 1e-6, 0.06
     reason = checks._too_slow(a[2], plan.case(1000))
     assert reason == "about 0.6 s to prepare and compare its arrays; limit 0.5 s"
-    a[0].n, a[0].handling = 10**7, 0.06  # 160 MB: no wonder
+    a[0].n, a[0].handling = 10**7, 0.06  # 160 MB explain the time
     late, case = Point(A, 10**8), plan.case(10**8)
     reason = sweeps.Checks(plan, {("cpu_numpy_a", 10**7): a[0]})._too_slow(late, case)
     assert reason == "about 0.6 s to prepare and compare its arrays; limit 0.5 s"
@@ -250,7 +250,7 @@ def test_after_a_change_of_dtype_the_new_roof_gives_percents(scripted):
         return [spot.percent for spot in picture.ways_of(made.frame())["cpu_numpy"].points if spot.step]
 
     assert percents()
-    assert all(isnan(percent) for percent in percents())  # the roof that is known is of float64
+    assert all(isnan(percent) for percent in percents())  # the available roof is that of float64
     made.roofs = {**made.roofs, "host": Roof("host", "float32", 1e9, 1e9)}
     assert not any(isnan(percent) for percent in percents())
 

@@ -1,4 +1,4 @@
-"""The points that the Numba ways throw: uniform, unrelated, the same for the same seed, and π within its error."""
+"""The random points of the Numba ways: uniform, uncorrelated, reproducible by seed, and π within its error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compute.labs.crossover.workloads.monte_carlo_pi import cpu_numba as points
 
 SEEDS = (0, 1, 2, 3, 20, 2**31 - 1)
 N = 1 << 18
-SURE = 5.0  # standard deviations: chance exceeds them once in 1.7 million
+SURE = 5.0  # standard deviations: exceeded by chance once in 1.7 million
 
 
 @numba.njit
@@ -44,7 +44,7 @@ def test_the_bits_are_those_of_splitmix64():
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_points_are_uniform_over_the_square(seed):
-    """By chi squared over 16 x 16 boxes, which has 255 degrees of freedom."""
+    """Chi squared over 16 x 16 boxes has 255 degrees of freedom."""
     counts, _, _ = np.histogram2d(*drawn(N, seed), bins=16, range=((0, 1), (0, 1)))
     expected = N / 256
     chi2 = ((counts - expected) ** 2 / expected).sum()
@@ -65,7 +65,7 @@ def test_streams_of_different_seeds_share_no_numbers():
 
 
 def test_pi_lies_within_its_standard_error_for_many_seeds():
-    """Every estimate within 5 standard errors, and their scatter as large as chance makes it."""
+    """Every estimate is within 5 standard errors, and their scatter is as large as expected by chance."""
     error = 4 * sqrt(pi / 4 * (1 - pi / 4) / N)
     off = np.array([estimate(N, seed) - pi for seed in range(60)]) / error
     assert np.abs(off).max() < SURE
@@ -108,7 +108,7 @@ def test_the_area_is_that_of_the_same_points_followed_one_by_one(n):
     out = np.empty(1)
     area.area(n, 5, out)
     hits = out[0] * n / mandelbrot_area.BOX
-    assert abs(hits - np.count_nonzero(stays)) < 2.5  # a rounding of c may decide at the edge
+    assert abs(hits - np.count_nonzero(stays)) < 2.5  # rounding of c may decide at the edge
 
 
 def test_the_reference_s_standard_error_is_that_of_a_share():

@@ -1,4 +1,4 @@
-"""Where measurements lie below the roofs, by arithmetic done by hand."""
+"""Positions of measurements below the roofs, compared with manual arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measuring of curves: what is checked first, what has no time, in which order, and how it ends."""
+"""Measurement of curves: checks before timing, skipped points, order, and the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NUMPY = ecosystem_of("cpu_numpy")
 
 @dataclass(frozen=True)
 class Planted(Way):
-    """A way of add_one that is written here."""
+    """A way of add_one defined in this file."""
 
     call: object = None
 
@@ -69,7 +69,7 @@ def finish(sweep):
 
 
 def series(sweep, way):
-    """Seconds a call by n, right results only."""
+    """Return seconds per call by n, of right results only."""
     return {n: p.measurement.step for (name, n), p in sweep.points.items() if name == way and p.measurement}
 
 
@@ -170,7 +170,7 @@ def test_a_missing_way_says_what_installs_it():
 
 def test_real_ways_are_measured_with_first_call_launch_and_transfer():
     ways = workload("add_one").way("cpu_numpy"), workload("add_one").way("cpu_numba")
-    sweep = finish(Sweep(plan(*ways, split=True, longest_call=60.0)))  # a busy machine skips nothing
+    sweep = finish(Sweep(plan(*ways, split=True, longest_call=60.0)))  # so that a busy machine skips nothing
     for point in sweep.points.values():
         measured = point.measurement
         assert measured.step.n == len(point.timings) >= ROUNDS
@@ -198,7 +198,7 @@ def device_with(kind, free, **facts):
 
 
 def test_what_fills_the_caches_is_twice_all_of_them(monkeypatch):
-    """A fixed size leaves a part of the data where they were, on a host with larger caches."""
+    """On a host with larger caches, scratch memory of a fixed size would leave part of the data in them."""
     monkeypatch.setitem(runners.SCRATCH_BYTES, "cpu", 2**12)
     monkeypatch.setattr(runners, "host_caches", lambda: (Cache("L2", 2**18), Cache("L3", 2**20)), raising=False)
     monkeypatch.setattr(runners, "_scratch", {})
@@ -212,22 +212,22 @@ def test_what_fills_the_caches_is_twice_all_of_them(monkeypatch):
 
 def test_the_caches_are_filled_as_far_as_memory_goes_and_those_of_a_gpu_by_its_l2(monkeypatch):
     monkeypatch.setattr(runners, "host_caches", lambda: (Cache("L3", 300 * 2**20),))
-    assert runners.scratch_bytes(device_with("cpu", 2**31)) == 2**29  # a quarter of what is free
-    assert runners.scratch_bytes(device_with("cpu", 2**20)) == 2**28  # as much as ever
+    assert runners.scratch_bytes(device_with("cpu", 2**31)) == 2**29  # a quarter of the free memory
+    assert runners.scratch_bytes(device_with("cpu", 2**20)) == 2**28  # the fixed minimum
     assert runners.scratch_bytes(device_with("gpu", 2**40, l2_bytes=126e6)) == 252e6
     assert runners.scratch_bytes(device_with("gpu", 2**40, l2_bytes=50e6)) == 2**27
-    assert runners.scratch_bytes(device_with("gpu", 2**40)) == 2**27  # whose driver does not tell
+    assert runners.scratch_bytes(device_with("gpu", 2**40)) == 2**27  # the driver does not report the L2
 
 
 class Scripted:
-    """A runner whose times are given: `seconds` of (way, n), one after the other."""
+    """A runner with simulated times: `seconds` of (way, n)."""
 
     seconds: object = None
     log: ClassVar[list[tuple[str, str, int]]]
     open: int
 
     def __init_subclass__(cls):
-        """Its own log and count: a sweep that another test left is closed whenever its memory is freed."""
+        """Give each subclass its own log and count: a sweep of another test is closed whenever its memory is freed."""
         cls.log, cls.open = [], 0
 
     def __init__(self, way, case, inputs):
@@ -251,14 +251,14 @@ class Scripted:
 
 
 def script(monkeypatch):
-    """Times that are given, as `seconds` of the class that is returned, which is the calling test's alone."""
+    """Install simulated times; return the runner class of this test, whose `seconds` sets them."""
     made = type("ScriptedHere", (Scripted,), {})
     monkeypatch.setattr(sweeps, "WorkloadRunner", made)
     return made
 
 
 def give_roofs(monkeypatch):
-    """Roofs of 1 GB/s and 1 GFLOP/s for the labs of a test; nothing is measured."""
+    """Install roofs of 1 GB/s and 1 GFLOP/s for the labs of a test, without measurement."""
     monkeypatch.setattr(lab, "RoofMeter", NoMeter)
     monkeypatch.setattr(lab, "roof_parts", lambda device, dtype: ())
     monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
@@ -270,7 +270,7 @@ def scripted(monkeypatch):
 
 
 class Clock:
-    """Goes on by `tick` seconds whenever it is read."""
+    """Advances by `tick` seconds per reading."""
 
     def __init__(self, tick):
         self._times = itertools.count()
@@ -291,9 +291,9 @@ def test_what_is_steady_settles_early_and_what_is_noisy_is_labelled(scripted):
     assert {key for key, point in points.items() if point.label == "noisy"} == noisy
     assert {point.label for key, point in points.items() if key not in noisy} == {"measured"}
     samples = {key: len(point.timings) for key, point in points.items()}
-    assert samples["cpu_numpy_a", 100] == samples["cpu_numpy_b", 100] <= 2 * LEAST_SAMPLES  # enough to know
-    assert samples["cpu_numpy_b", 10] >= 27  # three times as many while it scatters
-    assert samples["cpu_numpy_a", 10] == samples["cpu_numpy_b", 10]  # what is compared saw the same moods
+    assert samples["cpu_numpy_a", 100] == samples["cpu_numpy_b", 100] <= 2 * LEAST_SAMPLES  # enough for a steady point
+    assert samples["cpu_numpy_b", 10] >= 27  # three times as many while the samples scatter
+    assert samples["cpu_numpy_a", 10] == samples["cpu_numpy_b", 10]  # compared points are sampled in the same rounds
 
 
 def test_the_budget_ends_it_but_every_point_has_its_first_samples(scripted):
@@ -338,7 +338,7 @@ def test_times_may_come_before_others_are_checked_but_not_before_their_own_way_i
     assert counts["gpu_magic"] == {0}
     (last,) = counts["cpu_magic"]
     assert last >= LEAST_SAMPLES
-    assert counts["gpu_planted"] == counts["cpu_numpy_a"] == {last + 1}  # an early time is one more
+    assert counts["gpu_planted"] == counts["cpu_numpy_a"] == {last + 1}  # the early time is an additional sample
 
 
 def test_a_way_that_disagrees_at_the_largest_n_is_not_timed_early():
@@ -366,7 +366,7 @@ def test_what_a_launch_costs_is_not_taken_to_grow_with_n(scripted):
 
 def test_a_sample_is_as_long_as_it_should_be_although_the_first_call_woke_threads(scripted):
     calls = itertools.count()
-    scripted.seconds = lambda way, n: 1e-3 if next(calls) < 4 else 1e-6  # calls 3 and 4 are the burst's first
+    scripted.seconds = lambda way, n: 1e-3 if next(calls) < 4 else 1e-6  # calls 3 and 4 are the first of the burst
     sweep = finish(Sweep(plan(A, sizes=(10,), budget=1000), Clock(1e-3)))
     (point,) = sweep.points.values()
     assert min(timing.steps for timing in point.timings) > 0.99 * sweeps.MOST_CALLS
@@ -394,7 +394,7 @@ def test_closing_it_gives_the_arrays_back_and_keeps_what_was_measured(scripted):
 
 
 class Remote(Host):
-    """Main memory that counts what is carried to it and back."""
+    """Main memory that records transfers."""
 
     kind = "gpu"
     carried: ClassVar[list[str]] = []
@@ -430,7 +430,7 @@ def test_data_in_main_memory_are_evicted_from_the_host_s_caches(monkeypatch):
 
 
 def test_the_last_result_lives_until_its_time_is_known(monkeypatch):
-    """JAX has no events: its stopwatch waits for all arrays, so one that is gone would not be waited for."""
+    """JAX has no events: its stopwatch waits for all live arrays, but not for a freed one."""
     results, alive = [], []
 
     class Result:

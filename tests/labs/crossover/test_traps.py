@@ -1,4 +1,4 @@
-"""The traps: each wrong program is wrong in the way its page says, each right one is not."""
+"""The traps: each wrong program fails as its page describes, and each right one does not."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NAMES = [trap.name for trap in traps()]
 
 
 def side(name, which):
-    """A program of a trap, to be run with NumPy in the place of CuPy."""
+    """Return a program of a trap that runs with NumPy in place of CuPy."""
     found = trap(name).wrong if which == "wrong" else trap(name).right
     return TrapProgram(found.package, Backend(found.backend.name, "host", Host, (), "CuPy"), which)
 
 
 @pytest.fixture
 def cupy(monkeypatch):
-    """CuPy on the CPU; the files that were imported with it are forgotten afterwards."""
+    """Install CuPy on the CPU; afterwards remove the modules that were imported with it."""
     monkeypatch.setitem(sys.modules, "cupy", cupy_on_cpu.module())
     yield sys.modules["cupy"]
     for name in [name for name in sys.modules if re.match(r"compute\.labs\.crossover\..*gpu_cupy", name)]:
@@ -45,7 +45,7 @@ def test_a_trap_s_folder_is_complete(trap):
     for program in (trap.wrong, trap.right):
         assert "def run(n: int" in program.source
         assert program.summary
-        assert len(program.source.splitlines()) <= 60  # the two stand side by side on a slide
+        assert len(program.source.splitlines()) <= 60  # both are shown next to each other on a slide
     assert trap.seen
 
 
@@ -67,7 +67,7 @@ def test_the_host_s_programs_run_and_see_what_they_say(name):
 @pytest.mark.parametrize("which", ["wrong", "right"])
 @pytest.mark.parametrize("name", [trap.name for trap in traps() if trap.wrong.backend.name == "gpu_cupy"])
 def test_the_programs_for_cupy_see_what_they_say(name, which, cupy):
-    if (name, which) == ("out_of_bounds", "wrong"):  # its point: here NumPy is in CuPy's place
+    if (name, which) == ("out_of_bounds", "wrong"):  # NumPy replaces CuPy here, and checks the index
         with pytest.raises(IndexError):
             side(name, which).run(10)
         return
@@ -108,7 +108,7 @@ def test_squares_of_complex_numbers_are_right_either_way_in_numpy(which, cupy):
 
 
 def test_the_race_is_seen_and_two_arrays_have_none():
-    """In Numba's simulator, where the second block of 64 runs after the first and so reads what that has replaced."""
+    """In Numba's simulator the second block of 64 runs after the first, and reads the values replaced by it."""
     code = (
         "import json\nfrom compute.labs.crossover.trap import trap\ntrap = trap('in_place_race')\n"
         "print(json.dumps([side.run(150)['wrong_cells'] for side in (trap.wrong, trap.right)]))"

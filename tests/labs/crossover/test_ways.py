@@ -1,4 +1,4 @@
-"""Every way of every workload against its reference: NumPy and Numba here, the GPU's ways on stand-ins of a GPU."""
+"""Every way of every workload against its reference: NumPy and Numba here, GPU ways on stand-ins."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SIZES = (1, 7, 333)
 
 
 def choices(name):
-    """Every combination of a workload's settings."""
+    """Return every combination of a workload's settings."""
     settings = workload(name).settings
     return [dict(zip(settings, values, strict=True)) for values in product(*settings.values())]
 
 
 def difference(way, n, dtype, **settings):
-    """How far the way is from the reference, and what is allowed."""
+    """Return the difference of the way from the reference, and the tolerance."""
     case = workload(way.workload).case(n, dtype, **settings)
     inputs = case.inputs(seed=3)
     with WorkloadRunner(way, case, inputs) as runner:
@@ -56,7 +56,7 @@ def test_the_host_s_ways_agree(way, dtype):
 
 @pytest.fixture
 def cupy(monkeypatch):
-    """CuPy on the CPU; the files that were imported with it are forgotten afterwards."""
+    """Install CuPy on the CPU; afterwards remove the modules that were imported with it."""
     monkeypatch.setitem(sys.modules, "cupy", cupy_on_cpu.module())
     monkeypatch.setitem(sys.modules, "cupyx", cupy_on_cpu.extensions())
     monkeypatch.setattr(cupy_on_cpu.RawKernel, "backwards", False)
@@ -83,7 +83,7 @@ class OnCpu(Host):
         return cupy_on_cpu.asarray(host)
 
     def download(self, array):
-        assert isinstance(array, cupy_on_cpu.Array)  # it stayed on the GPU
+        assert isinstance(array, cupy_on_cpu.Array)  # the array stayed on the GPU
         return np.array(array)
 
 
@@ -117,8 +117,8 @@ print(json.dumps(found))
 
 
 def simulated(name):
-    """Sizes for stand-ins of a GPU: two blocks or more, the last one not full; fewer where n counts for more."""
-    random = {"monte_carlo_pi": (65,), "mandelbrot_area": (65,)}  # a generator takes the simulator 20 ms
+    """Return sizes for stand-ins of a GPU: at least two blocks, the last one partial; smaller for heavy workloads."""
+    random = {"monte_carlo_pi": (65,), "mandelbrot_area": (65,)}  # a generator takes 20 ms in the simulator
     return {"column_sums": (1, 35), "many_launches": (1, 2), **random}.get(name, (1, 301))
 
 
@@ -142,7 +142,7 @@ def test_a_workload_s_folder_is_complete(w):
     assert set(w.tolerance) == set(DTYPES)
     assert w.title
     for cited in w.cited:
-        assert str(cited.n).strip("0") == "1"  # tutorials take powers of ten
+        assert str(cited.n).strip("0") == "1"  # tutorials use powers of ten
         assert cited.seconds > 0
         assert cited.dtype in ("", *DTYPES)
     assert w.about.startswith(f"# {w.title}\n")
@@ -152,7 +152,7 @@ def test_a_workload_s_folder_is_complete(w):
     for way in w.ways():
         assert way.summary
         assert f"def {w.call}(" in way.source
-        assert len(way.source.splitlines()) <= 80  # it is shown to an audience
+        assert len(way.source.splitlines()) <= 80  # the source is shown to an audience
 
 
 @pytest.mark.parametrize("w", workloads(), ids=lambda w: w.name)

@@ -20,7 +20,7 @@ def library():
 
 @pytest.fixture
 def machine(library, monkeypatch):
-    """Call it with a seed of the streams' order, and whether GPUs see each other, to get a machine with GPUs."""
+    """Return a function of the streams' random seed and of peer access that installs a machine with GPUs."""
     caches = [
         gpu_cupy.launcher,
         gpu_cupy._sweep,
@@ -36,7 +36,7 @@ def machine(library, monkeypatch):
         cuda = Cuda(seed, GPUS, peers)
 
         class Kernels:
-            """Kernels whose launches wait on the current stream."""
+            """Kernels whose launches are queued on the current stream."""
 
             def __call__(self, path, *, defines):
                 module = library(path, defines=defines)

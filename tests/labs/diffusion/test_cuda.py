@@ -1,4 +1,4 @@
-"""The diffusion lab's and the raster's CUDA C on the CPU, run by the code that launches it, against NumPy."""
+"""The CUDA C of the diffusion lab and the raster, compiled for the CPU and run by its launching code, against NumPy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def library():
 
 @pytest.fixture
 def on_cpu(library, monkeypatch):
-    """Lets the launching code run its kernels here; call it with True to run the last block first."""
+    """Run launched kernels on the CPU; yield a function that, called with True, makes the last block run first."""
     caches = [gpu_cupy.launcher, gpu_cupy._sweep, raster._kernel]
     for module in (gpu_cupy, gpu_cupy, raster):
         monkeypatch.setattr(module, "compile_cuda", library)
@@ -74,7 +74,7 @@ def test_one_step_and_the_laplacian_equal_numpy_in_both_block_orders(on_cpu, sha
 def test_many_steps_equal_single_steps_bit_for_bit_in_both_block_orders(on_cpu, shape, dtype):
     u = np.random.default_rng(2).normal(size=shape).astype(dtype)
     for edges in EDGES:
-        truth = run(gpu_cupy.one_step, u, 0.24, edges, 14)  # a launch of each size: 8, 4, 2
+        truth = run(gpu_cupy.one_step, u, 0.24, edges, 14)  # one launch of each size: 8, 4, 2
         np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 14), truth)
         on_cpu(True)
         np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 14), truth)
@@ -115,7 +115,7 @@ def test_the_racing_kernel_depends_on_the_order_of_its_blocks(on_cpu):
     backwards = run(gpu_cupy.racing_step, u, 0.2, "periodic", 1)
     assert 100 < (forwards != backwards).sum() < 2000
     assert (forwards != right).any()
-    assert (forwards == right)[1:15, 1:15].all()  # inside its tile a block is right
+    assert (forwards == right)[1:15, 1:15].all()  # a block is right inside its tile
 
 
 @pytest.mark.parametrize("sizes", [(8, 4, 2, 1), (12, 8, 4, 2, 1)])
@@ -149,7 +149,7 @@ def test_raster_kernels_equal_the_reference_in_both_block_orders(on_cpu, dtype):
     raster_reference.levels(means, levels, -0.5, 0.4)
     for backwards in (False, True):
         seen, got, made = (upload(np.zeros_like(like)) for like in (truth, means, levels))
-        for _ in range(2):  # the first round compiles, the second has the order wanted
+        for _ in range(2):  # the first round compiles, the second uses the block order
             raster.survey(upload(u), upload(np.zeros(raster_reference.WORK_SHAPE)), seen)
             raster.reduce(upload(u), got, 2, 1, 7)
             raster.levels(got, made, -0.5, 0.4)

@@ -1,4 +1,4 @@
-"""The lab on several GPUs shows what it shows on one; here both are stand-ins."""
+"""Frames of the lab on several GPUs equal those on one GPU; both use stand-ins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.cuda_streams import SlabGpu
 
 @pytest.fixture
 def gpus(machine, monkeypatch):
-    """Three GPUs that pass for the backend gpu_cupy's."""
+    """Install three GPUs as devices of the backend gpu_cupy."""
     machine(0)
     fake = [replace(each, needs=(), device_class=SlabGpu) if each.name == "gpu_cupy" else each
             for each in backends.BACKENDS]  # fmt: skip
@@ -34,13 +34,13 @@ def gpus(machine, monkeypatch):
 
 
 def pair(**values):
-    """The same lab on one GPU and on three."""
+    """Return the same lab on one GPU and on three."""
     common = {"backend": "gpu_cupy", "ny": 61, "nx": 44, "preset": "noise"} | values
     return Diffusion(**common), Diffusion(devices="cuda:0-2", **common)
 
 
 def same(one, three, **look):
-    """Both show the same picture and hold the same field."""
+    """Check that both have equal frames and fields."""
     first, second = one.frame(**look), three.frame(**look)
     for name in ("field", "laplacian"):
         np.testing.assert_array_equal(second.rasters[name].levels, first.rasters[name].levels)

@@ -1,4 +1,4 @@
-"""The launching code of several GPUs, its kernels on the CPU and its streams in any order that their events allow."""
+"""The launching code for several GPUs: kernels on the CPU, streams in any order that their events allow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cuda_on_cpu import upload
 
 
 def one_gpu(library, monkeypatch, field, edges, steps):
-    """What gpu_cupy gives at once."""
+    """Return the result of gpu_cupy on one grid."""
     with monkeypatch.context() as patch:
         patch.setattr(gpu_cupy, "compile_cuda", library)
         patch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
@@ -62,7 +62,7 @@ def test_what_is_recorded_gives_the_same_bits(machine, library, monkeypatch, edg
     device = SlabDevice((0, 1), 16)
     u, out = (device.allocate(field.shape, np.float32) for _ in range(2))
     device.write(field, u)
-    for _ in range(4):  # from either grid: at first, and as recorded
+    for _ in range(4):  # from either grid: the first time, and as recorded
         gpu_slabs.step(u, out, 0.22, edges, 83)
         u, out = out, u
     assert [known[1] is not None for known in (*u.graphs.values(), *out.graphs.values())] == [True] * 4

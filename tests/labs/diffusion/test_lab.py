@@ -1,4 +1,4 @@
-"""The lab around the kernels: presets, images, painting, checkpoints, and what it refuses in which words."""
+"""The diffusion lab apart from its kernels: presets, images, painting, checkpoints, and its refusals."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_present_values_are_those_that_param_holds_however_they_were_set():
     lab.update(edges="periodic", section_at=0.25)
     assert holds()
     with pytest.raises(ValueError, match="seed"):
-        lab.param.update(probe_x=0.1, seed=-1)  # which leaves the first of them set
+        lab.param.update(probe_x=0.1, seed=-1)  # probe_x stays set
     assert holds()
     with pytest.raises(ValueError, match="seed"):
         lab.update(probe_x=0.2, seed=-1)
@@ -80,7 +80,7 @@ def test_present_values_are_those_that_param_holds_however_they_were_set():
     lab.values()["r"] = 7.0
     assert holds()
     assert held_within == [True, True]
-    lab.ny = 48  # which makes the grid anew within
+    lab.ny = 48  # makes a new grid
     assert (holds(), lab.field().shape) == (True, (48, 32))
     lab.ny = 32
     frame = lab.frame()
@@ -126,7 +126,7 @@ def test_painting_sets_the_disc_and_nothing_else(any_backend):
 @pytest.mark.parametrize("file_type", ["PNG", "JPEG"])
 def test_an_image_becomes_the_initial_field_upright(file_type):
     picture = Image.new("L", (64, 64))
-    picture.paste(255, (0, 0, 64, 32))  # bright above
+    picture.paste(255, (0, 0, 64, 32))  # bright at the top
     file = io.BytesIO()
     picture.save(file, file_type)
     lab = Diffusion(ny=32, nx=32)
@@ -244,11 +244,11 @@ def test_a_new_field_and_new_grids_at_once_are_one_new_field(order):
     np.testing.assert_array_equal(lab.field(), Diffusion(nx=16, **values).field())
 
 
-# -- what was lost comes back
+# -- undo of lost fields
 
 
 def png(width, height):
-    """A picture, dark at the left and bright at the right."""
+    """Return a picture, dark at the left and bright at the right."""
     file = io.BytesIO()
     Image.fromarray(np.uint8(np.tile(np.linspace(0, 255, width), (height, 1)))).save(file, "PNG")
     return file.getvalue()
@@ -279,16 +279,16 @@ def test_what_an_act_loses_comes_back_and_goes_again(loss):
     lab.act("undo")
     np.testing.assert_array_equal(lab.field(), kept)
     assert (lab.steps, lab.values()) == (7, before)
-    np.testing.assert_array_equal(replayed(lab), kept)  # its history came back with it
+    np.testing.assert_array_equal(replayed(lab), kept)  # its history was restored, too
     lab.act("redo")
     np.testing.assert_array_equal(lab.field(), replaced)
     lab.act("undo")
-    lab.act("reset")  # to the gaussian, not to what was undone
+    lab.act("reset")  # to the gaussian, not to the undone field
     np.testing.assert_array_equal(lab.field(), Diffusion(ny=32, nx=32, preset="gaussian").field())
 
 
 def replayed(lab):
-    """The field that the lab's own history tells, made anew."""
+    """Return the field recomputed from the lab's history."""
     history = Diffusion.history_of(lab.values(), lab.snapshot())
     twin = Diffusion(**{**history.values, "backend": "cpu_numpy"})
     for entry in history.entries:
@@ -301,7 +301,7 @@ def replayed(lab):
 
 
 def test_looking_through_presets_does_not_drop_what_was_computed():
-    """A slider of an option makes a new field at each of its steps; none of them is worth a lost hour."""
+    """A slider of an option makes a new field at each step; none of them may displace the computed field."""
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
     lab.advance(9)
     kept = lab.field()
@@ -333,7 +333,7 @@ def test_an_image_is_where_a_reset_leads_until_it_is_forgotten():
 
 
 def test_a_checkpoint_made_before_an_image_loses_it_and_undo_brings_it_back():
-    """As it was seen: a key pressed "Back to the checkpoint" by mistake, and the uploaded image was gone."""
+    """Observed: the key of "Back to the checkpoint" was pressed by mistake, and the uploaded image was lost."""
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
     lab.act("checkpoint")
     lab.act("load_image", data=png(64, 64))
@@ -355,7 +355,7 @@ def test_a_checkpoint_made_before_an_image_loses_it_and_undo_brings_it_back():
     ],
 )
 def test_a_frame_tells_which_part_of_an_image_the_field_shows(size, grid, kept):
-    """The largest part in the middle with the grid's shape; checked on the columns and rows that the field has."""
+    """It is the largest central part with the grid's shape; checked by the field's columns and rows."""
     lab = Diffusion(ny=grid[0], nx=grid[1], backend="cpu_numpy")
     lab.act("load_image", data=png(*size))
     width, height, *box = map(int, lab.frame().notes["kept"].split())

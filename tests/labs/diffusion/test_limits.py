@@ -1,4 +1,4 @@
-"""Limits that are held are those initial field, whenever the first frame is; a refit is in the history."""
+"""Fixed colour limits are those of the initial field, whenever the first frame is made; refits are in the history."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def test_heat_that_decays_keeps_the_colours_it_began_with(lab, seen):
 
 @pytest.mark.parametrize("backend", ["cpu_numpy", "cpu_numba"])
 def test_both_pictures_of_an_unstable_field_show_its_chequerboard(backend):
-    """Colours of the Laplacian end where those of a field within its own limits do: at 4 (high - low)."""
+    """The colours of the Laplacian span that of any field within the limits: 4 (high - low)."""
     values = {"backend": backend, "preset": "gaussian + chequerboard mode", "edges": "periodic", "hold_limits": True}
     lab = Diffusion(ny=24, nx=24, unstable=True, r=0.3, **values)
     first = lab.frame()
     low, high = first.rasters["field"].span
-    assert first.rasters["laplacian"].span[1] < 4 * (high - low)  # it need not be as rough as that
+    assert first.rasters["laplacian"].span[1] < 4 * (high - low)  # the actual range is smaller
     lab.advance(60)  # 1.4 ** 60 = 6e8
     frame = lab.frame()
     lab.close()
     assert frame.rasters["laplacian"].span == (pytest.approx(-4 * (high - low)), pytest.approx(4 * (high - low)))
     field, laplacian = (frame.rasters[name].levels for name in ("field", "laplacian"))
     signs = np.indices((24, 24)).sum(axis=0) % 2 == 0
-    for levels, ends in ((field, (254, 0)), (laplacian, (0, 254))):  # even steps: the signs are those of the beginning
+    for levels, ends in ((field, (254, 0)), (laplacian, (0, 254))):  # after even steps, the signs are the initial ones
         assert (levels[signs] == ends[0]).all()
         assert (levels[~signs] == ends[1]).all()
 

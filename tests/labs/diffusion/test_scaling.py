@@ -1,4 +1,4 @@
-"""The bench of several GPUs: what is run, what is compared with what, and what gets no time."""
+"""The bench of several GPUs: its runs, its comparisons, and cases without a time."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Gpu:
         return 2**32
 
     def close(self):
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
 
 class Made:
-    """Grids on `count` GPUs that are so many times as fast, less a tenth for each GPU beyond the first."""
+    """Grids on `count` GPUs, `count` times as fast less a tenth for each further GPU."""
 
     def __init__(self, shape, count):
         self.shape, self.count, self.u = shape, count, None
@@ -47,7 +47,7 @@ class Made:
 
 @pytest.fixture
 def run(monkeypatch):
-    """What a run says; different: the part of the cells that are wrong, by the number of GPUs."""
+    """Return a function that runs the bench. different: the share of wrong cells, by number of GPUs."""
 
     def ran(budget=5.0, different=None, **chosen):
         def checked(made, case, count, alone=None):
@@ -68,7 +68,7 @@ def run(monkeypatch):
 
 @pytest.mark.parametrize("step_seconds", [1e-6, 1.1e-3, 1.3e-3, 2e-3, 5e-3, 1.0])
 def test_a_sample_is_made_of_launches_that_take_most_steps_and_no_others(step_seconds):
-    """Also where one is short: 23 steps are launches of 8, 8, 4, 2 and 1."""
+    """Also if the last launches are short: 23 steps are launches of 8, 8, 4, 2 and 1."""
     rules = BENCHMARK.rules
     steps = steps_for(step_seconds, at_once=rules.steps_at_once("gpu_cupy", "T-step"))
     for sizes in (gpu_slabs.SIZES, [tiling.steps for tiling in gpu_cupy.TILINGS["float64"]] + [1]):
@@ -124,7 +124,7 @@ def test_a_number_of_gpus_asks_for_its_slab_and_the_comparison_once():
     assert case.needed_bytes(1) == pair
     assert case.needed_bytes(2, {1: None}) == pair // 2 + scratch
     assert case.needed_bytes(4, {1: None, 2: None}) == pair // 4 + scratch
-    assert case.needed_bytes(4) == pair // 4 + pair + scratch  # nothing to compare with is there yet
+    assert case.needed_bytes(4) == pair // 4 + pair + scratch  # no result to compare with exists yet
     assert weak.needed_bytes(4, {1: None}) == pair + 4 * pair + scratch  # four times as many cells
 
 

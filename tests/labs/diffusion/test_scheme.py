@@ -27,7 +27,7 @@ def relative(value, truth):
     ("ny", "nx", "p", "q"), [(131, 201, 2, 1), (65, 130, 3, 2), (1, 200, 5, 0), (77, 3, 1, 4), (64, 64, 1, 1)]
 )
 def test_a_single_mode_shrinks_by_its_factor(diffusion, edges, dtype, ny, nx, p, q):
-    """The truth is worked out here, from the sines, not taken from the lab."""
+    """The expected values are computed here from sines, not by the lab."""
     q = max(q, 1) if edges == "zero-dirichlet" else q
     theta = {"zero-flux": (np.pi / nx, np.pi / ny), "periodic": (2 * np.pi / nx, 2 * np.pi / ny)}.get(
         edges, (np.pi / (nx + 1), np.pi / (ny + 1))
@@ -37,7 +37,7 @@ def test_a_single_mode_shrinks_by_its_factor(diffusion, edges, dtype, ny, nx, p,
     wave = np.sin if edges == "zero-dirichlet" else np.cos
     start = wave(theta[1] * q * (i + shift)) * wave(theta[0] * p * (j + shift))
     g = 1 - 4 * 0.2 * (np.sin(theta[0] * p / 2) ** 2 + np.sin(theta[1] * q / 2) ** 2)
-    # until a tenth is left: below that, the rounding of the start, which shrinks more slowly, is all there is to see
+    # until a tenth is left: below that, the rounding errors of the start dominate, because they decay more slowly
     steps = max(1, min(1000, int(np.log(0.1) / np.log(abs(g)))))
     lab = diffusion(ny=ny, nx=nx, r=0.2, edges=edges, dtype=dtype)
     lab.load(start)
@@ -67,7 +67,7 @@ def test_every_backend_equals_the_reference(diffusion, edges, dtype, shape):
         lab = diffusion(ny=shape[0], nx=shape[1], r=0.23, edges=edges, dtype=dtype)
         lab.load(u)
         lab.advance(steps)
-        error = np.linalg.norm(lab.field() - truth) / np.linalg.norm(u)  # against the start: 1 x 1 decays to nothing
+        error = np.linalg.norm(lab.field() - truth) / np.linalg.norm(u)  # relative to the start: 1 x 1 decays to zero
         assert error < {"float32": 1e-6, "float64": 1e-14}[dtype]
 
 
@@ -151,7 +151,7 @@ def test_numba_equals_numpy_bit_for_bit(shape, edges, steps):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(70, 1100), (33, 513), (150, 64)], ids=str)
 def test_tiles_do_not_show(monkeypatch, shape, dtype, edges):
-    """Where one tile ends and another begins, in rows and in columns, after passes of the most steps."""
+    """At the borders of tiles, in rows and columns, after passes of maximum length."""
     monkeypatch.setattr(cpu_numba, "TILE_BYTES", 2**16)
     height, width = cpu_numba.tile_shape(shape, np.dtype(dtype).itemsize, 2)
     assert height < shape[0] or width < shape[1]
@@ -165,7 +165,7 @@ def test_tiles_do_not_show(monkeypatch, shape, dtype, edges):
 
 @pytest.mark.parametrize("spoilt", [(20, 0), (20, 49), (0, 20), (39, 20), (0, 0)], ids=str)
 def test_an_inf_at_one_zero_edge_is_not_felt_at_the_other(any_backend, spoilt):
-    """A ghost that is held at zero is zero, and not some cell times 0."""
+    """A zero ghost cell is zero, not some cell times 0."""
     u = np.random.default_rng(14).random((40, 50)).astype(np.float32)
     broken = u.copy()
     broken[spoilt] = np.inf

@@ -1,4 +1,4 @@
-"""Slabs in one memory: their plan, done in any order that it allows, gives the bits of one grid."""
+"""Slabs in one memory: their plan, run in any permitted order, gives the bits of one grid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = 0.23
 
 
 class Memory:
-    """Two arrays a slab. What no work has written is NaN, and what a launch could not know becomes NaN again."""
+    """Two arrays per slab. Unwritten rows are NaN, and rows that a launch cannot know become NaN again."""
 
     def __init__(self, layout, field, edges, step=cpu_numpy.step):
         self.layout, self.edges, self.step = layout, edges, step
@@ -44,7 +44,7 @@ class Memory:
         out = np.empty_like(u)
         with np.errstate(invalid="ignore"):
             self.step(u, out, R, self.edges, work.steps)
-        if low == 0 and self.layout.count > 1:  # an end that is no edge of the grid
+        if low == 0 and self.layout.count > 1:  # this end is not an edge of the grid
             out[: work.steps] = np.nan
         if high == len(source) and self.layout.count > 1:
             out[len(out) - work.steps :] = np.nan
@@ -56,7 +56,7 @@ class Memory:
         return np.concatenate([array[slab.own] for slab, array in pairs])
 
     def ghosts_are_right(self, number):
-        """Whether every ghost row equals the row that it stands for."""
+        """Check that every ghost row equals the row that it copies."""
         field = self.field(number)
         for index, slab in enumerate(self.layout.slabs):
             low, high = self.layout.span(index, self.edges == "periodic")
@@ -65,7 +65,7 @@ class Memory:
 
 
 def shuffled(works, seed):
-    """Another order that keeps what must come before what: the next is drawn from those that may begin."""
+    """Return another order that respects the dependencies: each work is drawn from those that are ready."""
     rng, left, done, order = random.Random(seed), set(range(len(works))), set(), []
     while left:
         ready = sorted(number for number in left if done.issuperset(works[number].after))
@@ -127,7 +127,7 @@ def test_thin_slabs_are_refused_in_words():
         Layout(39, 5, 8)
     with pytest.raises(ValueError, match=r"a launch must take at most 8 steps, .*not 9"):
         plan(Layout(64, 2, 8), False, (9,))
-    assert Layout(3, 1, 8).slabs[0].height == 3  # alone: no ghosts, so any grid
+    assert Layout(3, 1, 8).slabs[0].height == 3  # a single slab has no ghosts, so any grid is valid
 
 
 @pytest.mark.parametrize("edges", EDGES)

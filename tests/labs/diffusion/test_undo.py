@@ -1,4 +1,4 @@
-"""Undo and redo: whatever changes a field can be taken back, step by step, within bounds that are said."""
+"""Undo and redo: every change of a field can be undone, one by one, within documented limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lab():
 
 
 def stroke(lab, *xs):
-    """A stroke of the brush that comes in as many requests as there are places."""
+    """Send a stroke of the brush with one request per position."""
     for number, x in enumerate(xs):
         lab.act("paint", points=[(x, x)], value=2.0, radius=2.0, begins=number == 0)
 
@@ -37,7 +37,7 @@ def test_every_change_is_taken_back_and_done_again_one_by_one(lab):
     see()
     lab.update(preset="ring")
     see()
-    lab.update(preset="step")  # nothing was computed from the ring, and it was chosen all the same
+    lab.update(preset="step")  # choosing the ring counts, although no step was computed from it
     see()
     lab.advance(3)
     see()
@@ -66,7 +66,7 @@ def test_a_new_change_ends_what_can_be_done_again(lab):
 
 
 def test_a_stroke_after_an_undo_is_a_change_of_its_own(lab):
-    """Its first request may be lost to a refusal; what follows does not belong to the stroke that was undone."""
+    """Its first request may have been refused; the following ones do not belong to the undone stroke."""
     stroke(lab, 4.0, 5.0)
     lab.act("undo")
     before = lab.field()
@@ -99,13 +99,13 @@ def test_so_many_are_kept_and_no_more_and_it_is_said(lab, monkeypatch):
 def test_so_many_bytes_are_kept_of_which_a_shared_checkpoint_counts_once(monkeypatch):
     lab = Diffusion(ny=100, nx=100, preset="gaussian", backend="cpu_numpy")
     lab.act("checkpoint")
-    monkeypatch.setattr(history, "MOST_BYTES", int(4.5 * 100 * 100 * 4))  # a field more would not fit
+    monkeypatch.setattr(history, "MOST_BYTES", int(4.5 * 100 * 100 * 4))  # one more field would not fit
     for x in range(9):
         stroke(lab, 4.0 + x)
-    assert len(lab.earlier.past) == 3  # and the checkpoint that all of them have
+    assert len(lab.earlier.past) == 3  # and their common checkpoint
     monkeypatch.setattr(history, "MOST_BYTES", 1)
     stroke(lab, 4.0)
-    assert len(lab.earlier.past) == 1  # the newest always stays
+    assert len(lab.earlier.past) == 1  # the latest is always kept
 
 
 def test_a_history_that_is_done_again_keeps_no_field(lab):
@@ -151,11 +151,11 @@ def test_an_option_that_is_changed_again_later_is_a_change_of_its_own(lab):
     assert (lab.steps, lab.seed) == (100, 0)
 
 
-# -- every byte that is kept
+# -- memory of stored data
 
 
 def picture(number, size=2**20):
-    """A picture of so many bytes, and no file that a history could hold."""
+    """Return a picture of `size` bytes, without the file that a history could contain."""
     side = int(size**0.5)
     return LoadedPicture(np.full((side, side), number, np.uint8), 1, side, side, f"{number:016x}")
 
@@ -176,7 +176,7 @@ def test_pictures_count_for_what_is_kept_and_a_shared_one_once(lab, monkeypatch)
 
 
 def test_histories_count_as_well(lab):
-    """Each entry once, whichever fields have it."""
+    """Each entry counts once, however many fields share it."""
     long = [(x % 24 + 0.5, 3.0) for x in range(900)]
     lab.act("paint", points=long, value=1.0, radius=1.0)
     stroke(lab, 4.0)
@@ -189,7 +189,7 @@ def test_histories_count_as_well(lab):
 
 @pytest.fixture
 def limited(monkeypatch):
-    """Let this process be of a server with this setting `memory`, in MiB."""
+    """Return a function that sets the server's setting `memory`, in MiB, for this process."""
     monkeypatch.setenv(settings.VARIABLE, "")
     return lambda memory: settings.hand_on(settings.Settings(memory=memory))
 
@@ -202,7 +202,7 @@ def test_the_fields_of_all_labs_have_a_bound_and_closing_a_lab_gives_back_its_pa
             each.act("paint", points=[(10.0 + x, 10.0)], value=1.0, radius=2.0)
     held = [each.earlier.held for each in labs]
     assert 50 * 2**20 < sum(held) <= 64 * 2**20
-    assert max(held) - min(held) <= 5 * 2**20  # whoever keeps most gives up first
+    assert max(held) - min(held) <= 5 * 2**20  # the lab with the most fields discards first
     gone = labs[0].frame().notes["gone"]
     assert gone == "older fields were given up: those of all pages may take 64 MiB on this server (its setting memory)"
     labs[0].close()

@@ -1,4 +1,4 @@
-"""The baseline does what a tutorial does, LSMR for each λ on [A; λ I] in float64: right numbers, and its waste."""
+"""The baseline repeats a tutorial's method, LSMR for each λ on [A; λ I] in float64: its results, and its waste."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import scipy.sparse.linalg
 from compute.labs.l_curve import baseline, gpu_baseline
 from compute.labs.l_curve.problems import make
 
-LAMBDAS = np.geomspace(0.1, 5e3, 10)  # the tutorial's
+LAMBDAS = np.geomspace(0.1, 5e3, 10)  # from the tutorial
 
 
 @pytest.fixture(params=["cpu", "gpu"])
 def solvers(request, monkeypatch):
-    """Those of the CPU, and those of the GPU with SciPy in CuPy's place."""
+    """Return the solvers of the CPU, or those of the GPU with SciPy in place of CuPy."""
     if request.param == "cpu":
         return baseline.SOLVERS
     monkeypatch.setattr(gpu_baseline, "_libraries", lambda: (np, sp, scipy.sparse.linalg))
@@ -23,7 +23,7 @@ def solvers(request, monkeypatch):
 
 
 def truth(A, b, lam):
-    """Both norms of the Tikhonov solution by a dense SVD."""
+    """Return both norms of the Tikhonov solution, from a dense SVD."""
     left, values, right = np.linalg.svd(A.toarray().astype(np.float64), full_matrices=False)
     x = right.T @ (values / (values**2 + lam**2) * (left.T @ b))
     return np.linalg.norm(A.astype(np.float64) @ x - b), np.linalg.norm(x)
@@ -50,7 +50,7 @@ def test_more_rows_than_columns(solvers):
 
 
 def test_the_stacked_matrix_is_float64_though_a_is_not(monkeypatch):
-    """That is the tutorial's waste: 12 bytes a non-zero instead of 8 or 6."""
+    """The tutorial wastes memory: 12 bytes per non-zero instead of 8 or 6."""
     seen = []
     original = scipy.sparse.linalg.lsmr
     monkeypatch.setattr(scipy.sparse.linalg, "lsmr", lambda M, b: seen.append((M, b)) or original(M, b))
@@ -64,7 +64,7 @@ def test_the_stacked_matrix_is_float64_though_a_is_not(monkeypatch):
 
 
 def test_iterations_of_the_tutorial_at_a_smaller_n():
-    """They fall with λ down to two or three, as they do at n = 15 000: 858 387 156 58 21 8 4 3 2 2."""
+    """They fall with λ to two or three, as they do at n = 15 000: 858 387 156 58 21 8 4 3 2 2."""
     A, b, _ = make("random_sparse", n=1000)
     made = baseline.run(baseline.StackedSciPy(A, b), LAMBDAS)
     iterations = made.column("iterations")
@@ -74,7 +74,7 @@ def test_iterations_of_the_tutorial_at_a_smaller_n():
 
 
 def test_the_residual_is_not_that_of_the_tutorial_s_broadcast():
-    """n = 3000 at the smallest λ: 3.908 where (n,) - (n, 1) gives 4180."""
+    """n = 3000 at the smallest λ: 3.908, while (n,) - (n, 1) gives 4180."""
     A, b, _ = make("random_sparse", n=3000)
     solver = baseline.DampedSciPy(A, b)
     x, _ = solver.solve(0.1)

@@ -1,4 +1,4 @@
-"""What `fieldlab bench l_curve` times: the right curve first, its ways beside the tutorial's, and the error of each."""
+"""`fieldlab bench l_curve`: the reference curve, the lab's ways and the tutorial's, and the error of each."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def test_the_baseline_is_where_lsmr_is(known):
     assert list(ways) == ["all λ at once", "as in the lab", "LSMR, stacked", "LSMR, damped"]
     fixture = benchmark.BENCHMARK.fixture(backend("cpu_numpy").open_device(), case, known)
     way = Implementation(backend("cpu_numpy"), "LSMR, stacked", ways["LSMR, stacked"])
-    for _ in range(3):  # a machine that stalls in one of the two makes another part of it
+    for _ in range(3):  # repeated, because a stalled machine distorts the ratio of the two times
         first, seconds = fixture.first(way)
         checked = fixture.check(way)
         assert checked.difference < case.tolerance
-        part = seconds / checked.timing.compute  # the whole is told from one λ
+        part = seconds / checked.timing.compute  # the time of all λ is estimated from one
         if 0.05 < part < 20 and first.compute < 5:
             break
     assert 0.05 < part < 20
@@ -150,7 +150,7 @@ def test_the_lab_can_be_benched():
 
 @pytest.mark.parametrize(("dtype", "ways", "share"), [("float32", 2, 0.5), ("float64", 1, 1.0)])
 def test_the_same_two_products_stand_once_and_what_is_read_once_counts_once(monkeypatch, dtype, ways, share):
-    """Of an H200's 227 KiB a step in float32 needs 2 x 60 kB for n = 15 000, in float64 twice that."""
+    """Of an H200's 227 KiB, a step for n = 15 000 needs 2 x 60 kB in float32, and twice as much in float64."""
     monkeypatch.setattr(gpu_onepass, "facts", lambda _: gpu_launch.Facts(132, 232_448))
     gpu = SimpleNamespace(name="gpu_cupy", missing=None, kernels=lambda _: gpu_cupy)
     monkeypatch.setattr(benchmark, "backend", lambda _: gpu)

@@ -1,4 +1,4 @@
-"""A run of steps: chunks, going on, its end, and what rounding does when the matrix is used up."""
+"""A run of steps: chunks, continuation, its end, and rounding effects of an exhausted matrix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KERNELS = [cpu_numpy, cpu_numba]
 
 @pytest.fixture(autouse=True, params=[0, 1], ids=["looks at once", "looks later"])
 def ahead(request, monkeypatch):
-    """As on the host, and as on a GPU, whose next steps are launched before the last ones are looked at."""
+    """Set the number of chunks launched ahead: 0 as on the host, 1 as on a GPU, before the last results are checked."""
     monkeypatch.setitem(bidiagonal.AHEAD, "cpu", request.param)
     return request.param
 
@@ -83,7 +83,7 @@ def test_solution_residual_and_projection(kernels):
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("orthogonal", [True, False])
 def test_a_matrix_of_low_rank_closes_the_ribbons(kernels, orthogonal):
-    """And ends the run, where V is kept orthogonal."""
+    """With orthogonal V, the run ends, too."""
     A = dense(37, 3)[0] @ dense(3, 29, 1)[0]
     run = begun(A, dense(37, 1, 2)[1], 37, kernels, orthogonal)
     run.advance(37)
@@ -99,7 +99,7 @@ def test_a_matrix_of_low_rank_closes_the_ribbons(kernels, orthogonal):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["shaw", "wing", "baart", "foxgood", "i_laplace"])
 def test_steps_made_of_rounding_errors_are_left_out(name, dtype, kernels):
-    """They would feed on themselves: in float32 alpha overflows after some forty of them."""
+    """They would amplify themselves: in float32 alpha overflows after some forty of them."""
     A, b, _ = make(name, n=64)
     run = begun(A.astype(dtype), b, 64, kernels)
     run.advance(64)
@@ -111,7 +111,7 @@ def test_steps_made_of_rounding_errors_are_left_out(name, dtype, kernels):
 
 
 class Repeating:
-    """Kernels whose V[2:] all are V[0] again, and zeros from `end` on, as after a matrix that is used up."""
+    """Kernels whose V[2:] all equal V[0], with zeros from `end` on, as for an exhausted matrix."""
 
     end: int | None = None
     index_types, start, project = map(staticmethod, (cpu_numpy.index_types, cpu_numpy.start, cpu_numpy.project))
@@ -134,8 +134,8 @@ def test_a_repeated_vector_ends_the_run_where_it_is_though_zeros_follow(end, mon
 
 
 def test_the_look_at_v_is_what_ends_them(monkeypatch):
-    """What follows real rounding errors differs from processor to processor: alpha overflows, or becomes 0."""
-    monkeypatch.setattr("compute.labs.l_curve.bidiagonal.LOST", 2.0)  # more than two unit vectors can have in common
+    """The consequences of real rounding errors depend on the processor: alpha overflows, or becomes 0."""
+    monkeypatch.setattr("compute.labs.l_curve.bidiagonal.LOST", 2.0)  # larger than the overlap of two unit vectors
     run = begun(*dense(20, 15), 8, Repeating)
     run.advance(8)
     assert (run.k, run.exhausted) == (8, False)

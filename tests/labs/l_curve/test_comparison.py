@@ -1,4 +1,4 @@
-"""The live comparison of L-curve labs: whole curves of the present problem, compared by their norms."""
+"""The live comparison of L-curve labs: whole curves of the current problem, compared by their norms."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_step_is_a_whole_curve():
 def test_a_timing_says_how_much_of_the_matrices_its_steps_read(monkeypatch, once, share):
     monkeypatch.setattr("compute.labs.l_curve.cpu_numba.one_pass", lambda matrix: once)
     twin = CurveTarget(LCurve(**values(problem="heat", n=120, noise=1e-2)))
-    timing = pickle.loads(pickle.dumps(twin.advance(1)))  # as it comes from an engine
+    timing = pickle.loads(pickle.dumps(twin.advance(1)))  # as received from an engine
     assert (timing.share, timing.then(timing).share) == (share, share)
     twin.close()
 

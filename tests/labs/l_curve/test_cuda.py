@@ -1,4 +1,4 @@
-"""The L-curve lab's CUDA C on the CPU, run by the code that launches it, against SciPy in float64."""
+"""The L-curve lab's CUDA C, compiled for the CPU and run by its launching code, against SciPy in float64."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.cuda_on_cpu import FakeGpu, Module, upload
 
 DTYPES = ("float32", "float64")
 EPSILON = {"float32": 1.2e-7, "float64": 2.2e-16}
-POOL = MOST_SHARED  # bytes of shared memory that a block may ask for here
+POOL = MOST_SHARED  # bytes of shared memory that a block may request here
 
 
 class Kernel:
-    """A kernel as CuPy has it: to ask for more shared memory than was set last, for whomever, is an error."""
+    """A kernel with CuPy's interface: a launch with more shared memory than last set, by any caller, is an error."""
 
     def __init__(self, launch, limits, name):
         self._launch, self._limits, self._name = launch, limits, name
@@ -43,7 +43,7 @@ class Kernel:
 
 
 class Compiled:
-    """A compiled .cu as compile_cuda gives it; `backwards`: last block first."""
+    """A compiled .cu file, as returned by compile_cuda; `backwards`: the last block runs first."""
 
     backwards = False
 
@@ -81,7 +81,7 @@ CACHES = [gpu_launch._product, gpu_launch._vectors, gpu_cupy._scratch, gpu_cupy.
 
 @pytest.fixture
 def on_cpu(library, monkeypatch):
-    """Lets the launching code run its kernels here; gives a context in which the last block runs first."""
+    """Run launched kernels on the CPU; yield a context manager in which the last block runs first."""
     for module in (gpu_launch, gpu_onepass):
         monkeypatch.setattr(module, "compile_cuda", library)
         monkeypatch.setattr(module, "facts", lambda _: gpu_launch.Facts(3, POOL))
@@ -105,7 +105,7 @@ def on_cpu(library, monkeypatch):
 
 
 def laid_out(matrix):
-    """By NumPy instead of CuPy."""
+    """Lay out a matrix with NumPy instead of CuPy."""
     arrays = (np.asarray(array) for array in (matrix.starts, matrix.columns, matrix.values))
     made = gpu_onepass.lay_out(np, *arrays, matrix.shape, gpu_onepass._warps(matrix.values.dtype.name))
     return made and replace(made, **{name: upload(getattr(made, name)) for name in ("starts", "columns", "values")})
@@ -118,7 +118,7 @@ def random_matrix(m, n, density, dtype, seed=1):
 
 
 def product(A, x):
-    """A x by the kernels, and again with the blocks in the other order."""
+    """Return A x from the kernels."""
     out = upload(np.full(A.shape[0], np.nan, A.dtype))
     gpu_cupy.multiply(Rows.of(FakeGpu(), gpu_cupy, A), upload(x), out)
     return np.array(out)
@@ -149,7 +149,7 @@ def agrees(A, backwards):
     ],
 )
 def test_products_agree_on_odd_shapes(on_cpu, m, n, density, dtype):
-    """Rows that begin anywhere, rows that are empty, fewer rows than lanes, one column."""
+    """Rows at any offset, empty rows, fewer rows than lanes, one column."""
     agrees(random_matrix(m, n, density, dtype), on_cpu)
 
 
@@ -164,9 +164,9 @@ def test_products_around_the_reach_of_a_two_byte_column(on_cpu, n, dtype):
 
 
 def test_a_narrow_matrix_leaves_a_wide_one_its_shared_memory(on_cpu, monkeypatch):
-    """Both share the compiled kernel, and with it what it was promised."""
+    """Both share the compiled kernel, and its limit of shared memory."""
     monkeypatch.setattr(gpu_onepass, "BUSY", 0)
-    wide, narrow = (random_matrix(40, n, 0.9, "float32") for n in (300, 150))  # of equal lanes
+    wide, narrow = (random_matrix(40, n, 0.9, "float32") for n in (300, 150))  # equal numbers of lanes
     works = [begun(gpu_cupy, FakeGpu(), A, vector(40), 4) for A in (wide, narrow)]
     assert all(gpu_launch.product(work.A).shared for work in works)
     for work in (*works, works[0]):
@@ -199,7 +199,7 @@ SYSTEMS = [
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("m", "n", "k", "density"), SYSTEMS)
 def test_steps_keep_the_relations_that_define_them(on_cpu, m, n, k, density, dtype):
-    """A V = U B with V orthonormal, worked out in float64; u is that of a run of one step more each time."""
+    """A V = U B with V orthonormal, computed in float64; each u is that of a run with one more step."""
     A, b = random_matrix(m, n, density, dtype), vector(m)
     work = begun(gpu_cupy, FakeGpu(), A, b, k)
     U = [work.u.astype(np.float64)]
@@ -219,7 +219,7 @@ def test_steps_keep_the_relations_that_define_them(on_cpu, m, n, k, density, dty
 @pytest.mark.parametrize("orthogonal", [True, False])
 @pytest.mark.parametrize(("m", "n", "density"), [(333, 150, 0.4), (150, 333, 0.05), (64, 64, 1)])
 def test_runs_of_steps_equal_the_reference_and_each_other_to_the_bit(on_cpu, m, n, density, orthogonal):
-    """Whether in one run or in many, whichever block is first."""
+    """In one run or several, and in any order of blocks."""
     A, b, k = random_matrix(m, n, density, "float64"), vector(m), 5
     reference = begun(cpu_numpy, Host(), A, b, k)
     cpu_numpy.steps(reference, 0, k, orthogonal, 0.0)
@@ -238,7 +238,7 @@ def test_runs_of_steps_equal_the_reference_and_each_other_to_the_bit(on_cpu, m, 
 
 
 def test_a_matrix_that_is_used_up_leaves_zeros(on_cpu):
-    """Two singular values in b: the third step finds nothing, in the middle of a run."""
+    """b contains two singular vectors: the third step yields zero, in the middle of a run."""
     A = compressed(np.diag([3.0, 2, 1, 1]), "float64")
     work = begun(gpu_cupy, FakeGpu(), A, [1.0, 1, 0, 0], 6)
     gpu_cupy.steps(work, 0, 6, True, 1e-13)
@@ -279,7 +279,7 @@ def test_combining_and_projecting_are_products_with_v(on_cpu, rows, width, used,
 
 
 def on_cpu_orders(on_cpu):
-    """Once with the blocks in order, once in the other."""
+    """Yield twice: with the blocks in order, and in reverse order."""
     yield None
     with on_cpu():
         yield None
@@ -317,7 +317,7 @@ def test_lanes_by_the_mean_length_of_a_row(mean, lanes):
 @pytest.mark.parametrize("shape", [(1, 2, 1, 2), (2, 2, 2, 2), (1, 2, 4, 4), (1, 1, 8, 2), (2, 4, 2, 6)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_one_pass_equals_two_products(on_cpu, monkeypatch, shape, dtype):
-    """In both orders of the blocks and split into runs; rows that are empty, fewer of them than blocks take."""
+    """In both orders of the blocks and split into runs; with empty rows, and with fewer rows than blocks process."""
     monkeypatch.setattr(gpu_onepass, "SHAPES", dict.fromkeys(DTYPES, (shape,)))
     monkeypatch.setattr(gpu_onepass, "BUSY", 0)
     for m, n, density in [(41, 57, 0.4), (5, 90, 0.9), (1, 1, 1)][: 3 if shape[1] == 2 else 1]:
@@ -330,7 +330,7 @@ def test_one_pass_equals_two_products(on_cpu, monkeypatch, shape, dtype):
             gpu_cupy.steps(made[2], j, 1, True, 0.0)
         with on_cpu():
             gpu_cupy.steps(made[3], 0, k + 1, True, 0.0)
-        used = k + 1 if k + 1 < min(m, n) else k  # the last alpha of a matrix that is used up is rounding errors
+        used = k + 1 if k + 1 < min(m, n) else k  # the last alpha of an exhausted matrix is a rounding error
         for name in ("alpha", "beta", "V"):
             one, two = (getattr(work, name)[: used + 1] for work in made[1::-1])
             np.testing.assert_allclose(one, two, rtol=0, atol=3e3 * EPSILON[dtype] * max(1, abs(two).max()))
@@ -339,7 +339,7 @@ def test_one_pass_equals_two_products(on_cpu, monkeypatch, shape, dtype):
 
 
 class Recorded:
-    """A graph that does again what was recorded."""
+    """A graph that repeats the recorded launches."""
 
     def __init__(self, launches):
         self.launch = launches
@@ -362,7 +362,7 @@ def test_blocks_of_steps_come_from_graphs_the_second_time_and_give_the_same_bits
         if turn < 2:
             for name in ("alpha", "beta", "V", "u"):
                 np.testing.assert_array_equal(getattr(work, name)[:67], getattr(plain, name)[:67])
-    assert work.alpha[16] == work.alpha[40] == 0  # a graph takes the tiny of its turn
+    assert work.alpha[16] == work.alpha[40] == 0  # a graph uses the current value of tiny
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -378,7 +378,7 @@ def test_laying_out_keeps_every_entry_in_its_warp_s_columns(warps, dtype):
             values = made.values[part].reshape(8 // vector, -1, vector).transpose(1, 0, 2).ravel()
             real = columns < 301
             lane = np.arange(columns.size) // 8
-            np.testing.assert_array_equal(columns[~real], (301 + 32 * warp + lane)[~real])  # a lane's own
+            np.testing.assert_array_equal(columns[~real], (301 + 32 * warp + lane)[~real])  # separate for each lane
             assert not values[~real].any()
             assert (columns[real] // wide == warp).all()
             assert 0 <= columns.size - real.sum() < 8
@@ -388,7 +388,7 @@ def test_laying_out_keeps_every_entry_in_its_warp_s_columns(warps, dtype):
 
 
 def test_laid_out_entries_that_are_used_together_lie_in_different_banks():
-    """Conflicts of the tutorial's rows: 2.95 in the order of the columns, 1.40 as laid out; 1.38 is the least."""
+    """Conflicts of the tutorial's rows: 2.95 in column order, 1.40 as laid out; the minimum is 1.38."""
     A = random_matrix(40, 15_000, 0.1, "float32")
     made = gpu_onepass.lay_out(np, A.indptr, A.indices.astype(np.uint16), A.data, A.shape, 8)
     degrees = []
@@ -425,9 +425,9 @@ def test_one_pass_only_where_it_pays_and_fits(on_cpu, monkeypatch):
     assert not pays(random_matrix(2, 28_000, 0.1, "float32"))
 
 
-@pytest.mark.parametrize(("density", "once"), [(0.5, True), (0.3, False)])  # 512 entries a row are enough
+@pytest.mark.parametrize(("density", "once"), [(0.5, True), (0.3, False)])  # 512 entries per row are enough
 def test_the_bytes_of_a_step_in_one_pass_have_the_matrix_once(on_cpu, density, once):
-    """Per product: 6 bytes an entry, 8 a row; those of A are read for two products, or A's for one, T's for another."""
+    """Per product: 6 bytes an entry, 8 a row; one pass reads A once for two products, otherwise A and T are read."""
     A = random_matrix(9, 1500, density, "float32")
     work = begun(gpu_cupy, FakeGpu(), A, vector(9), 2)
     run = SimpleNamespace(work=work, kernels=gpu_cupy, dtype=A.dtype)

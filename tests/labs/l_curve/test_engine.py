@@ -1,4 +1,4 @@
-"""The lab in a live engine: the curve grows, rests, takes new values and files, and refuses bad ones."""
+"""The lab in a live engine: the curve grows and rests; the lab accepts new values and files, and refuses bad ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def client(engine):
 
 
 def done(frame):
-    """With its rules: quasi-optimality has an answer as soon as there is a curve, the periodogram comes last."""
+    """Return whether the curve and its rules are done; the periodogram is the last rule."""
     return frame.facts["done"] == 1 and frame.notes["ncp"] != "worked out when the steps are done"
 
 

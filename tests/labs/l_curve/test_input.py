@@ -1,4 +1,4 @@
-"""What a lab is given: every bad value is named with its bound, and nothing is lost by it."""
+"""Input of the lab: every bad value is reported with its bound, and leaves the lab unchanged."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_options_are_parameters_or_in_the_dictionary():
 
 
 def saved(matrix, **options):
-    """The bytes of an .npy file."""
+    """Return the bytes of an .npy file."""
     file = io.BytesIO()
     np.save(file, matrix, **options)
     return file.getvalue()

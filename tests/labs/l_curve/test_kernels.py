@@ -1,6 +1,6 @@
-"""The kernels of a bidiagonalisation in every backend: what defines it, against SciPy in float64 and a dense SVD.
+"""Bidiagonalisation kernels of every backend: their defining relations, against SciPy in float64 and a dense SVD.
 
-A GPU takes larger matrices beside those that every backend takes.
+GPUs also run larger matrices than those for every backend.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SHAPES = [
 
 @pytest.fixture
 def way(any_backend: Backend):
-    """(device, kernels) of each backend in turn."""
+    """Return (device, kernels) of each backend in turn."""
     return any_backend.open_device(), any_backend.kernels(PACKAGE)
 
 
 @pytest.fixture(params=[pytest.param(b, id=b.name, marks=pytest.mark.gpu) for b in BACKENDS if b.device == "cuda"])
 def gpu(request):
-    """The same of a real GPU alone."""
+    """Return (device, kernels) of a real GPU only."""
     if request.param.missing:
         pytest.skip(f"{request.param.name}: {request.param.missing}")
     return request.param.open_device(), request.param.kernels(PACKAGE)
@@ -70,7 +70,7 @@ def test_products_agree_on_odd_shapes(way, shape, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 2**16 - 1, 2**16, 2**16 + 1])
 def test_products_around_the_reach_of_a_two_byte_column(way, n, dtype):
-    """With the last column in one row, and a row that is empty."""
+    """The last column is in one row; another row is empty."""
     device, kernels = way
     A = sp.csr_matrix(([2.0, 3.0, 5.0], ([0, 0, 2], [0, n - 1, n - 1])), (3, n), dtype)
     rows, out = Rows.of(device, kernels, A), device.upload(np.empty(3, dtype))
@@ -100,9 +100,9 @@ def host(device, work, *names):
 
 
 def require_relations(device, kernels, A, b, k):
-    """A V = U B, V orthonormal and u normalised, worked out in float64; A^T U = V B^T and U orthonormal if it is tall.
+    """Check A V = U B, V orthonormal, u normalised, in float64; for a tall A also A^T U = V B^T and U orthonormal.
 
-    U comes from the recurrence, one step at a time.
+    U is computed by the recurrence, one step at a time.
     """
     dtype = A.dtype.name
     work = begun(device, kernels, A, b, k)
@@ -133,12 +133,12 @@ def test_steps_keep_the_relations_that_define_them(way, m, n, k, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("m", "n", "density"), [(6000, 6000, 0.1), (900, 400, 0.5), (300, 1500, 0.7), (64, 64, 1)])
 def test_many_steps_keep_them_too(gpu, m, n, density, dtype):
-    """The first one takes one pass in CUDA C."""
+    """In CUDA C, the first case uses one pass."""
     require_relations(*gpu, random_matrix(m, n, density, dtype), np.random.default_rng(3).normal(size=m), 40)
 
 
 def test_a_wide_matrix_loses_the_left_vectors_and_keeps_the_curve():
-    """alpha > beta there: what rounding leaves in u grows by alpha / beta, about 9, with each step."""
+    """alpha > beta here: rounding errors of u grow by alpha / beta, about 9, per step."""
     rng = np.random.default_rng(1093)
     A, b = rng.normal(size=(23, 1070)), rng.normal(size=23)
     work = begun(Host(), cpu_numpy, compressed(A, "float64"), b, 15)
@@ -158,7 +158,7 @@ def test_a_wide_matrix_loses_the_left_vectors_and_keeps_the_curve():
 @pytest.mark.parametrize("orthogonal", [True, False])
 @pytest.mark.parametrize(("m", "n", "density"), [(6000, 6000, 0.1), (2000, 3000, 0.02), (300, 300, 1)])
 def test_runs_of_steps_equal_the_reference_and_on_a_gpu_themselves_to_the_bit(way, m, n, density, orthogonal):
-    """However they are split, and every time: nothing depends on which block or thread is first."""
+    """However they are split, and in every run: the results do not depend on the order of blocks or threads."""
     device, kernels = way
     A, b, k = random_matrix(m, n, density, "float64"), np.random.default_rng(4).normal(size=m), 12
     reference = begun(Host(), cpu_numpy, A, b, k)
@@ -196,7 +196,7 @@ def test_one_pass_equals_two_products(cupy, dtype):
 
 
 def test_a_matrix_that_is_used_up_leaves_zeros(way):
-    """Two singular values in b: the third step finds nothing."""
+    """b contains two singular vectors: the third step yields zero."""
     device, kernels = way
     A = compressed(np.diag([3.0, 2, 1, 1]), "float64")
     work = begun(device, kernels, A, np.array([1.0, 1, 0, 0]), 6)

@@ -1,4 +1,4 @@
-"""The lab as the app drives it: slices, frames, rest, and what a change of a value costs."""
+"""The lab as driven by the app: slices, frames, rest, and the cost of a changed value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PICARD = {"picard-coefficients", "picard-ratio"}
 
 
 def run_live(lab, steps=3, frames=200):
-    """Slices and frames until it rests."""
+    """Alternate slices and frames until the lab rests; return the frames."""
     seen = [lab.frame()]
     while not lab.resting:
         timing = lab.advance(steps)
@@ -244,7 +244,7 @@ def test_predicted_bytes_are_about_what_is_held():
 
 
 def test_the_history_of_the_ribbon_is_that_of_the_present_range_alone():
-    """The widest ribbon over other λ is another number: it begins anew, and is not joined to the last range's."""
+    """The widest ribbon over other λ is another quantity: its history starts again and is not joined to the old one."""
     lab = LCurve(problem="shaw", n=60, noise=1e-3, tolerance=1e-3, lambdas=(1e-2, 1.0, 50))
     before = run_live(lab)[-1].curves["history"]
     lab.update(lambdas=(1e-6, 1e-2, 50))
@@ -255,7 +255,7 @@ def test_the_history_of_the_ribbon_is_that_of_the_present_range_alone():
         assert (np.diff(history.y) <= 0).all()  # ribbons of one range only close
     assert frames[0].curves["history"].y[0] == pytest.approx(frames[0].curves["width"].y.max())
     steps = lab.bidiagonal.k
-    lab.update(tolerance=1e-6)  # the same range: it goes on
+    lab.update(tolerance=1e-6)  # the same range: the history continues
     assert run_live(lab, 1, 400)[-1].curves["history"].x[0] < steps
 
 

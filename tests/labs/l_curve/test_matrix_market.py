@@ -1,4 +1,4 @@
-"""Matrix Market files: read as scipy reads them, and refused in words where scipy's reader ends its process."""
+"""Matrix Market files: read like scipy reads them, and refused with a message if scipy's reader kills its process."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ LAST = [b"3 3 1integer", b"3 3 x", b"3 3 1" + b"9" * 4000, b"3 3", b"3 x 1", b"3
 
 
 def test_a_number_that_cannot_be_read_is_refused_and_the_process_lives():
-    """In a process of its own: scipy's mmread ends its process with each of these as the last line."""
+    """Runs in a child process: scipy's mmread kills its process for each of these last lines."""
     script = f"""
 import numpy as np
 from compute.labs.l_curve.problems.own import own

@@ -14,19 +14,19 @@ from compute.labs.l_curve.rules.minima import ncp_search
 PROBLEMS = ("shaw", "phillips", "gravity", "deriv2", "heat", "baart", "foxgood", "wing", "i_laplace")
 SIZES, NOISES, SEEDS = (48, 64), (1e-4, 1e-3, 1e-2, 1e-1), (1, 2, 3)
 DENSE = 8000  # λ of the dense search, 16 for each step of 200
-CLOSE = 0.03  # relative distance in λ, or in the distance from white noise, that counts as the same minimum
+CLOSE = 0.03  # relative distance in λ, or in the distance from white noise, of equal minima
 
 
 @cache
 def decomposed(name, n):
-    """(left vectors, singular values, system) of a problem; the right side without noise is in the system."""
+    """Return (left vectors, singular values, system) of a problem; the system has the right side without noise."""
     lab = LCurve(problem=name, n=n)
     left, values, _ = np.linalg.svd(lab.system.A.toarray().astype(np.float64))
     return left, values, lab.system
 
 
 def found_by(going):
-    """What a search returns at its end."""
+    """Run a search, and return its result."""
     while True:
         try:
             next(going)
@@ -35,7 +35,7 @@ def found_by(going):
 
 
 class Case:
-    """The residuals b - A x of one noisy problem, from its singular values, and how far they are from white noise."""
+    """The residuals b - A x of one noisy problem, from its singular values, and their distances from white noise."""
 
     def __init__(self, name, n, noise, seed):
         self.left, self.values, system = decomposed(name, n)
@@ -44,24 +44,24 @@ class Case:
         self.evaluated = 0
 
     def residuals(self, lambdas):
-        """(m, count), a column for each λ."""
+        """Return the residuals, of shape (m, count) with a column for each λ."""
         kept = lambdas**2 / (self.values[:, None] ** 2 + lambdas**2)
         return self.left @ (kept * (self.left.T @ self.b)[:, None])
 
     def residual(self, lam):
-        """(m,) of one λ."""
+        """Return the residual of one λ, of shape (m,)."""
         self.evaluated += 1
         return self.residuals(np.array([lam]))[:, 0]
 
     def distances(self, lambdas):
-        """(count,) of the cumulative periodogram from that of white noise."""
+        """Return the distances of the cumulative periodograms from that of white noise, of shape (count,)."""
         half = self.b.size // 2
         power = np.abs(scipy.fft.fft(self.residuals(lambdas), axis=0)[1 : half + 1]) ** 2
         shares = np.cumsum(power, axis=0) / power.sum(axis=0)
         return np.linalg.norm(shares - np.arange(1, half + 1)[:, None] / half, axis=0)
 
     def search(self):
-        """What the rule says."""
+        """Return the rule's result."""
         return found_by(ncp_search(self.residual, self.lambdas, self.b.size))
 
 
@@ -86,13 +86,13 @@ def test_the_whitest_residual_is_that_of_a_dense_search(name, n):
 
 
 def test_heat_with_noise_of_1_percent_has_its_minimum_at_5_8e_3():
-    """Where 16 points found one at 2.6e-5, of an error of x of 960 %; the lab's own residuals."""
+    """16 points found a minimum at 2.6e-5, with an error of x of 960 %; uses the lab's own residuals."""
     lab = LCurve(problem="heat", n=64, noise=0.01, noise_seed=1, tolerance=1e-8)
     assert lab.solve().corners["ncp"] == pytest.approx(5.8e-3, rel=0.03)
 
 
 def test_a_large_problem_is_searched_at_fewer_points():
-    """A product with a matrix of many rows is dear: a quarter of the grid, and around its minima."""
+    """A product with a matrix of many rows is expensive: a quarter of the grid, and points around its minima."""
     lambdas = np.geomspace(1e-3, 1, 200)
     asked = []
 

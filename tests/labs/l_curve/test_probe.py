@@ -1,4 +1,4 @@
-"""The random probe: its bounds against the quadratic form that it stands for, and that against the trace."""
+"""The random probe: its bounds against its quadratic form, and that form against the trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compute.labs.l_curve.survey import CLOSE, SEED, TraceProbe
 
 
 def quadratic(A, lambdas):
-    """z (A transpose(A) + λ^2)^-1 z λ^2 for the probe's signs z, and the trace that it estimates."""
+    """Return z (A transpose(A) + λ^2)^-1 z λ^2 for the probe's signs z, and the trace that it estimates."""
     z = np.random.default_rng(SEED).choice([-1.0, 1.0], A.shape[0])
     U, s, _ = np.linalg.svd(A)
     squares = np.zeros(A.shape[0])

@@ -1,4 +1,4 @@
-"""The test problems: published values, independent quadrature, geometry by sampling; and every bad input refused."""
+"""The test problems: published values, independent quadrature, geometry by sampling; and refusal of bad input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compute.labs.l_curve.problems import NAMES, PROBLEMS, integral, make
 from compute.labs.l_curve.problems.pictures import matrix, shepp_logan
 from compute.labs.l_curve.system import noisy
 
-# n = 64: largest singular value, |x|, |b| as Regularization Tools gives them
+# n = 64: largest singular value, |x|, |b| from Regularization Tools
 PUBLISHED = {
     "shaw": (2.9933097, 7.9856369, 18.649192),
     "phillips": (5.8022447, 2.9983953, 15.286489),
@@ -36,7 +36,7 @@ def test_published_values_are_reproduced(name):
 
 
 def nystrom(kernel, low, high, count=400):
-    """Largest singular value of an integral operator, by Gauss-Legendre quadrature: another discretisation."""
+    """Return the largest singular value of an integral operator, by another method: Gauss-Legendre quadrature."""
     at, weight = np.polynomial.legendre.leggauss(count)
     (s, ws), (t, wt) = [((a + b) / 2 + (b - a) / 2 * at, (b - a) / 2 * weight) for a, b in (low, high)]
     return np.linalg.norm(np.sqrt(ws)[:, None] * kernel(s[:, None], t) * np.sqrt(wt), 2)
@@ -75,7 +75,7 @@ def test_the_largest_singular_value_is_that_of_the_operator(name):
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"own", "random_sparse"}))
 def test_b_is_a_times_x(name):
-    """Exactly where b is made so; up to the discretisation where b is an integral: the jump of wing is the worst."""
+    """Exact if b is computed as A x; otherwise up to the discretisation of an integral: worst for the jump of wing."""
     A, b, x = make(name, n=SIZES.get(name, 64))
     exact = name in {"shaw", "gravity", "heat", "blur", "tomo", "paralleltomo", "deriv2", "i_laplace"}
     allowed = 1e-10 if exact else {"wing": 0.05}.get(name, 2e-3)
@@ -92,7 +92,7 @@ def test_right_hand_sides_are_integrals_by_quadrature():
         s = np.pi / (2 * n) * np.arange(n + 1)
         _, b, _ = make("baart", n=n)
         cells = [quad(lambda s: 2 * np.sinh(s) / s if s else 2.0, *s[i : i + 2])[0] for i in range(n)]
-        np.testing.assert_allclose(b, np.array(cells) / np.sqrt(np.pi / (2 * n)), rtol=2e-7)  # Simpson's rule in it
+        np.testing.assert_allclose(b, np.array(cells) / np.sqrt(np.pi / (2 * n)), rtol=2e-7)  # it has Simpson's rule
         _, b, _ = make("phillips", n=n)
         edges = -6 + 12 / n * np.arange(n + 1)
         cells = [quad(phillips_rhs, *edges[i : i + 2])[0] for i in range(n)]
@@ -111,7 +111,7 @@ def test_heat_is_a_convolution_with_its_kernel():
     t = (i - j + 0.5) / n
     assert A[i, j] == pytest.approx(t**-1.5 / (2 * kappa * np.sqrt(np.pi)) * np.exp(-1 / (4 * kappa**2 * t)) / n)
     assert not A[j, i]
-    assert x[4] == pytest.approx(0.75)  # where its parabola meets its hump, t = 2
+    assert x[4] == pytest.approx(0.75)  # the point between its parabola and its hump, t = 2
     assert not x[n // 2 :].any()
 
 
@@ -205,7 +205,7 @@ def test_noise_has_its_size_and_its_seed():
     assert np.linalg.norm(value - b) == pytest.approx(size, rel=1e-12)
     assert size == pytest.approx(0.01 * np.linalg.norm(b), rel=1e-12)
     np.testing.assert_array_equal(value, noisy(b, 0.01, 7)[0])
-    np.testing.assert_allclose((noisy(b, 0.02, 7)[0] - b) / 2, value - b, rtol=1e-12)  # larger, not another
+    np.testing.assert_allclose((noisy(b, 0.02, 7)[0] - b) / 2, value - b, rtol=1e-12)  # larger, but the same noise
     assert (noisy(b, 0.01, 8)[0] != value).any()
     assert noisy(b, 0.0, 7) == (b, 0.0)
 
@@ -336,7 +336,7 @@ def test_an_archive_is_measured_before_it_is_unpacked(monkeypatch):
 
 
 def test_a_head_at_which_the_tokenizer_breaks_is_refused(monkeypatch):
-    """Found by a fuzz: some bytes behind the literal end in a SystemError of Python 3.12's."""
+    """Found by a fuzz: some bytes after the literal cause a SystemError in Python 3.12's tokenizer."""
 
     def broken(opened):
         raise SystemError("returned a result with an exception set")

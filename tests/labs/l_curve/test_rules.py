@@ -1,4 +1,4 @@
-"""The rules that choose λ, each against its own definition worked out on the dense decomposition."""
+"""The rules that choose λ, each against its definition, computed from the dense decomposition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fine(low, high, count=4001):
 
 
 def test_the_corner_of_shaw_is_where_it_bends_most():
-    """With 0.1 % noise at λ = 2.06e-3, about; the curvature there is some 900."""
+    """With 0.1 % noise at about λ = 2.06e-3; the curvature is some 900 there."""
     lab = lab_of("shaw", 100)
     found, dense = lab.solve().corners["curvature"], Dense(lab)
     grid = fine(1e-4, 0.1)
@@ -122,7 +122,7 @@ def test_the_adaptive_weight_puts_the_minimum_at_the_smallest_ritz_value():
 
 
 def projected(lab, k):
-    """B (k + 1, k) and |b| from what the bidiagonalisation gave."""
+    """Return B (k + 1, k) and |b| of the bidiagonalisation."""
     alpha, beta = (lab.device.download(array) for array in (lab.bidiagonal.work.alpha, lab.bidiagonal.work.beta))
     B = np.zeros((k + 1, k))
     B[range(k), range(k)], B[range(1, k + 1), range(k)] = alpha[:k], beta[1 : k + 1]
@@ -130,7 +130,7 @@ def projected(lab, k):
 
 
 def squared_residual_and_filters(B, size, lam):
-    """|B y - b e_1|^2 and the sum of the filter factors at λ, from the dense decomposition of B."""
+    """Return |B y - b e_1|^2 and the sum of the filter factors at λ, from the dense decomposition of B."""
     U, s, _ = np.linalg.svd(B)
     f = s**2 / (s**2 + lam**2)
     c = size * U[0]
@@ -138,7 +138,7 @@ def squared_residual_and_filters(B, size, lam):
 
 
 def asked_weight(B, size):
-    """ω at which N / (k + 1 - ω F)^2 is stationary at the smallest singular value of B, by differences."""
+    """Return ω with N / (k + 1 - ω F)^2 stationary at the smallest singular value of B, by differences."""
     smallest, k = np.linalg.svd(B, compute_uv=False)[-1], B.shape[1]
     (low, less), (high, more) = (squared_residual_and_filters(B, size, smallest * (1 + h)) for h in (-1e-4, 1e-4))
     N, F = squared_residual_and_filters(B, size, smallest)
@@ -147,7 +147,7 @@ def asked_weight(B, size):
 
 @pytest.mark.parametrize(("name", "n", "above"), [("tomo", 8, 32), ("heat", 58, 12)])
 def test_no_step_counts_with_a_weight_above_1(name, n, above):
-    """HyBR takes min(1, ω) of every step before the mean; here each ω comes from a dense decomposition."""
+    """HyBR uses min(1, ω) of every step for the mean; here each ω comes from a dense decomposition."""
     lab = lab_of(name, n, 0.01)
     lab.solve()
     asked = [asked_weight(*projected(lab, k)) for k in range(1, 33)]
@@ -156,7 +156,7 @@ def test_no_step_counts_with_a_weight_above_1(name, n, above):
 
 
 def test_weighted_gcv_finds_a_minimum_where_every_step_asks_for_more_than_1():
-    """Of tomography ω is 1, and the minimum that of |B y - b|^2 / (k + 1 - F)^2; with the mean of all ω none was."""
+    """For tomography ω is 1, and the minimum that of |B y - b|^2 / (k + 1 - F)^2; the mean of all ω had no minimum."""
     lab = lab_of("tomo", 12, 0.01)
     choice = lab.solve().choices["weighted_gcv"]
     B, size = projected(lab, lab.bidiagonal.k)
@@ -168,7 +168,7 @@ def test_weighted_gcv_finds_a_minimum_where_every_step_asks_for_more_than_1():
 
 
 def test_a_weight_above_1_offers_nothing_from_its_pole_downwards():
-    """Where ω F >= k + 1 no degree of freedom is left; the minimum is sought above that."""
+    """For ω F >= k + 1 no degree of freedom is left; the minimum is searched above this pole."""
     lab = lab_of("tomo", 12, 0.01, gcv_weight=1.3)
     choice = lab.solve().choices["weighted_gcv"]
     B, size = projected(lab, lab.bidiagonal.k)
@@ -183,7 +183,7 @@ def test_a_weight_above_1_offers_nothing_from_its_pole_downwards():
     assert choice.lam == pytest.approx(lab.grid[above][np.argmin(values)], rel=0.1)
 
 
-# -- corners of curves drawn by hand: (log10 residual, log10 solution) in the order of falling λ
+# -- corners of synthetic curves: (log10 residual, log10 solution) in the order of falling λ
 
 
 def drawn(points, bend=np.inf):

@@ -1,4 +1,4 @@
-"""The L-curve lab's Numba-CUDA kernels in Numba's CUDA simulator, in a process of its own, against SciPy in float64."""
+"""The L-curve lab's Numba-CUDA kernels in Numba's CUDA simulator, in a child process, against SciPy in float64."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def system(name):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """What the simulated kernels made of the cases."""
+    """Return the results of the simulated kernels for all cases."""
     target = tmp_path_factory.mktemp("simulator") / "made.npz"
     simulate(PROGRAM, target)
     return dict(np.load(target))

@@ -1,4 +1,4 @@
-"""The small system against dense linear algebra, and at magnitudes where squares would cancel or underflow."""
+"""The small system against dense linear algebra, and at magnitudes at which squares would cancel or underflow."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_distances_are_those_of_the_coefficients():
 
 
 def exact_solution(M, rhs):
-    """Gauss elimination in fractions."""
+    """Solve M x = rhs by Gauss elimination in fractions."""
     rows = [[*row, value] for row, value in zip(M, rhs, strict=True)]
     n = len(rows)
     for i in range(n):
@@ -113,13 +113,13 @@ def exact_solution(M, rhs):
 
 
 def norm(values):
-    """Of fractions too small for float64's squares: a power of ten is taken out first."""
+    """Return the norm of fractions too small for float64's squares: the largest value is factored out."""
     top = max(abs(value) for value in values)
     return float(top) * float(sum((value / top) ** 2 for value in values)) ** 0.5
 
 
 def test_nothing_cancels_however_ill_posed():
-    """Coefficients that fall by 1e-3 a step, λ far below: against exact fractions."""
+    """Coefficients that fall by 1e-3 per step, with λ far below: against exact fractions."""
     k = 7
     alpha, beta = 1e-3 ** np.arange(k + 1.0), 0.5 * 1e-3 ** np.arange(k + 1.0)
     at = points(Small.of(alpha, beta), lams := np.array([1e-20, 1e-13, 1e-6, 1.0]))

@@ -17,7 +17,7 @@ SIZES = {
 
 
 def brought(kind):
-    """Matrices of one's own, in shapes and ranks that no problem has."""
+    """Return a user's matrix, with a shape or rank of no built-in problem."""
     rng = np.random.default_rng(7)
     A = {
         "wide": rng.normal(size=(23, 311)),
@@ -41,7 +41,7 @@ CASES = {
 
 
 class Dense:
-    """The truth: filtered sums over the singular values of the matrix that the lab stores."""
+    """The reference: filtered sums over the singular values of the matrix that the lab stores."""
 
     def __init__(self, lab):
         A = lab.system.A.toarray().astype(np.float64)
@@ -56,7 +56,7 @@ class Dense:
         return self.Vt[: self.s.size].T @ (self.s / (self.s**2 + lam**2) * self.c)
 
     def curvature(self, lam):
-        known = self.s > 1e-13 * self.s[0]  # what is below is rounding, and derivatives would enlarge it
+        known = self.s > 1e-13 * self.s[0]  # smaller values are rounding errors, which derivatives would amplify
         s, c = self.s[known], self.c[known]
         f = s**2 / (s**2 + lam**2)
         eta, rho = np.sum((f * c / s) ** 2), self.residual(lam) ** 2
@@ -85,7 +85,7 @@ def test_every_problem_is_tried():
 @pytest.mark.parametrize("case", CASES)
 def test_the_truth_is_between_the_bounds_at_every_step(any_backend, case, dtype, monkeypatch):
     """The bounds of a curve enclose the norms of the dense solution, from its first step to its last."""
-    monkeypatch.setattr(LCurve, "choices", lambda lab: {})  # what the rules say at each step takes longer than all else
+    monkeypatch.setattr(LCurve, "choices", lambda lab: {})  # slower than all else
     lab = LCurve(backend=any_backend.name, dtype=dtype, tolerance=1e-12, **CASES[case])
     truth = Dense(lab).norms(lab.grid)
     while True:
@@ -99,7 +99,7 @@ def test_the_truth_is_between_the_bounds_at_every_step(any_backend, case, dtype,
 @pytest.mark.parametrize("reorthogonalise", [True, False])
 @pytest.mark.parametrize("case", CASES)
 def test_norms_curvature_and_solutions_are_those_of_the_dense_decomposition(case, reorthogonalise):
-    """To 1e-6 in float64, for λ from 1e-5 of the largest singular value on; that is 1e11 roundoffs."""
+    """To 1e-6 in float64, for λ >= 1e-5 of the largest singular value; that is 1e11 roundoffs."""
     probe = LCurve(**CASES[case])
     dense = Dense(probe)
     span = (1e-5 * dense.s[0], dense.s[0], 31)
@@ -112,8 +112,8 @@ def test_norms_curvature_and_solutions_are_those_of_the_dense_decomposition(case
     np.testing.assert_allclose(curve.solution_norms, solution, rtol=1e-6)
     np.testing.assert_allclose(curve.alphas, curve.lambdas**2)
     bend = np.array([dense.curvature(lam) for lam in curve.lambdas])
-    np.testing.assert_allclose(curve.curvature[5:], bend[5:], rtol=1e-6, atol=1e-6)  # below, x hardly moves
-    for lam in curve.lambdas[5::10]:  # below, rounding of b - A x alone changes x of a low rank by more
+    np.testing.assert_allclose(curve.curvature[5:], bend[5:], rtol=1e-6, atol=1e-6)  # x hardly changes at smaller λ
+    for lam in curve.lambdas[5::10]:  # at smaller λ, rounding of b - A x alone changes x of a low rank by more
         x = dense.solution(lam)
         assert np.linalg.norm(lab.solution(lam) - x) <= 1e-6 * np.linalg.norm(x)
         assert np.linalg.norm(lab.residual(lam)) == pytest.approx(dense.residual(lam), rel=1e-6)

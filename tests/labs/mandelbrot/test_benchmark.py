@@ -1,4 +1,4 @@
-"""What `fieldlab bench mandelbrot` times: the scenes as they are stated, right counts first, iterations as counted."""
+"""`fieldlab bench mandelbrot`: definitions of the scenes, counts checked first, actual numbers of iterations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEEP = replace(SCENES["e14"], shape=(9, 14), view=replace(SCENES["e14"].view, ma
 
 
 def brute(scene):
-    """(ny, nx) counts by Python's own complex numbers, row 0 lowest, for square pixels around the centre."""
+    """Return (ny, nx) counts from Python's complex numbers, row 0 lowest, for square pixels around the centre."""
     (ny, nx), view = scene.shape, scene.view
     step = 4 / float(view.zoom) / ny
     counts = np.empty((ny, nx), int)
@@ -50,7 +50,7 @@ def way(variant=""):
 
 
 def edges(scene):
-    """(x0, x1, y0, y1) of a view."""
+    """Return (x0, x1, y0, y1) of a view."""
     height = 4 / float(scene.view.zoom)
     width = height * scene.shape[1] / scene.shape[0]
     x, y = (float(part) for part in scene.view.center)
@@ -140,7 +140,7 @@ def test_a_picture_is_checked_and_its_iterations_are_those_that_were_done():
     assert checked.difference == 0
     timing = fixture.run(way(), 3)
     assert timing.steps == 3
-    assert timing.cells == brute(SMALL).sum()  # shortcuts off: every pixel does as many as it counts
+    assert timing.cells == brute(SMALL).sum()  # without shortcuts, every pixel does as many iterations as it counts
     assert timing.compute > 0
 
 
@@ -187,7 +187,7 @@ def test_a_kernel_with_wrong_counts_gets_no_time(monkeypatch, capsys):
 
 
 def test_counts_alone_have_no_speed_up_over_pictures_with_smooth_counts(monkeypatch, capsys):
-    """And are nothing that others are compared with, though they be the fastest."""
+    """They are no reference for other rows either, though they are the fastest."""
     block = cpu_numba.VARIANTS["block"]
 
     def slow(*arguments):
@@ -271,7 +271,7 @@ def test_the_lab_can_be_benched():
     [("block", "float64", 0.75), ("block", "float32", 1.0), ("doubling by addition", "float64", 1.0)],
 )
 def test_the_fma_roof_counts_the_instructions_of_the_kernel_itself(variant, dtype, share):
-    """gpu_cupy.cu: in float64 a doubling is an integer addition; the slow kernel has it on the FP64 pipe."""
+    """gpu_cupy.cu: in float64 a doubling is an integer addition; the slow kernel does it on the FP64 pipe."""
     assert next(iter(gpu_cupy.VARIANTS)) == "block"
     row = Row("gpu_cupy", variant, replace(SMALL, dtype=dtype), "measured")
     assert benchmark.BENCHMARK.counted_share(row) == share

@@ -1,4 +1,4 @@
-"""The table of jumps: every backend's against NumPy's, NumPy's against exact steps, and what the kernels rely on."""
+"""The table of jumps: every backend against NumPy, NumPy against exact steps, and assumptions of the kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cuda_on_cpu import Library, upload
 from tests.labs.mandelbrot.test_deep import BRUTE, SEED, brute, lab_of
 from tests.simulator import simulate
 
-NUCLEUS = -1 + Fraction(1, 10**170), Fraction(0)  # every second Z is about 1e-170: its square is not a float64
+NUCLEUS = -1 + Fraction(1, 10**170), Fraction(0)  # every second Z is about 1e-170: its square underflows in float64
 OLD_BITS = {"e14": 200, "e113": 500, "dive e323": 1200, "dive e1007": 3500}
 # orbit, log2 of the largest |dc|, with exponents or plain
 CASES = {
@@ -34,7 +34,7 @@ CASES = {
 
 
 def orbit_of(name):
-    """Values and exponents of a real orbit; a long one is cut."""
+    """Return values and exponents of a real orbit; a long one is truncated."""
     if name == "nucleus":
         made = reference_orbit.compute(*NUCLEUS, 1500, 999)
     elif name.startswith("spiral"):
@@ -46,7 +46,7 @@ def orbit_of(name):
 
 
 def table_of(function, case, device):
-    """Table, powers and radius as `function` makes them, in arrays full of 7; NaN where there is no entry."""
+    """Return table, powers and radius of `function`, from arrays filled with 7; entries outside the table stay 7."""
     name, log2_dc, far = CASES[case]
     values, exponents = orbit_of(name)
     if not far:
@@ -59,7 +59,7 @@ def table_of(function, case, device):
 
 
 def exists(steps, size):
-    """Which places of the table hold a stretch that ends within the orbit."""
+    """Return which places of the table contain a stretch that ends within the orbit."""
     found = np.zeros(size, bool)
     for level in range(steps.bit_length()):
         for i in range(steps >> level):
@@ -68,7 +68,7 @@ def exists(steps, size):
 
 
 def agree(made, truth, case):
-    """Equal to a few ulp wherever an entry may be used; the same entries may be; and nothing else was written."""
+    """Check usable entries to a few ulp, and that the same entries are usable and no others were written."""
     name, _, far = CASES[case]
     (table, powers, radius), (table0, powers0, radius0) = made, truth
     there = exists(len(orbit_of(name)[0]) - 2, len(radius))
@@ -134,7 +134,7 @@ def test_numba_cuda_in_the_simulator_makes_the_table_of_numpy(tmp_path, monkeypa
 
 @pytest.mark.parametrize("case", ["e113 plain", "nucleus far", "e1007 far"])
 def test_a_usable_entry_is_as_good_as_its_steps(case):
-    """In 2000 bits, for a delta just below the radius: what the jump leaves out is below the rounding."""
+    """In 2000 bits, for a delta just below the radius: the neglected term is below the rounding."""
     name, log2_dc, far = CASES[case]
     values, exponents = orbit_of(name)
     table, powers, radius = table_of(bla.bla, case, Host())
@@ -173,7 +173,7 @@ def test_no_radius_is_beyond_reach():
 
 
 def test_longer_stretches_with_one_beginning_serve_smaller_deltas():
-    """The kernels stop at the first entry that does not serve."""
+    """The kernels stop at the first unusable entry."""
     _, _, radius = table_of(cpu_numba.bla, "e113 plain", Host())
     steps = (len(radius) + 1) // 2
     for level in range(1, steps.bit_length()):

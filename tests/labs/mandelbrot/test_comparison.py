@@ -1,4 +1,4 @@
-"""The live comparison of Mandelbrot labs: whole pictures of the present view, compared by their counts."""
+"""The live comparison of Mandelbrot labs: whole pictures of the current view, compared by their counts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cpu_only(monkeypatch):
     here = [b for b in verdicts.BACKENDS if b.device == "host"]
     monkeypatch.setattr(verdicts, "BACKENDS", here)
     monkeypatch.setattr(comparison, "BACKENDS", here)
-    monkeypatch.setattr(comparisons, "AGAIN", math.inf)  # how noisy this machine is must not decide
+    monkeypatch.setattr(comparisons, "AGAIN", math.inf)  # the result must not depend on the noise of this machine
     monkeypatch.setattr(comparisons, "MOST_TIMINGS", 12)
 
 
@@ -144,7 +144,7 @@ def test_all_ways_are_timed_at_the_same_reduced_size_and_compared_small():
 
 
 def test_a_small_twin_keeps_the_arithmetic_of_the_live_picture():
-    """At 1/64 of the spacing "auto" takes perturbation where a small picture alone would still be direct."""
+    """At 1/64 of the spacing "auto" selects perturbation, while a small picture alone would be computed directly."""
     deep = values("home", zoom="300", ny=2000, nx=2000)
     assert RULES.dtype(deep) == "float64"
     assert RULES.own(Variant("cpu_numba"), deep)["precision"] == "perturbation"
@@ -236,7 +236,7 @@ def test_where_there_is_no_gpu_a_recorded_figure_of_the_whole_set_is_shown():
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_recorded_gpu_of_the_lesson_did_what_every_lane_does(precision):
-    """A kernel without smooth counts does less work: it is compared with none that computes them."""
+    """A kernel without smooth counts does less work: it is not compared with kernels that compute them."""
     (record,) = (json.loads(path.read_text()) for path in timings_folder().glob("nvidia-h200-mandelbrot.json"))
     steps = {
         (result["backend"], result["variant"]): result["median"]

@@ -1,4 +1,4 @@
-"""The lab's GPU kernels without a GPU: CUDA C on the CPU, and Numba's in its simulator."""
+"""The lab's GPU kernels without a GPU: CUDA C on the CPU, and Numba's kernels in its simulator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def library():
 
 @pytest.fixture
 def on_cpu(library, monkeypatch):
-    """Makes labs on the host whose kernels are the CUDA C ones, run on the CPU."""
+    """Return a function that makes labs on the host with the CUDA C kernels, run on the CPU."""
     monkeypatch.setattr(gpu_cupy, "compile_cuda", library)
     gpu_cupy._kernel.cache_clear()
 
@@ -54,7 +54,7 @@ def on_cpu(library, monkeypatch):
 
 
 def agree(lab, truth):
-    """Nearly all counts are equal: fused multiply-adds round otherwise."""
+    """Check that nearly all counts are equal: fused multiply-adds round differently."""
     counts, wanted = lab.counts(), truth["counts"]
     assert np.mean(counts != wanted) <= 0.005
     assert np.abs(counts - wanted).max() <= 1
@@ -75,7 +75,7 @@ def test_cuda_c_on_the_cpu_equals_numba(on_cpu, view):
 
 
 def test_counts_without_smooth_ones_are_the_same(on_cpu):
-    """And no smooth count of a pixel that escapes is written."""
+    """No smooth count of an escaping pixel is written."""
     lab = on_cpu(**{**VIEWS["home"], "shortcuts": False})
     truth = lab.counts()
     lab.reset()
@@ -91,7 +91,7 @@ def test_counts_without_smooth_ones_are_the_same(on_cpu):
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("top", [1, 4, 20, 23, 64])
 def test_few_iterations_by_tiles_give_every_bit_of_the_general_kernel(on_cpu, top, precision):
-    """Odd sizes, rows that a tile does not fill, a row with c real; counts, smooth counts and totals."""
+    """Odd sizes, partially filled tiles, a row with real c; counts, smooth counts and totals."""
     sizes = {"ny": 21, "nx": 45, "max_iterations": top, "precision": precision}
     lab = on_cpu(**sizes, center=("-0.5", "0"), zoom="1", shortcuts=False)
     assert 0 in lab.state.im
@@ -106,18 +106,18 @@ def test_few_iterations_by_tiles_give_every_bit_of_the_general_kernel(on_cpu, to
             found.append((lab.state.count.copy(), lab.state.smooth.copy(), lab.state.sums(lab.device)))
         tiles, general = found
         np.testing.assert_array_equal(tiles[0], general[0])
-        np.testing.assert_allclose(tiles[1], general[1], rtol=2e-6, atol=4e-6)  # read off another few steps later
+        np.testing.assert_allclose(tiles[1], general[1], rtol=2e-6, atol=4e-6)  # computed a few steps later
         assert np.isnan(tiles[1]).all() == (kernel is gpu_cupy.counts_only)
         assert tiles[2] == general[2]
         assert (tiles[0][2:] >= 0).all()
-        assert (tiles[0][:2] < 0).all()  # no row of another part
+        assert (tiles[0][:2] < 0).all()  # rows of another part are not written
 
 
 def test_a_part_is_fresh_in_the_first_sweep_of_a_new_picture_alone():
     schedule = Schedule(16, 9, 5000, shortcuts=False, fresh=True)
     first = schedule.part(10**9)
     assert (first.fresh, first.stride, first.few) == (True, 8, False)
-    schedule.did(first, 3)  # pixels are left: they are swept again, and have begun
+    schedule.did(first, 3)  # pixels are left: the next sweep continues them
     assert not schedule.part(10**9).fresh
     assert not Schedule(16, 9, 20, shortcuts=False).part(10**9).fresh
     assert Schedule(16, 9, 20, False, (1,), fresh=True).part(10**9).few

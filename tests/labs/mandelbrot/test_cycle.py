@@ -1,7 +1,7 @@
-"""The inside of the set: the multiplier of the attracting cycle, and deep views of it.
+"""The interior of the set: the multiplier of the attracting cycle, and deep views of the interior.
 
-The multiplier is held against formulas for periods 1 to 3 and roots for others, in each backend; a reference orbit that
-repeats lets pixels end early, and changes no count.
+In each backend, the multiplier is compared with formulas for periods 1 to 3 and with roots for others; a periodic
+reference orbit lets pixels stop early without changing a count.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ RINGS = [0.001, 0.3, 0.9, 0.99, 0.9999, 1.0]
 
 @pytest.fixture
 def kernel(any_backend):
-    """The kernel of each backend in turn, made easy to call."""
+    """Return the kernel of each backend in turn, as returned by `eased`."""
     return eased(any_backend.open_device(), any_backend.kernels("compute.labs.mandelbrot").multiplier)
 
 
 def eased(device, run):
-    """A function that computes |multiplier| of points c; its `.grid` that of a grid (re, im, count)."""
+    """Return a function that computes |multiplier| of points c; its `.grid` computes that of a grid (re, im, count)."""
 
     def multiplier(re, im, count, settle, longest):
         out = device.upload(np.full(count.shape, 7, np.float32))
@@ -34,7 +34,7 @@ def eased(device, run):
         return device.download(out)
 
     def of(points, settle=1000, longest=64):
-        """One row and one column of a grid for each point; its diagonal is asked for."""
+        """Use one row and one column of a grid for each point; only the diagonal is inside the set."""
         points = np.atleast_1d(points).astype(complex)
         count = np.where(np.eye(points.size, dtype=bool), TOP, 3)
         made = multiplier(points.real.copy(), points.imag.copy(), count, settle, longest)
@@ -50,7 +50,7 @@ def multipliers(radius, number=41):
 
 
 def returns(c, period):
-    """f^period(0) and its derivative by c."""
+    """Return f^period(0) and its derivative by c."""
     z, slope = 0 * c, 0 * c
     for _ in range(period):
         z, slope = z * z + c, 2 * z * slope + 1
@@ -58,12 +58,12 @@ def returns(c, period):
 
 
 def centres(period):
-    """The 2^(period - 1) solutions c of f^period(0) = 0: centres of components of that period or a divisor of it."""
+    """Return the 2^(period - 1) roots c of f^period(0): centres of components of that period or a divisor of it."""
     z = np.polynomial.Polynomial([0])
     for _ in range(period):
         z = z**2 + np.polynomial.Polynomial([0, 1])
     c = z.roots().astype(complex)
-    for _ in range(8):  # the coefficients have few digits left
+    for _ in range(8):  # roots() returns few correct digits
         value, slope = returns(c, period)
         c = c - value / slope
     return c
@@ -78,7 +78,7 @@ def test_in_the_cardioid_and_the_disc(kernel, radius):
 
 @pytest.mark.parametrize("radius", RINGS)
 def test_in_the_components_of_period_three(kernel, radius):
-    """There c^3 + 2 c^2 + (1 - m) c + (1 - m)^2 = 0 with m = lam / 8: the resultant of f^3(z) = z and lam."""
+    """Here c^3 + 2 c^2 + (1 - m) c + (1 - m)^2 = 0 with m = lam / 8: the resultant of f^3(z) = z and lam."""
     points = np.array([np.roots([1, 2, 1 - m, (1 - m) ** 2]) for m in multipliers(radius, 21) / 8])
     np.testing.assert_allclose(kernel(points.ravel()), radius, atol=1e-5)
 
@@ -98,7 +98,7 @@ def test_near_a_centre_the_multiplier_grows_as_its_derivative_says(kernel):
 
 
 def test_in_an_island_of_period_39_as_with_300_bits(kernel):
-    """Near the seahorses: the orbit itself, for so long that it has reached the cycle, and the product along that."""
+    """Near the seahorses: iterates the orbit until it has reached the cycle, then multiplies along the cycle."""
     points = -0.7436423016578859 + 0.13182651981259472j + 2e-7 * np.array([0, 1, 1j, -1, 0.5 - 1j])
     truth = []
     with gmpy2.context(precision=300):
@@ -119,7 +119,7 @@ def test_no_cycle_no_number(kernel):
     assert np.isnan(kernel(centre, longest=4)).all()
     assert kernel(centre, longest=5) < 1e-3
     assert np.isnan(kernel([0.1], settle=0)).all()
-    assert np.isnan(kernel(centre, settle=4)).all()  # no period longer than the orbit is tried
+    assert np.isnan(kernel(centre, settle=4)).all()  # periods longer than the orbit are not tried
 
 
 def test_a_multiple_of_the_period_gives_the_multiplier_of_the_cycle_itself():
@@ -148,7 +148,7 @@ def test_every_backend_agrees_with_numpy_on_a_view(kernel):
 # -- deep views
 
 PERIOD_3 = ("-1.75487766624669276", "0")  # its nucleus to 17 digits
-INSIDE = ("-1.757", "0")  # of the same component
+INSIDE = ("-1.757", "0")  # in the same component
 BUD = ("-0.15652016683375508", "1.0322471089228318")  # a nucleus of period 4, 16 digits
 EDGE = ("-1.757", "0.001")  # from zoom 300 down, the edge is in view
 FEIGENBAUM = ("-1.40115518909331471", "0")

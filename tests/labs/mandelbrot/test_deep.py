@@ -1,4 +1,4 @@
-"""Perturbation: counts against brute force in many digits, at every depth; orbit, table, and every backend."""
+"""Perturbation: counts against brute force with many digits, at every depth; orbit, table, and every backend."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from compute.labs.mandelbrot.state import LaunchPart
 from compute.labs.mandelbrot.views import VIEWS
 
 SEED = 20261121
-SPIRAL = ("0", "1")  # c = i lies on the boundary: z runs into a repelling cycle of two
+SPIRAL = ("0", "1")  # c = i is on the boundary: z enters a repelling cycle of two
 FEIGENBAUM = ("-1.40115518909331471", "0")
-# centre, zoom, iterations at most, pixels a side, pixels compared
+# centre, zoom, maximum iterations, pixels a side, pixels compared
 BRUTE = {
     "seahorses e5": (VIEWS["seahorses"].center, "1e5", 20_000, 60, 40),
     "Feigenbaum e7": (FEIGENBAUM, "1e7", 20_000, 40, 20),
@@ -35,7 +35,7 @@ BRUTE = {
 
 
 def brute(place, top, pixels):
-    """Escape counts of pixels (i, j), each iterated by itself in enough bits."""
+    """Return escape counts of pixels (i, j), each iterated directly with sufficient precision."""
     with gmpy2.context(precision=place.bits + 64):
         spacing = gmpy2.mpfr(gmpy2.mpq(4 / (place.zoom * place.ny)))
         return [
@@ -159,7 +159,7 @@ def test_a_reference_reports_and_can_be_dropped():
 
 
 def test_a_tiny_point_of_the_orbit_keeps_its_own_exponent():
-    """At a nucleus of period 2 but for 1e-400, every second Z is about that small."""
+    """Within 1e-400 of a nucleus of period 2, every second Z is about that small."""
     made = reference_orbit.compute(-1 + Fraction(1, 10**400), Fraction(0), 3000, 4)
     x, power = made.values()[2, 0], made.exponents()[2]
     assert made.exponents()[1] == 0
@@ -217,7 +217,7 @@ def test_a_reference_beyond_memory_is_refused_and_the_view_stays(monkeypatch):
 
 
 def test_a_long_deep_view_goes_on_in_short_slices():
-    """At the nucleus of period 3 nothing escapes: 10^6 iterations, but a reset needs one slice at most."""
+    """At the nucleus of period 3 no pixel escapes: 10^6 iterations, but a reset waits for one slice at most."""
     lab = Mandelbrot(ny=8, nx=8, center=("-1.75487766624669276", "0"), zoom="1e12", max_iterations=10**6)
     for _ in range(5):
         lab.advance()

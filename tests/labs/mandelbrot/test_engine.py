@@ -1,4 +1,4 @@
-"""The lab in a live engine: coarse to fine, a new view drops the old one, long and deep views, refusals."""
+"""The lab in a live engine: coarse to fine, a new view replaces the old one, long and deep views, refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_frames_come_coarse_to_fine_and_a_snapshot_holds_the_counts(client):
 
 
 def test_a_new_view_drops_an_endless_one(client):
-    """All of it is inside the set: 10^7 iterations a pixel would take minutes."""
+    """The whole view is inside the set: 10^7 iterations a pixel would take minutes."""
     client.wait_frame(finished)
     client.handle.update(**ENDLESS)
     client.wait_frame(lambda frame: frame.facts["limit"] > 1000 and not finished(frame))

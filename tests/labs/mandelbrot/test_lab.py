@@ -21,7 +21,7 @@ VIEWS = [HOME, SEAHORSES]
 
 @pytest.fixture
 def make(any_backend):
-    """Makes Mandelbrot labs in each backend in turn and closes them."""
+    """Return a function that makes Mandelbrot labs with each backend in turn; close them afterwards."""
     labs = []
 
     def lab(**values):
@@ -34,13 +34,13 @@ def make(any_backend):
 
 
 def agree(counts, truth, share=0.001):
-    """At most `share` of the pixels differ, by 1."""
+    """Check that at most `share` of the pixels differ, by 1."""
     assert np.abs(counts - truth).max() <= 1
     assert np.mean(counts != truth) <= share
 
 
 def exactly(place, top):
-    """Escape counts in rational arithmetic: no rounding at all, so few iterations only."""
+    """Return escape counts in rational arithmetic, without rounding; only for few iterations."""
     spacing = 4 / (place.zoom * place.ny)
     counts = np.empty((place.ny, place.nx), int)
     for i in range(place.ny):
@@ -55,7 +55,7 @@ def exactly(place, top):
 
 
 def test_counts_are_those_of_exact_arithmetic(make):
-    """Row 0 is the lowest imaginary part, and c is a pixel's centre: both show in an uneven view."""
+    """Row 0 has the lowest imaginary part, and c is a pixel's centre: an asymmetric view checks both."""
     view = {"center": ("-0.3", "0.4"), "zoom": "1.25", "ny": 7, "nx": 12}
     place = Place.of(view["center"], view["zoom"], 7, 12)
     np.testing.assert_array_equal(make(max_iterations=10, **view).counts(), exactly(place, 10))
@@ -63,7 +63,7 @@ def test_counts_are_those_of_exact_arithmetic(make):
 
 @pytest.mark.parametrize(("view", "precision"), [(HOME, "auto"), (SEAHORSES, "auto"), (HOME, "float32")])
 def test_every_backend_equals_numpy(make, view, precision):
-    """In float32 the orbits of a deep view part by rounding alone, so that only the home view is compared."""
+    """In float32, orbits of a deep view diverge by rounding alone, so only the home view is compared."""
     view = {**view, "precision": precision}
     truth = Mandelbrot(backend="cpu_numpy", **view)
     lab = make(**view)
@@ -71,7 +71,7 @@ def test_every_backend_equals_numpy(make, view, precision):
     if precision == "auto":
         agree(lab.counts(), truth.counts())
         np.testing.assert_allclose(lab.smooth()[same], truth.smooth()[same], rtol=1e-3)
-    else:  # a GPU fuses multiply and add: a few orbits near the boundary part altogether
+    else:  # a GPU fuses multiply and add: a few orbits near the boundary diverge
         close = np.isclose(lab.smooth(), truth.smooth(), rtol=1e-3)
         assert same.mean() >= 0.99
         assert close[same].mean() >= 0.995
@@ -124,13 +124,13 @@ def test_every_frame_is_coarse_to_fine_and_right(make):
         assert levels.shape == (-(-60 // strides[-1]), -(-80 // strides[-1]))
         shown = known[:: strides[-1], :: strides[-1]]
         assert frame.rasters["escape"].waiting == (not lab.finished)
-        if not lab.finished:  # what waits differs from what is known to be in the set
+        if not lab.finished:  # waiting pixels differ from those in the set
             np.testing.assert_array_equal(levels == WAITING, shown < 0)
             np.testing.assert_array_equal(levels == 255, shown == 9000)
             assert frame.facts["waiting"] == pytest.approx((shown < 0).mean())
             assert frame.facts["inside"] == pytest.approx((shown == 9000).mean())
             waited = waited or bool((shown < 0).any())
-    assert waited or lab.device.kind == "gpu"  # whose launches complete a whole pass before a frame is made
+    assert waited or lab.device.kind == "gpu"  # a GPU's launches complete a whole pass before a frame
     assert set(strides) <= {8, 4, 2, 1}
     assert strides == sorted(strides, reverse=True)
     assert progress == sorted(progress)
@@ -144,7 +144,7 @@ def test_a_coarse_raster_covers_its_pixels():
     while lab.painting.schedule.stride != 4:
         lab.painting.schedule.did(lab.painting.schedule.part(10**9), 0)
     raster = lab.frame(view=(20.0, 10.0, 40.0, 30.0)).rasters["escape"]
-    assert raster.extent == (18.5, 6.5, 42.5, 30.5)  # samples 5 … 10 and 2 … 7, each 4 wide about its pixel's middle
+    assert raster.extent == (18.5, 6.5, 42.5, 30.5)  # samples 5 … 10 and 2 … 7, each 4 wide around its pixel's middle
     assert picture.coarse((0.0, 0.0, 80.0, 60.0), 1) == (0.0, 0.0, 80.0, 60.0)
 
 

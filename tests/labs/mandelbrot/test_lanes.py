@@ -1,4 +1,4 @@
-"""The kernel that steps 64 pixels together gives the bits of the one that follows a pixel at a time."""
+"""The kernel that steps 64 pixels together returns the bits of the kernel that iterates one pixel at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fresh(view, dtype):
 
 
 def assert_same(got, wanted):
-    """Counts, smooth counts, totals, and z of the pixels that go on, in every bit."""
+    """Check that counts, smooth counts, totals, and z of unfinished pixels are equal in every bit."""
     np.testing.assert_array_equal(got.count, wanted.count)
     np.testing.assert_array_equal(got.smooth.view(np.int32), wanted.smooth.view(np.int32))
     np.testing.assert_array_equal(got.totals, wanted.totals)
@@ -74,7 +74,7 @@ def test_slices_of_any_length_rows_and_strides_have_the_same_bits(view, dtype, s
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_julia_set_starts_at_its_pixels(dtype):
-    """z_1 is the pixel, |z_1| > 2 included, and c is the same for all."""
+    """z_1 is the pixel, also if |z_1| > 2, and c is the same for all pixels."""
     ny, nx, top = 40, 50, 200
     got, wanted = (fresh("whole set", dtype) for _ in range(2))
     z = np.stack(np.meshgrid(np.linspace(-3, 3, nx), np.linspace(-2, 2, ny)))

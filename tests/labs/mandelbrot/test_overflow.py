@@ -1,4 +1,4 @@
-"""Numbers that leave float64: z of c far outside runs over within a block of steps, and must be seen to have left."""
+"""Overflow of float64: for c far outside, z overflows within a block of steps, and must count as escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cuda_on_cpu import FakeGpu, Library
 from tests.simulator import simulate
 
 ULP = 2.0**-52
-EDGE = [1e154 * (1 - ULP), 1e154, 1e154 * (1 + ULP)]  # the square of a little more than this is not a float64
+EDGE = [1e154 * (1 - ULP), 1e154, 1e154 * (1 + ULP)]  # the square of a slightly larger number overflows in float64
 RE = np.array([*EDGE, -1e154, 2.0**511, 3.0, -0.1])
 IM = np.array([*EDGE, 3.0, 0.1, 0.0])
 TOP = 300
@@ -25,7 +25,7 @@ KERNELS = ("direct", "counts_only")
 
 
 def counts(lab, name, shortcuts):
-    """Those of the pixels RE + i IM."""
+    """Return the counts of the pixels RE + i IM."""
     lab.reset()
     lab.device.write(RE, lab.state.re)
     lab.device.write(IM, lab.state.im)
@@ -34,7 +34,7 @@ def counts(lab, name, shortcuts):
     return lab.device.download(lab.state.count)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy says that something overflows
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of the overflow
 @pytest.mark.parametrize("shortcuts", [True, False])
 def test_what_runs_over_has_left(any_backend, shortcuts):
     lab = Mandelbrot(backend=any_backend.name, **SHAPE)

@@ -1,4 +1,4 @@
-"""The check against plain C++: equal counts first, ratios in one run, and words where there is none."""
+"""The check against plain C++: equal counts first, ratios from one run, and a message if the check is impossible."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_plain_c_and_the_kernel_agree(library, name, dtype, shortcuts, threads):
     cpu_numba.direct(ours, part)
     plain_c.paint(library, threads, theirs, part)
     np.testing.assert_array_equal(theirs.count, ours.count)
-    np.testing.assert_allclose(theirs.smooth, ours.smooth, rtol=1e-6)  # log2 is the system's library's
+    np.testing.assert_allclose(theirs.smooth, ours.smooth, rtol=1e-6)  # the system's library computes log2
     if not shortcuts:
         assert theirs.totals[0] == ours.totals[0]
 
@@ -56,7 +56,7 @@ def test_plain_c_and_the_kernel_agree(library, name, dtype, shortcuts, threads):
 @needs_compiler
 @pytest.mark.usefixtures("quick")
 def test_scenes_that_come_too_late_are_left_out_and_named(monkeypatch):
-    """Compiling counts: with a cold cache the check took longer than the bench."""
+    """Compilation counts: with a cold cache the check took longer than the bench."""
     monkeypatch.setattr(plain_c, "LATE", 0.0)
     found = plain_c.check([SMALL, SMALL], 1.0)
     assert {row.case for row in found.rows} == {SMALL.name}

@@ -1,4 +1,4 @@
-"""What a finished picture is refined by, and what the pointer shows: samples, area, orbit, Julia set, colours."""
+"""Refinements of a finished picture, and pictures at the pointer: samples, area, orbit, Julia set, colours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.refinement import moved
 
 SMALL = {"ny": 45, "nx": 70, "zoom": "1.5", "max_iterations": 200}
-KNOWN_AREA = 1.50640, 1.53121  # of the set; rigorous bounds
+KNOWN_AREA = 1.50640, 1.53121  # rigorous bounds of the set's area
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def work(lab):
 
 
 def escape_time(c, top):
-    """|z_n| > 2 at first, one number at a time."""
+    """Return the first n with |z_n| > 2, computed for a single c."""
     z = 0j
     for n in range(top):
         if abs(z) > 2:
@@ -73,7 +73,7 @@ def test_supersampling_is_the_geometric_mean_of_moved_pictures(lab):
     got = lab.device.download(lab.picture._idle.smooth)
     close = np.isclose(got, mean, rtol=1e-3, equal_nan=True)
     assert close.mean() > 0.995  # a GPU fuses multiply and add
-    np.testing.assert_array_equal(lab.counts(), counts)  # the picture itself is untouched
+    np.testing.assert_array_equal(lab.counts(), counts)  # the picture itself is unchanged
 
 
 def test_a_new_view_begins_with_one_sample_again(lab):
@@ -86,7 +86,7 @@ def test_a_new_view_begins_with_one_sample_again(lab):
 
 
 def test_the_area_is_near_what_is_known_and_its_error_bar_is_honest(lab):
-    """At 200 iterations some points still stay that escape later: a fine grid of them says how many."""
+    """After 200 iterations some points remain that escape later: they are counted on a fine grid."""
     lab.update(area=True)
     while lab.frame().facts["area_passes"] < 12:
         lab.advance()
@@ -99,7 +99,7 @@ def test_the_area_is_near_what_is_known_and_its_error_bar_is_honest(lab):
 
 
 def staying(iterations, side=1 / 512):
-    """Area of the c with |z_1| to |z_n| <= 2, counted over the whole disc |c| <= 2, in which all of them lie."""
+    """Return the area of all c with |z_1| to |z_n| <= 2, counted over the disc |c| <= 2, which contains them."""
     x, y = np.arange(-2 + side / 2, 2, side), np.arange(side / 2, 2, side)
     c = x + 1j * y[:, None]
     z, stays = c, np.abs(c) <= 2
@@ -111,7 +111,7 @@ def staying(iterations, side=1 / 512):
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 4, 5, 6])
 def test_the_area_of_what_stays_for_few_iterations_is_all_of_it(iterations):
-    """After one it is the disc |c| <= 2, of area 4π; it shrinks into -2 … 0.5 and 0 … 1.25 within six."""
+    """After one iteration it is the disc |c| <= 2, of area 4π; after six it is within -2 … 0.5 and 0 … 1.25."""
     truth = 4 * np.pi if iterations == 1 else staying(iterations)
     lab = Mandelbrot(backend="cpu_numpy", area=True, **SMALL | {"max_iterations": iterations})
     while lab.frame().facts["area_passes"] < 16:
@@ -135,7 +135,7 @@ def test_the_orbit_is_that_of_the_point_under_the_pointer(lab):
 
 
 def test_the_orbit_of_a_deep_view_is_exact():
-    """At 1e40 float64 does not even tell the pixels apart; the orbit of 1e-40 beside -2 leaves -2, 2, 2, … late."""
+    """At 1e40 float64 cannot distinguish the pixels; the orbit of 1e-40 from -2 leaves -2, 2, 2, … late."""
     lab = Mandelbrot(center=("-1.9999999999999999999999999999999999999999", "0"), zoom="1e38", ny=8, nx=8)
     lab.update(pointer=(0.5, 0.5), orbit_length=200)
     orbit = lab.frame().curves["orbit"]

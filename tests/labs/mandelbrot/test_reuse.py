@@ -1,4 +1,4 @@
-"""What a new view takes over from the last one: the same counts as from scratch, with less work."""
+"""Pixels that a new view reuses from the previous one: the same counts as from scratch, with less work."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def place(re="-0.75", im="0.1", zoom="2", ny=NY, nx=NX):
 
 
 def centres(view):
-    """All pixel centres, exact."""
+    """Return all pixel centres, exactly."""
     columns = [view.re + (j - Fraction(view.nx - 1, 2)) * view.step for j in range(view.nx)]
     rows = [view.im + (i - Fraction(view.ny - 1, 2)) * view.step for i in range(view.ny)]
     return rows, columns
 
 
 def coincide(old, new):
-    """The old index of each new row and column, by comparing their places; -1 where there is none."""
+    """Return the old index of each new row and column with the same position, -1 if there is none."""
     found = []
     for were, are in zip(centres(old), centres(new), strict=True):
         known = {where: k for k, where in enumerate(were)}
@@ -78,7 +78,7 @@ def test_only_pans_by_whole_pixels_and_zooms_by_two_share_anything():
     "change",
     [
         {"center": ("-0.55", "0.06")},
-        {"zoom": "4", "center": ("-0.74", "0.11")},  # the centre lies between pixels: a half of one makes them meet
+        {"zoom": "4", "center": ("-0.74", "0.11")},  # the centre is between pixels: half a pixel aligns them
         {"zoom": "1", "center": ("-0.73", "0.12")},
         {"center": ("-3", "9e-2")},
     ],
@@ -145,7 +145,7 @@ def test_nothing_is_kept_unless_asked_for():
 
 
 def test_a_table_made_for_a_deeper_view_is_not_used_far_from_its_centre():
-    """Its jumps would be too long for pixels that lie farther away."""
+    """Its jumps would be too long for more distant pixels."""
     view = VIEWS["e14"]
     values = {"ny": 24, "nx": 40, "center": view.center, "max_iterations": view.max_iterations, "reuse": True}
     lab = Mandelbrot(zoom="1e40", **values)
@@ -157,6 +157,6 @@ def test_a_table_made_for_a_deeper_view_is_not_used_far_from_its_centre():
 
 
 def _decimal(number):
-    """Enough digits for a millionth of a pixel of every view here."""
+    """Return enough digits for a millionth of a pixel of every view here."""
     scaled = round(number * 10**140)
     return f"{'-' if scaled < 0 else ''}{abs(scaled)}e-140"

@@ -1,4 +1,4 @@
-"""Every way to write the direct kernel: right, cut into slices or not, and slow for the reason it gives."""
+"""Every variant of the direct kernel: correct with any slices, and slow for the stated reason."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def lab_of(name, variant, view, dtype, **values):
 
 @pytest.mark.parametrize(
     ("view", "dtype"),
-    # Among the filaments a rounding of float32 changes one count in twelve, whoever does it.
+    # Among the filaments float32 rounding changes one count in twelve, on any backend.
     [(view, dtype) for view in VIEWS for dtype in ("float32", "float64") if (view, dtype) != ("filaments", "float32")],
 )
 @pytest.mark.parametrize(("name", "variant"), KERNELS)
@@ -81,7 +81,7 @@ def test_slices_change_nothing(name, variant, dtype):
 
 
 def done(counts):
-    """Iterations of each pixel so far."""
+    """Return the iterations of each pixel so far."""
     return np.where(counts < 0, -1 - counts.astype(int), counts)
 
 
@@ -105,12 +105,12 @@ def test_every_kernel_of_a_backend_that_is_here_says_what_it_costs_and_why():
     ],
 )
 def test_a_step_of_the_compiled_kernels_has_the_instructions_that_are_said(source, kernel, dtype, steps, step):
-    """In the machine code for sm_90: the block's steps in a row, and at its end one test, a multiplication the most."""
+    """In the machine code for sm_90: the block's unrolled steps, followed by one test, at most a multiplication."""
     runs = straight_runs(getattr(gpu_cupy, source), kernel, defines={"REAL": gpu_cupy.REAL[dtype]})
     longest = max(runs, key=lambda run: sum(run.values()))
     test = 1 if "FFMA" in step or "DFMA" in step else 0
     for name, count in step.items():
-        of_loop = 2 if name == "integer" else 0  # its counter
+        of_loop = 2 if name == "integer" else 0  # the loop counter
         assert 0 <= longest[name] - steps * count - (test if name.endswith("FMA") else 0) <= of_loop
     assert sum(longest.values()) <= steps * sum(step.values()) + 8
 

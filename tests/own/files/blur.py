@@ -1,4 +1,4 @@
-"""Gaussian blur of an n x n picture, as somebody writes it who wants to know whether a GPU pays."""
+"""Gaussian blur of an n x n picture, as written by a user who asks whether a GPU pays."""
 
 import numpy as np
 from numba import cuda, njit, prange

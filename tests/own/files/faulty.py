@@ -1,4 +1,4 @@
-"""Two ways that are right, and one for each thing that may happen to a way."""
+"""Two right ways, and one way for each possible failure."""
 
 import ctypes
 import time

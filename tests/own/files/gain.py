@@ -1,4 +1,4 @@
-"""A formula whose Numba version starts all cores: below some n starting them costs more than it saves."""
+"""A formula whose Numba version starts all cores: for small n, starting them costs more than it saves."""
 
 import numpy as np
 from numba import njit, prange

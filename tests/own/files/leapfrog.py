@@ -1,4 +1,4 @@
-"""A leapfrog step of n bodies in a plane. _race moves the bodies in the kernel in which others still read them."""
+"""A leapfrog step of n bodies in a plane. _race moves the bodies in the kernel while other threads still read them."""
 
 import cupy
 import numpy as np

@@ -1,4 +1,4 @@
-"""One step of n bodies that attract each other, in place: positions and velocities are changed."""
+"""One step of n bodies that attract each other; positions and velocities are updated in place."""
 
 import numpy as np
 from numba import cuda, float32, njit, prange

@@ -1,4 +1,4 @@
-"""How many of n particles are in each of 64 cells. The ways _race and _tail are wrong on purpose."""
+"""The number of n particles in each of 64 cells. The ways _race and _tail are wrong on purpose."""
 
 import cupy as cp
 import numpy as np

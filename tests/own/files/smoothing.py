@@ -1,4 +1,4 @@
-"""Gaussian smoothing of a signal of n samples, five wide, by hand-made tiles. _race has forgotten a barrier."""
+"""Gaussian smoothing of a signal of n samples, five wide, with manual tiles. _race lacks a barrier."""
 
 import cupy
 import numpy as np

@@ -1,4 +1,4 @@
-"""Kernels as students write them, each with one planted fault; the last two are right, one of them out of sight."""
+"""Kernels as students write them, each with one fault; _rows and _vectorize are right, the latter unwatched."""
 
 import numpy as np
 from numba import get_num_threads, get_thread_id, njit, prange, vectorize

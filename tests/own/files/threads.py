@@ -1,4 +1,4 @@
-"""Parallel loops of Numba: which race is known from what they do, whatever their results are."""
+"""Parallel loops of Numba: races that their accesses reveal, whatever their results."""
 
 import numpy as np
 from numba import njit, prange
