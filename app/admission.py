@@ -40,6 +40,7 @@ from app.server.page_ids import GONE
 from app.upstream.internals import connections, discard, session_ids, socket_of
 from compute import settings
 from compute.backends import preferred
+from compute.devices import HOST
 from compute.engine import EnginePool, Supervisor
 
 if TYPE_CHECKING:
@@ -79,9 +80,8 @@ class SessionLimiter:
 
         These are the host's engine and, if the preferred backend uses a GPU, the engine of the first GPU.
         """
-        self.engines.get("host")
-        if (device := preferred().device) != "host":
-            self.engines.get(f"{device}:0")
+        self.engines.get(HOST)
+        self.engines.get(preferred().engine())
 
     @property
     def full(self) -> bool:

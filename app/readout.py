@@ -169,7 +169,7 @@ class Readout:
 
     @property
     def _kind(self) -> str:
-        return "cpu" if backend(self._session.values["backend"]).device == "host" else "gpu"
+        return backend(self._session.values["backend"]).kind
 
     def _open(self, engine: str, values: dict[str, Any], on_event: Any) -> LabHandle:
         session = self._session

@@ -458,4 +458,4 @@ def _legend(figures: Iterable[Recorded]) -> str:
 
 
 def _kind(figure: Recorded) -> str:
-    return "cpu" if backend(figure.backend).device == "host" else "gpu"
+    return backend(figure.backend).kind

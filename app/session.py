@@ -41,12 +41,12 @@ from app.stream import Delivered, FrameGate, ignore
 from app.tab_recording import TabRecording
 from app.upstream.internals import is_destroyed
 from compute.backends import backend
+from compute.devices import HOST
 from compute.engine import Checkpoint, LabHandle, messages
 from compute.engine.api import KeptUnion
 from compute.frames import Frame
 from compute.lab import Lab
 
-HOST = "host"
 BEGINNING = ("reset", "rollback")  # actions that load another state, which clears the note about a pause
 
 LabRequest: TypeAlias = Callable[[LabHandle], object]
@@ -151,7 +151,7 @@ class Values(Mapping[str, Any]):
 
 def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changes that make `values` valid on the host: its backend, and a kernel of that backend."""
-    ready = [one.name for one in lab.backends() if one.device == HOST and one.missing is None]
+    ready = [one.name for one in lab.backends() if one.kind == "cpu" and one.missing is None]
     usual = lab.param["backend"].default
     name = usual if usual in ready or not ready else ready[0]
     known = "variant" not in values or values["variant"] in ("", *lab.variants(name))
@@ -251,8 +251,7 @@ class Session(param.Parameterized):
     @staticmethod
     def engine_for(values: Mapping[str, Any]) -> str:
         """Return the name of the engine that `values` select."""
-        chosen = backend(values["backend"])
-        return HOST if chosen.device == HOST else f"{chosen.device}:{values['device_index']}"
+        return backend(values["backend"]).engine(values["device_index"])
 
     def _all_values(self) -> dict[str, Any]:
         asked = self._asked.of(self._first, *([self._handle.values] if self._handle is not None else []))

@@ -13,10 +13,10 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from compute.arguments import named
-from compute.devices import Host
+from compute.devices import HOST, Host, device_kind
 from compute.gpu_devices import Cuda, NumbaCuda
 
 if TYPE_CHECKING:
@@ -42,6 +42,15 @@ class Backend:
     device_class: type[Device]
     needs: tuple[str, ...]
     label: str
+
+    @property
+    def kind(self) -> Literal["cpu", "gpu"]:
+        """The kind of its device."""
+        return device_kind(self.device)
+
+    def engine(self, index: int = 0) -> str:
+        """Return the name of the engine that computes on device number `index` of this backend."""
+        return HOST if self.kind == "cpu" else f"{self.device}:{index}"
 
     @property
     def missing(self) -> str | None:
@@ -115,8 +124,8 @@ def _installed(name: str) -> bool:
 
 
 BACKENDS: tuple[Backend, ...] = (
-    Backend("cpu_numpy", "host", Host, (), "NumPy"),
-    Backend("cpu_numba", "host", Host, ("numba",), "Numba"),
+    Backend("cpu_numpy", HOST, Host, (), "NumPy"),
+    Backend("cpu_numba", HOST, Host, ("numba",), "Numba"),
     Backend("gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA"),
     Backend("gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C"),
 )

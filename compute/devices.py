@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -128,10 +128,18 @@ class Device(ABC):
         """Release cached memory to the system."""
 
 
+HOST = "host"  # name of the host's device, and of the engine that computes on it
+
+
+def device_kind(name: str) -> Literal["cpu", "gpu"]:
+    """Return the kind of the device or engine `name`, which may end with its number, as in "cuda:1"."""
+    return "cpu" if name.partition(":")[0] == HOST else "gpu"
+
+
 class Host(Device):
     """The CPU with its main memory; index must be 0."""
 
-    name, kind = "host", "cpu"
+    name, kind = HOST, "cpu"
 
     def __init__(self, index: int = 0) -> None:
         if index != 0:

@@ -546,7 +546,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         A lab in a script or in a cell of a notebook computes by its own methods, on the host.
         """
         if not cls.PACKAGE:
-            return tuple(b for b in BACKENDS if b.device == "host")
+            return tuple(b for b in BACKENDS if b.kind == "cpu")
         return tuple(b for b in BACKENDS if b.has_kernels(cls.PACKAGE))
 
     @classmethod
@@ -578,7 +578,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         if self.chosen not in self.backends():
             known = ", ".join(b.name for b in self.backends())
             raise ValueError(f"backend must be one of {known} for {self.LAB}, not {self.backend!r}")
-        index = self.device_index if self.chosen.device == "cuda" else 0
+        index = self.device_index if self.chosen.kind == "gpu" else 0
         self.device: Device = self.chosen.open_device(index)
 
     def _require_memory(self, needed: int, held: int = 0) -> None:

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from compute import kernel_cache
 from compute.builds import watching
-from compute.engine.worker import HOST, prepare
+from compute.devices import HOST
+from compute.engine.worker import prepare
 from compute.lab import Lab
 from compute.measure import machine_roofs
 from compute.measure.verdict import pairing

@@ -458,8 +458,8 @@ def default_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[
     races its other kernels.
     """
     known = backends_for(lab, values)
-    gpus = [one for one in known if one.device != "host"]
-    own = [one for one in known if one.device == "host"]
+    gpus = [one for one in known if one.kind == "gpu"]
+    own = [one for one in known if one.kind == "cpu"]
     racers = [Racer(one.name) for one in (*own, *([preferred(gpus)] if gpus else []))]
     racers += recorded_racers(lab, values, figures)
     if len(racers) < FEWEST_LANES:

@@ -45,12 +45,8 @@ def add_race(commands: Any) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
     parser.add_argument("--work", default="", help='work of a lab that has a name, such as "the lesson\'s scene"')
     finish = parser.add_mutually_exclusive_group()
-    finish.add_argument(
-        "--steps", type=int, help=f"to the finish line, up to {MOST_STEPS}; 0: a few seconds"
-    )
-    finish.add_argument(
-        "--time", type=float, help="simulated time to the finish line, in Δx²/D for diffusion"
-    )
+    finish.add_argument("--steps", type=int, help=f"to the finish line, up to {MOST_STEPS}; 0: a few seconds")
+    finish.add_argument("--time", type=float, help="simulated time to the finish line, in Δx²/D for diffusion")
     finish.add_argument(
         "--tolerance", type=float, help="to which a whole result is wanted: the width of l_curve's ribbons"
     )

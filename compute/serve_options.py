@@ -36,7 +36,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=port, default=5006, help="default 5006")
     parser.add_argument("--address", default="localhost", help="to listen on (default localhost)")
     parser.add_argument(
-        "--origin", type=origin, action="append", default=[], metavar="HOST:PORT",
+        "--origin",
+        type=origin,
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
         help="a name by which browsers may also open it; the port may be left out where it is 80 or 443",
     )
     parser.add_argument("--prefix", type=_prefix, metavar="/PATH", help="of all addresses, behind a proxy")

@@ -25,6 +25,7 @@ import numpy as np
 
 from compute import kernel_cache, numba_extensions
 from compute.builds import Builds, watching
+from compute.devices import device_kind
 from compute.engine import messages
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.channel import COMPILING, Channel, EventSender
@@ -37,7 +38,6 @@ from compute.labs import lab_class
 
 MAX_REQUESTS = 64  # read between two slices, so that a flood of them cannot stop the labs
 DIE_WITH_PARENT, NAME = 1, 15  # PR_SET_PDEATHSIG and PR_SET_NAME of prctl(2)
-HOST = "host"
 
 
 class Worker:
@@ -108,7 +108,7 @@ class Worker:
         labs of 512 x 512, 1.5 ms of the server a frame: 7 frames a second of each on two threads, 15 on one; 8 labs: 14
         and 17, and a third more steps). Measurements use all cores.
         """
-        if leave != self._core_left and self._setup.name.partition(":")[0] == HOST and "numba" in sys.modules:
+        if leave != self._core_left and device_kind(self._setup.name) == "cpu" and "numba" in sys.modules:
             import_module("compute.numba_threads").leave_a_core(leave)
             self._core_left = leave
 
@@ -285,7 +285,7 @@ def prepare(device: str) -> None:
     """
     for part in ("scipy.linalg", "scipy.sparse"):  # of the L-curve lab
         import_module(part)
-    if device == HOST:
+    if device_kind(device) == "cpu":
         kernels = import_module("compute.display.cpu_numba")
         kernels.levels(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8), 0.0, 1.0)
     elif find_spec("cupy"):

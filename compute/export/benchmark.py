@@ -213,7 +213,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     backend(name).require()
     if chosen.save:
         require_writable(chosen.save)
-    gpu = backend(name).device == "cuda"
+    gpu = backend(name).kind == "gpu"
     most = len(gpus_here()) if gpu else min(2, cpu_count())
     counts = chosen.workers or tuple(range(1, max(most, 1) + 1))
     watch = Watch()

@@ -191,7 +191,7 @@ def estimate(film: Film, path: Path, workers: int = 1, budget: float = BUDGET, s
 def _on_gpu(film: Film) -> bool:
     """Return whether the frames are made on a GPU, while the thread only waits."""
     name = film.scene.values.get("backend", film.scene.kind.param["backend"].default)
-    return any(one.name == name and one.device != "host" for one in film.scene.kind.backends())
+    return any(one.name == name and one.kind == "gpu" for one in film.scene.kind.backends())
 
 
 def _looked_at(film: Film, budget: float) -> tuple[Cost, Pairs]:

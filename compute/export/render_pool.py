@@ -96,7 +96,7 @@ def gpus_here() -> tuple[str, ...]:
 def on_gpu(lab: type[Lab], named: Iterable[str | None]) -> bool:
     """Return whether one of the backends `named` (None: the lab's default) runs on a GPU; unknown names do not."""
     names = {name or lab.param["backend"].default for name in named}
-    return any(backend.name in names and backend.device == "cuda" for backend in BACKENDS)
+    return any(backend.name in names and backend.kind == "gpu" for backend in BACKENDS)
 
 
 def pool_for(scheduler: str | None, workers: int | None, gpu: bool) -> RenderPool:

@@ -12,7 +12,7 @@ from math import inf, isfinite, nan
 from typing import Any, Literal, NamedTuple, Protocol
 
 from compute.backends import Backend
-from compute.devices import Device
+from compute.devices import Device, device_kind
 from compute.measure.conditions import Watch
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import MeasuredRoof
@@ -212,7 +212,7 @@ class Results:
 
     def caches(self, device: str) -> tuple[Cache, ...]:
         """Return the caches of a device, smallest first; () if unknown."""
-        return host_caches() if device == "host" else gpu_caches(self.l2.get(device, nan))
+        return host_caches() if device_kind(device) == "cpu" else gpu_caches(self.l2.get(device, nan))
 
 
 def with_speed_ups(rows: list[Row]) -> list[Row]:

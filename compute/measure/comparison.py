@@ -526,8 +526,7 @@ class Comparison:
         return self._results.get(self._timed_key(variant)) or TakenTimings()
 
     def _engine(self, variant: Variant) -> str:
-        device = backend(variant.backend).device
-        return device if device == "host" else f"{device}:{self._values.get('device_index', 0)}"
+        return backend(variant.backend).engine(self._values.get("device_index", 0))
 
     def _checked_key(self, variant: Variant) -> ResultKey:
         return self._key("checked", variant)

@@ -11,6 +11,7 @@ from math import isfinite, nan
 from typing import Any
 
 from compute import machine
+from compute.backends import backend
 from compute.measure.conditions import provenance
 from compute.measure.exports import UNITS, Series, pyperf_document, trace_document, write_trace
 from compute.measure.rates import Rate
@@ -95,7 +96,7 @@ class Shown:
             yield Series(f"{self.lab}, live frames", self.engine, step, tuple(map(_sample, self.live)), facts)
 
     def _engine(self, standing: Standing) -> str:
-        return "host" if standing.variant.kind == "cpu" else f"cuda:{self.values.get('device_index', 0)}"
+        return backend(standing.variant.backend).engine(self.values.get("device_index", 0))
 
     def _headline(self) -> dict[str, Any] | None:
         verdict = self.verdict

@@ -20,7 +20,7 @@ import numpy as np
 
 from compute import numba_threads
 from compute.backends import BACKENDS, backend
-from compute.devices import Device, cpu_count
+from compute.devices import Device, cpu_count, device_kind
 from compute.engine.worker import die_with_parent
 from compute.gpu_devices import cuda_count
 from compute.machine import ROOT
@@ -61,7 +61,7 @@ class MachineRoofs:
 
     def caches(self, device: str) -> tuple[Cache, ...]:
         """Return the caches of `device`, smallest first; () while unknown, or if the system does not report them."""
-        if device == "host":
+        if device_kind(device) == "cpu":
             return host_caches()
         return gpu_caches(self._rates.get(device, {}).get("l2", nan))
 
@@ -103,7 +103,7 @@ def measure() -> kept_roofs.Rates:
     """Measure the roofs without storing them."""
     found: kept_roofs.Rates = {}
     for one in BACKENDS:
-        count = 0 if one.missing else 1 if one.device == "host" else cuda_count()
+        count = 0 if one.missing else 1 if one.kind == "cpu" else cuda_count()
         for index in range(count):
             device = one.open_device(index)
             rates = {"copy": copy_bandwidth(device).roof}

@@ -41,7 +41,7 @@ class Variant:
     @property
     def kind(self) -> Literal["cpu", "gpu"]:
         """The kind of device it runs on."""
-        return "cpu" if backend(self.backend).device == "host" else "gpu"
+        return backend(self.backend).kind
 
     @property
     def threads(self) -> int:

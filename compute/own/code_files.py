@@ -53,7 +53,7 @@ class CodeFile:
     @property
     def kind(self) -> Literal["cpu", "gpu"]:
         """Return the device kind, which selects the colour."""
-        return "cpu" if self.backend.device == "host" else "gpu"
+        return self.backend.kind
 
     @property
     def language(self) -> Literal["python", "cuda"]:

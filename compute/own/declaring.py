@@ -361,6 +361,6 @@ def _whole(file: OwnFile) -> OwnFile:
         if USUAL not in file.ways:
             raise FileRefused(f"{file.path.name} has no reference: mark a way with reference=True")
         file.ways[USUAL] = replace(file.ways[USUAL], is_reference=True)
-    elif marked[0].backend.device != "host":
+    elif marked[0].backend.kind == "gpu":
         raise FileRefused(f"the reference of {file.path.name} must run on the CPU, not be {marked[0].name}")
     return file

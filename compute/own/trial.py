@@ -227,7 +227,7 @@ class KernelTrial:
         """Check a way on its stand-in and on this machine, as available, and store the result."""
         backend = one.way.backend
         try:
-            if backend.device != "host" and backend.name in STAND_INS:
+            if backend.kind == "gpu" and backend.name in STAND_INS:
                 self._check_on_stand_in(one, dtypes)
             if not backend.ready:
                 help_ = f"; {backend.install}" if backend.install else ""
@@ -236,7 +236,7 @@ class KernelTrial:
                     one.status = "missing"
                 return
             if one.way.name not in self._here:
-                bounded = backend.device == "host"
+                bounded = backend.kind == "cpu"
                 self._here[one.way.name] = self._process(simulate=False, stand_in=False, bounded=bounded)
                 self._here[one.way.name].open()
             self._tell(f"checking {one.way.name}")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from app.labs.crossover.time_parts import time_parts
 from app.readout_html import figure
+from compute.devices import device_kind
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import FAR, FLAT, Finding
 from compute.labs.crossover.picture import ShownPoint, ShownWay
@@ -55,14 +56,14 @@ def of_time_parts(shown: Sequence[tuple[ShownWay, ShownPoint]]) -> str:
     """Describe the dominant part of the time of the fastest way on a GPU; of the fastest of all if none is on a GPU."""
     if not shown:
         return ""
-    line, spot = next(((line, spot) for line, spot in shown if line.device == "cuda"), shown[0])
+    line, spot = next(((line, spot) for line, spot in shown if device_kind(line.device) == "gpu"), shown[0])
     launching, computing, moving = time_parts(spot, line.device)
     total = launching + computing + moving
     if moving > HALF * total:
         return (
             f"Moving takes {percent(moving / total)} of the time of {line.label}: move the data once, and stay there."
         )
-    if line.device == "host":
+    if device_kind(line.device) == "cpu":
         return f"All of the time of {line.label} is work: a call on the host launches nothing."
     if launching > HALF * total:
         return f"Launching takes {percent(launching / total)} of the time of {line.label}: more work would cost little."

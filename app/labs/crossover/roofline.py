@@ -24,6 +24,7 @@ from app.labs.crossover.time_parts import NOT_MEASURED, STYLE, SizeChoice, Why, 
 from app.stream import FirstDraw
 from app.theme import FAMILY, colours, html_pane, type_size
 from app.upstream.plot_pane import PlotPane
+from compute.devices import device_kind
 from compute.labs.crossover import picture
 from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.roofline import Roof
@@ -128,7 +129,7 @@ class RooflinePlot(LogPlot):
         low, high = (10.0**decade for decade in self.x.shown)
         for device, roof in roofs.items():
             bends = [low, *([roof.ridge] if low < roof.ridge < high else []), high]
-            hue, width = scheme["cpu" if device == "host" else "gpu"], MEASURED_WIDTH
+            hue, width = scheme[device_kind(device)], MEASURED_WIDTH
             width = RECORDED_WIDTH if device in recorded else width
             append_row(drawn, bends, [roof.flops_at(x) for x in bends], hue, width)
         self.roofs.data = drawn

@@ -10,6 +10,7 @@ from typing import Any
 from app.labs.crossover.labels import way_styles
 from app.labs.crossover.time_plot import TimePlotContent
 from app.session import Session
+from compute.devices import device_kind
 from compute.frames import Frame
 from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.catalogue import workload
@@ -118,7 +119,9 @@ class SweepViewModel:
     @property
     def recorded_gpu(self) -> list[recorded.RecordedCurve]:
         """The curves of a recorded GPU if no GPU time was measured here; for the views other than time over n."""
-        here = any(point.step for line in self.measured.values() if line.device != "host" for point in line.points)
+        here = any(
+            point.step for line in self.measured.values() if device_kind(line.device) == "gpu" for point in line.points
+        )
         if here or self.choice.recorded == "none":
             return []
         values = self.session.values

@@ -16,6 +16,7 @@ import panel_material_ui as pmui
 from app.explain import explained, term
 from app.labs.crossover.labels import duration, rate
 from app.readout_html import launch_bound
+from compute.devices import device_kind
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.labs.crossover.recorded import RecordedCurve
 from compute.measure.rates import spaced
@@ -151,7 +152,7 @@ def shown_curve(curve: RecordedCurve) -> ShownWay:
 def time_parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
     """Return (launching, remaining computing, moving) in seconds; zeros for unknown or missing parts."""
     total = spot.step.median if spot.step else nan
-    launch = min(spot.launch, total) if device == "cuda" and isfinite(spot.launch) else 0.0
+    launch = min(spot.launch, total) if device_kind(device) == "gpu" and isfinite(spot.launch) else 0.0
     moving = spot.transfer if isfinite(spot.transfer) else 0.0
     return launch, total - launch, moving
 
@@ -175,6 +176,6 @@ def _row(line: ShownWay, spot: ShownPoint, above: str, look: str = "") -> str:
         ("num", f"{spot.percent:.3g} %" if isfinite(spot.percent) else "–"),
     )
     cells = "".join(f"<td class='{column}'>{value}</td>" for column, value in shown)
-    kind = "cpu" if line.device == "host" else "gpu"
+    kind = device_kind(line.device)
     name = f"<td class='way'>{escape(line.label)}</td>"
     return f"<tr class='{kind}{look}'>{name}<td class='bar'><div class='track'>{bar}</div>{note}</td>{cells}</tr>"

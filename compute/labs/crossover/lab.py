@@ -14,7 +14,7 @@ import param
 from numpy.typing import NDArray
 
 from compute.backends import backend, preferred
-from compute.devices import Device, Host
+from compute.devices import Device, Host, device_kind
 from compute.frames import Frame, View
 from compute.history import History
 from compute.lab import Lab
@@ -205,7 +205,7 @@ class Crossover(Lab):
         )  # fmt: skip
 
     def _way(self, way: Way) -> Way:
-        if way.backend.device != "host" and self.device.kind == "cpu":
+        if way.backend.kind == "gpu" and self.device.kind == "cpu":
             return GpuWayOnHost(way.workload, way.backend, way.variant)
         return way
 
@@ -340,7 +340,7 @@ class Crossover(Lab):
     def _devices(self) -> dict[str, Device]:
         """Return the devices on which the ways of the sweep compute, by kind."""
         here = {way.backend.device for way in self.sweep.plan.ways if not way.missing}
-        return {kind: Host() if kind == "host" else self.device for kind in sorted(here, reverse=True)}
+        return {kind: Host() if device_kind(kind) == "cpu" else self.device for kind in sorted(here, reverse=True)}
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:  # noqa: ARG002 no raster
         """Return the current curves, to be read with picture.py, with their finding in the notes."""

@@ -70,7 +70,7 @@ class SweepPlan:
             return (self.ways,)
         found: dict[tuple[bool, bool], list[Way]] = {}
         for way in self.ways:
-            slow = isinstance(way.backend, Extra), way.backend.device != "host"
+            slow = isinstance(way.backend, Extra), way.backend.kind == "gpu"
             found.setdefault((False, False) if way.missing else slow, []).append(way)
         return tuple(tuple(found[key]) for key in sorted(found))
 

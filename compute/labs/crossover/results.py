@@ -112,7 +112,7 @@ def results_of(snapshot: Mapping[str, Any]) -> Results:
 
 def _row(point: Point, case: BenchCase, roofs: Mapping[str, Roof], reason: str) -> Row:
     way, measured = point.way, point.measurement
-    device = "host" if way.backend.device == "host" else "cuda:0"
+    device = way.backend.engine()
     row = Row(
         way.backend.name, way.variant, case, STATUS.get(point.status, point.status),  # type: ignore[arg-type]
         point.reason or (f"not timed: {reason or 'cancelled'}" if point.status in STATUS else ""),

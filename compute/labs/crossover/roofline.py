@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from compute.devices import Device
+from compute.devices import Device, device_kind
 from compute.frames import Curve
 from compute.labs.crossover.workload import Case, Way
 from compute.measure.rates import Cache, gpu_caches, host_caches, why_above_roof
@@ -41,7 +41,7 @@ class Roof:
     @property
     def caches(self) -> tuple[Cache, ...]:
         """The known caches of the device, smallest first."""
-        return host_caches() if self.device == "host" else gpu_caches(self.l2)
+        return host_caches() if device_kind(self.device) == "cpu" else gpu_caches(self.l2)
 
     def why_above(self, percent: float, intensity: float, moved: float) -> str:
         """Return why a dot is above this roof, or "". moved: bytes per call, nan if no cache can contain them."""
@@ -120,6 +120,6 @@ def roofline_point(way: Way, case: Case, measurement: Measurement, roof: Roof) -
         raise ValueError(f"the roof is of {roof.dtype}, the measurement of {case.dtype}")
     work, seconds = case.work(way), measurement.step.median
     flops, moved = work.flops / seconds, work.moved / seconds
-    by_bus = case.workload.on == "host" and way.backend.device != "host"  # the rate of the bus is not measured
+    by_bus = case.workload.on == "host" and way.backend.kind == "gpu"  # the rate of the bus is not measured
     percent = nan if by_bus else 100 * flops / roof.flops_at(work.intensity)
     return RooflinePoint(way.name, case.n, work.intensity, flops, moved, percent, measurement.noisy)

@@ -188,7 +188,7 @@ class Checks:
             expected = self._references[n] * self._growth(n, case)[1]
             if expected > longest:
                 return f"about {expected:.2g} s for the reference; limit {longest:.2g} s"
-        if not known and self._plan.longest and point.way.backend.device == "host":
+        if not known and self._plan.longest and point.way.backend.kind == "cpu":
             n, seconds = self._trial(point.way, point.n)
             expected = seconds * max(self._growth(n, case, point.way)) if seconds >= TELLING else 0.0
             if expected > allowed:

@@ -195,7 +195,7 @@ class Way(Program):
     @property
     def kind(self) -> str:
         """The device, "cpu" or "gpu", which selects the hue."""
-        return "cpu" if self.backend.device == "host" else "gpu"
+        return self.backend.kind
 
     def function(self) -> Callable[..., Any]:
         """Return the function that is timed."""

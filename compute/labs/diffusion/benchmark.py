@@ -49,7 +49,7 @@ def passes_a_step(name: str, variant: str, dtype: str, steps: int) -> float:
     """Return the passes through memory per step: fewer than one if a pass computes several steps."""
     if variant != "T-step" or steps < 1:
         return 1.0
-    if backend(name).device == "host":  # Numba, as NumPy has no such variant
+    if backend(name).kind == "cpu":  # Numba, as NumPy has no such variant
         return len(cpu_numba.passes(steps)) / steps
     sizes = tuple(tiling.steps for tiling in gpu_cupy.TILINGS[dtype])
     return len(gpu_cupy.launches(steps, (*sizes, 1))) / steps

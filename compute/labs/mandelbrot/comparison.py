@@ -115,7 +115,7 @@ class PictureRules(ComparisonRules):
         if is_lesson(values):
             return {"ny": LESSON_SHAPE[0], "nx": LESSON_SHAPE[1], "shortcuts": False}
         work = DEEP_WORK if choose("auto", _place(values)).deep else HOST_WORK
-        return _shrunk(values, TIMED_ROWS, inf if any(b.device == "cuda" for b in _here()) else work)
+        return _shrunk(values, TIMED_ROWS, inf if any(b.kind == "gpu" for b in _here()) else work)
 
     def agreement(self, right: NDArray[Any], got: NDArray[Any], values: LabValues, steps: int) -> Agreement:  # noqa: ARG002
         """Return the agreement, by the share of pixels whose counts differ by more than 1."""
