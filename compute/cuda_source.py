@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,18 @@ STANDARD = "--std=c++17"
 
 class CudaSourceError(RuntimeError):
     """A .cu file was refused; the message contains the compiler's log."""
+
+
+@dataclass(frozen=True)
+class SourceBuild:
+    """Compiler options of a lab for one .cu.
+
+    usual: threads of a block, 0 if unknown; threads: the same by kernel, for kernels that differ from `usual`.
+    """
+
+    defines: Defines
+    usual: int = 0
+    threads: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

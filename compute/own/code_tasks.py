@@ -13,15 +13,16 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from compute import scratch
 from compute.arguments import named
-from compute.cuda_source import Defines
+from compute.cuda_source import Defines, SourceBuild
 from compute.export.child_process import ChildTask, Tell
 from compute.export.jobs import Job, JobLane
-from compute.labs import lab_class
+from compute.labs import lab_class, labs
 from compute.labs.crossover.catalogue import workload
 from compute.own.code_files import CodeFile, embedded_cuda
 from compute.own.code_view import ARCHITECTURES, CodeUnavailable, KernelCode, code_view, vector_bits
@@ -31,7 +32,6 @@ KEPT = 32  # most recently used listings in the store
 MOST_LINES = 4000  # of one function's machine code, or of PTX
 REALS = {"float32": "float", "float64": "double"}
 STEPS = (1, 16)  # advances of a lab: kernels for many steps per call are compiled too
-USUAL_THREADS = 0  # threads of a block; 0: unknown
 PROCESSOR = ""  # architecture of listings for this machine's CPU
 
 
@@ -70,54 +70,18 @@ class Listing:
 # -- CUDA C
 
 
-@dataclass(frozen=True)
-class SourceBuild:
-    """Compiler options of a lab for one .cu. threads: of a block, for kernels that differ from `usual`."""
-
-    defines: Defines
-    usual: int = USUAL_THREADS
-    threads: Mapping[str, int] = field(default_factory=dict)
-
-
 def build_of(path: Path, dtype: str) -> SourceBuild:
-    """Return the options that the lab of `path` uses for large grids of `dtype`; REAL alone for other files."""
-    real = {"REAL": REALS[dtype]}
-    for known in (_of_diffusion, _of_l_curve, _of_mandelbrot):
-        if (found := known(path, dtype, real)) is not None:
-            return found
+    """Return the options with which a lab compiles `path` for large grids of `dtype`; REAL alone for other files.
+
+    A lab with a module `cuda_builds` names them there.
+    """
+    real: Defines = {"REAL": REALS[dtype]}
+    for lab in labs():
+        if lab.PACKAGE and find_spec(f"{lab.PACKAGE}.cuda_builds"):
+            found: SourceBuild | None = import_module(f"{lab.PACKAGE}.cuda_builds").build_of(path, dtype, real)
+            if found is not None:
+                return found
     return SourceBuild(real)
-
-
-def _of_diffusion(path: Path, dtype: str, real: Defines) -> SourceBuild | None:
-    from compute.labs.diffusion import gpu_cupy, gpu_slabs
-
-    if path in (gpu_cupy.STEPS_SOURCE, gpu_slabs.SOURCE):
-        return SourceBuild(gpu_cupy.TILINGS[dtype][0].defines(dtype), gpu_cupy.WARP)
-    return SourceBuild(real, gpu_cupy.WARP * gpu_cupy.WARPS) if path == gpu_cupy.SOURCE else None
-
-
-def _of_l_curve(path: Path, dtype: str, real: Defines) -> SourceBuild | None:
-    from compute.labs.l_curve import gpu_launch, gpu_onepass
-
-    if path == gpu_launch.PRODUCTS_SOURCE:
-        threads = gpu_launch.THREADS[dtype]
-        return SourceBuild(
-            {**real, "THREADS": threads, "COLUMN": "u16", "LANES": gpu_launch.WARP, "SHARED": 1}, threads
-        )
-    if path == gpu_launch.VECTORS_SOURCE:
-        return SourceBuild({**real, "LINES": gpu_launch.LINES})
-    if path == gpu_onepass.SOURCE:
-        groups, warps, _, _ = form = gpu_onepass.SHAPES[dtype][0]
-        return SourceBuild(gpu_onepass.defines(dtype, form), gpu_launch.WARP * warps * groups)
-    return None
-
-
-def _of_mandelbrot(path: Path, dtype: str, real: Defines) -> SourceBuild | None:  # noqa: ARG001 - as the others
-    from compute.labs.mandelbrot import gpu_cupy, state
-
-    if path.parent != gpu_cupy.SOURCE.parent:
-        return None
-    return SourceBuild(real, state.BLOCK[0] * state.BLOCK[1])
 
 
 def cuda_listing(path: Path, defines: Defines, dtype: str, architecture: str, tell: Tell) -> Listing:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.lab_page import LabPage
+from tests.browser.labs import TITLES
 
-LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
 PHONE, SMALLEST = {"width": 390, "height": 844}, 14  # px
 # For each equation: [width, available width, font size of its smallest sign] in px.
 SET = """(equations) => equations.map((math) => {
@@ -25,7 +25,7 @@ def phone(opened: LabPage, lasting, allowed_errors):
     lasting.complain(allowed_errors)
 
 
-@pytest.mark.parametrize("name", LABS)
+@pytest.mark.parametrize("name", TITLES)
 def test_equations_fit_and_can_be_read(phone, name):
     page = phone.page
     phone.show_lab(name)

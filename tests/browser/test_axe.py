@@ -15,9 +15,9 @@ from app.server.login import PAGE as LOGIN
 from tests.browser.axe import faults
 from tests.browser.conftest import LAPTOP
 from tests.browser.lab_page import OPENING, LabPage
+from tests.browser.labs import TITLES
 from tests.browser.layout import resize
 
-LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
 NO_READOUT, PHONE = (1024, 768), (390, 844)
 # The background behind a dialog's text: its colour and image.
 GROUND = "(node) => { const style = getComputedStyle(node); return [style.backgroundColor, style.backgroundImage]; }"
@@ -47,7 +47,7 @@ def scheme(page: Page, dark: bool) -> None:
     page.wait_for_timeout(1500)  # colours fade; the transition is slower on a busy machine
 
 
-@pytest.mark.parametrize("name", LABS)
+@pytest.mark.parametrize("name", TITLES)
 def test_no_lab_has_a_serious_fault_in_either_scheme(opened, name):
     page = opened.page
     show(opened, name)
@@ -74,7 +74,7 @@ def test_no_lab_has_a_serious_fault_in_either_scheme(opened, name):
     assert seen == dark
 
 
-@pytest.mark.parametrize("name", LABS)
+@pytest.mark.parametrize("name", TITLES)
 def test_nor_in_a_small_window_or_in_presenter_mode(opened, name):
     """A window without the right column, a phone, and the presenter's bar; the bar also in dark colours."""
     page = opened.page

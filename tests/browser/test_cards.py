@@ -12,6 +12,7 @@ import pytest
 from app.explain import LABELS, WORDS
 from tests.browser.axe import faults
 from tests.browser.lab_page import OPENING
+from tests.browser.labs import TITLES
 
 # All nodes of the page, including shadow trees, and the focused one.
 DEEP = """
@@ -97,7 +98,7 @@ def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_f
     assert found == []
 
 
-@pytest.mark.parametrize("name", ["Diffusion", "Mandelbrot", "L-curve", "Crossover"])
+@pytest.mark.parametrize("name", TITLES)
 def test_tab_comes_to_every_control_seen_and_in_order_and_leaves_again(opened, name):
     page = opened.page
     page.get_by_role("tab", name=name).click()

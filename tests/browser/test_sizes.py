@@ -14,9 +14,9 @@ from playwright.sync_api import Page
 
 from tests.browser.curve_page import FAST, CurvePage
 from tests.browser.lab_page import LabPage
+from tests.browser.labs import TITLES
 from tests.browser.layout import LAYOUT, comes, faults, plots, readout_fits, resize, unread
 
-LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
 PHONE = (390, 844)
 ONE_LINE = 40  # px of height of a tip
 WITHIN = """(tip) => { const {left, right, width} = tip.getBoundingClientRect();
@@ -62,7 +62,7 @@ def first_is_largest(page: Page) -> bool:
     return bool(areas) and areas[0] >= 0.95 * max(areas)
 
 
-@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("lab", TITLES)
 def test_nothing_is_cut_and_the_first_plot_is_the_largest(at, lab):
     """Nor is anything covered, small or over something else; a phone shows the plot with its main control."""
     shown = at(lab)
@@ -86,7 +86,7 @@ def test_nothing_is_cut_and_the_first_plot_is_the_largest(at, lab):
     assert wrong == {}
 
 
-@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("lab", TITLES)
 def test_nor_in_presenter_mode(at, lab):
     """The sentence is in type that is legible from the back row."""
     shown = at(lab)
@@ -109,7 +109,7 @@ def test_nor_in_presenter_mode(at, lab):
     assert wrong == {}
 
 
-@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("lab", TITLES)
 def test_the_right_column_needs_no_scroll_bar(at, lab):
     """With all that is compared here; what is folded stays so."""
     shown = at(lab)
@@ -128,7 +128,7 @@ def test_the_right_column_needs_no_scroll_bar(at, lab):
 def test_a_phone_reaches_every_lab(at):
     page = at("Diffusion").page
     resize(page, *PHONE)
-    for lab in LABS:
+    for lab in TITLES:
         tab = page.get_by_role("tab", name=lab)
         assert comes(page, lambda tab=tab: (b := tab.bounding_box())["x"] >= 0 and b["x"] + b["width"] <= PHONE[0]), lab
     assert page.get_by_role("heading", name="Fieldlab", level=1).count() == 1  # which is heard, where it is not seen
@@ -180,9 +180,9 @@ def test_a_page_opened_on_a_phone_has_picture_and_controls_from_the_start(page, 
     lab.until(lambda: plots(page)[0][0] > 0.85 * PHONE[0])
 
 
-@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("lab", TITLES)
 def test_a_window_made_lower_has_no_empty_room_below_the_view(at, lab):
-    shown = at(LABS[LABS.index(lab) - 1])
+    shown = at(TITLES[TITLES.index(lab) - 1])
     resize(shown.page, *SIZES["full HD"])
     shown.show_lab(lab)
     shown.until(lambda: len(plots(shown.page)) > 0)

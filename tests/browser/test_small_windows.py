@@ -7,11 +7,11 @@ import pytest
 from compute.export.link import NAME, packed
 from compute.export.scene import Scene
 from tests.browser.lab_page import OPENING
+from tests.browser.labs import NAMES, TITLES
 from tests.browser.layout import comes, faults, faults_now, plots
 
 PHONE, TINY = (390, 844), (320, 240)
 ZOOMED = (853, 480)  # a projector of 1280 x 720 at 150 %
-LABS = ("diffusion", "mandelbrot", "l_curve", "crossover")
 # The number of colours in a canvas: text and lines have several, an empty one has one.
 COLOURS = """(canvas) => { const {width, height} = canvas;
   const data = width && height ? canvas.getContext('2d').getImageData(0, 0, width, height).data : [];
@@ -23,7 +23,7 @@ def test_a_page_that_is_opened_small_draws_each_lab(lasting, server, allowed_err
     page = lasting()
     page.set_viewport_size({"width": size[0], "height": size[1]})
     wrong = {}
-    for lab in LABS:
+    for lab in NAMES:
         page.goto(f"{server.url}?{NAME}={packed(Scene(lab, {}))}")
         page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * OPENING)
         canvas = page.locator("canvas").filter(visible=True).first
@@ -88,7 +88,7 @@ def test_a_phone_that_is_turned_shows_every_lab_in_whole(lasting, server, allowe
     page.set_viewport_size({"width": TURNED[0], "height": TURNED[1]})
     page.goto(server.url)
     page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * OPENING)
-    for title in ("Diffusion", "Mandelbrot", "L-curve", "Crossover"):
+    for title in TITLES:
         page.get_by_role("tab", name=title).click()
         page.locator(f"[role=tab][aria-selected=true]:has-text('{title}')").wait_for()
         assert comes(page, lambda title=title: page.locator(".plot-words").filter(has_text=title).count() > 0)
