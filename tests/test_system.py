@@ -355,6 +355,10 @@ def test_a_driver_that_hangs_does_not_hold_up_those_who_look():
     until(lambda: not sampler.working)
 
 
+def _of_this_process(gpu):
+    return sum(user.memory for user in gpu.users if user.mine)
+
+
 @pytest.mark.gpu
 def test_nvml_reads_a_real_gpu():
     chosen = backend("gpu_cupy")
@@ -362,6 +366,7 @@ def test_nvml_reads_a_real_gpu():
         pytest.skip(chosen.missing)
     pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
     device = chosen.open_device()
+    device.close()  # memory that the pool keeps would be given to the array below
     before = System().read()
     assert before.problem == ""
     about, first = device.describe(), before.gpus[0]
@@ -371,7 +376,7 @@ def test_nvml_reads_a_real_gpu():
     gpu = System().read().gpus[0]
     print(gpu)
     assert gpu.memory_total == pytest.approx(about["memory"], rel=0.03)
-    assert gpu.memory_used >= first.memory_used + 0.9 * 2**30
+    assert _of_this_process(gpu) >= _of_this_process(first) + 0.9 * 2**30  # others may use the GPU, too
     assert 0 <= gpu.use <= 100
     assert 1e8 < gpu.clock <= gpu.clock_limit
     assert 10 < gpu.temperature < 110
