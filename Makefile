@@ -14,7 +14,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help serve test lint types docs bench soak fuzz thumbnails constraints clean
+.PHONY: help serve test test-all test-extended lint types docs bench soak fuzz thumbnails constraints clean
 
 bin := $(VENV)/bin
 comma := ,
@@ -26,7 +26,7 @@ dev_extras := [dev,video,data,cluster$(if $(EXTRAS),$(comma)$(EXTRAS))]
 constraints = $(if $(findstring cuda12,$(EXTRAS)),$(VENV)/constraints-cuda12.txt,constraints.txt)
 
 help:  ## show this
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 22
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5006 ADDRESS=localhost)
 	@exec $(bin)/python -m app.serve --address $(ADDRESS) --port $(PORT) $(addprefix --origin ,$(ORIGIN))
@@ -35,16 +35,22 @@ serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5
 compiling = $(if $(strip $(ARGS)),,$(bin)/python -m app.first_screens >/dev/null &)
 # What no server under test then measures again, for 3 s of all processors: beside mypy it came out too low to be kept.
 measuring = $(if $(strip $(ARGS)),,$(bin)/fieldlab info --roofs >/dev/null)
-# Both halves of the tests, those without and those in a browser; ARGS goes to one pytest.
-tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --apart $(addprefix --jobs ,$(JOBS)))
+# Both halves of the tests with these marks, those without and those in a browser; ARGS goes to one pytest.
+tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --apart $(addprefix --jobs ,$(JOBS)) -m "$(1)")
 
-test: lint  ## lint, types, then every test: unit, kernels, browser (ARGS="-k stream" narrows it)
+test: lint  ## lint, types, then the tests of ten minutes: theory, kernels, engine, page (ARGS="-k stream" narrows it)
 	@$(compiling) $(MAKE) --no-print-directory types; wait
 	@$(measuring)
 	@echo "== a Chromium for the browser tests"
 	@$(bin)/python tests/browser/chromium.py --install
 	@echo "== tests"
-	@$(tests)
+	@$(call tests,not extended)
+
+test-all: test test-extended  ## every test
+
+test-extended: $(VENV)/installed-dev$(EXTRAS)  ## what test leaves out: load, faults, all sizes, proxy, documentation, packaging
+	@echo "== extended tests"
+	@$(call tests,extended)
 
 lint: $(VENV)/installed-dev$(EXTRAS)  ## ruff
 	@echo "== lint"

@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.extended
+
 # Compiles the parallel callees of the lab's first step; then the step with the cached callees; then runs it.
 CALLEES = """
 import numpy as np

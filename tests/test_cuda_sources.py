@@ -26,6 +26,8 @@ from compute.measure import roofs
 from tests.cuda_on_cpu import Module, resources_of, upload
 from tests.sources import ROOT
 
+pytestmark = pytest.mark.extended
+
 OLDEST, *BETWEEN, NEWEST = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 DTYPES = ("float32", "float64")
 REGISTERS = 65536  # per multiprocessor

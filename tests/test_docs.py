@@ -14,6 +14,8 @@ from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).parent.parent
 TAG = re.compile(r"<[^>]+>")
 

@@ -22,6 +22,8 @@ import pytest
 from compute.__main__ import _parser
 from tests.sources import ROOT
 
+pytestmark = pytest.mark.extended
+
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 FENCE = re.compile(r"^```([\w+]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`([^`\n]+)`")

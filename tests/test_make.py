@@ -117,10 +117,13 @@ def test_test_runs_lint_types_and_pytest_in_this_order(sandbox):
     assert calls == ["ruff check .", "mypy ", found, "python -m pytest -k stream"]
 
 
-def test_all_tests_are_run_in_both_halves(sandbox):
-    assert sandbox.make("test", "JOBS=3")[-1] == "python tests/halves.py --apart --jobs 3"
+def test_tests_are_run_in_both_halves_and_all_are_two_runs(sandbox):
+    first, second = "python tests/halves.py --apart -m not extended", "python tests/halves.py --apart -m extended"
+    assert sandbox.make("test", "JOBS=3")[-1] == "python tests/halves.py --apart --jobs 3 -m not extended"
+    assert [call for call in sandbox.make("test-all", "JOBS=") if "halves" in call] == [first, second]
+    assert sandbox.make("test-extended", "JOBS=")[-1] == second
     calls = sandbox.make("test", "JOBS=")
-    assert calls[-1] == "python tests/halves.py --apart"
+    assert calls[-1] == first
     assert "python -m app.first_screens" in calls  # in parallel with mypy, and finished before the tests start
     assert calls.index("fieldlab info --roofs") > max(map(calls.index, ("python -m app.first_screens", "mypy ")))
 
@@ -171,7 +174,7 @@ def _archive(value):
 
 def test_help_names_every_target():
     shown = run_make("help").stdout
-    for target in ("serve", "test", "lint", "types", "bench", "clean"):
+    for target in ("serve", "test", "test-all", "lint", "types", "bench", "clean"):
         assert f"make {target}" in shown
 
 

@@ -26,6 +26,8 @@ from packaging.utils import canonicalize_name
 from tests.browser.serving import free_port
 from tests.sources import ROOT
 
+pytestmark = pytest.mark.extended
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")

@@ -51,6 +51,8 @@ from tests.direct import DirectSession
 from tests.engine.faulty import Client, has_extensions, running
 from tests.sources import ROOT
 
+pytestmark = pytest.mark.extended
+
 SMALL = {"ny": 24, "nx": 36, "dtype": "float64"}
 MINIMAL = """
 import numpy as np

@@ -17,6 +17,8 @@ from compute.measure.verdict import Variant
 from compute.precompile import Part
 from tests.sources import ROOT
 
+pytestmark = pytest.mark.extended
+
 
 class Heard:
     def __init__(self):

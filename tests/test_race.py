@@ -39,6 +39,8 @@ from compute.race import (
 )
 from compute.race_command import add_race, as_document, race_of, show
 
+pytestmark = pytest.mark.extended
+
 VALUES = {"ny": 24, "nx": 24, "preset": "noise", "hold_limits": True, "dtype": "float32", "edges": "zero-flux"}
 HOST, NUMBA = Racer("cpu_numpy"), Racer("cpu_numba")
 RECORD = Recorded("diffusion", "NVIDIA H200", "2026-11-21", "gpu_cupy", "T-step", 24, 24, "float32", "zero-flux", 1e-5,

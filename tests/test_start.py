@@ -18,6 +18,8 @@ from compute import gpu_devices, info, serve_options, start
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.documents import readable
 
+pytestmark = pytest.mark.extended
+
 SMALL = ["render", "diffusion", "--set", "ny=8", "--set", "nx=8", "--steps", "1"]
 
 INTERRUPTED_AT = """if True:

@@ -17,6 +17,8 @@ from tornado.ioloop import IOLoop
 
 from app.builder import SHORT_TURNS, Builder
 
+pytestmark = pytest.mark.extended
+
 PAGES = 6
 # Real pages, each with its first lab: some are built on the loop, then the builder receives PAGES requests together,
 # while the loop's thread is scheduled thousands of times a second. Reports each page's models by kind, and the objects

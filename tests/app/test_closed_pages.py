@@ -16,10 +16,13 @@ from collections import Counter
 from pathlib import Path
 
 import psutil
+import pytest
 
 from app.load.client import Client
 from app.load.server import APP, kinds_of
 from app.serve import ADDRESS
+
+pytestmark = pytest.mark.extended
 
 # A server that answers each line of its input with its objects by class, counted after a collection. Sessions without a
 # browser end soon, but live long enough for a slow machine.

@@ -23,6 +23,8 @@ from app.load.client import Client
 from app.load.server import APP
 from app.serve import ADDRESS
 
+pytestmark = pytest.mark.extended
+
 HELD = re.compile(r"HELD (\d+) ms: (.*)")
 BUILT = re.compile(r"BUILT in (\d+) ms")
 # The server, reporting every callback that takes at least a millisecond; its log is limited in lines per minute.

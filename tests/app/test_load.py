@@ -27,6 +27,8 @@ from app.load.server import Server, Use, kinds_of, serving
 from compute.measure.conditions import Watch
 from compute.measure.statistics import Spread
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def server():

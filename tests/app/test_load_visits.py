@@ -24,6 +24,8 @@ from app.serve import METRICS
 from compute.export.link import packed, unpacked
 from compute.images import essential
 
+pytestmark = pytest.mark.extended
+
 VISITS = 18  # of the short soak: three of each kind of upload, one of each kind of link
 
 

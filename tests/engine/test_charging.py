@@ -35,6 +35,8 @@ from compute.engine.shared_memory import FrameRing, duplicate
 from compute.engine.supervisor import WAITING
 from tests.engine.faulty import BROKEN_DEVICE, Client, running, until
 
+pytestmark = pytest.mark.extended
+
 HASTY = 3.0  # s of silence after which an engine counts as hung
 
 

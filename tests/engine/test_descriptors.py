@@ -19,6 +19,8 @@ from compute.engine.shared_memory import NO_DESCRIPTOR, NoSharedMemory
 from compute.engine.supervisor import SHORT_OF_MEMORY
 from tests.engine.faulty import PATIENCE, Client, running, until
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).parents[2]
 
 SERVER = f"""

@@ -36,6 +36,8 @@ from compute.engine import (
 from tests.browser.serving import slack
 from tests.engine.faulty import Client, running
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).parents[2]
 
 

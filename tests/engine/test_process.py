@@ -27,6 +27,8 @@ from compute.engine.process import (
 )
 from tests.engine.faulty import Client, running
 
+pytestmark = pytest.mark.extended
+
 PROC = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of its processes in /proc")
 
 

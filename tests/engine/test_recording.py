@@ -35,6 +35,8 @@ from compute.labs.diffusion import Diffusion
 from compute.measure.timing import Timing
 from tests.engine.faulty import Client, Faulty, running
 
+pytestmark = pytest.mark.extended
+
 Disk = namedtuple("Disk", "total used free")
 
 

@@ -28,6 +28,8 @@ from compute.files import DiskFull, size, whole, whole_file
 from tests.export import chores
 from tests.in_process import InProcess
 
+pytestmark = pytest.mark.extended
+
 FILM = Film(Scene("diffusion", {"ny": 120, "nx": 160}, (120, 160)), 8)
 OLD = b"an older film"
 
@@ -151,9 +153,7 @@ SLOW = ["--set", "max_iterations=50000", "--set", "shortcuts=false", "--size", "
 BACKGROUND = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as nohup and a script's `&` start a program
 
 
-@pytest.mark.parametrize(
-    ("before", "sign", "code"), [([], signal.SIGINT, 130), (BACKGROUND, signal.SIGTERM, 143)]
-)
+@pytest.mark.parametrize(("before", "sign", "code"), [([], signal.SIGINT, 130), (BACKGROUND, signal.SIGTERM, 143)])
 def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, code, path):
     """Each frame takes seconds; the film is stopped as soon as one exists, without waiting for the next."""
     film = ["--to", "zoom=2", "--frames", "50", "--workers", "2"]

@@ -26,6 +26,8 @@ from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import VIEWS
 
+pytestmark = pytest.mark.extended
+
 SVG = "{http://www.w3.org/2000/svg}"
 SEAHORSES = VIEWS["seahorses"]
 HEAT = Scene("diffusion", {"ny": 30, "nx": 40}, (300, 400), 20, look=Style("Inferno"))

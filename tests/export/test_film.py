@@ -32,6 +32,8 @@ from compute.labs.mandelbrot import Mandelbrot
 from tests.export import chores
 from tests.in_process import InProcess
 
+pytestmark = pytest.mark.extended
+
 SCENE = Scene("mandelbrot", {"colouring": "smooth", "max_iterations": 200}, (36, 64))
 KEYS = (
     Key(0, {"zoom": "1", "center": ("-0.75", "0")}),

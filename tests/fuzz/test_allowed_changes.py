@@ -13,6 +13,8 @@ from app.server.allowed_changes import ALLOWED, EVENTS, UNUSED
 from tests.fuzz.campaign import LABS, fuzzed_server
 from tests.fuzz.visitors import Guest, fetch
 
+pytestmark = pytest.mark.extended
+
 PLANTED = "planted by a browser"
 NUMBER = 424_243
 VALUES: Sequence[Any] = (

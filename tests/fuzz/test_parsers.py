@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from tests.fuzz import jobs
 from tests.fuzz.parsers import PARSERS, Parser
 
+pytestmark = pytest.mark.extended
+
 SECONDS = float(os.environ.get("FIELDLAB_FUZZ_SECONDS", "0"))
 SEED = int(os.environ.get("FIELDLAB_FUZZ_SEED", "1"))
 LONGEST_REFUSAL = 2000  # characters, including a path

@@ -18,6 +18,8 @@ from tests.fuzz.messages import Hostile, Known
 from tests.fuzz.users import User, disagreement
 from tests.fuzz.visitors import Guest
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:

@@ -28,6 +28,8 @@ from compute.measure.statistics import Spread
 from compute.measure.timing import Timing
 from tests.sources import ROOT
 
+pytestmark = pytest.mark.extended
+
 SPREAD = Spread.of([1.0, 2.0, 3.0])
 
 

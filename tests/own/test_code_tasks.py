@@ -21,6 +21,8 @@ from compute.own.code_tasks import ListingStore, build_of, cuda_listing, host_mi
 from compute.own.code_view import CodeUnavailable
 from tests.cuda_on_cpu import resources_of
 
+pytestmark = pytest.mark.extended
+
 
 def quiet(part, words=""):
     """Ignore progress."""

@@ -20,6 +20,8 @@ from compute.own.declaring import FileRefused, load
 from compute.own.faults import Fault
 from compute.own.trial import ON_SIMULATOR, KernelTrial, WayReport
 
+pytestmark = pytest.mark.extended
+
 HERE = Path(__file__).parent
 FILES = HERE / "files"
 ROOT = HERE.parent.parent

@@ -22,6 +22,8 @@ from compute.own.learning import (
 from tests.own.answers import ANSWERS
 from tests.simulator import simulate
 
+pytestmark = pytest.mark.extended
+
 
 def filled(name, answer):
     """Return the exercise's file with the answer in its gap."""

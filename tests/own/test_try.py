@@ -23,6 +23,8 @@ from compute.own.report import BOTTOM, HEIGHT, as_html, as_json, lines
 from compute.own.trial import Options, TrialReport, WayReport, try_file
 from compute.own.verdict import AskedWork, verdict_of
 
+pytestmark = pytest.mark.extended
+
 FILES = Path(__file__).parent / "files"
 FAULTY = Options(
     FILES / "faulty.py", budget=0.1, deadline=30.0, check_seconds=0.5, per_decade=1, roofs=False, memory=2 * 2**30
@@ -221,7 +223,7 @@ def test_what_is_saved_during_a_trial_is_tried_next(watched, tmp_path):
     assert done == {"trials": 2, "looks": 2}
 
 
-HELPED = '''
+HELPED = """
 import numpy as np
 from compute.own import way, workload
 
@@ -237,7 +239,7 @@ def plain(values):
 def helped(values):
     from helper import loop
     return loop(values)
-'''
+"""
 
 
 def test_a_module_beside_the_file_can_be_imported_by_a_way(tmp_path, monkeypatch, capsys):

@@ -15,6 +15,8 @@ from bokeh.server.connection import ServerConnection
 
 from app.server.connections import BURST, FULL, LINGER, RATE, Allowance, session_of
 
+pytestmark = pytest.mark.extended
+
 SERVED = """
 import asyncio, resource, sys
 most, patience = int(sys.argv[1]), float(sys.argv[2])

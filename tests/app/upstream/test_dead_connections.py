@@ -6,7 +6,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from app.upstream import dead_connections
+
+pytestmark = pytest.mark.extended
 
 # A page that writes a megabyte ten times a second, and a browser that has disappeared without closing: it reads
 # nothing. Then the same browser with a second connection, which reads; then only a connection that reads nothing.

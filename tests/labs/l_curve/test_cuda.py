@@ -17,6 +17,8 @@ from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Bidiagonalisation,
 from compute.own.cuda_on_cpu import MOST_SHARED
 from tests.cuda_on_cpu import FakeGpu, Module, upload
 
+pytestmark = pytest.mark.extended
+
 DTYPES = ("float32", "float64")
 EPSILON = {"float32": 1.2e-7, "float64": 2.2e-16}
 POOL = MOST_SHARED  # bytes of shared memory that a block may request here

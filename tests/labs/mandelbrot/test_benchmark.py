@@ -20,6 +20,8 @@ from compute.measure import commands, records, report
 from compute.measure.case import BenchPlan, Implementation, Row
 from compute.measure.commands import benchmark_named
 
+pytestmark = pytest.mark.extended
+
 NUMBA = backend("cpu_numba")
 SMALL = replace(SCENES["whole set"], shape=(33, 47), view=replace(SCENES["whole set"].view, max_iterations=60))
 DEEP = replace(SCENES["e14"], shape=(9, 14), view=replace(SCENES["e14"].view, max_iterations=900))

@@ -13,6 +13,8 @@ from compute.labs.mandelbrot.state import FEW, LaunchPart
 from tests.cuda_on_cpu import FakeGpu, Library, upload
 from tests.simulator import simulate
 
+pytestmark = pytest.mark.extended
+
 VIEWS = {
     "home": {"ny": 21, "nx": 26, "max_iterations": 150},
     "float32": {"ny": 21, "nx": 26, "max_iterations": 150, "precision": "float32"},

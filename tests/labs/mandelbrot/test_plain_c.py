@@ -17,6 +17,8 @@ from compute.labs.mandelbrot.scenes import SCENES
 from compute.measure import records, report
 from compute.measure.case import BenchPlan, Results
 
+pytestmark = pytest.mark.extended
+
 needs_compiler = pytest.mark.skipif(shutil.which(plain_c.COMPILER) is None, reason="g++ is not installed")
 SMALL = replace(SCENES["whole set"], shape=(33, 47), view=replace(SCENES["whole set"].view, max_iterations=70))
 

@@ -18,6 +18,8 @@ from compute.labs.l_curve.problems import make
 from compute.labs.l_curve.system import OWN
 from tests.direct import DirectSession, read
 
+pytestmark = pytest.mark.extended
+
 
 class Tab:
     """Controls and view of one session without an engine or a browser."""
