@@ -128,7 +128,9 @@ def test_the_lowest_and_the_newest_versions_are_tried_every_week():
     assert workflow[True]["schedule"]  # YAML parses the key `on` as True
     assert workflow["permissions"] == {"contents": "read"}
     assert 'python .ci/bounds.py "$VERSIONS"' in [step.get("run") for step in job["steps"]]
-    for versions in (*job["strategy"]["matrix"]["versions"], "oldest"):
+    tried = {one["versions"] for one in job["strategy"]["matrix"]["include"]}
+    assert tried == {"lowest", "newest"}
+    for versions in (*tried, "oldest"):
         code = f"import runpy, sys; print({versions!r} in runpy.run_path(sys.argv[1])['RESOLUTIONS'])"
         command = [sys.executable, "-c", code, str(ROOT / ".ci" / "bounds.py")]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
