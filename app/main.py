@@ -2,7 +2,7 @@
 
 import panel as pn
 
-from app.page import Page
+from app.page.page import Page
 
 pn.extension(reconnect=True)  # per-session settings, so not at import
 Page().servable()

@@ -175,14 +175,14 @@ def _become(module: str, *arguments: str) -> NoReturn:
 
 
 def _serve(parser: argparse.ArgumentParser, options: Sequence[str]) -> NoReturn:
-    """Become app/serve.py, and so the server; options: what `parser` has taken, as they were written."""
+    """Become app/server/serve.py, and so the server; options: what `parser` has taken, as they were written."""
     if find_spec("app") is None:
         raise ValueError("the package app is not installed: install fieldlab")
     chosen = serve_options.parse(parser, options)  # what is wrong is said here, and again by nobody
     serve_options.settings_of(chosen)
     serve_options.require_address(chosen.address)
     stories.name_folders(chosen.stories)
-    _become("app.serve", *options)
+    _become("app.server.serve", *options)
 
 
 def _info(chosen: argparse.Namespace, _command: str) -> int:

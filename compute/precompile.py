@@ -2,7 +2,7 @@
 
 There is no list of these kernels: each lab is opened with the start values of its tab, advanced and shown, and Numba's
 cache stores the compiled kernels for the engine's process. The parts run in a separate process, so that its crash or
-error does not affect the server (app/serve.py starts it).
+error does not affect the server (app/server/serve.py starts it).
 """
 
 from __future__ import annotations

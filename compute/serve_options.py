@@ -1,4 +1,4 @@
-"""The options of `fieldlab serve`, which becomes `python -m app.serve`: address, allowed origins, and limits.
+"""The options of `fieldlab serve`, which becomes `python -m app.server.serve`: address, allowed origins, and limits.
 
 The limits are a preset, `--laptop`, `--classroom` or `--public`, and changes to it: one option for each setting of
 settings.py. A file, `--settings FILE`, may contain all options, including where to serve, as TOML: each entry is the

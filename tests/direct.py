@@ -23,7 +23,7 @@ def read(upload: Any, seconds: float = 120.0) -> None:
 
 
 class DirectSession(param.Parameterized):
-    """Apply values and actions immediately; restore values that the lab refuses, as app.session does.
+    """Apply values and actions immediately; restore values that the lab refuses, as app.tab.session does.
 
     on_event(event): receives engine events; on_values: as in Session. `see` computes the latest frame.
     """
@@ -49,7 +49,7 @@ class DirectSession(param.Parameterized):
 
     @property
     def phase(self) -> str:
-        """The phase that app.session.Session reports for an open lab."""
+        """The phase that app.tab.session.Session reports for an open lab."""
         return "running" if self.playing else "paused"
 
     def change(self, **values: Any) -> None:

@@ -1,6 +1,6 @@
 """Break randomly chosen places in the code, one at a time, and count how many of them the tests detect.
 
-    python -m tests.mutations FOLDER --group engine=compute/engine --group export=compute/export,app/export --count 15
+    python -m tests.mutations FOLDER --group engine=compute/engine --group page=app/page,app/tab --count 15
 
 FOLDER is a copy of the project that may be broken; each process works on a separate copy. A place is a comparison, an
 operator, a number, a condition, a return value or a call, outside of type annotations, texts and logging; all places of

@@ -328,7 +328,7 @@ def test_serve_becomes_the_app_s_own_serve(monkeypatch):
     own = ["--port", "7777", "--address", "0.0.0.0", "--origin", "lecture:7777", "--origin", "hall:7777"]
     with pytest.raises(TypeError):  # the real one does not return
         main(["serve", *own])
-    assert ran == [[sys.executable, "-m", "app.serve", *own]]
+    assert ran == [[sys.executable, "-m", "app.server.serve", *own]]
 
 
 def test_only_labs_with_a_workload_can_be_benched():

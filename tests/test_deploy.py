@@ -16,7 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from app import serve
+from app.server import serve
 from compute import serve_options
 
 ROOT = Path(__file__).parent.parent

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from numba.core.caching import IndexDataCacheFile, _CacheLocator
 
-from app import serve
+from app.server import serve
 from compute import kernel_cache
 
 PLAIN, LAB, OTHER, SHARED = "images.py", "labs/wave/cpu_numba.py", "labs/heat/cpu_numba.py", "display/cpu_numba.py"

@@ -146,7 +146,7 @@ def planted(path, text):
 
 OFFENCES = [
     (upward_imports, "compute/x.py", "def f():\n    from bokeh.models import Slider"),
-    (upward_imports, "compute/x.py", "import app.stream"),
+    (upward_imports, "compute/x.py", "import app.tab.stream"),
     (upward_imports, "app/x.py", "from tests import sources"),
     (relative_imports, "app/main.py", "from .page import Page"),
     (stray_gpu_imports, "compute/lab.py", "def f():\n    import cupy as cp"),

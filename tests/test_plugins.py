@@ -25,14 +25,14 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app import lab_view
-from app.export.restore import Restorer, scene_in
-from app.export.source import ExportSource
-from app.lab_tab import LabTab
+from app.features.export.restore import Restorer, scene_in
+from app.features.export.source import ExportSource
 from app.labs.plain.parts import PARTS, PlainControls, PlainView, largest_scale, step_of
-from app.notices import Notices
-from app.stream import ignore
-from app.widgets import number_format
+from app.page.notices import Notices
+from app.page.widgets import number_format
+from app.tab import lab_view
+from app.tab.lab_tab import LabTab
+from app.tab.stream import ignore
 from compute import __main__ as command_line
 from compute import plugins
 from compute.__main__ import BAD_INPUT, OK, main
@@ -332,7 +332,7 @@ def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypat
     monkeypatch.setattr(command_line.os, "execv", become)
     with pytest.raises(SystemExit) as begun:
         main(["serve", *(own := ["--port", "5010", "--origin", "lab.example:5010"]), *option])
-    assert begun.value.code[2:] == ["app.serve", *own]
+    assert begun.value.code[2:] == ["app.server.serve", *own]
     assert os.environ[VARIABLE] == str(wave_folder)
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from app.lab_view import first_values, parts_of
+from app.tab.lab_view import first_values, parts_of
 from compute import kernel_cache, precompile
 from compute.builds import building
 from compute.labs import lab_class
@@ -97,7 +97,7 @@ def test_a_part_that_fails_is_told_and_the_others_are_compiled(cache):
 # So both programs use the cache of the whole run.
 COMPILE = """
 import sys
-from app.lab_view import first_values, parts_of
+from app.tab.lab_view import first_values, parts_of
 from compute import precompile
 from compute.labs import lab_class
 compile = precompile.first_screen if sys.argv[1] == "shown" else precompile._be_compared

@@ -13,7 +13,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from app import serve
+from app.server import serve
 from compute import gpu_devices, info, serve_options, start
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.documents import readable
@@ -45,7 +45,7 @@ INTERRUPTED_AT = """if True:
     [
         ("compute", ["fieldlab", "info"], "numba"),
         ("compute", ["fieldlab", "serve"], "rich"),
-        ("app.serve", ["serve"], "msgspec"),
+        ("app.server.serve", ["serve"], "msgspec"),
         ("compute.start", ["start", "panel.command", "serve", "app", "--port", "0"], "panel"),
     ],
 )

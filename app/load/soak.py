@@ -36,7 +36,7 @@ from tornado.httpclient import AsyncHTTPClient
 from app.load import visits
 from app.load.client import Client, ClientError
 from app.load.server import Server, Use, serving
-from app.serve import METRICS
+from app.server.serve import METRICS
 from compute.files import whole
 from compute.measure.conditions import provenance
 

@@ -34,7 +34,7 @@ from panel.io.resources import BASIC_LOGIN_TEMPLATE, CDN_DIST
 from tornado.web import RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from app import access
+from app.server import access
 from app.server.page_ids import GONE
 from app.upstream.internals import is_valid_login, login_address
 from compute import settings

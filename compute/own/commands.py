@@ -134,7 +134,7 @@ def show_on_page(path: Path, dtype: str, port: int) -> NoReturn:
     scene = Scene("crossover", {"workload": own_name(path), "dtype": dtype})
     own = ["--address", "localhost", "--port", str(port), "--show", f"?scene={packed(scene)}", "--browser"]
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "app.serve", *own])  # noqa: S606 - no shell is needed
+    os.execv(sys.executable, [sys.executable, "-m", "app.server.serve", *own])  # noqa: S606 - no shell is needed
 
 
 # -- exercises

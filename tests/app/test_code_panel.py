@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from bokeh.document import Document
 
-from app.code_html import (
+from app.features.code.code_html import (
     MACHINE,
     MIX,
     OCCUPANCY,
@@ -25,7 +25,7 @@ from app.code_html import (
     shown,
     vector_words,
 )
-from app.code_panel import USUAL, CodePanel
+from app.features.code.code_panel import USUAL, CodePanel
 from compute.backends import backend
 from compute.cuda_source import Resources
 from compute.labs import LABS

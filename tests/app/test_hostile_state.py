@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
-from app.export import restore
-from app.export.restore import asked_for, scene_in
+from app.features.export import restore
+from app.features.export.restore import asked_for, scene_in
 from compute.documents import MOST_DEPTH, MOST_DIGITS
 from compute.export.link import CHECK, WORDS, packed, unpacked
 from compute.export.scene import Scene, SceneError, scene_of

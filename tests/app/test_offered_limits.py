@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from app.export.fields import HEIGHTS, heights
-from app.export.source import slide
+from app.features.export.fields import HEIGHTS, heights
+from app.features.export.source import slide
 from app.labs.diffusion.controls import SIZES, DiffusionControls
 from app.labs.diffusion.view import DiffusionView
 from app.labs.l_curve.problem_controls import ProblemControls

@@ -1,4 +1,4 @@
-"""`python -m app.serve`: messages while kernels are compiled, and that no failure there prevents the page."""
+"""`python -m app.server.serve`: messages while kernels are compiled, and that no failure there prevents the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import psutil
 import pytest
 from bokeh.server.util import create_hosts_allowlist
 
-from app import access, serve
+from app.server import access, serve
 from compute import kernel_cache, serve_options, settings
 
 SAY = "import json, sys\nfor line in {lines}: print(json.dumps(line), flush=True)\nsys.exit({code})"

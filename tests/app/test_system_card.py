@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from app.system_card import SystemCard, device_names, readings_html, sparkline
+from app.features.system.system_card import SystemCard, device_names, readings_html, sparkline
 from compute.measure.conditions import Sampler
 from compute.system import CpuReading, GpuReading, GpuUser, Reading
 

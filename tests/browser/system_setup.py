@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-from app import system_card
+from app.features.system import system_card
 from compute import gpu_nvml
 from compute import system as machine
 from tests.fake_nvml import FakeNvml

@@ -21,10 +21,11 @@ from bokeh.protocol.exceptions import ProtocolError
 from PIL import Image
 from tornado.httputil import HTTPHeaders, HTTPInputError, HTTPServerRequest, RequestStartLine
 
-from app import access, frame_channel
-from app.audience import handlers
-from app.export.restore import scene_in
-from app.message_bounds import BoundedProtocol
+from app.features.audience import handlers
+from app.features.export.restore import scene_in
+from app.server import access
+from app.server.message_bounds import BoundedProtocol
+from app.tab import frame_channel
 from compute import serve_options
 from compute.engine.recording import FrameRecorder
 from compute.export.link import asked_in, packed, unpacked

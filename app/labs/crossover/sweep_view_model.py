@@ -9,7 +9,7 @@ from typing import Any
 
 from app.labs.crossover.labels import way_styles
 from app.labs.crossover.time_plot import TimePlotContent
-from app.session import Session
+from app.tab.session import Session
 from compute.devices import device_kind
 from compute.frames import Frame
 from compute.labs.crossover import picture, recorded

@@ -12,14 +12,14 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import ComputeControls, Controls, Dial, Transport, accordion, column, list_dial, slider_dial
 from app.labs.diffusion.source import Brush, InitialField
 from app.labs.diffusion.view import PALETTES, DiffusionView
-from app.notices import Notices
-from app.plots import AMOUNTS, SIGNED
-from app.session import Session
-from app.theme import html_pane
-from app.widgets import FULL, ValueWidgets, icon
+from app.page.notices import Notices
+from app.page.theme import html_pane
+from app.page.widgets import FULL, ValueWidgets, icon
+from app.tab.controls import ComputeControls, Controls, Dial, Transport, accordion, column, list_dial, slider_dial
+from app.tab.plots import AMOUNTS, SIGNED
+from app.tab.session import Session
 from compute import settings
 from compute.devices import devices_name
 from compute.engine import messages

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.lab_view import Parts
 from app.labs.diffusion.controls import DiffusionControls
 from app.labs.diffusion.view import DiffusionView
+from app.tab.lab_view import Parts
 from compute.frames import Frame
 from compute.measure.rates import spaced
 

@@ -10,8 +10,12 @@ import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 
-from app.bokeh_messages import changed_together
-from app.controls import (
+from app.labs.l_curve.labels import RULE_NUMBERS
+from app.labs.l_curve.problem_controls import ProblemControls
+from app.labs.l_curve.view import LCurveView
+from app.page.notices import Notices
+from app.page.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
+from app.tab.controls import (
     REDO,
     UNDO,
     BarButton,
@@ -25,12 +29,8 @@ from app.controls import (
     run_button,
     slider_dial,
 )
-from app.labs.l_curve.labels import RULE_NUMBERS
-from app.labs.l_curve.problem_controls import ProblemControls
-from app.labs.l_curve.view import LCurveView
-from app.notices import Notices
-from app.session import Session
-from app.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
+from app.tab.session import Session
+from app.upstream.document_changes import changed_together
 from compute import settings
 from compute.engine import messages
 from compute.frames import Frame

@@ -10,7 +10,7 @@ from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from app.labs.mandelbrot.pan_zoom_view import Anchor
-from app.theme import FAMILY, LIGHT, colours, type_size
+from app.page.theme import FAMILY, LIGHT, colours, type_size
 from app.upstream.plot_pane import PlotPane
 from compute.frames import NOT_FINITE, WAITING, Curve, Frame, Raster
 

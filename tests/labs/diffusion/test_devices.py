@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.export.source import scene_of_lab
+from app.features.export.source import scene_of_lab
 from compute import backends
 from compute import lab as base
 from compute.display import gpu as raster
