@@ -76,7 +76,7 @@ pip install -e '.[cuda99,video]'
 
 
 def test_make_targets_and_variables_exist():
-    known = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
+    known = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
     assert {"serve", "test"} <= make_targets(README)
     assert make_targets(README) - known == set()
     variables = set(re.findall(r"^([A-Z]+) \?=", MAKEFILE, re.MULTILINE))
