@@ -53,7 +53,7 @@ def bound_what_strangers_may_do() -> None:
         server_log,
     )
     from app.tab import frame_channel
-    from compute import scratch
+    from compute.machine import scratch
 
     scratch.settle()
     operations.install()

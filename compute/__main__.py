@@ -27,16 +27,19 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from compute import info, plugins, race_command, serve_options, stories
-from compute.backends import BackendUnavailable
-from compute.documents import as_json, readable
+from compute import stories
+from compute.cli import race_command, serve_options
+from compute.devices.backends import BackendUnavailable
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
+from compute.files.documents import as_json, readable
+from compute.lab import plugins
+from compute.lab.plugins import PluginError
 from compute.labs import outside
+from compute.machine import info
 from compute.measure import commands as measure_commands
 from compute.measure.commands import OK
 from compute.own import commands as own_commands
-from compute.plugins import PluginError
 
 FILES = ("--lab", "--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
 LOAD = "load"  # of `bench`: many tabs

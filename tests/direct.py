@@ -10,7 +10,7 @@ import param
 from bokeh.document import Document
 
 from compute.engine import messages
-from compute.lab import Lab
+from compute.lab.lab import Lab
 
 
 def read(upload: Any, seconds: float = 120.0) -> None:

@@ -135,7 +135,7 @@ def imports(folder: Path) -> dict[str, set[str]]:
 
 
 def module_name(path: Path) -> str:
-    """Return the module name: compute/lab.py -> compute.lab; a package's __init__.py is the package."""
+    """Return the module name: compute/lab/lab.py -> compute.lab.lab; a package's __init__.py is the package."""
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 

@@ -14,9 +14,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from compute import BACKENDS, machine
+from compute import BACKENDS
 from compute.__main__ import BAD_INPUT, OK, Terminated, main, without_paths
 from compute.labs.diffusion import benchmark, cpu_numba, cpu_numpy, scheme
+from compute.machine import machine
 from compute.measure import records, report, sampling
 from compute.measure.case import BenchPlan, Results, Row
 from compute.measure.commands import DISAGREED, benchmark_named

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from app.server import serve
-from compute import serve_options
+from compute.cli import serve_options
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"

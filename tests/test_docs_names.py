@@ -106,7 +106,7 @@ OFFENCES = [
     (missing_files, "Frames go through `compute/engine/gone.py`."),
     (missing_files, "It lies in `compute/gone`."),
     (missing_files, "| a plan | `compute/labs/diffusion/slabs.py`, `gone.py` |"),
-    (missing_files, "It begins in `compute/lab.py`.\n\n## Elsewhere\n\nand ends in `notebook.js`."),
+    (missing_files, "It begins in `compute/lab/lab.py`.\n\n## Elsewhere\n\nand ends in `notebook.js`."),
     (missing_classes, "The `FrameGone` sends them."),
     (missing_classes, "A control calls `Session.gone`."),
     (misplaced_words, "| FrameGone | sends frames | `app/tab/stream.py` |"),

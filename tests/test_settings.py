@@ -17,14 +17,15 @@ from msgspec import structs
 
 from app.server import jupyter
 from app.server.access import is_allowed
-from compute import serve_options, settings, stories
+from compute import stories
+from compute.cli import serve_options, settings
+from compute.cli.settings import PRESETS, Settings, SettingsError
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.system import typical
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
-from compute.settings import PRESETS, Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "deploy.md"

@@ -14,9 +14,12 @@ import pytest
 from rich.console import Console
 
 from app.server import serve
-from compute import gpu_devices, info, serve_options, start
+from compute import start
 from compute.__main__ import BAD_INPUT, OK, main
-from compute.documents import readable
+from compute.cli import serve_options
+from compute.devices import gpu_devices
+from compute.files.documents import readable
+from compute.machine import info
 
 pytestmark = pytest.mark.extended
 

@@ -39,7 +39,7 @@ from app.upstream.document_changes import changed_together
 from app.upstream.panel_workarounds import font_files, load_early, never_busy
 from compute.export.link import asked_in, unpacked
 from compute.export.scene import Scene, SceneError
-from compute.lab import Lab
+from compute.lab.lab import Lab
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import segno
 from app.page.theme import ASSETS
 from app.page.widgets import Card, card_script
 from app.server.access import host_name
-from compute.serve_options import LOOPBACK
+from compute.cli.serve_options import LOOPBACK
 
 QUIET_ZONE = 4  # modules around a QR code, as the standard requires
 LEVELS = ("m", "l")  # of error correction, the better one first: the capacity is 2331 bytes in m, 2953 in l

@@ -36,7 +36,7 @@ from app.tab.curve_plots import bokeh_figure
 from app.tab.lean_plots import rewrite
 from app.tab.stream import ignore
 from app.upstream.plot_pane import PlotPane
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.measure.comparison import Comparison
 from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs

@@ -12,7 +12,7 @@ from math import isfinite, log10, nan
 from typing import NamedTuple
 
 from app.page.explain import WORDS, term
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Cache, Rate, spaced, why_above_roof
 from compute.measure.reasons import RoofShare

@@ -41,8 +41,8 @@ from app.server import fetch_metadata, hosts, tokens
 from app.server.message_bounds import bounded_zlib
 from app.server.page_ids import names_session
 from app.server.server_log import log_request
-from compute.serve_options import LOOPBACK
-from compute.settings import current
+from compute.cli.serve_options import LOOPBACK
+from compute.cli.settings import current
 
 MOST_BODY = 2**16  # bytes of a request's body: the pages post nothing, a log-in form may
 MOST_PAYLOAD = 2**20  # bytes of an unpacked session token, which contains a request's head: 64 kB at most

@@ -38,9 +38,9 @@ from tornado.web import HTTPError, RequestHandler
 from app.page.markup import filled
 from app.server.page_ids import GONE
 from app.upstream.internals import connections, discard, session_ids, socket_of
-from compute import settings
-from compute.backends import preferred
-from compute.devices import HOST
+from compute.cli import settings
+from compute.devices.backends import preferred
+from compute.devices.devices import HOST
 from compute.engine import EnginePool, Supervisor
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from bokeh.server.util import check_allowlist
 from tornado.httputil import HTTPServerRequest
 
-from compute.settings import current
+from compute.cli.settings import current
 
 OWN = ("same-origin", "none")  # values of Sec-Fetch-Site
 READS = ("GET", "HEAD")

@@ -30,7 +30,7 @@ from bokeh.application import Application
 
 from app.server.admission import session_limiter
 from app.upstream.internals import document_of, replace_collections
-from compute.freed_memory import give_back
+from compute.machine.freed_memory import give_back
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from app.features.audience.rooms import rooms
 from app.server import access, admission, routes
 from app.server.admission import SessionLimiter, session_limiter
 from compute.export.jobs import JOBS, JobQueue
-from compute.freed_memory import in_use
+from compute.machine.freed_memory import in_use
 
 METRICS = "FIELDLAB_METRICS"
 STATES = ("starting", "ready", "busy", "restarting", "broken", "closed")  # of an engine

@@ -33,7 +33,7 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
 from app.upstream.internals import wrap_open
-from compute.settings import current
+from compute.cli.settings import current
 
 COOKIE = "fieldlab_browser"  # with the port, as cookies are shared by the servers of a host, and eight random digits
 PORT = re.compile(r":([0-9]{1,5})$", re.ASCII)

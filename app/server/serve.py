@@ -1,7 +1,7 @@
 """`python -m app.server.serve`: compile the kernels of the first screens, report the progress, then become the server.
 
 `make serve` and `fieldlab serve` run it. Compiled kernels are kept for the next start, which only checks that they
-belong to this code (compute/kernel_cache.py). If compilation fails, a message says so, and the page compiles kernels on
+belong to this code (devices/kernel_cache.py). If compilation fails, a message says so, and the page compiles kernels on
 demand, as with plain `panel serve app`. The server prints its address when it is ready (app_hooks.py).
 """
 
@@ -29,8 +29,10 @@ from time import monotonic
 from typing import Any, TextIO
 
 from app.server import server_log
-from compute import kernel_cache, serve_options, settings, stories
-from compute.serve_options import LOOPBACK
+from compute import stories
+from compute.cli import serve_options, settings
+from compute.cli.serve_options import LOOPBACK
+from compute.devices import kernel_cache
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/server/admission.py
 METRICS = "FIELDLAB_METRICS"  # see app/server/operations.py

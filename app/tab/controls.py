@@ -18,9 +18,9 @@ from app.page.theme import html_pane
 from app.page.widgets import FULL, ValueWidgets, Widget, icon
 from app.tab.session import Session
 from app.tab.stream import ignore
-from compute.backends import Backend, preferred
+from compute.devices.backends import Backend, preferred
+from compute.devices.gpu_devices import cuda_count
 from compute.export.scene import Style
-from compute.gpu_devices import cuda_count
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from app.tab.session import Session
 from app.tab.stream import Delivered, ignore
 from app.upstream.document_changes import changed_together
 from app.upstream.plot_pane import PlotPane
-from compute.frames import Frame
-from compute.lab import Lab
+from compute.lab.frames import Frame
+from compute.lab.lab import Lab
 
 ACROSS = {"position": "fixed", "left": "0", "width": "100%", "bottom": "0", "z-index": "1250"}  # a bar over the page
 WORDS = {

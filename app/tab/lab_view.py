@@ -20,9 +20,9 @@ from app.tab.controls import Controls
 from app.tab.session import Session
 from app.tab.stream import FirstDraw
 from app.upstream.document_changes import changed_together
-from compute.backends import preferred
-from compute.frames import Frame
-from compute.lab import Lab
+from compute.devices.backends import preferred
+from compute.lab.frames import Frame
+from compute.lab.lab import Lab
 from compute.labs import LABS, labs, outside
 from compute.measure.timing import Timing
 from compute.own.code_files import CodeFile

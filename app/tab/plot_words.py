@@ -16,9 +16,9 @@ from bokeh.plotting import figure
 
 from app.page.markup import filled
 from app.tab.session import Session
-from compute.frames import Frame
-from compute.lab import Lab
-from compute.plot_text import NumberTable, sentences, tables
+from compute.lab.frames import Frame
+from compute.lab.lab import Lab
+from compute.lab.plot_text import NumberTable, sentences, tables
 
 EVERY = 6.0  # s between two texts
 UNSEEN = """:host { position: absolute !important; width: 1px !important; height: 1px !important; overflow: hidden;

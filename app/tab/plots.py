@@ -34,7 +34,7 @@ from bokeh.plotting import figure
 from app.page.theme import LIGHT, NOT_FINITE_COLOUR, SHORT_NUMBER, keep_type, letter
 from app.tab.stream import FrameSource, ignore
 from compute.display.palettes import PERCEPTUAL, table
-from compute.frames import NOT_FINITE, TOP_LEVEL, Raster
+from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Raster
 
 SIGNED_NAMES = ("Cool–warm", "Deep blue–red", "Dark centre")
 

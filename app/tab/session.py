@@ -40,12 +40,12 @@ from app.server.builder import builder
 from app.tab.stream import Delivered, FrameGate, ignore
 from app.tab.tab_recording import TabRecording
 from app.upstream.internals import is_destroyed
-from compute.backends import backend
-from compute.devices import HOST
+from compute.devices.backends import backend
+from compute.devices.devices import HOST
 from compute.engine import Checkpoint, LabHandle, messages
 from compute.engine.api import KeptUnion
-from compute.frames import Frame
-from compute.lab import Lab
+from compute.lab.frames import Frame
+from compute.lab.lab import Lab
 
 BEGINNING = ("reset", "rollback")  # actions that load another state, which clears the note about a pause
 

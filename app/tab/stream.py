@@ -38,7 +38,7 @@ from bokeh.plotting import figure
 
 from app.tab import frame_channel
 from app.upstream.document_changes import keep_data
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.measure.timing import Span, Timing
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
 from app.server.access import host_name, is_allowed, policy, refusal
 from app.server.admission import SessionLimiter, session_limit
-from compute import settings
+from compute.cli import settings
 
 ALLOWED = {"lecture.example:5006", "localhost:5006"}
 

@@ -26,8 +26,8 @@ from app.features.code.code_html import (
     vector_words,
 )
 from app.features.code.code_panel import USUAL, CodePanel
-from compute.backends import backend
-from compute.cuda_source import Resources
+from compute.devices.backends import backend
+from compute.devices.cuda_source import Resources
 from compute.labs import LABS
 from compute.own.code_files import CodeFile, files_of_lab
 from compute.own.code_tasks import LISTINGS, HostFunction, Listing

@@ -15,7 +15,7 @@ import pytest
 
 from app.tab import session as module
 from app.tab.session import FellBack, Live, Session
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.engine import EnginePool, Refused, SnapshotTaken
 from compute.labs.diffusion import Diffusion
 

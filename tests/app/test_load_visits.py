@@ -22,7 +22,7 @@ from app.load.server import Server, serving
 from app.load.visits import MemoryReading, judged, noise_image, scene_of, verdict
 from app.server.serve import METRICS
 from compute.export.link import packed, unpacked
-from compute.images import essential
+from compute.files.images import essential
 
 pytestmark = pytest.mark.extended
 

@@ -22,9 +22,9 @@ from compute.export.shared_jobs import SharedJobs
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.measure import conditions
+from compute.measure.race import LEGS, Lane, Race, Racer, RaceResult
 from compute.measure.records import Recorded
 from compute.measure.statistics import Spread
-from compute.race import LEGS, Lane, Race, Racer, RaceResult
 
 
 @pytest.fixture

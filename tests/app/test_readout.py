@@ -13,8 +13,8 @@ import pytest
 from app.readout import readout
 from app.readout.readout import Readout
 from app.server.admission import session_limiter
-from compute.backends import backend
-from compute.frames import Frame
+from compute.devices.backends import backend
+from compute.lab.frames import Frame
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot

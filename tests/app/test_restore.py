@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 
 from app.features.export import restore
-from compute import backends, images, settings
+from compute.cli import settings
+from compute.devices import backends
 from compute.export.jobs import JOBS, Job
 from compute.export.render import Replay
 from compute.export.scene import Scene, SceneError
 from compute.export.shared_jobs import SharedJobs
-from compute.images import LoadedPicture
+from compute.files import images
+from compute.files.images import LoadedPicture
 from compute.labs.diffusion import Diffusion
 from tests.hostile_files import photograph
 
@@ -352,7 +354,7 @@ import psutil
 from app.features.export import restore
 from compute.export.jobs import JOBS
 from compute.export.scene import Scene
-from compute.freed_memory import give_back
+from compute.machine.freed_memory import give_back
 from tests.hostile_files import black
 import base64
 def memory():

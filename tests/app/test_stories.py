@@ -11,7 +11,7 @@ from bokeh.document import Document
 from app.features.export.restore import Restorer
 from app.features.stories.stories import StoryTeller
 from app.tab.controls import accordion, column
-from compute.backends import preferred
+from compute.devices.backends import preferred
 from compute.export.link import packed
 from compute.export.scene import Scene
 from compute.labs.diffusion import Diffusion

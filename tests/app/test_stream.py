@@ -22,7 +22,7 @@ from bokeh.server.session import ServerSession
 from app.tab import frame_channel
 from app.tab.plots import RasterPlots
 from app.tab.stream import FAST, PUBLIC, WIDEST, Delivered, FirstDraw, FrameGate, ignore, wanted_transport, window_for
-from compute.frames import Frame, Raster
+from compute.lab.frames import Frame, Raster
 from compute.measure.timing import Timing
 from tests.app.test_frame_channel import unpacked
 

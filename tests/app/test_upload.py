@@ -6,7 +6,7 @@ import pytest
 
 from app.server.message_bounds import MOST_BYTES
 from app.tab.upload import PIECE, FileField, Upload
-from compute import settings
+from compute.cli import settings
 from compute.export.jobs import JobLane
 from tests.app import upload_chores as chores
 from tests.direct import read

@@ -29,7 +29,7 @@ from app.features.export.sections import (
 from app.features.export.source import ExportSource, Moment, scene_of_lab
 from app.page.qr_code import qr
 from app.tab.tab_recording import TabRecording
-from compute import settings
+from compute.cli import settings
 from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
 from compute.engine.recording_store import ENDING, RecordingStore
 from compute.export.film import Film

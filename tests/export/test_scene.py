@@ -11,7 +11,7 @@ import pytest
 from bokeh.palettes import Inferno256, Magma256, Viridis256
 
 from app.tab.plots import PALETTES, palette
-from compute.devices import Host
+from compute.devices.devices import Host
 from compute.display import palettes
 from compute.export import scene
 from compute.export.film import Film, Key, film_of

@@ -31,7 +31,7 @@ from app.server.builder import builder
 from app.tab.lab_tab import LabTab
 from compute.export.link import unpacked
 from compute.export.scene import Scene
-from compute.freed_memory import in_use
+from compute.machine.freed_memory import in_use
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PASSING = (

@@ -30,8 +30,8 @@ from PIL import Image
 
 from app.features.audience.broadcast import Broadcast, Counts
 from compute.export.scene import Scene, Style, colours_of
-from compute.frames import NOT_FINITE, Frame
-from compute.lab import Lab
+from compute.lab.frames import NOT_FINITE, Frame
+from compute.lab.lab import Lab
 
 MOST_EXACT = 300 * 300  # pixels of the largest PNG: 20 kB, 80 kB for noise
 QUALITY, METHOD = 75, 0  # of WebP, see above

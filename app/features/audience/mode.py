@@ -29,7 +29,7 @@ from app.page.widgets import Card, card_script, icon
 from app.server.hosts import is_host
 from app.tab.lab_tab import WORDS
 from app.tab.lab_view import SaysHeadline
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.export.link import NAME, RUN, asked_in, packed, unpacked
 
 if TYPE_CHECKING:

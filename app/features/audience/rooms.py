@@ -25,7 +25,7 @@ from functools import cache
 from typing import Protocol
 
 from app.features.audience.broadcast import BUSY, ENDED, FULL, UNKNOWN, Broadcast, Counts, Viewer
-from compute import settings
+from compute.cli import settings
 
 MOST_ROOMS = 16  # per process
 MOST_WINDOWS = 4  # per lecturer

@@ -20,11 +20,11 @@ from app.features.export.source import ExportSource, Moment
 from app.page.notices import Notices
 from app.page.theme import html_pane
 from app.page.widgets import icon
-from compute import scratch
+from compute.cli.settings import MIB, current
 from compute.export.film_renderer import seconds_words
 from compute.export.jobs import OVER, Job, internal_error
-from compute.files import size
-from compute.settings import MIB, current
+from compute.files.files import size
+from compute.machine import scratch
 
 LIST = {  # always visible below the fields
     "position": "sticky", "bottom": "0", "z-index": "1", "max-height": "216px", "overflow-y": "auto",

@@ -12,11 +12,11 @@ import panel_material_ui as pmui
 
 from app.features.export.source import ExportSource, slide
 from app.page.widgets import FULL, NumberField
-from compute import settings
+from compute.cli import settings
 from compute.export.formats import FILMS, FileFormat
 from compute.export.packages import AV
-from compute.lab import Lab
-from compute.machine import now
+from compute.lab.lab import Lab
+from compute.machine.machine import now
 
 HEIGHTS = {"720": 720, "1080": 1080, "2160 (4K)": 2160, "4320 (8K)": 4320}
 TYPE = {"fontSize": "0.875rem"}  # font of a small button

@@ -19,6 +19,7 @@ from bokeh.document import Document
 from msgspec import structs
 from panel.custom import JSComponent
 
+from compute.cli.settings import MIB, current
 from compute.export import tasks
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import film_of
@@ -27,10 +28,9 @@ from compute.export.link import NAME, unpacked
 from compute.export.render_pool import on_gpu
 from compute.export.scene import Scene, SceneError, read, scene_of, values_along
 from compute.export.shared_jobs import NoRoom, SharedJob, SharedJobs
-from compute.history import Entries, Entry
-from compute.lab import PICTURE_BYTES, Lab
-from compute.loaded import kept_bytes
-from compute.settings import MIB, current
+from compute.lab.history import Entries, Entry
+from compute.lab.lab import PICTURE_BYTES, Lab
+from compute.lab.loaded import kept_bytes
 
 if TYPE_CHECKING:
     from app.tab.lab_tab import LabTab

@@ -37,7 +37,6 @@ from app.page.widgets import FULL
 from app.readout.readout import SaveButtons
 from app.server.builder import builder
 from app.tab.controls import column
-from compute import scratch
 from compute.engine.messages import RecordingProgress
 from compute.engine.recording_store import RecordingStore
 from compute.export import tasks
@@ -51,8 +50,9 @@ from compute.export.parameter_texts import axes_of
 from compute.export.render_pool import on_gpu
 from compute.export.scene import Scene, SceneError
 from compute.export.sweep import ParameterSweep
-from compute.files import size
-from compute.history import StepHistory, plain_history
+from compute.files.files import size
+from compute.lab.history import StepHistory, plain_history
+from compute.machine import scratch
 
 NONE = ""  # a table without a second parameter
 COLOURS_ALONE = {"refit"}  # actions that leave a lab's state unchanged

@@ -13,9 +13,9 @@ from msgspec import structs
 from compute.engine import messages
 from compute.export.render import LiveState
 from compute.export.scene import LONGEST_WORDS, Scene, SceneError, Style
-from compute.frames import Frame, View
-from compute.lab import Lab
-from compute.panels import Panel
+from compute.lab.frames import Frame, View
+from compute.lab.lab import Lab
+from compute.lab.panels import Panel
 
 if TYPE_CHECKING:
     from app.tab.lab_tab import LabTab

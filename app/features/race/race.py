@@ -4,8 +4,8 @@ A race covers a number of steps or, in a lab whose work ends, a whole result: th
 
 Races of all pages run one at a time. The lab pauses while its race runs, so that the racers have the computer to
 themselves; it continues while the race waits for its turn. Equal races that are requested at the same time run once.
-compute/race.py defines the racers and the clocks that count; static/race.js replays the lanes at their true relative
-speed.
+compute/measure/race.py defines the racers and the clocks that count; static/race.js replays the lanes at their true
+relative speed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ from compute.export.jobs import RACE, Job, internal_error
 from compute.export.render_pool import on_gpu
 from compute.export.scene import Style, coloured
 from compute.export.shared_jobs import SharedJob, SharedJobs
-from compute.lab import Lab
+from compute.lab.lab import Lab
 from compute.measure.conditions import cpu_warnings
-from compute.measure.rates import spaced
-from compute.race import (
+from compute.measure.race import (
     FEWEST_LANES,
     MOST_LANES,
     Lane,
@@ -55,6 +54,7 @@ from compute.race import (
     steps_to,
     time_words,
 )
+from compute.measure.rates import spaced
 
 if TYPE_CHECKING:
     from app.tab.lab_tab import LabTab

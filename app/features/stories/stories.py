@@ -22,9 +22,9 @@ from panel_material_ui.widgets.base import MaterialWidget
 
 from app.page.theme import ASSETS
 from app.page.widgets import Card, card_script, icon
-from compute.backends import preferred
+from compute.devices.backends import preferred
 from compute.export.scene import Scene
-from compute.lab import Lab
+from compute.lab.lab import Lab
 from compute.stories import AREAS, Story, StoryStep, stories
 
 if TYPE_CHECKING:

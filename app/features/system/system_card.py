@@ -20,9 +20,9 @@ from bokeh.document import Document
 
 from app.page.theme import ASSETS, CARD, stylesheet
 from app.page.widgets import icon
-from compute.devices import cpu_count
+from compute.devices.devices import cpu_count
+from compute.machine.system import CpuReading, GpuReading, GpuUser, Reading
 from compute.measure.conditions import PERIOD, SPAN, Sampler, sampler, software
-from compute.system import CpuReading, GpuReading, GpuUser, Reading
 
 UNKNOWN = "n/a"
 WIDTH, HEIGHT = 120, 22  # px of a history
@@ -103,7 +103,7 @@ def readings_html(history: Sequence[Reading], now: float) -> str:
 
 
 def device_names(machine: Mapping[str, Any] | None, threads: int) -> str:
-    """Return the device names for the header; machine: facts from compute.machine, None while unknown."""
+    """Return the device names for the header; machine: facts from compute.machine.machine, None while unknown."""
     gpus = [str(gpu["name"]).removeprefix("NVIDIA ") for gpu in (machine or {}).get("gpus", ())]
     words = f"CPU {threads} thread{'s' * (threads != 1)}"
     if not gpus:
@@ -259,5 +259,5 @@ def find_machine() -> None:
 
 
 def machine() -> dict[str, Any] | None:
-    """Return the facts of the machine from compute.machine; None until the driver's programs have answered."""
+    """Return the facts of the machine from compute.machine.machine; None until the driver's programs have answered."""
     return _facts or None

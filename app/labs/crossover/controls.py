@@ -22,8 +22,8 @@ from app.page.theme import stylesheet
 from app.page.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
 from app.tab.controls import Controls, accordion, column
 from app.tab.session import Session
-from compute import settings
-from compute.backends import backend
+from compute.cli import settings
+from compute.devices.backends import backend
 from compute.engine import messages
 from compute.labs.crossover import Crossover
 from compute.labs.crossover.catalogue import workload, workloads

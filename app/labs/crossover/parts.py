@@ -7,7 +7,7 @@ from app.labs.crossover.labels import duration
 from app.labs.crossover.readout import CrossoverReadout
 from app.labs.crossover.view import CrossoverView
 from app.tab.lab_view import Parts
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.crossover.catalogue import workload
 from compute.own.code_files import files_of_workload
 

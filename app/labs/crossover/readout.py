@@ -26,11 +26,11 @@ from app.page.theme import ASSETS, stylesheet
 from app.readout.readout import Fold, SaveButtons, TimingFormat, show_html
 from app.readout.readout_html import allowed, compared, factor, launch_bound, slower
 from app.tab.session import Session
-from compute import machine
 from compute.engine.messages import SnapshotTaken
 from compute.labs.crossover.benchmark import record_of
 from compute.labs.crossover.finding import FAR, Finding, TimeCurve
 from compute.labs.crossover.results import results_of
+from compute.machine import machine
 from compute.measure import exports
 from compute.measure.case import Results
 from compute.measure.exports import Series, series_of_bench

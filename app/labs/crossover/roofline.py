@@ -24,7 +24,7 @@ from app.page.theme import FAMILY, colours, html_pane, type_size
 from app.tab.curve_plots import separate_labels
 from app.tab.stream import FirstDraw
 from app.upstream.plot_pane import PlotPane
-from compute.devices import device_kind
+from compute.devices.devices import device_kind
 from compute.labs.crossover import picture
 from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.roofline import Roof

@@ -22,7 +22,7 @@ from app.page.theme import GRID, stylesheet
 from app.tab.lab_view import LabView, Size
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.crossover import picture
 from compute.labs.crossover.claims import Conclusion, conclusions
 from compute.labs.crossover.trap import Trap

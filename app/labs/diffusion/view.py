@@ -18,7 +18,7 @@ from app.tab.plots import RasterPlots, around
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
-from compute.frames import Frame
+from compute.lab.frames import Frame
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
 UNITS = {"field": "u", "laplacian": "∇²u [1/cell²]"}

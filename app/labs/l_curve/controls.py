@@ -31,9 +31,9 @@ from app.tab.controls import (
 )
 from app.tab.session import Session
 from app.upstream.document_changes import changed_together
-from compute import settings
+from compute.cli import settings
 from compute.engine import messages
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.l_curve.lab import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES
 

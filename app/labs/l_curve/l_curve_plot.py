@@ -22,7 +22,7 @@ from app.tab.curve_plots import LogWindow
 from app.tab.lean_plots import rewrite
 from app.tab.plots import Position
 from app.tab.stream import FrameSource
-from compute.frames import Frame
+from compute.lab.frames import Frame
 
 Vector = NDArray[np.float64]
 

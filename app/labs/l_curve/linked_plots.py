@@ -37,7 +37,7 @@ from app.tab.curve_plots import CurvePlot
 from app.tab.plots import ImagePlot, levels_mapper
 from app.tab.stream import FirstDraw
 from app.upstream.plot_pane import PlotPane
-from compute.frames import NOT_FINITE, TOP_LEVEL, Curve, Frame, Raster
+from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Curve, Frame, Raster
 
 COLOURS = "Viridis"
 KEPT, TRUTH = "kept", "truth"

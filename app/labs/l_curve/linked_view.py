@@ -25,7 +25,7 @@ from app.labs.l_curve.labels import LambdaNotation, rule_hue
 from app.page.theme import SHORT_NUMBER, colours, keep_type, set_type
 from app.tab.curve_plots import LogWindow, lay_legends_flat
 from app.tab.lean_plots import rewrite
-from compute.frames import Frame
+from compute.lab.frames import Frame
 
 hv.extension("bokeh")
 hv.renderer("bokeh").webgl = False

@@ -10,7 +10,7 @@ from app.labs.l_curve.controls import LCurveControls
 from app.labs.l_curve.labels import short
 from app.labs.l_curve.view import LCurveView
 from app.tab.lab_view import Parts
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.l_curve.picture import products_per_second
 from compute.measure.rates import spaced
 

@@ -15,10 +15,10 @@ from app.page.widgets import FULL, NumberField, ValueWidgets, icon
 from app.tab.controls import column
 from app.tab.session import Session
 from app.tab.upload import Upload, sketch
-from compute import settings
+from compute.cli import settings
 from compute.export import decoding
-from compute.frames import Frame
-from compute.images import Kept, LoadedPicture
+from compute.files.images import Kept, LoadedPicture
+from compute.lab.frames import Frame
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.system import OWN, files_of, settled, typical

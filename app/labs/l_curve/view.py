@@ -24,7 +24,7 @@ from app.tab.lab_view import LabView, Size
 from app.tab.session import Session
 from app.upstream.document_changes import changed_together
 from app.upstream.plot_pane import PlotPane
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.l_curve.rules import RULES
 
 RULES_WIDE = {False: 232, True: 320}  # px of the list next to the curve, by presenter mode

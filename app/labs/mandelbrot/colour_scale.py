@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from app.page.theme import LIGHT, colours, keep_type, letter, set_type
 from app.tab.lean_plots import rewrite
 from app.tab.plots import levels_mapper, palette
-from compute.frames import TOP_LEVEL, WAITING, Curve, Frame, Raster
+from compute.lab.frames import TOP_LEVEL, WAITING, Curve, Frame, Raster
 from compute.measure.rates import spaced
 
 PALETTE_CODE = (Path(__file__).parent / "colours.js").read_text(encoding="utf-8")

@@ -19,9 +19,9 @@ from app.page.widgets import FULL, ValueWidgets
 from app.tab.controls import column
 from app.tab.plots import AMOUNTS, SIGNED
 from app.tab.session import Session
-from compute import settings
+from compute.cli import settings
 from compute.export.scene import Style
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.measure.rates import spaced
 
 FEWEST, MOST = 1, 7  # log10 of the slider's ends; the text field accepts more

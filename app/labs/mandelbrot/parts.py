@@ -10,7 +10,7 @@ from app.labs.mandelbrot.bookmarks import HOME
 from app.labs.mandelbrot.controls import MandelbrotControls
 from app.labs.mandelbrot.view import MandelbrotView
 from app.tab.lab_view import Parts
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.mandelbrot.lab import ORBIT_SHARE
 from compute.labs.mandelbrot.place import Scaled, number
 from compute.measure.rates import spaced

@@ -22,7 +22,7 @@ from app.page.widgets import FULL
 from app.tab.controls import column
 from app.tab.plots import palette
 from app.tab.session import Session
-from compute import settings
+from compute.cli import settings
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import short
 from compute.labs.mandelbrot.views import Landmark

@@ -19,7 +19,7 @@ from app.tab.lab_view import LabView, Size
 from app.tab.plots import around
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.measure.rates import spaced
 
 SMALLEST = 128, 64  # px, minimum size of the picture: a phone in landscape leaves 94 above a bar of two lines

@@ -24,7 +24,7 @@ from app.tab.lean_plots import lighten
 from app.tab.plots import RasterPlots, around
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
-from compute.frames import Frame
+from compute.lab.frames import Frame
 
 PALETTE = "Viridis"
 CURVE_HEIGHT, HEADING = 168, 36  # px

@@ -23,7 +23,7 @@ from tornado.httpclient import HTTPRequest
 from app.server import access
 from app.load.client import TOKEN
 from app.server import page_ids
-from compute import settings
+from compute.cli import settings
 
 settings.hand_on(settings.Settings(embed=tuple(sys.argv[1:])))
 access.install(); page_ids.install(); page_ids.install()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from compute.documents import short
+from compute.files.documents import short
 
 REAL = "fiub"  # kinds of NumPy types: floating point, integers with and without sign, booleans
 

@@ -1,4 +1,4 @@
-// A lab in a notebook: paint the frames that compute/notebook.py sends, and confirm each painted frame.
+// A lab in a notebook: paint the frames that compute/lab/notebook.py sends, and confirm each painted frame.
 const STYLE = 'display:flex;gap:8px;align-items:center;margin:4px 0;font:14px sans-serif';
 
 function render({ model, el }) {

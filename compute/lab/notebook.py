@@ -30,9 +30,9 @@ from compute.display.palettes import table
 from compute.export.figures import pixels
 from compute.export.packages import Package
 from compute.export.scene import NOT_COMPUTED, Scene, Style
-from compute.frames import Frame
-from compute.lab import Lab
-from compute.plot_text import sentences
+from compute.lab.frames import Frame
+from compute.lab.lab import Lab
+from compute.lab.plot_text import sentences
 
 ANYWIDGET = Package("anywidget", "notebook", "a lab that plays in a notebook needs")
 FRAME = 0.04  # s of computing between two frames, if no number of steps is set

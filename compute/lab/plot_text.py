@@ -1,6 +1,6 @@
 """Text versions of the plots of a frame, as sentences and as tables of numbers, for readers who cannot see them.
 
-A lab describes its plots by panels (compute/panels.py); exported figures use the same ones. A value of a picture is
+A lab describes its plots by panels (compute/lab/panels.py); exported figures use the same ones. A value of a picture is
 known to one level: a 254th of its colours' range.
 """
 
@@ -12,9 +12,9 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import NOT_FINITE, TOP_LEVEL, WAITING, Extent, Frame, Raster
-from compute.lab import Lab
-from compute.panels import Line, Panel
+from compute.lab.frames import NOT_FINITE, TOP_LEVEL, WAITING, Extent, Frame, Raster
+from compute.lab.lab import Lab
+from compute.lab.panels import Line, Panel
 
 SIDE = 7  # most rows and columns of a picture's table
 ROWS = 33  # most rows of a table of curves

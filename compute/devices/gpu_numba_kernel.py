@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from compute.builds import building
+from compute.devices.builds import building
 
 
 @cache

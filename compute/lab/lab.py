@@ -25,18 +25,19 @@ import param
 from numpy.typing import ArrayLike, NDArray
 from param.parameterized import ParameterizedMetaclass
 
-from compute import in_notebook, settings
-from compute.arguments import named
-from compute.backends import BACKENDS, Backend, backend
-from compute.builds import watching
-from compute.devices import Array, Device
+from compute.cli import settings
+from compute.cli.arguments import named
+from compute.devices.backends import BACKENDS, Backend, backend
+from compute.devices.builds import watching
+from compute.devices.devices import Array, Device
 from compute.display.camera import Camera
-from compute.documents import short
-from compute.fields import as_field
-from compute.frames import Curve, Frame, Raster, View, freeze
-from compute.history import GIVEN, Entry, History, StepHistory, plain_history
+from compute.files.documents import short
+from compute.lab import in_notebook
+from compute.lab.fields import as_field
+from compute.lab.frames import Curve, Frame, Raster, View, freeze
+from compute.lab.history import GIVEN, Entry, History, StepHistory, plain_history
+from compute.lab.panels import Panel, plain
 from compute.measure.timing import Timing
-from compute.panels import Panel, plain
 
 if TYPE_CHECKING:
     from compute.measure.benchmark import Benchmark
@@ -329,7 +330,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @classmethod
     def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """Return the sizes at these valid values that a server may limit (compute/settings.py), by setting."""
+        """Return the sizes at these valid values that a server may limit (compute/cli/settings.py), by setting."""
         return {"grid": values["ny"] * values["nx"]} if {"ny", "nx"} <= set(cls.param) else {}
 
     def _accept(self, values: dict[str, Any]) -> None:
@@ -437,7 +438,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """Return the same as str(): param's own repr lists every parameter."""
         return str(self)
 
-    # -- in a notebook: compute/notebook.py, through in_notebook.py
+    # -- in a notebook: compute/lab/notebook.py, through in_notebook.py
 
     def play(self, steps: int = 0) -> Self:
         """Run in the canvas of a notebook, `steps` a frame, 0 for as many as take some 40 ms; return the lab.

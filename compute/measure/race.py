@@ -28,10 +28,10 @@ import numpy as np
 import param
 from numpy.typing import NDArray
 
-from compute.backends import Backend, backend, preferred
-from compute.documents import short
-from compute.frames import Raster
-from compute.lab import Lab
+from compute.devices.backends import Backend, backend, preferred
+from compute.files.documents import short
+from compute.lab.frames import Raster
+from compute.lab.lab import Lab
 from compute.measure.agreement import Agreement, amplification, relative_l2
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import Row

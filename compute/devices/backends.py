@@ -15,12 +15,12 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
-from compute.arguments import named
-from compute.devices import HOST, Host, device_kind
-from compute.gpu_devices import Cuda, NumbaCuda
+from compute.cli.arguments import named
+from compute.devices.devices import HOST, Host, device_kind
+from compute.devices.gpu_devices import Cuda, NumbaCuda
 
 if TYPE_CHECKING:
-    from compute.devices import Device
+    from compute.devices.devices import Device
 
 CUDA_INSTALL = "pip install 'fieldlab[cuda13]'  # with a driver below 580: 'fieldlab[cuda12]'"
 

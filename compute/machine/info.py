@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from compute import kernel_cache, machine
-from compute.backends import BACKENDS
+from compute.devices import kernel_cache
+from compute.devices.backends import BACKENDS
 from compute.labs import labs, outside
+from compute.machine import machine
 from compute.measure import kept_roofs
 
 

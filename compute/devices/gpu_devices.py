@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from compute.container import available_memory
-from compute.devices import Array, Device, HostStopwatch, Stopwatch
+from compute.devices.devices import Array, Device, HostStopwatch, Stopwatch
+from compute.machine.container import available_memory
 from compute.measure.timing import note_span
 
 ALIGNMENT = 64  # bytes between the starts of adjacent copies: enough for every dtype

@@ -1,7 +1,7 @@
 """Import of labs from folders outside this repository, as packages `fieldlab_labs.<folder name>`.
 
 `import compute` installs the finder, so that every process can load a pickled object of such a lab: the first such
-object that a child process receives may be the lab's class. compute/plugins.py documents which folders are searched.
+object that a child process receives may be the lab's class. plugins.py documents which folders are searched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FolderFinder(MetaPathFinder):
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         """Return the package of that name; of two folders with the same name the first."""
         if fullname == PACKAGE:
-            import_module("compute.numba_extensions").load()  # kernels of the labs may use them
+            import_module("compute.devices.numba_extensions").load()  # kernels of the labs may use them
             return ModuleSpec(PACKAGE, None, is_package=True)
         parent, _, name = fullname.rpartition(".")
         folder = next((each for each in folders_named() if each.name == name), None) if parent == PACKAGE else None

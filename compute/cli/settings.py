@@ -22,7 +22,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta, Struct
 
-from compute.documents import short, typed
+from compute.files.documents import short, typed
 
 VARIABLE = "FIELDLAB_SETTINGS"  # in the environment of a server's processes: a Settings as JSON
 MIB = 2**20

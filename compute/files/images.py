@@ -26,8 +26,8 @@ from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
-from compute.history import MOST_CHARACTERS
-from compute.loaded import LoadedFile, fingerprint
+from compute.lab.history import MOST_CHARACTERS
+from compute.lab.loaded import LoadedFile, fingerprint
 
 MAX_BYTES = 16 * 2**20  # below the 20 MB at which the browser's socket is reset
 MAX_PIXELS = 50_000_000

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from compute.builds import building
+from compute.devices.builds import building
 
 Defines = Mapping[str, int | str | float]
 STANDARD = "--std=c++17"

@@ -14,11 +14,11 @@ from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
-from compute import kernel_cache
-from compute.builds import watching
-from compute.devices import HOST
+from compute.devices import kernel_cache
+from compute.devices.builds import watching
+from compute.devices.devices import HOST
 from compute.engine.worker import prepare
-from compute.lab import Lab
+from compute.lab.lab import Lab
 from compute.measure import machine_roofs
 from compute.measure.verdict import pairing
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from compute.container import available_memory, processors, total_memory
+from compute.machine.container import available_memory, processors, total_memory
 from compute.measure.timing import note_span
 
 Array = Any  # numpy.ndarray, cupy.ndarray or a Numba device array: the kernels of one backend use one kind only

@@ -15,10 +15,10 @@ from typing import Any
 
 import psutil
 
-from compute import container, gpu_nvml
-from compute.devices import cpu_count, cpu_name
+from compute.devices.devices import cpu_count, cpu_name
+from compute.machine import container, gpu_nvml
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DISTRIBUTIONS = (
     *("fieldlab", "numpy", "numba", "llvmlite", "scipy", "param", "pillow"),
     *("panel", "bokeh", "holoviews", "panel-material-ui", "tornado"),

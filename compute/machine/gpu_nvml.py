@@ -62,7 +62,7 @@ class Nvml:
             self._handles.append((handle, handle if whole is None else whole))
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the fields of compute.system.GpuReading for each GPU, users as (pid, bytes); NvmlError on a loss."""
+        """Return the fields of system.GpuReading for each GPU, users as (pid, bytes); NvmlError on a loss."""
         return [self._read(handle, whole) for handle, whole in self._handles]
 
     def _read(self, handle: Any, whole: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The interface by which a lab displays itself in a notebook.
 
-compute/notebook.py shows labs; it draws figures and therefore imports every lab, so a lab cannot import it in turn. The
+notebook.py shows labs; it draws figures and therefore imports every lab, so a lab cannot import it in turn. The
 lab calls `display()` instead, whose implementation is registered once, in compute/__init__.py, and loaded on first use.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from compute.lab import Lab
+    from compute.lab.lab import Lab
 
 
 class NotebookDisplay(Protocol):
-    """Shows labs in a notebook: the functions of compute/notebook.py."""
+    """Shows labs in a notebook: the functions of compute/lab/notebook.py."""
 
     def canvas_of(self, lab: Lab) -> Any:
         """Return the canvas in which the lab plays, the same in every cell."""

@@ -23,8 +23,8 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
-from compute.lab import Lab
-from compute.lab_folders import PACKAGE, VARIABLE, folders_named
+from compute.lab.lab import Lab
+from compute.lab.lab_folders import PACKAGE, VARIABLE, folders_named
 
 GROUP = "fieldlab.labs"
 NEEDED = {"lab.py": "a subclass of Lab", "cpu_numpy.py": "the reference", "README.md": "what About shows"}
@@ -74,7 +74,7 @@ def _found(taken: tuple[str, ...], folders: tuple[Path, ...]) -> FoundLabs:
     problems: list[PluginProblem] = []
     sources = (*folders, *entry_points(group=GROUP))
     if sources:
-        import_module("compute.numba_extensions").load()  # their kernels may use them
+        import_module("compute.devices.numba_extensions").load()  # their kernels may use them
     for source in sources:
         try:
             lab = _from_folder(source) if isinstance(source, Path) else _installed(source)

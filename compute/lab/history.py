@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from compute.lab import Lab
+    from compute.lab.lab import Lab
 
 MOST_ENTRIES = 5000
 MOST_CHARACTERS = 500_000  # of a history as JSON

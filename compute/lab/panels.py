@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import Frame
+from compute.lab.frames import Frame
 
 
 @dataclass(frozen=True)

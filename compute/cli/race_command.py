@@ -10,14 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from compute.backends import BACKENDS, backend
-from compute.documents import as_json
+from compute.devices.backends import BACKENDS, backend
 from compute.export.parameter_texts import values_of
-from compute.lab import Lab
+from compute.files.documents import as_json
+from compute.lab.lab import Lab
 from compute.labs import lab_class, labs
 from compute.measure.conditions import cpu_warnings, provenance
-from compute.measure.records import Recorded, library
-from compute.race import (
+from compute.measure.race import (
     FEWEST_LANES,
     MOST_LANES,
     MOST_STEPS,
@@ -32,6 +31,7 @@ from compute.race import (
     run_race,
     steps_to,
 )
+from compute.measure.records import Recorded, library
 
 OK, DISAGREED = 0, 1  # exit codes
 SCHEMA = "fieldlab-race/1"

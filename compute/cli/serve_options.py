@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import structs
 
-from compute import settings
-from compute.documents import short, typed
-from compute.settings import PRESETS, Settings, SettingsError
+from compute.cli import settings
+from compute.cli.settings import PRESETS, Settings, SettingsError
+from compute.files.documents import short, typed
 
 MOST_PORT = 65535
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that always refer to this machine: always allowed

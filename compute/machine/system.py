@@ -14,9 +14,9 @@ from typing import Any
 
 import psutil
 
-from compute import gpu_nvml
-from compute.container import available_memory, total_memory
-from compute.devices import cpu_name
+from compute.devices.devices import cpu_name
+from compute.machine import gpu_nvml
+from compute.machine.container import available_memory, total_memory
 
 AGAIN = 10.0  # seconds between two attempts to open NVML after a failure
 

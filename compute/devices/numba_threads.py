@@ -26,9 +26,9 @@ import numpy as np
 from numba import njit, prange
 from numba.np.ufunc import parallel
 
-from compute.devices import cpu_count
-from compute.kernel_cache import allow_uncached, take_turns
-from compute.parallel_regions import note
+from compute.devices.devices import cpu_count
+from compute.devices.kernel_cache import allow_uncached, take_turns
+from compute.devices.parallel_regions import note
 
 THREADS = "NUMBA_NUM_THREADS"
 SPINS = "3000"  # iterations of libgomp's waiting loop before a thread sleeps, a few tens of microseconds

@@ -25,15 +25,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from compute.devices import cpu_name
-from compute.files import whole
+from compute.devices.devices import cpu_name
+from compute.files.files import whole
 
 try:
     import fcntl
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-PACKAGE = Path(__file__).absolute().parent  # not resolved: Numba derives folder names from it
+PACKAGE = Path(__file__).absolute().parent.parent  # not resolved: Numba derives folder names from it
 BESIDE = "__pycache__"
 SOURCES = ("*.py", "display/**/*.py", "labs/**/*.py", "measure/**/*.py")  # possible sources of kernels
 LOCK = "fieldlab-kernels.lock"  # locked by the process that writes into the folder
