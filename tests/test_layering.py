@@ -18,7 +18,7 @@ from tests.sources import ROOT, Source, lines, read
 SCIPY = {"scipy.linalg", "scipy.sparse"}  # 0.2 s of CPU time that a server, and most processes, can save
 VIEW = {"app", "panel", "panel_material_ui", "bokeh", "holoviews", "tornado"}
 GPU = ("cupy", "cupyx", "numba.cuda", "numba_cuda", "cuda", "pynvml", "torch", "triton", "jax", "jaxlib")
-MAY_IMPORT_GPU = re.compile(r"compute/(devices|cuda_source|(.*/)?gpu_\w+)\.py")
+MAY_IMPORT_GPU = re.compile(r"compute/(devices/devices|devices/cuda_source|(.*/)?gpu_\w+)\.py")
 BACKENDS = {"cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"}
 THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scipy", "PIL", "tornado", "psutil", "rich"}
 
