@@ -11,6 +11,7 @@ import panel as pn
 import panel_material_ui as pmui
 import param
 from bokeh.document import Document
+from panel.io.resources import LOCAL_DIST
 from panel.models.browser import BrowserInfo
 from panel.util import edit_readonly
 from panel.widgets.select import SingleSelectBase
@@ -68,6 +69,12 @@ def never_busy(page: Any) -> None:
     """Replace the busy flag of a page template by a separate one that never changes."""
     with edit_readonly(page):
         page.busy = NeverBusy().param.busy
+
+
+def serve_own_files(document: Document) -> None:
+    """Load the style sheets of `document` from this server from the start; Panel does so once it writes the HTML."""
+    folder = pn.state.rel_path
+    document.template_variables["dist_url"] = f"{folder}/{LOCAL_DIST}" if folder else LOCAL_DIST
 
 
 MOST_TEXT = 5000  # characters of a text field: Panel's default of max_length, which a message could raise

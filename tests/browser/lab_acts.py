@@ -379,6 +379,18 @@ def orbit(stage: MandelbrotStage) -> object:
     return bool(stage.page.evaluate(ORBIT))
 
 
+def limits(stage: MandelbrotStage) -> object:
+    """Return the limits of the colours in the lab's link; None for automatic ones."""
+    return unpacked(asked_in(stage.page.evaluate("location.search"))[0]).values.get("limits")
+
+
+def automatic_limits(stage: MandelbrotStage) -> None:
+    """Drop limits that an earlier act has set."""
+    if stage.still(lambda: limits(stage), 0.4) is not None:
+        drops(limits=None)(stage)
+        stage.until(lambda: limits(stage) is None and stage.complete())
+
+
 def forgotten(stage: MandelbrotStage) -> None:
     """Remove a mark."""
     stage.group("Place")
@@ -412,7 +424,7 @@ MANDELBROT = (
     by_key("key J", "j", lambda stage: stage.page.evaluate(INSET), toggles=True, paints=False),
     by_key("key A", "a", lambda stage: "area of the set" in stage.status(), toggles=True, paints=False),
     by_key("key C", "c", lambda stage: stage.page.evaluate(STATE_OF, "speed"), toggles=True),
-    by_key("key L", "l", link, before=both(drops(limits=None), moved), back=drops(limits=None), paints=False),
+    by_key("key L", "l", limits, before=both(automatic_limits, moved), back=drops(limits=None), paints=False),
     by_key("key G", "g", shown("[role=dialog]", has_text="Go to coordinates"), back=escape, paints=False,
            presses=("Go to …",)),
     by_key("key M", "m", MandelbrotStage.bookmarks, presses=("Mark",), paints=False),

@@ -7,6 +7,8 @@ import pytest
 from tests.browser.lab_page import LabPage
 from tests.browser.labs import TITLES
 
+pytestmark = pytest.mark.extended
+
 PHONE, SMALLEST = {"width": 390, "height": 844}, 14  # px
 # For each equation: [width, available width, font size of its smallest sign] in px.
 SET = """(equations) => equations.map((math) => {

@@ -23,6 +23,8 @@ from tests.browser.lab_page import OPENING, SideBar
 from tests.browser.serving import Server, serve, with_spare
 from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
 
+pytestmark = pytest.mark.extended
+
 NOISE = ["WebSocket is already in CLOSING", "Still in CONNECTING state", "not connected so cannot send"]
 # The keys that the page reports to its server.
 WANTED = """() => Array.from(Bokeh.documents[0]._all_models.values())

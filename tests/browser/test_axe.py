@@ -18,6 +18,8 @@ from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.labs import TITLES
 from tests.browser.layout import resize
 
+pytestmark = pytest.mark.extended
+
 NO_READOUT, PHONE = (1024, 768), (390, 844)
 # The background behind a dialog's text: its colour and image.
 GROUND = "(node) => { const style = getComputedStyle(node); return [style.backgroundColor, style.backgroundImage]; }"

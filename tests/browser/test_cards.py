@@ -14,6 +14,8 @@ from tests.browser.axe import faults
 from tests.browser.lab_page import OPENING
 from tests.browser.labs import TITLES
 
+pytestmark = pytest.mark.extended
+
 # All nodes of the page, including shadow trees, and the focused one.
 DEEP = """
   const all = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {

@@ -10,6 +10,8 @@ from playwright.sync_api import expect
 from compute.labs.diffusion import gpu_cupy
 from compute.own import code_view
 
+pytestmark = pytest.mark.extended
+
 COMPILED = 300_000  # ms: a low-priority process imports, runs a lab and compiles; its limit is 240 s
 
 

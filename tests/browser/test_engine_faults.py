@@ -20,6 +20,8 @@ import pytest
 from tests.browser.lab_page import FRAMES, LabPage
 from tests.browser.serving import Server, serve, slack, with_spare
 
+pytestmark = pytest.mark.extended
+
 GOALS = {"SIGKILL": 1.5, "SIGSEGV": 1.5, "SIGSTOP": 5.0}  # s from the signal to the next frame
 LOST = 1.0  # s between two stored states, hence of steps that may be lost
 BEAT = 0.02  # s between two checks for stalls of the machine

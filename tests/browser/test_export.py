@@ -18,6 +18,8 @@ from tests.browser.export_page import ExportPage
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import free_port, serve
 
+pytestmark = pytest.mark.extended
+
 
 class Diffusing(LabPage, ExportPage):
     """The diffusion lab with its export card."""

@@ -24,6 +24,8 @@ from tests.browser.export_page import ExportPage
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import serve
 
+pytestmark = pytest.mark.extended
+
 SETUP = Path(__file__).with_name("hostile_setup.py")
 SEEN = "<img src=x onerror='ran=1'>"  # would run as HTML and as Markdown; the page must show it literally
 MARKUP = f"{SEEN}<script>window.ran=1</script>"

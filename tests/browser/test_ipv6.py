@@ -11,6 +11,8 @@ from playwright.sync_api import Page
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import serve
 
+pytestmark = pytest.mark.extended
+
 
 def has_loopback() -> bool:
     """Return whether this machine has the address ::1."""

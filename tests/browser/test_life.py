@@ -18,6 +18,8 @@ from tests.browser.lab_page import PATIENCE, LabPage
 from tests.browser.serving import Server, serve, with_spare
 from tests.browser.test_transport import TRANSPORT
 
+pytestmark = pytest.mark.extended
+
 MEGABYTE = 2**20
 OTHERS = {"Mandelbrot": "Place", "L-curve": "Problem", "Crossover": "Workload"}  # labs, and a group of each
 HERE = Path(__file__).parent

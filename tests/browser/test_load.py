@@ -8,6 +8,8 @@ import pytest
 
 from tests.browser.lab_page import LabPage
 
+pytestmark = pytest.mark.extended
+
 # Set properties of plot parts as a theme does, and read them; then set tags, which the server does receive, after all
 # earlier messages.
 SET = """() => {

@@ -16,6 +16,8 @@ from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import Server, serve
 from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:

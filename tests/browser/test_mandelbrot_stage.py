@@ -14,6 +14,8 @@ from compute.labs.mandelbrot.views import VIEWS
 from tests.browser.serving import slack
 from tests.browser.set_page import MODELS, SetPage
 
+pytestmark = pytest.mark.extended
+
 # Turn the wheel as a hand does, with at most 60 events per second, regardless of the page's frame rate. If this yields
 # too few frames, continue to and fro until they have been received.
 TURN = """([x, y, turns, frames]) => new Promise((done) => {

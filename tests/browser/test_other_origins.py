@@ -17,6 +17,8 @@ from tests.browser.conftest import WAIT
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import Server, serve
 
+pytestmark = pytest.mark.extended
+
 THIEF = """<!DOCTYPE html><title>thief</title><a href="{app}">a link</a>
 <script>
   window.found = {{}};

@@ -6,6 +6,8 @@ import pytest
 
 from tests.browser.lab_page import LabPage
 
+pytestmark = pytest.mark.extended
+
 # The figure that draws this column of pixels: its ranges, and the position of its frame on the page.
 FRAME = """(column) => {
   const draws = (model) => model.type == 'Figure' && model.renderers.some((one) => one.glyph?.image?.field == column);

@@ -9,6 +9,8 @@ import pytest
 from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve
 
+pytestmark = pytest.mark.extended
+
 SETUP = Path(__file__).with_name("plain_setup.py")
 
 

@@ -6,12 +6,16 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from compute.lab.plugins import VARIABLE
 from tests.browser.conftest import LAPTOP
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.layout import comes, resize
 from tests.browser.serving import serve
 from tests.test_plugins import folder
+
+pytestmark = pytest.mark.extended
 
 SETUP = Path(__file__).with_name("patient_setup.py")
 PICTURE = """() => {

@@ -13,6 +13,8 @@ from PIL import Image
 from tests.browser.lab_page import LabPage
 from tests.browser.layout import plots
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture
 def stage(lab: LabPage):

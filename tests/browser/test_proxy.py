@@ -22,6 +22,8 @@ from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import ROOT, Server, answers, bound, free_port, serve
 from tests.browser.test_audience import NUMBER
 
+pytestmark = pytest.mark.extended
+
 DEPLOY = ROOT / "deploy"
 START = 120.0  # s until nginx must respond
 PUBLIC = "lectures.localhost"

@@ -8,6 +8,8 @@ from tests.browser.conftest import LAPTOP
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.layout import comes, resize
 
+pytestmark = pytest.mark.extended
+
 SMALL = ((1000, 560), (800, 600), (844, 390), (390, 844))  # px of windows that are too small for the whole card
 # Whether the button is at the bottom of the window, uncovered at its centre, without scrolling.
 IN_SIGHT = """(node) => {

@@ -9,6 +9,8 @@ import pytest
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.test_cards import FOCUSED
 
+pytestmark = pytest.mark.extended
+
 SLOW = 2 * OPENING  # s: each lane times several pictures, also NumPy's, on shared cores
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page
 
 from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve
 from tests.browser.test_transport import PIXELS, TRANSPORT
+
+pytestmark = pytest.mark.extended
 
 # Record the WebSockets of Bokeh and those for frames in order of creation, before any script of the page runs.
 SOCKETS = """

@@ -17,6 +17,8 @@ from tests.browser.lab_page import LabPage
 from tests.browser.labs import TITLES
 from tests.browser.layout import LAYOUT, comes, faults, plots, readout_fits, resize, unread
 
+pytestmark = pytest.mark.extended
+
 PHONE = (390, 844)
 ONE_LINE = 40  # px of height of a tip
 WITHIN = """(tip) => { const {left, right, width} = tip.getBoundingClientRect();

@@ -10,6 +10,8 @@ from tests.browser.lab_page import OPENING
 from tests.browser.labs import NAMES, TITLES
 from tests.browser.layout import comes, faults, faults_now, plots
 
+pytestmark = pytest.mark.extended
+
 PHONE, TINY = (390, 844), (320, 240)
 ZOOMED = (853, 480)  # a projector of 1280 x 720 at 150 %
 # The number of colours in a canvas: text and lines have several, an empty one has one.

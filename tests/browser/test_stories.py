@@ -11,6 +11,8 @@ from compute.stories import own_folder, stories_in
 from tests.browser.lab_page import LabPage
 from tests.browser.layout import comes, faults, plots, resize
 
+pytestmark = pytest.mark.extended
+
 STORIES = stories_in((own_folder(),)).stories
 AREAS = {
     "picture": "main",

@@ -13,6 +13,8 @@ from app.readout import readout_html
 from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve, slack
 
+pytestmark = pytest.mark.extended
+
 FIGURE = "dt:text-is('{name}') + dd"
 TRAFFIC = """() => {
   window.late = [];

@@ -9,6 +9,8 @@ import pytest
 from app.page.theme import DARK, LIGHT
 from tests.browser.lab_page import LabPage
 
+pytestmark = pytest.mark.extended
+
 GROUPS = {"Diffusion": "Physics", "Mandelbrot": "Place", "L-curve": "Problem", "Crossover": "Workload"}
 
 # The colour of a marker in a lab's plot, which must exist, by lab.

@@ -9,6 +9,8 @@ import pytest
 
 from tests.browser.lab_page import FRAMES, PATIENCE, LabPage
 
+pytestmark = pytest.mark.extended
+
 NAMES = ("field", "laplacian")
 THEME = "document.documentElement.dataset.scheme"
 VIEW = "(name) => Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(`picture ${name}`))"

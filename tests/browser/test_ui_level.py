@@ -9,6 +9,8 @@ from compute.export.scene import Scene
 from tests.browser.lab_page import OPENING, PATIENCE
 from tests.browser.layout import comes, faults, plots, resize
 
+pytestmark = pytest.mark.extended
+
 FRAME = (640, 400)
 
 
