@@ -49,7 +49,7 @@ SMALLEST = """() => {
 }"""
 
 SIGNS = {  # selectors that match in one view only
-    "Crossover": ".says",
+    "Crossover": ".says, .taught",
     "Programs": ".program pre",
     "Traps": ".program.wrong",
     "Claims checked": ".held article",
