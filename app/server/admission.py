@@ -80,8 +80,8 @@ class SessionLimiter:
 
         These are the host's engine and, if the preferred backend uses a GPU, the engine of the first GPU.
         """
-        self.engines.get(HOST)
-        self.engines.get(preferred().engine())
+        for name in dict.fromkeys((HOST, preferred().engine())):
+            self.engines.get(name)
 
     @property
     def full(self) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from app.server import admission
 from app.server.admission import BUSY_AGAIN, FULL_AGAIN, PATIENCE, WAITING, Admission, NotAdmitted, SessionLimiter
 from app.server.page_ids import GONE
+from compute import BACKENDS
 
 HALF = WAITING // 2
 
@@ -311,6 +312,6 @@ def test_the_engines_of_the_first_page_are_started_before_it(monkeypatch, device
     started = []
     limiter = SessionLimiter(2)
     monkeypatch.setattr(SessionLimiter, "engines", SimpleNamespace(get=started.append))
-    monkeypatch.setattr(admission, "preferred", lambda: SimpleNamespace(device=device))
+    monkeypatch.setattr(admission, "preferred", lambda: next(one for one in BACKENDS if one.device == device))
     limiter.warm()
     assert started == engines
