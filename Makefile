@@ -29,10 +29,10 @@ help:  ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5006 ADDRESS=localhost)
-	@exec $(bin)/python -m app.serve --address $(ADDRESS) --port $(PORT) $(addprefix --origin ,$(ORIGIN))
+	@exec $(bin)/python -m app.server.serve --address $(ADDRESS) --port $(PORT) $(addprefix --origin ,$(ORIGIN))
 
 # While mypy has one processor, another compiles the kernels that most tests need, and each of them would compile.
-compiling = $(if $(strip $(ARGS)),,$(bin)/python -m app.first_screens >/dev/null &)
+compiling = $(if $(strip $(ARGS)),,$(bin)/python -m app.server.first_screens >/dev/null &)
 # What no server under test then measures again, for 3 s of all processors: beside mypy it came out too low to be kept.
 measuring = $(if $(strip $(ARGS)),,$(bin)/fieldlab info --roofs >/dev/null)
 # Both halves of the tests with these marks, those without and those in a browser; ARGS goes to one pytest.

@@ -39,10 +39,21 @@ def on_server_loaded(server_context: Any) -> None:
 
 def bound_what_strangers_may_do() -> None:
     """Install the server's additional routes, access control, limits on requests and messages, and the log."""
-    from app import access, admission, frame_channel, free_loop, message_bounds, operations, serve, server_log
-    from app.audience import handlers
-    from app.server import connections, login, page_ids
-    from compute import scratch
+    from app.features.audience import handlers
+    from app.server import (
+        access,
+        admission,
+        connections,
+        free_loop,
+        login,
+        message_bounds,
+        operations,
+        page_ids,
+        serve,
+        server_log,
+    )
+    from app.tab import frame_channel
+    from compute.machine import scratch
 
     scratch.settle()
     operations.install()
@@ -61,8 +72,8 @@ def bound_what_strangers_may_do() -> None:
 
 def change_panel_and_bokeh() -> None:
     """Limit the changes that browsers may send, and install the enabled fixes (app/upstream/fixes.py)."""
-    from app import bokeh_messages, panel_workarounds
-    from app.upstream import fixes, internals
+    from app.upstream import document_changes as bokeh_messages
+    from app.upstream import fixes, internals, panel_workarounds
 
     if absent := internals.missing():
         sys.exit(
@@ -81,8 +92,9 @@ def change_panel_and_bokeh() -> None:
 
 def warm(application: Any) -> None:
     """Start the slow tasks that the first visitor would otherwise wait for."""
-    from app import admission, free_loop, system_card
-    from app.builder import builder
+    from app.features.system import system_card
+    from app.server import admission, free_loop
+    from app.server.builder import builder
     from compute.measure.machine_roofs import machine_roofs
 
     free_loop.collector().install(application.application)
@@ -90,18 +102,18 @@ def warm(application: Any) -> None:
     system_card.find_machine()
     admission.session_limiter().warm()  # the first page needs the engines immediately
     machine_roofs().start()
-    import app.page  # noqa: F401 - in advance: the import takes seconds
+    import app.page.page  # noqa: F401 - in advance: the import takes seconds
     from compute.stories import stories
 
     stories()  # reads the files once and caches them
 
 
 def open_doors() -> None:
-    """Print the address and open the browser, as set by `python -m app.serve`, once the modules are loaded.
+    """Print the address and open the browser, as set by `python -m app.server.serve`, once the modules are loaded.
 
     Freeze the 300 000 objects of the modules: traversing them in each garbage collection blocked the loop for 0.25 s.
     """
-    from app.serve import ADDRESS, BROWSER
+    from app.server.serve import ADDRESS, BROWSER
 
     gc.collect()
     gc.freeze()

@@ -2,8 +2,8 @@
 
 import panel as pn
 
-from app.page import Page
-from app.panel_workarounds import serve_own_files
+from app.page.page import Page
+from app.upstream.panel_workarounds import serve_own_files
 
 pn.extension(reconnect=True)  # per-session settings, so not at import
 serve_own_files(pn.state.curdoc)

@@ -1,17 +1,17 @@
 """Fieldlab without a screen: labs, backends, devices and honest timings, for notebooks, scripts and the app.
 
 `from compute import LABS` imports the labs, and with them Numba; a module of the package alone, such as
-compute.kernel_cache, does not, so that `fieldlab serve` can look into it at once.
+compute.devices.kernel_cache, does not, so that `fieldlab serve` can look into it at once.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from compute import in_notebook, lab_folders
+from compute.lab import in_notebook, lab_folders
 
 if TYPE_CHECKING:
-    from compute.backends import BACKENDS, BackendUnavailable
+    from compute.devices.backends import BACKENDS, BackendUnavailable
     from compute.labs import LABS
 
 __all__ = ["BACKENDS", "LABS", "BackendUnavailable"]
@@ -19,7 +19,7 @@ __all__ = ["BACKENDS", "LABS", "BackendUnavailable"]
 
 def _notebook() -> in_notebook.NotebookDisplay:
     """It loads what pictures in files need."""
-    from compute import notebook
+    from compute.lab import notebook
 
     return notebook
 
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
         return LABS
     if name in {"BACKENDS", "BackendUnavailable"}:
-        from compute import backends
+        from compute.devices import backends
 
         return {"BACKENDS": backends.BACKENDS, "BackendUnavailable": backends.BackendUnavailable}[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

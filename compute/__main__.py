@@ -27,16 +27,19 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from compute import info, plugins, race_command, serve_options, stories
-from compute.backends import BackendUnavailable
-from compute.documents import as_json, readable
+from compute import stories
+from compute.cli import race_command, serve_options
+from compute.devices.backends import BackendUnavailable
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
+from compute.files.documents import as_json, readable
+from compute.lab import plugins
+from compute.lab.plugins import PluginError
 from compute.labs import outside
+from compute.machine import info
 from compute.measure import commands as measure_commands
 from compute.measure.commands import OK
 from compute.own import commands as own_commands
-from compute.plugins import PluginError
 
 FILES = ("--lab", "--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
 LOAD = "load"  # of `bench`: many tabs
@@ -175,14 +178,14 @@ def _become(module: str, *arguments: str) -> NoReturn:
 
 
 def _serve(parser: argparse.ArgumentParser, options: Sequence[str]) -> NoReturn:
-    """Become app/serve.py, and so the server; options: what `parser` has taken, as they were written."""
+    """Become app/server/serve.py, and so the server; options: what `parser` has taken, as they were written."""
     if find_spec("app") is None:
         raise ValueError("the package app is not installed: install fieldlab")
     chosen = serve_options.parse(parser, options)  # what is wrong is said here, and again by nobody
     serve_options.settings_of(chosen)
     serve_options.require_address(chosen.address)
     stories.name_folders(chosen.stories)
-    _become("app.serve", *options)
+    _become("app.server.serve", *options)
 
 
 def _info(chosen: argparse.Namespace, _command: str) -> int:

@@ -1,7 +1,7 @@
 """The start of every program of Fieldlab: Ctrl-C during the imports, which take seconds, ends it with one line.
 
 `fieldlab` and `python -m compute` call `main`. `python -m compute.start MODULE ARGUMENT…` does the same for another
-module with a function `main`: app/serve.py becomes Panel's server that way. This module imports nothing large.
+module with a function `main`: app/server/serve.py becomes Panel's server that way. This module imports nothing large.
 """
 
 from __future__ import annotations

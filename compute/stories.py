@@ -38,10 +38,10 @@ from markdown_it.token import Token
 from msgspec import Meta, Struct, convert, structs
 from msgspec import ValidationError as NotValid
 
-from compute.documents import short
 from compute.export.link import NAME, asked_in, unpacked
 from compute.export.scene import Scene, values_along
-from compute.lab import Lab
+from compute.files.documents import short
+from compute.lab.lab import Lab
 from compute.labs import lab_class
 from compute.measure.records import timings_folder
 

@@ -18,7 +18,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from app.equations import mathml
+from app.page.equations import mathml
 from compute.lab import Lab
 
 project = "Fieldlab"

@@ -21,12 +21,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # L-curves take a quarter of the time with two other processes running.
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
-from compute.backends import BACKENDS, Backend
+from compute.devices.backends import BACKENDS, Backend
 from compute.export.jobs import JOBS
-from compute.lab import Lab
+from compute.lab.lab import Lab
+from compute.lab.plugins import VARIABLE
 from compute.labs import lab_class
 from compute.labs.diffusion import Diffusion
-from compute.plugins import VARIABLE
 
 WAVE = Path(__file__).parent / "data" / "wave"
 

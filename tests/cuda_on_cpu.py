@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from compute import cuda_source
-from compute.cuda_source import Defines, Resources, check_cuda, source_text
-from compute.devices import Host
+from compute.devices import cuda_source
+from compute.devices.cuda_source import Defines, Resources, check_cuda, source_text
+from compute.devices.devices import Host
 from compute.own.cuda_on_cpu import CpuBuild, CudaOnCpu
 from compute.own.watch import AccessWatch, Order
 from tests.sources import ROOT

@@ -10,7 +10,7 @@ import param
 from bokeh.document import Document
 
 from compute.engine import messages
-from compute.lab import Lab
+from compute.lab.lab import Lab
 
 
 def read(upload: Any, seconds: float = 120.0) -> None:
@@ -23,7 +23,7 @@ def read(upload: Any, seconds: float = 120.0) -> None:
 
 
 class DirectSession(param.Parameterized):
-    """Apply values and actions immediately; restore values that the lab refuses, as app.session does.
+    """Apply values and actions immediately; restore values that the lab refuses, as app.tab.session does.
 
     on_event(event): receives engine events; on_values: as in Session. `see` computes the latest frame.
     """
@@ -49,7 +49,7 @@ class DirectSession(param.Parameterized):
 
     @property
     def phase(self) -> str:
-        """The phase that app.session.Session reports for an open lab."""
+        """The phase that app.tab.session.Session reports for an open lab."""
         return "running" if self.playing else "paused"
 
     def change(self, **values: Any) -> None:

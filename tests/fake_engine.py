@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compute.engine import messages
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.measure.timing import Timing
 
 TIMING = Timing("cpu_numpy", "", 0, 1)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import psutil
 
-from compute.devices import cpu_count
+from compute.devices.devices import cpu_count
 
 BROWSER = "tests/browser"
 ROOM = 2 * 2**30  # bytes of memory for a process with its browser, its servers and their engines

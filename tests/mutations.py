@@ -1,6 +1,6 @@
 """Break randomly chosen places in the code, one at a time, and count how many of them the tests detect.
 
-    python -m tests.mutations FOLDER --group engine=compute/engine --group export=compute/export,app/export --count 15
+    python -m tests.mutations FOLDER --group engine=compute/engine --group page=app/page,app/tab --count 15
 
 FOLDER is a copy of the project that may be broken; each process works on a separate copy. A place is a comparison, an
 operator, a number, a condition, a return value or a call, outside of type annotations, texts and logging; all places of
@@ -135,7 +135,7 @@ def imports(folder: Path) -> dict[str, set[str]]:
 
 
 def module_name(path: Path) -> str:
-    """Return the module name: compute/lab.py -> compute.lab; a package's __init__.py is the package."""
+    """Return the module name: compute/lab/lab.py -> compute.lab.lab; a package's __init__.py is the package."""
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from compute.cuda_source import Defines, check_cuda
+from compute.devices.cuda_source import Defines, check_cuda
 
 # The low nine bits of an instruction of sm_90; the bits above encode the kinds of the operands.
 NAMES = {

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from compute.arguments import counts, named
+from compute.cli.arguments import counts, named
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from compute import cuda_source, gpu_numba_kernel
-from compute.builds import building, watching
+from compute.devices import cuda_source, gpu_numba_kernel
+from compute.devices.builds import building, watching
 from compute.labs.diffusion import Diffusion, gpu_cupy
 from compute.labs.diffusion import cpu_numpy as diffusion
 from compute.labs.l_curve import LCurve

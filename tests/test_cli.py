@@ -14,9 +14,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from compute import BACKENDS, machine
+from compute import BACKENDS
 from compute.__main__ import BAD_INPUT, OK, Terminated, main, without_paths
 from compute.labs.diffusion import benchmark, cpu_numba, cpu_numpy, scheme
+from compute.machine import machine
 from compute.measure import records, report, sampling
 from compute.measure.case import BenchPlan, Results, Row
 from compute.measure.commands import DISAGREED, benchmark_named
@@ -328,7 +329,7 @@ def test_serve_becomes_the_app_s_own_serve(monkeypatch):
     own = ["--port", "7777", "--address", "0.0.0.0", "--origin", "lecture:7777", "--origin", "hall:7777"]
     with pytest.raises(TypeError):  # the real one does not return
         main(["serve", *own])
-    assert ran == [[sys.executable, "-m", "app.serve", *own]]
+    assert ran == [[sys.executable, "-m", "app.server.serve", *own]]
 
 
 def test_only_labs_with_a_workload_can_be_benched():

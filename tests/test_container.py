@@ -10,14 +10,15 @@ import sys
 import psutil
 import pytest
 
-from compute import container, devices, machine
-from compute.devices import Host, cpu_count
-from compute.lab import OutOfMemory
+from compute.devices import devices
+from compute.devices.devices import Host, cpu_count
+from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve.problems.checks import require_memory
+from compute.machine import container, machine
+from compute.machine.system import CpuReading, Reading, System
 from compute.measure import conditions
 from compute.measure.conditions import Watch
-from compute.system import CpuReading, Reading, System
 
 GIB = 2**30
 
@@ -114,10 +115,10 @@ def test_threads_fit_the_quota(groups, monkeypatch, quota, count):
 def test_numba_has_as_many_threads_as_processors():
     """In a separate process, whose threads have not started."""
     code = """if True:
-        from compute import container
+        from compute.machine import container
         container.processors = lambda: 1.0
-        import compute.devices
-        compute.devices.processors = lambda: 1.0
+        import compute.devices.devices
+        compute.devices.devices.processors = lambda: 1.0
         from compute.labs.diffusion import Diffusion
         import numba
         lab = Diffusion(ny=8, nx=8)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compute.__main__ import main
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.labs.crossover import Crossover
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve import cpu_numpy as curve_kernels
@@ -22,10 +22,10 @@ from compute.labs.mandelbrot.scenes import CountsReference
 from compute.measure import course
 from compute.measure.case import Implementation
 from compute.measure.course import turns
+from compute.measure.race import Race, RaceError, Racer, default_racers, run_race
 from compute.measure.records import Recorded
 from compute.measure.run import CaseRun, Pace
 from compute.measure.sampling import Deadline
-from compute.race import Race, RaceError, Racer, default_racers, run_race
 
 SMALL = {"ny": 30, "nx": 40, "max_iterations": 60}
 NUMPY, NUMBA = Racer("cpu_numpy"), Racer("cpu_numba")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compute import cuda_source
-from compute.cuda_source import CudaSourceError, check_cuda, source_text
+from compute.devices import cuda_source
+from compute.devices.cuda_source import CudaSourceError, check_cuda, source_text
 from compute.display import gpu as display
 from compute.labs.diffusion import gpu_cupy as diffusion
 from compute.labs.diffusion import gpu_slabs

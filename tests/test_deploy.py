@@ -16,8 +16,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from app import serve
-from compute import serve_options
+from app.server import serve
+from compute.cli import serve_options
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compute.devices import device_numbers, devices_name
+from compute.devices.devices import device_numbers, devices_name
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute import backends, gpu_devices
-from compute.backends import BACKENDS, Backend, BackendUnavailable, backend
-from compute.devices import Host, cpu_count, cpu_name
-from compute.gpu_devices import Cuda, NumbaCuda
+from compute.devices import backends, gpu_devices
+from compute.devices.backends import BACKENDS, Backend, BackendUnavailable, backend
+from compute.devices.devices import Host, cpu_count, cpu_name
+from compute.devices.gpu_devices import Cuda, NumbaCuda
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])

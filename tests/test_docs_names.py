@@ -106,16 +106,16 @@ OFFENCES = [
     (missing_files, "Frames go through `compute/engine/gone.py`."),
     (missing_files, "It lies in `compute/gone`."),
     (missing_files, "| a plan | `compute/labs/diffusion/slabs.py`, `gone.py` |"),
-    (missing_files, "It begins in `compute/lab.py`.\n\n## Elsewhere\n\nand ends in `notebook.js`."),
+    (missing_files, "It begins in `compute/lab/lab.py`.\n\n## Elsewhere\n\nand ends in `notebook.js`."),
     (missing_classes, "The `FrameGone` sends them."),
     (missing_classes, "A control calls `Session.gone`."),
-    (misplaced_words, "| FrameGone | sends frames | `app/stream.py` |"),
-    (misplaced_words, "| window, FrameGate | sends frames | `app/session.py` |"),
+    (misplaced_words, "| FrameGone | sends frames | `app/tab/stream.py` |"),
+    (misplaced_words, "| window, FrameGate | sends frames | `app/tab/session.py` |"),
 ]
-KEPT = """A `Session.change` of `app/session.py`, `stream.py` beside it, `compute/labs/<lab>/lab.py`, all
+KEPT = """A `Session.change` of `app/tab/session.py`, `stream.py` beside it, `compute/labs/<lab>/lab.py`, all
 `compute/**/gpu_*.cu` and `compute`; `FIELDLAB_TRANSPORT=public`, `LABS`, each lab's `benchmark.py`.
 
-| window, FrameGate | sends frames | `app/session.py`, `stream.py` |
+| window, FrameGate | sends frames | `app/tab/session.py`, `stream.py` |
 """
 RULES = (missing_files, missing_classes, misplaced_words)
 

@@ -15,7 +15,7 @@ from compute.export import commands
 from compute.export.film import Film
 from compute.export.formats import write_zipped_zarr
 from compute.export.scene import Scene
-from compute.files import require_writable, whole, whole_file
+from compute.files.files import require_writable, whole, whole_file
 from tests.in_process import InProcess
 
 SMALL = ["--set", "ny=12", "--set", "nx=12", "--steps", "2"]

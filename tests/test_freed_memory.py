@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from compute import freed_memory
-from compute.freed_memory import PAUSE, FreedMemory, InUse
+from compute.machine import freed_memory
+from compute.machine.freed_memory import PAUSE, FreedMemory, InUse
 
 HOLES = """
 import sys
 import numpy, psutil
-from compute.freed_memory import give_back
+from compute.machine.freed_memory import give_back
 kept, parts = [], [numpy.ones(12_500) for _ in range(1500)]  # of 100 kB, which come from the heap
 kept = parts[::100]
 del parts
@@ -26,7 +26,7 @@ print(before - own())
 COUNTED = """
 import gc
 import numpy
-from compute.freed_memory import in_use
+from compute.machine.freed_memory import in_use
 gc.disable()
 told = [in_use()]
 small, large = [(number,) for number in range(50_000)], numpy.ones(2**20)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.display import cpu_numpy as raster_reference
 from compute.labs.diffusion import cpu_numpy, gpu_cupy
 from compute.labs.diffusion.scheme import EDGES

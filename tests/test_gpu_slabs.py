@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from compute.backends import backend
-from compute.devices import devices_name
-from compute.gpu_devices import Cuda
+from compute.devices.backends import backend
+from compute.devices.devices import devices_name
+from compute.devices.gpu_devices import Cuda
 from compute.labs.diffusion import Diffusion, gpu_cupy
 from compute.labs.diffusion.scheme import EDGES
 

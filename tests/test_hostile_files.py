@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from compute.images import LoadedPicture
+from compute.files.images import LoadedPicture
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems.own import LONGEST_LINE, MOST_OTHER_LINES, MOST_SIDE, own
 from tests.hostile_files import archive, chunk, market, npy, png, stored

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from compute import images
 from compute.export.decoding import limited_memory
-from compute.images import KEPT_PIXELS, LONGEST_SIDE, MOST_ABOUT, MOST_SCANS, LoadedPicture, essential
+from compute.files import images
+from compute.files.images import KEPT_PIXELS, LONGEST_SIDE, MOST_ABOUT, MOST_SCANS, LoadedPicture, essential
+from compute.lab.loaded import kept_bytes
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
-from compute.loaded import kept_bytes
 from tests.hostile_files import black, chunk, photograph, png, rows, saved, scans
 
 

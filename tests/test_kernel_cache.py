@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from numba.core.caching import IndexDataCacheFile, _CacheLocator
 
-from app import serve
-from compute import kernel_cache
+from app.server import serve
+from compute.devices import kernel_cache
 
 PLAIN, LAB, OTHER, SHARED = "images.py", "labs/wave/cpu_numba.py", "labs/heat/cpu_numba.py", "display/cpu_numba.py"
 
@@ -228,7 +228,7 @@ NOWHERE = """if True:
     import logging, sys
     from numba.core import caching
     caching.CacheImpl._locator_classes = []  # as in a read-only installation without a writable home
-    from compute import kernel_cache
+    from compute.devices import kernel_cache
     kernel_cache._takes_files = lambda place: False
     from compute.display.cpu_numba import disc  # a kernel that is to be cached
     import numpy

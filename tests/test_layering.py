@@ -18,7 +18,7 @@ from tests.sources import ROOT, Source, lines, read
 SCIPY = {"scipy.linalg", "scipy.sparse"}  # 0.2 s of CPU time that a server, and most processes, can save
 VIEW = {"app", "panel", "panel_material_ui", "bokeh", "holoviews", "tornado"}
 GPU = ("cupy", "cupyx", "numba.cuda", "numba_cuda", "cuda", "pynvml", "torch", "triton", "jax", "jaxlib")
-MAY_IMPORT_GPU = re.compile(r"compute/(devices|cuda_source|(.*/)?gpu_\w+)\.py")
+MAY_IMPORT_GPU = re.compile(r"compute/(devices/devices|devices/cuda_source|(.*/)?gpu_\w+)\.py")
 BACKENDS = {"cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"}
 THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scipy", "PIL", "tornado", "psutil", "rich"}
 
@@ -146,10 +146,10 @@ def planted(path, text):
 
 OFFENCES = [
     (upward_imports, "compute/x.py", "def f():\n    from bokeh.models import Slider"),
-    (upward_imports, "compute/x.py", "import app.stream"),
+    (upward_imports, "compute/x.py", "import app.tab.stream"),
     (upward_imports, "app/x.py", "from tests import sources"),
     (relative_imports, "app/main.py", "from .page import Page"),
-    (stray_gpu_imports, "compute/lab.py", "def f():\n    import cupy as cp"),
+    (stray_gpu_imports, "compute/lab/lab.py", "def f():\n    import cupy as cp"),
     (stray_gpu_imports, "app/x.py", "from numba import cuda"),
     (stray_gpu_imports, "compute/labs/diffusion/cpu_numba.py", "from cuda.bindings import nvrtc"),
     (stray_gpu_imports, "compute/labs/crossover/runner.py", "def f():\n    import torch"),

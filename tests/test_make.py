@@ -66,11 +66,11 @@ def test_serve_installs_with_the_constraints_and_passes_port_and_address(sandbox
     (install,) = installs(calls)
     assert "--constraint constraints.txt" in install
     assert install.endswith("--editable .[video]")
-    assert calls[-1] == "python -m app.serve --address 0.0.0.0 --port 7777 --origin lecture:7777"
+    assert calls[-1] == "python -m app.server.serve --address 0.0.0.0 --port 7777 --origin lecture:7777"
 
 
 def test_serve_names_no_origin_unless_asked_to(sandbox):
-    assert sandbox.make("serve")[-1] == "python -m app.serve --address localhost --port 5006"
+    assert sandbox.make("serve")[-1] == "python -m app.server.serve --address localhost --port 5006"
 
 
 def test_nothing_is_installed_twice(sandbox):
@@ -124,8 +124,8 @@ def test_tests_are_run_in_both_halves_and_all_are_two_runs(sandbox):
     assert sandbox.make("test-extended", "JOBS=")[-1] == second
     calls = sandbox.make("test", "JOBS=")
     assert calls[-1] == first
-    assert "python -m app.first_screens" in calls  # in parallel with mypy, and finished before the tests start
-    assert calls.index("fieldlab info --roofs") > max(map(calls.index, ("python -m app.first_screens", "mypy ")))
+    assert "python -m app.server.first_screens" in calls  # in parallel with mypy, and finished before the tests start
+    assert calls.index("fieldlab info --roofs") > max(map(calls.index, ("python -m app.server.first_screens", "mypy ")))
 
 
 HALF = """#!/bin/sh

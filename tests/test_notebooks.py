@@ -20,9 +20,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
 
 from compute.export.scene import SceneError
+from compute.lab.notebook import ANYWIDGET, NotebookStream, canvas_class, mimebundle
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
-from compute.notebook import ANYWIDGET, NotebookStream, canvas_class, mimebundle
 
 NOTEBOOKS = Path(__file__).parent.parent / "docs" / "notebooks"
 
@@ -180,8 +180,8 @@ def test_a_lab_that_has_come_to_its_end_plays_no_longer():
 
 
 def test_without_the_extra_there_is_a_still_picture_and_the_line_that_installs_it(small, monkeypatch):
-    monkeypatch.setattr("compute.notebook.ANYWIDGET", replace(ANYWIDGET, name="no_such_widget"))
-    monkeypatch.setattr("compute.notebook.canvas_class", canvas_class.__wrapped__)
+    monkeypatch.setattr("compute.lab.notebook.ANYWIDGET", replace(ANYWIDGET, name="no_such_widget"))
+    monkeypatch.setattr("compute.lab.notebook.canvas_class", canvas_class.__wrapped__)
     bundle = mimebundle(small)
     assert Image.open(io.BytesIO(bundle["image/png"])).size == (640, 480)
     assert "Diffusion" in bundle["text/plain"]

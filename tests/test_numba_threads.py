@@ -8,11 +8,11 @@ import numba
 import numpy as np
 import pytest
 
-from compute import numba_threads
+from compute.devices import numba_threads
+from compute.devices.numba_threads import leave_a_core, limited, quicker, seconds_alone, shared
+from compute.devices.parallel_regions import counted
 from compute.labs.diffusion import cpu_numba as diffusion
 from compute.labs.l_curve.lab import LCurve
-from compute.numba_threads import leave_a_core, limited, quicker, seconds_alone, shared
-from compute.parallel_regions import counted
 
 
 def test_one_thread_is_left_to_others_where_there_are_two_and_given_back():

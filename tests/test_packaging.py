@@ -157,7 +157,7 @@ def test_wheel_has_nothing_else(names):
     assert not [name for name in names if "/screenshots/" in name or name.endswith((".pyc", ".nbi", ".nbc"))]
 
 
-SERVE = "from app import serve; serve.compile_first = lambda: None; serve.main()"  # compiles into another cache
+SERVE = "from app.server import serve; serve.compile_first = lambda: None; serve.main()"  # compiles into another cache
 
 
 def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
@@ -231,7 +231,7 @@ def visit_with_a_password(address):
 def test_installed_app_finds_its_assets(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    code = "from app import theme as t; print(t.__file__); print(t.ASSETS); print((t.ASSETS / 'style.css').stat())"
+    code = "from app.page import theme as t; print(t.__file__); print(t.ASSETS); print((t.ASSETS / 'style.css').stat())"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -242,5 +242,5 @@ def test_installed_app_finds_its_assets(wheel, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     module, assets, _ = done.stdout.splitlines()
-    assert Path(module) == tmp_path / "app" / "theme.py"
+    assert Path(module) == tmp_path / "app" / "page" / "theme.py"
     assert Path(assets) == tmp_path / "app" / "_assets"

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute.frames import NOT_FINITE, Curve, Frame, Raster
+from compute.lab.frames import NOT_FINITE, Curve, Frame, Raster
+from compute.lab.panels import Line, Panel
+from compute.lab.plot_text import ROWS, SIDE, sentences, tables
 from compute.labs import LABS
 from compute.labs.diffusion import Diffusion
 from compute.measure.timing import Timing
-from compute.panels import Line, Panel
-from compute.plot_text import ROWS, SIDE, sentences, tables
 
 LEVELS = np.array([[0, 127, 254], [254, 127, NOT_FINITE]], np.uint8)  # of values from 10 to 18
 IMAGE = Panel("Heat", "x [m]", "y [m]", image="heat", extent=(0, 0, 30, 20))

@@ -25,26 +25,26 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app import lab_view
-from app.export.restore import Restorer, scene_in
-from app.export.source import ExportSource
-from app.lab_tab import LabTab
+from app.features.export.restore import Restorer, scene_in
+from app.features.export.source import ExportSource
 from app.labs.plain.parts import PARTS, PlainControls, PlainView, largest_scale, step_of
-from app.notices import Notices
-from app.stream import ignore
-from app.widgets import number_format
+from app.page.notices import Notices
+from app.page.widgets import number_format
+from app.tab import lab_view
+from app.tab.lab_tab import LabTab
+from app.tab.stream import ignore
 from compute import __main__ as command_line
-from compute import plugins
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.engine import Refused, Sampled, SnapshotTaken
 from compute.export import render
 from compute.export.jobs import JOBS, RACE, Job, JobQueue
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
+from compute.lab import plugins
+from compute.lab.plugins import GROUP, VARIABLE
 from compute.labs import LABS, lab_class, labs, outside
 from compute.measure import records, verdict
-from compute.plugins import GROUP, VARIABLE
-from compute.race import Race, Racer, run_race
+from compute.measure.race import Race, Racer, run_race
 from tests.comparing import LiveComparison
 from tests.conftest import WAVE
 from tests.direct import DirectSession
@@ -56,7 +56,7 @@ pytestmark = pytest.mark.extended
 SMALL = {"ny": 24, "nx": 36, "dtype": "float64"}
 MINIMAL = """
 import numpy as np
-from compute.lab import Lab
+from compute.lab.lab import Lab
 class Mine(Lab):
     def begin(self): return {"u": np.zeros((4, 4))}
     def advance(self, steps=1):
@@ -332,7 +332,7 @@ def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypat
     monkeypatch.setattr(command_line.os, "execv", become)
     with pytest.raises(SystemExit) as begun:
         main(["serve", *(own := ["--port", "5010", "--origin", "lab.example:5010"]), *option])
-    assert begun.value.code[2:] == ["app.serve", *own]
+    assert begun.value.code[2:] == ["app.server.serve", *own]
     assert os.environ[VARIABLE] == str(wave_folder)
 
 
@@ -362,7 +362,7 @@ def test_a_folder_is_known_by_the_command_line_alone(wave_folder, tmp_path):
         ({"lab": "def f(:"}, "SyntaxError"),
         ({"lab": "x = 1"}, r"lab\.py must define one subclass of Lab, not none"),
         ({"lab": MINIMAL + "class Other(Mine): pass"}, "must define one subclass of Lab, not Mine, Other"),
-        ({"lab": "from compute.lab import Lab\nclass Mine(Lab): pass"}, "Mine has no advance, no frame"),
+        ({"lab": "from compute.lab.lab import Lab\nclass Mine(Lab): pass"}, "Mine has no advance, no frame"),
         ({"lab": MINIMAL.replace("def begin", "LAB = '../up'\n    def begin")}, "LAB must be letters"),
     ],
 )

@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from app.lab_view import first_values, parts_of
-from compute import kernel_cache, precompile
-from compute.builds import building
+from app.tab.lab_view import first_values, parts_of
+from compute.devices import kernel_cache, precompile
+from compute.devices.builds import building
+from compute.devices.precompile import Part
 from compute.labs import lab_class
 from compute.measure.verdict import Variant
-from compute.precompile import Part
 from tests.sources import ROOT
 
 pytestmark = pytest.mark.extended
@@ -97,8 +97,8 @@ def test_a_part_that_fails_is_told_and_the_others_are_compiled(cache):
 # So both programs use the cache of the whole run.
 COMPILE = """
 import sys
-from app.lab_view import first_values, parts_of
-from compute import precompile
+from app.tab.lab_view import first_values, parts_of
+from compute.devices import precompile
 from compute.labs import lab_class
 compile = precompile.first_screen if sys.argv[1] == "shown" else precompile._be_compared
 precompile.prepare("host")

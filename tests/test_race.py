@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from compute.__main__ import main
-from compute.backends import backend
+from compute.cli.race_command import add_race, as_document, race_of, show
+from compute.devices.backends import backend
 from compute.labs.diffusion import Diffusion
 from compute.labs.diffusion import cpu_numba as numba_kernels
 from compute.labs.diffusion import cpu_numpy as kernels
@@ -20,12 +21,7 @@ from compute.labs.diffusion.benchmark import BENCHMARK, GridCase
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 from compute.measure.case import Implementation
-from compute.measure.rates import spaced
-from compute.measure.records import Recorded
-from compute.measure.run import CaseRun, Pace
-from compute.measure.sampling import Deadline
-from compute.measure.statistics import Spread
-from compute.race import (
+from compute.measure.race import (
     LEGS,
     MOST_STEPS,
     Race,
@@ -37,7 +33,11 @@ from compute.race import (
     run_race,
     steps_to,
 )
-from compute.race_command import add_race, as_document, race_of, show
+from compute.measure.rates import spaced
+from compute.measure.records import Recorded
+from compute.measure.run import CaseRun, Pace
+from compute.measure.sampling import Deadline
+from compute.measure.statistics import Spread
 
 pytestmark = pytest.mark.extended
 
@@ -173,7 +173,7 @@ def test_a_race_without_a_number_of_steps_takes_a_few_seconds_of_the_slowest(clo
 
 
 def test_what_others_did_meanwhile_is_in_the_result_and_in_its_document(monkeypatch):
-    monkeypatch.setattr("compute.race.OtherWork", lambda: SimpleNamespace(cores=lambda: 1.25))
+    monkeypatch.setattr("compute.measure.race.OtherWork", lambda: SimpleNamespace(cores=lambda: 1.25))
     race = Race(Diffusion, VALUES, (HOST, HOST), 20)
     result = run_race(race, quiet)
     assert result.others == 1.25
@@ -234,7 +234,7 @@ def test_the_usual_racers_are_this_computers_and_a_record_of_the_same_work():
 
 
 def test_a_backend_that_is_alone_races_its_own_other_kernels(monkeypatch):
-    monkeypatch.setattr("compute.race.backends_for", lambda *_given: [backend("cpu_numba")])
+    monkeypatch.setattr("compute.measure.race.backends_for", lambda *_given: [backend("cpu_numba")])
     large = {"ny": 4096, "nx": 4096}
     racers = default_racers(Diffusion, large, [])
     assert [racer.key for racer in racers] == ["cpu_numba", "cpu_numba:one-step"]
@@ -399,7 +399,7 @@ def raced(case, *names, steps):
 def test_a_race_has_the_times_of_the_bench(monkeypatch):
     """With one clock, in which a launch has a fixed cost, independent of its number of steps."""
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr("compute.devices.time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr("compute.devices.devices.time", SimpleNamespace(perf_counter=lambda: clock.now))
 
     def timed(module, seconds, at_once):
         step = module.step

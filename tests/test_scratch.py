@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from compute import scratch
 from compute.export.jobs import FILE, Job, JobQueue
+from compute.machine import scratch
 
-MAKE = "from compute import scratch; print(scratch.folder('export'), flush=True); input()"
+MAKE = "from compute.machine import scratch; print(scratch.folder('export'), flush=True); input()"
 
 
 @pytest.fixture(autouse=True)

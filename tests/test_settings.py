@@ -15,16 +15,17 @@ import pytest
 import scipy
 from msgspec import structs
 
-from app import jupyter
-from app.access import is_allowed
-from compute import serve_options, settings, stories
+from app.server import jupyter
+from app.server.access import is_allowed
+from compute import stories
+from compute.cli import serve_options, settings
+from compute.cli.settings import PRESETS, Settings, SettingsError
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.system import typical
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
-from compute.settings import PRESETS, Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "deploy.md"
@@ -168,7 +169,7 @@ def test_what_a_jupyter_server_starts_is_a_command_that_is_taken():
     assert is_allowed(found["request_headers_override"]["Host"].format(port=7000), [])
     assert Path(found["launcher_entry"]["icon_path"]).is_file()
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    assert entry["jupyter_serverproxy_servers"] == {"fieldlab": "app.jupyter:server"}
+    assert entry["jupyter_serverproxy_servers"] == {"fieldlab": "app.server.jupyter:server"}
 
 
 def test_what_a_jupyter_server_starts_is_found_without_an_activated_environment(tmp_path):

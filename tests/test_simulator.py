@@ -19,7 +19,7 @@ CASES += [((3, 35), "periodic", "float64", 2), ((34, 3), "zero-flux", "float64",
 PROGRAM = """
 import sys
 import numpy as np
-from compute.backends import backend
+from compute.devices.backends import backend
 chosen = backend("gpu_numba")
 if chosen.missing:
     sys.exit("gpu_numba: " + chosen.missing)

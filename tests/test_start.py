@@ -13,10 +13,13 @@ import sys
 import pytest
 from rich.console import Console
 
-from app import serve
-from compute import gpu_devices, info, serve_options, start
+from app.server import serve
+from compute import start
 from compute.__main__ import BAD_INPUT, OK, main
-from compute.documents import readable
+from compute.cli import serve_options
+from compute.devices import gpu_devices
+from compute.files.documents import readable
+from compute.machine import info
 
 pytestmark = pytest.mark.extended
 
@@ -45,7 +48,7 @@ INTERRUPTED_AT = """if True:
     [
         ("compute", ["fieldlab", "info"], "numba"),
         ("compute", ["fieldlab", "serve"], "rich"),
-        ("app.serve", ["serve"], "msgspec"),
+        ("app.server.serve", ["serve"], "msgspec"),
         ("compute.start", ["start", "panel.command", "serve", "app", "--port", "0"], "panel"),
     ],
 )

@@ -11,11 +11,12 @@ from dataclasses import fields
 import psutil
 import pytest
 
-from compute import backends, gpu_nvml, machine, system
-from compute.backends import backend
+from compute.devices import backends
+from compute.devices.backends import backend
+from compute.machine import gpu_nvml, machine, system
+from compute.machine.system import GpuReading, Reading, System
 from compute.measure import conditions
 from compute.measure.conditions import OtherWork, Sampler, Watch
-from compute.system import GpuReading, Reading, System
 from tests.fake_nvml import FakeNvml
 
 ELSEWHERE = 2**22 + 7  # larger than any process id

@@ -20,9 +20,9 @@ from app.load import followers
 from app.load.client import ClientError
 from app.load.run import Load, address, engine_alone, loads
 from app.load.server import Server, serving
-from compute.arguments import counts
-from compute.documents import measured
-from compute.files import whole
+from compute.cli.arguments import counts
+from compute.files.documents import measured
+from compute.files.files import whole
 from compute.measure.conditions import Watch, provenance
 
 SCHEMA = "fieldlab-load-bench/1"

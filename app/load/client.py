@@ -21,8 +21,8 @@ from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.simple_httpclient import HTTPTimeoutError
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from app import frame_channel
-from app.stream import FAST
+from app.tab import frame_channel
+from app.tab.stream import FAST
 
 TOKEN = re.compile(rb'"token":\s*"([^"]+)"')
 LONGEST_MESSAGE = 64 * 2**20  # bytes

@@ -25,7 +25,7 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from app.load.client import Client, ClientError, models
 from app.load.server import Server, Use, serving
-from compute import settings
+from compute.cli import settings
 
 WINDOW = 2560, 1440  # px
 SETTLE = 3.0  # s between the last follower's connection and the measurement

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from app.lab_view import first_values, parts_of
 from app.load.client import Client
 from app.load.server import Server, Use
-from app.session import Session
+from app.tab.lab_view import first_values, parts_of
+from app.tab.session import Session
 from compute.engine import EnginePool, messages
 from compute.engine.api import LabHandle
 from compute.export.link import NAME, RUN, packed

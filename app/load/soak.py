@@ -36,8 +36,8 @@ from tornado.httpclient import AsyncHTTPClient
 from app.load import visits
 from app.load.client import Client, ClientError
 from app.load.server import Server, Use, serving
-from app.serve import METRICS
-from compute.files import whole
+from app.server.serve import METRICS
+from compute.files.files import whole
 from compute.measure.conditions import provenance
 
 SCHEMA = "fieldlab-soak/2"
@@ -67,7 +67,7 @@ SHOWN = {  # judged quantities: label, unit
 class Held:
     """Memory and descriptors of the server `minutes` after the start, with `tabs` tabs open of `opened` opened so far.
 
-    blocks, malloc: the server's own report of its allocations, see compute.freed_memory; 0 if unavailable.
+    blocks, malloc: the server's own report of its allocations, see compute.machine.freed_memory; 0 if unavailable.
     """
 
     minutes: float

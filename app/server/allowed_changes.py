@@ -36,7 +36,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or component of a
     "TabMenu": frozenset({"active"}),
     "TextInput": TEXT,
     "app.labs.mandelbrot.pan_zoom_view.PointerState": frozenset({"pointer", "seen"}),
-    "app.stream.Acknowledgement": frozenset({"value", "transport"}),
+    "app.tab.stream.Acknowledgement": frozenset({"value", "transport"}),
     "panel.models.browser.BrowserInfo": frozenset({"dark_mode", "device_pixel_ratio"}),
 }
 

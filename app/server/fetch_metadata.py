@@ -4,7 +4,7 @@
 ports and subdomains, else "cross-site". Other origins may navigate to a page with GET, and frame it if the setting
 `embed` is not empty. Scripts, pictures, data and forms of other origins get 403. Browsers send the header only over TLS
 or to the same machine. Without it only forms are checked, by their `Origin` header; programs send neither.
-The allow-list of app/access.py applies to WebSockets, so this module ignores them.
+The allow-list of app/server/access.py applies to WebSockets, so this module ignores them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from bokeh.server.util import check_allowlist
 from tornado.httputil import HTTPServerRequest
 
-from compute.settings import current
+from compute.cli.settings import current
 
 OWN = ("same-origin", "none")  # values of Sec-Fetch-Site
 READS = ("GET", "HEAD")

@@ -34,10 +34,10 @@ from panel.io.resources import BASIC_LOGIN_TEMPLATE, CDN_DIST
 from tornado.web import RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from app import access
+from app.server import access
 from app.server.page_ids import GONE
 from app.upstream.internals import is_valid_login, login_address
-from compute import settings
+from compute.cli import settings
 
 COOKIE = "fieldlab_login"
 DAY = 86_400  # s

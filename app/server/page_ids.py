@@ -2,7 +2,7 @@
 
 A page is a Bokeh session. Bokeh accepts the id of a session from a query argument, from a header and from the token of
 the WebSocket, and creates a session for any id that it does not know. A stranger could prepare a page and send a link
-to it. Here the id always comes from the server: app/access.py refuses requests that name one, and a WebSocket with an
+to it. Here the id always comes from the server: access.py refuses requests that name one, and a WebSocket with an
 unknown id is closed with GONE, so that its page reloads.
 
 The GET of a page sets a cookie with a random key unless the request brings one, and the page is bound to that key; the
@@ -33,7 +33,7 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
 from app.upstream.internals import wrap_open
-from compute.settings import current
+from compute.cli.settings import current
 
 COOKIE = "fieldlab_browser"  # with the port, as cookies are shared by the servers of a host, and eight random digits
 PORT = re.compile(r":([0-9]{1,5})$", re.ASCII)
@@ -41,7 +41,7 @@ KEY = re.compile(r"[\w-]{43}", re.ASCII)
 KEY_BYTES = 32
 MOST_COOKIES = 20  # of a request that are read
 LASTING = 7 * 24 * 3600  # seconds for which a page's token is valid, so that its browser may reconnect
-GONE = 4410  # close code of a WebSocket without an existing page: static/bokeh_patches.js reloads the page
+GONE = 4410  # close code of a WebSocket without an existing page: app/upstream/reconnecting.js reloads the page
 NO_COOKIE = 4411  # close code of a WebSocket without the cookie: a reload would not help
 MARK = "fieldlab_page_ids"
 log = logging.getLogger(__name__)

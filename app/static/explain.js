@@ -1,4 +1,4 @@
-// The tooltip of explained words (app/explain.py): one element for the page, next to the word that has the pointer or
+// The tooltip of explained words (app/page/explain.py): one element for the page, next to the word that has the pointer or
 // the focus. The text around such a word is replaced every second; the focus then moves to the same word in the new
 // text before the next key event. Escape hides only the tooltip: the focus stays, and the event does not propagate.
 

@@ -1,7 +1,7 @@
-// The browser's half of FrameSource (app/stream.py): show each frame and confirm it once it is on the screen.
+// The browser's half of FrameSource (app/tab/stream.py): show each frame and confirm it once it is on the screen.
 //
 // Public transport: the server sets the data of `source`, and Bokeh redraws the whole plot with axes and colour bar.
-// Fast transport: the frame arrives on the page's frame channel (app/frame_channel.py), which also carries the
+// Fast transport: the frame arrives on the page's frame channel (app/tab/frame_channel.py), which also carries the
 // confirmation. The data are set without the source's change signal, so that Bokeh does not redraw; hover, ticks and
 // callbacks read them from the source. The levels are mapped through a table of the mapper's colours into the glyph's
 // canvas, and only the inside of the frame is painted, with the same content and order as in Bokeh.
@@ -140,7 +140,7 @@ const ALIGNED = 8, FIRST = 500, MOST = 8000;     // bytes; first and greatest ms
 const utf8 = new TextDecoder();
 const filled = (length) => Math.ceil(length / ALIGNED) * ALIGNED;
 
-// Decode the frame in a message; app/frame_channel.py documents the format.
+// Decode the frame in a message; app/tab/frame_channel.py documents the format.
 function unpack(bytes) {
   const {ndarray} = Bokeh.require('core/util/ndarray'), length = new DataView(bytes).getUint32(0, true);
   const {source, figures, columns} = JSON.parse(utf8.decode(new Uint8Array(bytes, 4, length)));

@@ -24,7 +24,7 @@ function make(tag, options = {}, ...children) {
   return node;
 }
 
-// Return a QR code of app/qr_code.py as SVG with an aria-label: dark on white in both colour schemes, as phones need it.
+// Return a QR code of app/page/qr_code.py as SVG with an aria-label: dark on white in both colour schemes, as phones need it.
 function qrCode({ side, path }, words) {
   const SVG = 'http://www.w3.org/2000/svg';
   const svg = document.createElementNS(SVG, 'svg'), dark = document.createElementNS(SVG, 'path');

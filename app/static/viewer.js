@@ -1,6 +1,6 @@
 // A viewer's connection: receive the latest picture and text, confirm each painted picture, and reconnect after a loss.
-// app/audience/broadcast.py documents the format of messages.
-const FINAL = [4404, 4410, 4400];                           // close codes without a retry, see app/audience/broadcast.py
+// app/features/audience/broadcast.py documents the format of messages.
+const FINAL = [4404, 4410, 4400];                           // close codes without a retry, see app/features/audience/broadcast.py
 const FIRST = 500, LONGEST = 15000;                         // ms, bounds of the delay before a retry
 const utf8 = new TextDecoder();
 

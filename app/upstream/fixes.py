@@ -7,7 +7,7 @@ FIELDLAB_FIXES selects them:
 * names with a minus, `-layout_once,-press`: all except these.
 
 A fix is installed only if its probe finds the code for which it was written. The limits on clients are not fixes and
-cannot be disabled: see app/server/ and app/message_bounds.py.
+cannot be disabled: see app/server/ and app/server/message_bounds.py.
 """
 
 from __future__ import annotations

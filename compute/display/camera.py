@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.devices import Array, Device, Stopwatch
+from compute.devices.devices import Array, Device, Stopwatch
 from compute.display.cpu_numpy import WORK_SHAPE
-from compute.frames import Raster, View, fit
+from compute.lab.frames import Raster, View, fit
 from compute.measure.timing import note_span
 
 

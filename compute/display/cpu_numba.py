@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from compute import numba_threads
+from compute.devices import numba_threads
 from compute.display.cpu_numpy import LAST_DIGIT, LN2, WORK_SHAPE, Field, disc, gather, window
-from compute.frames import NOT_FINITE, WAITING
+from compute.lab.frames import NOT_FINITE, WAITING
 
 __all__ = ["blend", "block_levels", "disc", "distance", "equalise", "gather", "histogram", "levels", "logarithm"]
 __all__ += ["mark", "reduce", "resolve", "survey", "window"]  # disc, gather, window: NumPy's memory copies

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import NOT_FINITE, TOP_LEVEL, WAITING
+from compute.lab.frames import NOT_FINITE, TOP_LEVEL, WAITING
 
 WORK_SHAPE = (1024, 4)  # float64 scratch of `survey`: partial results of up to 1024 parts of the field
 

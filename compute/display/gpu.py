@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from compute.cuda_source import compile_cuda, compile_for_numba, numba_gpu
-from compute.devices import Array
+from compute.devices.cuda_source import compile_cuda, compile_for_numba, numba_gpu
+from compute.devices.devices import Array
 from compute.display.cpu_numpy import WORK_SHAPE
 
 RASTER_SOURCE = Path(__file__).with_name("gpu_raster.cu")

@@ -8,7 +8,7 @@ from importlib import import_module
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import TOP_LEVEL
+from compute.lab.frames import TOP_LEVEL
 
 PERCEPTUAL = {"Inferno": "inferno", "Viridis": "viridis", "Cividis": "cividis", "Magma": "magma"}  # in matplotlib
 OTHERS = {"Grey": "gray", "Cool–warm": "coolwarm", "Deep blue–red": "CET_D1A", "Dark centre": "CET_D4"}  # in colorcet

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from compute.engine import messages
 from compute.engine.registry import LabState, RecordingState
 from compute.engine.shared_memory import MAX_PIXELS
-from compute.fields import is_finite
-from compute.frames import View
+from compute.lab.fields import is_finite
+from compute.lab.frames import View
 from compute.measure.rates import RoofKind
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 from compute.engine.channel import COMPILING, EventSender
 from compute.engine.messages import Answered, Event, MeasurementQueued, Refused, Sampled, Solve, Solved, TakeSample
 from compute.engine.pacing import Tally, Urgency
-from compute.lab import Lab
+from compute.lab.lab import Lab
 from compute.measure.rates import RoofKind
 from compute.measure.roofs import sampled_beside
 from compute.measure.target import BenchmarkTarget

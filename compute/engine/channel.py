@@ -47,7 +47,7 @@ from compute.engine.messages import (
     Update,
 )
 from compute.engine.shared_memory import BlobWriter
-from compute.loaded import LoadedFile
+from compute.lab.loaded import LoadedFile
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Channel:
 
     A message consists of its length in LENGTH bytes, its pickle and, if it has descriptors, one byte that carries them.
     Each read fetches all available data, even several messages, because every system call lets other threads run first.
-    refers: send references to loaded files (compute/loaded.py) instead of their data, which the other end has sent.
+    refers: send references to loaded files (compute/lab/loaded.py) instead of their data, which the other end has sent.
     """
 
     def __init__(self, connection: Connection, refers: bool = False) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from compute.devices import Host
+from compute.devices.devices import Host
 from compute.engine.channel import EventSender
 from compute.engine.messages import CheckpointMessage, RecordingOffset
 from compute.engine.shared_memory import BlobWriter, NoSharedMemory
-from compute.lab import Lab
+from compute.lab.lab import Lab
 
 log = logging.getLogger(__name__)
 

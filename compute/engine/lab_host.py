@@ -12,17 +12,17 @@ from functools import partial
 from math import inf
 from typing import Any, assert_never
 
-from compute import settings
-from compute.backends import backend
-from compute.builds import watching
+from compute.cli import settings
+from compute.devices.backends import backend
+from compute.devices.builds import watching
 from compute.engine import messages
 from compute.engine.channel import COMPILING, EventSender
 from compute.engine.checkpoints import Checkpointer
 from compute.engine.pacing import FramePacer, Urgency
 from compute.engine.recording import LabRecorder
 from compute.engine.shared_memory import IN_MESSAGE, FrameRing, pack
-from compute.frames import Frame, View
-from compute.lab import Lab
+from compute.lab.frames import Frame, View
+from compute.lab.lab import Lab
 from compute.measure.timing import listening
 
 BYTES_PER_SECOND = 100e6  # slowest plausible processing of a field: a preset computed in NumPy

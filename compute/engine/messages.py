@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import Frame, View
+from compute.lab.frames import Frame, View
 from compute.measure.rates import RoofKind
 from compute.measure.timing import Timing
 

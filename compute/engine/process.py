@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from math import inf, nan
 from pathlib import Path
 
-from compute.devices import longest_wait, processor_waits
+from compute.devices.devices import longest_wait, processor_waits
 from compute.engine.channel import Channel
 from compute.engine.messages import Setup
 

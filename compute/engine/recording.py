@@ -18,13 +18,14 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from compute import machine, settings
+from compute.cli import settings
+from compute.cli.settings import MIB
 from compute.engine.channel import EventSender, error_text
 from compute.engine.messages import LOST, STOPPED, Record, RecordingOffset, RecordingProgress
 from compute.engine.recording_store import RecordedFrame, RecordingStore, encode_frame
-from compute.frames import Frame
-from compute.lab import Lab
-from compute.settings import MIB
+from compute.lab.frames import Frame
+from compute.lab.lab import Lab
+from compute.machine import machine
 
 PROGRESS_PERIOD = 0.3  # seconds between two progress reports
 RESERVE = 2**30  # bytes of a disk that are left free, or SHARE of a smaller disk

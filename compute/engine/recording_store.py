@@ -18,9 +18,9 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from compute.documents import typed
-from compute.files import whole, whole_file
-from compute.frames import Curve, Frame, Raster
+from compute.files.documents import typed
+from compute.files.files import whole, whole_file
+from compute.lab.frames import Curve, Frame, Raster
 from compute.measure.timing import Timing
 
 SCHEMA = "fieldlab-recording/1"

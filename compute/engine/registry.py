@@ -31,8 +31,8 @@ from compute.engine.shared_memory import (
     read_blob,
     unpack,
 )
-from compute.frames import View
-from compute.loaded import is_complete
+from compute.lab.frames import View
+from compute.lab.loaded import is_complete
 
 log = logging.getLogger(__name__)
 

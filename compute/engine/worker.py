@@ -23,18 +23,18 @@ from typing import assert_never
 
 import numpy as np
 
-from compute import kernel_cache, numba_extensions
-from compute.builds import Builds, watching
-from compute.devices import device_kind
+from compute.devices import kernel_cache, numba_extensions
+from compute.devices.builds import Builds, watching
+from compute.devices.devices import device_kind
 from compute.engine import messages
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.channel import COMPILING, Channel, EventSender
 from compute.engine.lab_host import LabHost, check_device
 from compute.engine.pacing import Turns
 from compute.engine.shared_memory import NO_DESCRIPTOR, FrameRing, NoSharedMemory, read_blob
-from compute.freed_memory import FreedMemory
-from compute.lab import Lab
+from compute.lab.lab import Lab
 from compute.labs import lab_class
+from compute.machine.freed_memory import FreedMemory
 
 MAX_REQUESTS = 64  # read between two slices, so that a flood of them cannot stop the labs
 DIE_WITH_PARENT, NAME = 1, 15  # PR_SET_PDEATHSIG and PR_SET_NAME of prctl(2)
@@ -109,7 +109,7 @@ class Worker:
         and 17, and a third more steps). Measurements use all cores.
         """
         if leave != self._core_left and device_kind(self._setup.name) == "cpu" and "numba" in sys.modules:
-            import_module("compute.numba_threads").leave_a_core(leave)
+            import_module("compute.devices.numba_threads").leave_a_core(leave)
             self._core_left = leave
 
     def _listen(self, *, resting: bool) -> None:

@@ -19,16 +19,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from compute.arguments import counts
-from compute.backends import BACKENDS, backend
-from compute.devices import cpu_count
-from compute.documents import as_json, measured
+from compute.cli.arguments import counts
+from compute.devices.backends import BACKENDS, backend
+from compute.devices.devices import cpu_count
 from compute.export.film import Film, frame
 from compute.export.formats import FILMS, PNG, film_format
 from compute.export.render import Pixels, Replay, current_pixels, png
 from compute.export.render_pool import VISIBLE, LocalPool, MadePart, MakePart, gpus_here
 from compute.export.scene import Scene, SceneError
-from compute.files import require_writable, whole
+from compute.files.documents import as_json, measured
+from compute.files.files import require_writable, whole
 from compute.measure.conditions import Watch, provenance
 from compute.measure.statistics import Spread
 

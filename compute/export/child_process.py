@@ -36,8 +36,8 @@ from typing import Any, BinaryIO
 
 import psutil
 
-from compute import scratch
-from compute.backends import BackendUnavailable
+from compute.devices.backends import BackendUnavailable
+from compute.machine import scratch
 
 NICE = 10  # the page, its engines and the browser have priority
 HEAD = struct.Struct(">cQ")  # letter of the message, and bytes of its data

@@ -14,7 +14,7 @@ from PIL import Image
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.export import render
 from compute.export.data_files import require_zarr
 from compute.export.film import SCHEMA as FILM
@@ -37,7 +37,7 @@ from compute.export.render import shown_raster
 from compute.export.render_pool import RenderPool, ResumableParts, on_gpu, pool_for
 from compute.export.scene import Scene, SceneError, read, scene_of, values_along, without
 from compute.export.sweep import MOST_ROWS, ParameterSweep, TableMaker
-from compute.files import require_writable
+from compute.files.files import require_writable
 from compute.labs import lab_class, labs
 
 WORTH_GUESSING = 4 * PLACES  # frames

@@ -25,8 +25,8 @@ from compute.export.film import Film
 from compute.export.packages import PYARROW, ZARR
 from compute.export.render import TEXT, LiveState, OnProgress, Replay, opened_at
 from compute.export.scene import Scene, SceneError
-from compute.files import whole, whole_file
-from compute.lab import Lab
+from compute.files.files import whole, whole_file
+from compute.lab.lab import Lab
 
 if TYPE_CHECKING:
     from compute.export.recordings import Recording

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from compute.export.child_process import Tell
-from compute.images import LoadedPicture
+from compute.files.images import LoadedPicture
 from compute.labs.l_curve.problems.own import ArrayFile
 
 try:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from PIL.PngImagePlugin import PngInfo
 
 from compute.export.scene import APART, NOT_COMPUTED, Scene, SceneError, coloured
-from compute.frames import NOT_FINITE, WAITING, Frame, Raster
-from compute.lab import Lab
-from compute.panels import Foreign, Line, Panel
+from compute.lab.frames import NOT_FINITE, WAITING, Frame, Raster
+from compute.lab.lab import Lab
+from compute.lab.panels import Foreign, Line, Panel
 
 HEIGHT = 6.0  # inches of any drawing: fonts and lines scale with the pixels
 LOOKS: dict[str, dict[str, Any]] = {

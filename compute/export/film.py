@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from compute.documents import typed
 from compute.export.render import Replay, current_pixels, pixels, png
 from compute.export.render_pool import MadePart, MakePart
 from compute.export.scene import Scene, SceneError, contents, known_values, scene_of
+from compute.files.documents import typed
 
 SCHEMA = "fieldlab-film/1"
 MOST_FRAMES = 100_000

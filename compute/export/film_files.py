@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from compute.devices import cpu_count
+from compute.devices.devices import cpu_count
 from compute.export.packages import AV
 from compute.export.render import Pixels
 

@@ -19,13 +19,13 @@ from time import perf_counter, thread_time
 import numba
 import numpy as np
 
-from compute import scratch
-from compute.devices import cpu_count
+from compute.devices.devices import cpu_count
 from compute.export.film import Film
 from compute.export.formats import FilmFormat, describe, film_format
 from compute.export.render import Pixels, Replay, current_pixels, png, read_png
 from compute.export.render_pool import RenderPool, ResumableParts
-from compute.files import whole_file
+from compute.files.files import whole_file
+from compute.machine import scratch
 
 BUDGET = 10.0  # approximate seconds for an estimate
 PLACES = 3  # of a film that are sampled: start, middle and end

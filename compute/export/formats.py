@@ -17,8 +17,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from compute import machine
-from compute.documents import readable
 from compute.export import data_files, film_files, render
 from compute.export.data_files import TableRows
 from compute.export.film import Film
@@ -26,7 +24,9 @@ from compute.export.film_files import Frames
 from compute.export.packages import AV, PYARROW, ZARR, Package
 from compute.export.render import LiveState, OnProgress
 from compute.export.scene import Scene, SceneError
-from compute.files import whole, whole_file
+from compute.files.documents import readable
+from compute.files.files import whole, whole_file
+from compute.machine import machine
 
 EVEN = "its colours are kept for every second pixel, so that width and height must be even"
 

@@ -24,7 +24,7 @@ from functools import partial
 from math import inf
 from typing import Any, Protocol
 
-from compute.devices import cpu_count, longest_wait, processor_waits
+from compute.devices.devices import cpu_count, longest_wait, processor_waits
 from compute.export import tasks
 from compute.export.child_process import (
     ChildProcess,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import param
 
-from compute.documents import readable, short
 from compute.export.scene import SceneError
-from compute.fields import is_finite
-from compute.lab import Lab
+from compute.files.documents import readable, short
+from compute.lab.fields import is_finite
+from compute.lab.lab import Lab
 
 RANGE = re.compile(r"(?P<low>[^:,]+):(?P<high>[^:,]+):(?P<by_factors>x?)(?P<count>\d+)")
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}")

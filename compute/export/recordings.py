@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import structs
 from PIL import Image
 
-from compute.devices import cpu_count
+from compute.devices.devices import cpu_count
 from compute.engine.recording_store import RecordingError, RecordingStore
 from compute.export import render
 from compute.export.data_files import OnCount, write_npz_levels, write_zarr_levels
@@ -28,9 +28,9 @@ from compute.export.formats import FOLDER_ZARR, NPZ, PNG, describe, film_format
 from compute.export.render import Pixels
 from compute.export.render_pool import LocalPool, MadePart, MakePart
 from compute.export.scene import Scene, SceneError, Style, coloured, scene_of
-from compute.files import whole_file
-from compute.frames import Frame
-from compute.lab import Lab
+from compute.files.files import whole_file
+from compute.lab.frames import Frame
+from compute.lab.lab import Lab
 from compute.labs import lab_class
 
 DRAWN = (720, 1280)  # default (height, width) of a drawing

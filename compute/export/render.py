@@ -19,9 +19,9 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from compute.export.scene import Scene, coloured
-from compute.frames import Raster
-from compute.history import Entries, Entry
-from compute.lab import Lab
+from compute.lab.frames import Raster
+from compute.lab.history import Entries, Entry
+from compute.lab.lab import Lab
 
 Pixels = NDArray[np.uint8]  # (height, width, 3)
 OnProgress = Callable[[float], None]  # receives the finished part, from 0 to 1

@@ -23,14 +23,14 @@ from typing import Any, Protocol, TextIO
 
 import numba
 
-from compute import machine
-from compute.backends import BACKENDS
-from compute.devices import cpu_count
+from compute.devices.backends import BACKENDS
+from compute.devices.devices import cpu_count
 from compute.export.child_process import ChildProcess, Failure, Result, Tell, exchange
 from compute.export.packages import DISTRIBUTED
 from compute.export.scene import SceneError
-from compute.files import DiskFull, size, whole, whole_file
-from compute.lab import Lab
+from compute.files.files import DiskFull, size, whole, whole_file
+from compute.lab.lab import Lab
+from compute.machine import machine
 
 try:
     import fcntl

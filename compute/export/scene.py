@@ -17,12 +17,12 @@ import param
 from msgspec import Meta, Struct, field, structs
 from numpy.typing import NDArray
 
-from compute import documents
 from compute.display.palettes import PALETTES, table
-from compute.documents import short, typed
-from compute.frames import NOT_FINITE, WAITING, View
-from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries, Entry
-from compute.lab import Lab
+from compute.files import documents
+from compute.files.documents import short, typed
+from compute.lab.frames import NOT_FINITE, WAITING, View
+from compute.lab.history import MOST_CHARACTERS, MOST_ENTRIES, Entries, Entry
+from compute.lab.lab import Lab
 from compute.labs import lab_class
 
 SCHEMA = "fieldlab-scene/1"
@@ -93,7 +93,7 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
 
     look: None for the default of the viewer; axes: draw axes and a colour bar; lines always have axes.
 
-    history: changes and actions, as entries of compute/history.py; with a history, `values` are those at step 0.
+    history: changes and actions, as entries of compute/lab/history.py; with a history, `values` are those at step 0.
     missing: parts of the original state that the scene lacks, as text; "" for a complete scene.
     """
 
@@ -205,7 +205,7 @@ def contents(document: object, schema: str) -> dict[str, Any]:
 
 
 def read(text: str) -> Mapping[str, Any]:
-    """Parse a JSON object. Raise SceneError for invalid JSON, or if it exceeds a limit of compute/documents.py."""
+    """Parse a JSON object. Raise SceneError for invalid JSON, or if it exceeds a limit of files/documents.py."""
     return documents.read(text, LONGEST_TEXT, "a scene", SceneError)
 
 

@@ -16,8 +16,8 @@ from math import inf
 from typing import Any
 from weakref import WeakSet
 
+from compute.cli.settings import MIB
 from compute.export.jobs import Job
-from compute.settings import MIB
 
 
 class NoRoom(ValueError):

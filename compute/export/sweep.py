@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from compute.backends import BackendUnavailable
+from compute.devices.backends import BackendUnavailable
 from compute.export.formats import describe, table_format
 from compute.export.render import SLICE, Replay
 from compute.export.render_pool import MadePart, MakePart, RenderPool, ResumableParts
 from compute.export.scene import MOST_STEPS, SceneError
-from compute.files import whole_file
-from compute.frames import Frame
+from compute.files.files import whole_file
+from compute.lab.frames import Frame
 from compute.labs import lab_class
 
 SCHEMA = "fieldlab-sweep/1"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from compute.kernel_cache import allow_uncached
+from compute.devices.kernel_cache import allow_uncached
 
 allow_uncached()  # must run before the kernels of a lab are imported
 
-from compute import plugins
-from compute.arguments import named
-from compute.lab import Lab
+from compute.cli.arguments import named
+from compute.lab import plugins
+from compute.lab.lab import Lab
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from compute.backends import Backend
-from compute.devices import Device
+from compute.devices.backends import Backend
+from compute.devices.devices import Device
 from compute.measure import report
 from compute.measure.agreement import largest_difference, relative_l2
 from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results, Row
@@ -34,7 +34,7 @@ from compute.measure.target import BenchmarkTarget, StateTarget
 from compute.measure.timing import Timing
 
 if TYPE_CHECKING:
-    from compute.lab import Lab
+    from compute.lab.lab import Lab
 
 SEED = 20  # of the state that results are compared from
 TOLERANCE = {"float32": 1e-4, "float64": 1e-10}  # relative L2 after CHECK_STEPS steps, for labs without a Benchmark

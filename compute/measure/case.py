@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite, nan
 from typing import Any, Literal, NamedTuple, Protocol
 
-from compute.backends import Backend
-from compute.devices import Device, device_kind
+from compute.devices.backends import Backend
+from compute.devices.devices import Device, device_kind
 from compute.measure.conditions import Watch
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import MeasuredRoof

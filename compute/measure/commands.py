@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column
 
-from compute import machine
-from compute.backends import BACKENDS, backend
-from compute.documents import as_json
-from compute.files import require_writable, whole
+from compute.devices.backends import BACKENDS, backend
+from compute.files.documents import as_json
+from compute.files.files import require_writable, whole
 from compute.labs import labs
+from compute.machine import machine
 from compute.measure import exports, record_comparison, records
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option

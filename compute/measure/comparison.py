@@ -20,7 +20,7 @@ from functools import cached_property
 from math import inf, nan
 from typing import Any, Literal, Protocol
 
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.engine.benchmark_target import SAMPLE_SLICE
 from compute.engine.messages import (
     Busy,

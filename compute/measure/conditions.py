@@ -17,9 +17,9 @@ from typing import Any
 
 import psutil
 
-from compute import machine
-from compute.container import processors, throttled_seconds
-from compute.system import CpuReading, GpuReading, GpuUser, Reading, System, busy_and_all
+from compute.machine import machine
+from compute.machine.container import processors, throttled_seconds
+from compute.machine.system import CpuReading, GpuReading, GpuUser, Reading, System, busy_and_all
 
 OTHERS_SHARE = 0.10  # fraction of the machine's threads that others must keep busy for a warning
 HELD_LONG = 0.05  # seconds of a throttled clock from which there is a warning

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import Backend
+from compute.devices.backends import Backend
 from compute.measure.case import Implementation, Row
 from compute.measure.run import CHECKING, CaseRun, Pace
 from compute.measure.sampling import Deadline

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TextIO
 
-from compute.files import whole
+from compute.files.files import whole
 from compute.measure.case import Results
 from compute.measure.timing import Sample
 

@@ -18,8 +18,9 @@ from typing import Any, TypeAlias
 
 import psutil
 
-from compute import kernel_cache, machine
-from compute.files import whole
+from compute.devices import kernel_cache
+from compute.files.files import whole
+from compute.machine import machine
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from math import isfinite, nan
 from typing import Any
 
-from compute import machine
-from compute.backends import backend
+from compute.devices.backends import backend
+from compute.machine import machine
 from compute.measure.conditions import provenance
 from compute.measure.exports import UNITS, Series, pyperf_document, trace_document, write_trace
 from compute.measure.rates import Rate

@@ -18,12 +18,12 @@ from time import perf_counter
 
 import numpy as np
 
-from compute import numba_threads
-from compute.backends import BACKENDS, backend
-from compute.devices import Device, cpu_count, device_kind
+from compute.devices import numba_threads
+from compute.devices.backends import BACKENDS, backend
+from compute.devices.devices import Device, cpu_count, device_kind
+from compute.devices.gpu_devices import cuda_count
 from compute.engine.worker import die_with_parent
-from compute.gpu_devices import cuda_count
-from compute.machine import ROOT
+from compute.machine.machine import ROOT
 from compute.measure import kept_roofs
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import DTYPES, copy_bandwidth, fma_rate

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from compute.documents import read
-from compute.files import whole
-from compute.machine import ROOT
+from compute.files.documents import read
+from compute.files.files import whole
+from compute.machine.machine import ROOT
 from compute.measure.reasons import RoofShare
 from compute.measure.statistics import Spread
 

@@ -24,10 +24,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit, prange
 
-from compute import numba_threads
-from compute.backends import backend
-from compute.cuda_source import compile_cuda
-from compute.devices import Array, Device, cpu_count
+from compute.devices import numba_threads
+from compute.devices.backends import backend
+from compute.devices.cuda_source import compile_cuda
+from compute.devices.devices import Array, Device, cpu_count
 from compute.measure.rates import RoofKind, host_caches
 from compute.measure.statistics import Spread
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.measure.agreement import Agreement, amplification, largest_difference, relative_l2
 from compute.measure.rates import Rate
 from compute.measure.records import Recorded, RecordedPair, Revisions, nearest, outdated, paired

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from math import nan
 from typing import TYPE_CHECKING, Any, Protocol
 
-from compute.backends import BACKENDS, Backend
-from compute.devices import Device
+from compute.devices.backends import BACKENDS, Backend
+from compute.devices.devices import Device
 from compute.measure.case import BenchmarkFixture, BenchPlan, Implementation, Results, Row, with_speed_ups
 from compute.measure.roofs import DTYPES, RoofMeter, copy_bandwidth, fma_rate
 from compute.measure.sampling import (

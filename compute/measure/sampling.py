@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from random import Random
 from time import monotonic, perf_counter
 
-from compute.builds import watching
+from compute.devices.builds import watching
 from compute.measure.statistics import FEWEST, settled
 from compute.measure.timing import Sample
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.devices.parallel_regions import counted
 from compute.measure.timing import Timing
-from compute.parallel_regions import counted
 
 if TYPE_CHECKING:
-    from compute.lab import Lab
+    from compute.lab.lab import Lab
 
 WARM = 2  # uncounted steps before each timed slice; two touch both grids
 

@@ -9,8 +9,8 @@ from functools import cache
 from math import isfinite, nan
 from typing import Any, Literal
 
-from compute.backends import BACKENDS, BEST_FIRST, backend
-from compute.devices import cpu_count
+from compute.devices.backends import BACKENDS, BEST_FIRST, backend
+from compute.devices.devices import cpu_count
 from compute.measure.agreement import Agreement
 from compute.measure.statistics import Measurement, SpeedUp
 from compute.measure.timing import Timing

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from compute.backends import Backend
-from compute.lab import Lab
+from compute.devices.backends import Backend
+from compute.lab.lab import Lab
 from compute.labs.crossover.workload import Workload
 from compute.own.opened import OwnWorkload
 

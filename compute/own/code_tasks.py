@@ -17,13 +17,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from compute import scratch
-from compute.arguments import named
-from compute.cuda_source import Defines, SourceBuild
+from compute.cli.arguments import named
+from compute.devices.cuda_source import Defines, SourceBuild
 from compute.export.child_process import ChildTask, Tell
 from compute.export.jobs import Job, JobLane
 from compute.labs import lab_class, labs
 from compute.labs.crossover.catalogue import workload
+from compute.machine import scratch
 from compute.own.code_files import CodeFile, embedded_cuda
 from compute.own.code_view import ARCHITECTURES, CodeUnavailable, KernelCode, code_view, vector_bits
 

@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, files
 from importlib.util import find_spec
 from pathlib import Path
 
-from compute import scratch
-from compute.arguments import named
-from compute.cuda_source import Binary, Defines, Resources, check_cuda
+from compute.cli.arguments import named
+from compute.devices.cuda_source import Binary, Defines, Resources, check_cuda
+from compute.machine import scratch
 
 INSTALL = "pip install 'fieldlab[code]'"
 DISTRIBUTIONS = ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvdisasm-cu12")

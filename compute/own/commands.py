@@ -21,11 +21,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from compute import documents
+from compute.cli.serve_options import port
 from compute.export.data_files import plain_cell
 from compute.export.link import packed
 from compute.export.scene import Scene
-from compute.files import require_writable, whole
+from compute.files import documents
+from compute.files.files import require_writable, whole
 from compute.labs.crossover.catalogue import OWN_FILE
 from compute.labs.crossover.workload import DTYPES, own_name
 from compute.own import learning
@@ -34,7 +35,6 @@ from compute.own.exercises import EXERCISES, exercise
 from compute.own.report import as_html, as_json, lines
 from compute.own.trial import LONGEST, Options, TrialReport, try_file
 from compute.own.verdict import recorded_roofs, reward
-from compute.serve_options import port
 
 WRONG, BAD_INPUT, UNFINISHED = 1, 2, 3
 BUDGET, PORT = 20.0, 5006  # seconds of timing; port of the page
@@ -134,7 +134,7 @@ def show_on_page(path: Path, dtype: str, port: int) -> NoReturn:
     scene = Scene("crossover", {"workload": own_name(path), "dtype": dtype})
     own = ["--address", "localhost", "--port", str(port), "--show", f"?scene={packed(scene)}", "--browser"]
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "app.serve", *own])  # noqa: S606 - no shell is needed
+    os.execv(sys.executable, [sys.executable, "-m", "app.server.serve", *own])  # noqa: S606 - no shell is needed
 
 
 # -- exercises

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute import scratch
-from compute.files import whole_file
-from compute.kernel_cache import folder
+from compute.devices.kernel_cache import folder
+from compute.files.files import whole_file
+from compute.machine import scratch
 from compute.own.watch import Access, AccessWatch, KernelLaunch
 
 HERE = Path(__file__).parent

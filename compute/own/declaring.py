@@ -26,8 +26,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import BACKENDS
-from compute.cuda_source import compile_cuda, source_text
+from compute.devices.backends import BACKENDS
+from compute.devices.cuda_source import compile_cuda, source_text
 from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.labs.crossover.workload import DTYPES, Way, Work, Workload
 from compute.own import gpu_stand_in

@@ -5,8 +5,8 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from compute.backends import BackendUnavailable
-from compute.cuda_source import CudaSourceError
+from compute.devices.backends import BackendUnavailable
+from compute.devices.cuda_source import CudaSourceError
 from compute.labs.crossover.workload import error_line
 from compute.own.cuda_on_cpu import KernelRefused, NoCompiler
 from compute.own.declaring import FileRefused

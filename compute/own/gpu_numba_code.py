@@ -20,9 +20,9 @@ from pathlib import Path
 from types import CellType, CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
-from compute import scratch
-from compute.cuda_source import Resources, resources_in
+from compute.devices.cuda_source import Resources, resources_in
 from compute.export.child_process import ChildProcess, Failure, Result, Tell, exchange
+from compute.machine import scratch
 from compute.own.code_view import KernelCode, find_program, kernels_of_listing, listing_of, run_tool
 
 INSTALL = "pip install 'numba-cuda[cu13]' nvidia-cuda-nvcc"
@@ -187,7 +187,7 @@ def _function(noted: NotedFunction) -> FunctionType:
     module, code = import_module(noted.module), code_noted(noted)
     values = {name: _bound(value) for name, value in noted.bound}
     names = {**vars(module), **values}
-    if vars(module).get("cuda", cuda) is None:  # see compute.gpu_numba_kernel
+    if vars(module).get("cuda", cuda) is None:  # see compute.devices.gpu_numba_kernel
         names["cuda"] = cuda
     closure = tuple(CellType(values[name]) for name in code.co_freevars)
     return FunctionType(code, names, code.co_name, None, closure)

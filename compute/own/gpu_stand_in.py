@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import Backend
-from compute.devices import Host
+from compute.devices.backends import Backend
+from compute.devices.devices import Host
 from compute.own.cuda_on_cpu import CudaOnCpu, KernelOnCpu, KernelRefused, module_of
 
 C_TYPES = {

@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from compute import documents
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.export.child_process import Tell
-from compute.files import whole
+from compute.files import documents
+from compute.files.files import whole
 from compute.own import tasks
 from compute.own.comparing import Question
 from compute.own.declaring import FileRefused, OwnFile, OwnWay, read_text

@@ -13,7 +13,7 @@ from typing import Any
 
 from compute.labs.crossover.finding import commas
 from compute.labs.crossover.results import time_in_words
-from compute.machine import machine
+from compute.machine.machine import machine
 from compute.measure.statistics import Spread
 from compute.own.faults import KINDS
 from compute.own.trial import TrialReport, WayReport

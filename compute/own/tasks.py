@@ -20,7 +20,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from compute.backends import Backend
+from compute.devices.backends import Backend
 from compute.export.child_process import Tell
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.roofline import Roof, roof_of

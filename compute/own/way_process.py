@@ -11,8 +11,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from compute.container import available_memory
 from compute.export.child_process import ChildProcess, Failure, Progress, Result, exchange
+from compute.machine.container import available_memory
 from compute.own import tasks
 from compute.own.faults import Fault
 

@@ -11,9 +11,9 @@ import panel_material_ui as pmui
 import pytest
 from panel_material_ui.widgets.base import MaterialWidget
 
-from app import lab_view
-from app.lab_view import parts_of
 from app.labs.mandelbrot.places import PlaceText
+from app.tab import lab_view
+from app.tab.lab_view import parts_of
 from compute.labs import LABS
 from tests.direct import DirectSession
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
-from app.access import host_name, is_allowed, policy, refusal
-from app.admission import SessionLimiter, session_limit
-from compute import settings
+from app.server.access import host_name, is_allowed, policy, refusal
+from app.server.admission import SessionLimiter, session_limit
+from compute.cli import settings
 
 ALLOWED = {"lecture.example:5006", "localhost:5006"}
 
@@ -97,7 +97,7 @@ SERVED = """
 import asyncio, json, sys, tornado.websocket, tornado.httpclient, tornado.httputil
 from panel.io.server import get_server
 from bokeh.util.token import generate_jwt_token, generate_session_id
-from app import access, operations
+from app.server import access, operations
 
 async def answer(port, kind, path, host, origin, method="GET", body=None, token=None, **more):
     headers = tornado.httputil.HTTPHeaders({"Host": host.replace("PORT", str(port)), **more})
@@ -288,7 +288,7 @@ def test_a_slash_behind_the_address_leads_to_the_page() -> None:
     script = """
 import asyncio, tornado.httpclient
 from bokeh.server.server import Server
-from app import access
+from app.server import access
 access.install(); access.install()
 
 async def main():

@@ -11,7 +11,7 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app.address import CALM, PERIOD, LabAddress, asked_to_run, link_of
+from app.page.address import CALM, PERIOD, LabAddress, asked_to_run, link_of
 from compute.engine.messages import HistoryTold
 from compute.export.link import LONGEST, RUN, asked_in, unpacked
 from compute.export.render import opened_at

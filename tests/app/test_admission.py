@@ -10,9 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from app import admission
-from app.admission import BUSY_AGAIN, FULL_AGAIN, PATIENCE, WAITING, Admission, NotAdmitted, SessionLimiter
+from app.server import admission
+from app.server.admission import BUSY_AGAIN, FULL_AGAIN, PATIENCE, WAITING, Admission, NotAdmitted, SessionLimiter
 from app.server.page_ids import GONE
+from compute import BACKENDS
 
 HALF = WAITING // 2
 
@@ -106,7 +107,7 @@ FLOOD = """
 import asyncio, json, tornado.httpclient, tornado.websocket
 from bokeh.util.token import generate_jwt_token, generate_session_id
 from panel.io.server import get_server
-from app import access, admission
+from app.server import access, admission
 access.install(); admission.install(); admission.install()
 built = []
 
@@ -162,7 +163,7 @@ import asyncio, json, time, tornado.httpclient, tornado.websocket
 import panel as pn
 from bokeh.util.token import get_token_payload
 from panel.io.server import get_server
-from app import access, admission
+from app.server import access, admission
 from app.load.client import TOKEN
 from app.server import page_ids
 from tornado.httpclient import HTTPRequest
@@ -246,7 +247,7 @@ IDLE = """
 import asyncio, json, tornado.httpclient, tornado.websocket
 import panel as pn
 from panel.io.server import get_server
-from app import access, admission
+from app.server import access, admission
 from app.load.client import TOKEN
 access.install(); admission.install()
 limiter, drawn, built, ended = admission.session_limiter(), ["first"], [], []
@@ -311,6 +312,6 @@ def test_the_engines_of_the_first_page_are_started_before_it(monkeypatch, device
     started = []
     limiter = SessionLimiter(2)
     monkeypatch.setattr(SessionLimiter, "engines", SimpleNamespace(get=started.append))
-    monkeypatch.setattr(admission, "preferred", lambda: SimpleNamespace(device=device))
+    monkeypatch.setattr(admission, "preferred", lambda: next(one for one in BACKENDS if one.device == device))
     limiter.warm()
     assert started == engines

@@ -9,8 +9,8 @@ from bokeh.document import Document
 from bokeh.models import Column, Div
 from bokeh.protocol.messages.patch_doc import patch_doc
 
-from app.bokeh_messages import allow_listed_changes
 from app.server import browser_changes
+from app.upstream.document_changes import allow_listed_changes
 
 
 def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something_meanwhile(monkeypatch) -> None:

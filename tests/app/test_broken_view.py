@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import panel_material_ui as pmui
 import pytest
 
-from app.markup import plain
-from app.page import Page
+from app.page.markup import plain
+from app.page.page import Page
 
 WORDS = "no <b>plot</b> :material/home: here"
 
@@ -39,11 +39,11 @@ def opened(monkeypatch):
     """Return a function: `opened("b", …)` builds a page of the labs a, b and c, of which the named ones are broken."""
 
     def build(*broken):
-        monkeypatch.setattr("app.page.LabTab", FakeTab)
+        monkeypatch.setattr("app.page.page.LabTab", FakeTab)
         monkeypatch.setattr(FakeTab, "broken", frozenset(broken))
         page = object.__new__(Page)
         page.labs = tuple(SimpleNamespace(LAB=name) for name in "abc")
-        monkeypatch.setattr("app.page.LABS", page.labs, raising=False)
+        monkeypatch.setattr("app.page.page.LABS", page.labs, raising=False)
         page.document, page._window, page.level, page.current = None, (1280, 720), "", None
         page.lab_tabs, page._problems, page._failed, page._begun = {}, [], set(), False
         page.tabs, page._main = SimpleNamespace(active=0), SimpleNamespace(objects=["waiting"], visible=True)

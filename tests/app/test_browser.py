@@ -7,7 +7,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from app.browser import Browser
+from app.page.browser import Browser
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from bokeh.io import curdoc
 from bokeh.server.session import ServerSession
 from tornado.ioloop import IOLoop
 
-from app.builder import SHORT_TURNS, Builder
+from app.server.builder import SHORT_TURNS, Builder
 
 pytestmark = pytest.mark.extended
 
@@ -25,7 +25,7 @@ PAGES = 6
 # that belong to another document.
 SCRIPT = """
 import asyncio, json, sys, time
-import app.builder
+import app.server.builder
 from collections import Counter
 import panel as pn
 from bokeh.application.handlers.function import FunctionHandler
@@ -34,8 +34,8 @@ from panel.io.application import Application
 from panel.io.state import set_curdoc
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.ioloop import IOLoop
-from app.builder import builder
-from app.page import Page
+from app.server.builder import builder
+from app.page.page import Page
 
 pages = {}
 
@@ -71,7 +71,7 @@ async def main():
     await build("first")  # what is made once for all pages
     told = {"loop": [await build(f"loop {n}") for n in range(2)]}
     builder().install(application)
-    app.builder.SWITCH = 1e-5
+    app.server.builder.SWITCH = 1e-5
     turns = []
     ticking = asyncio.create_task(tick(turns))
     told["builder"] = await asyncio.gather(*(build(f"builder {n}") for n in range(int(sys.argv[1]))))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from bokeh.document import Document
 
-from app.builder import Builder
-from app.code_panel import CodePanel
-from app.export.card import ExportCard
-from app.lab_tab import LabTab
+from app.features.code.code_panel import CodePanel
+from app.features.export.card import ExportCard
+from app.server.builder import Builder
+from app.tab.lab_tab import LabTab
 from compute.labs import LABS
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from app.load.client import Client
 from app.load.server import APP, kinds_of
-from app.serve import ADDRESS
+from app.server.serve import ADDRESS
 
 pytestmark = pytest.mark.extended
 
@@ -33,7 +33,7 @@ from bokeh.model import Model
 from panel.command import main
 from panel.viewable import Viewable
 from tornado.ioloop import IOLoop
-from app.builder import builder
+from app.server.builder import builder
 
 def held():
     if builder().busy:  # who looks at a tuple that is just being made breaks it

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from bokeh.document import Document
 
-from app.code_html import (
+from app.features.code.code_html import (
     MACHINE,
     MIX,
     OCCUPANCY,
@@ -25,9 +25,9 @@ from app.code_html import (
     shown,
     vector_words,
 )
-from app.code_panel import USUAL, CodePanel
-from compute.backends import backend
-from compute.cuda_source import Resources
+from app.features.code.code_panel import USUAL, CodePanel
+from compute.devices.backends import backend
+from compute.devices.cuda_source import Resources
 from compute.labs import LABS
 from compute.own.code_files import CodeFile, files_of_lab
 from compute.own.code_tasks import LISTINGS, HostFunction, Listing

@@ -12,7 +12,7 @@ from bokeh.application import Application
 from bokeh.application.handlers.document_lifecycle import DocumentLifecycleHandler
 from bokeh.document import Document
 
-from app.free_loop import Collector
+from app.server.free_loop import Collector
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from app.page import Page
+from app.page.page import Page
 
 
 def test_an_old_connection_that_ends_late_hides_no_page():

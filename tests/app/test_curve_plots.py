@@ -7,9 +7,9 @@ import pytest
 from bokeh.document import Document
 from bokeh.models import Legend
 
-from app.curve_plots import CurvePlot
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
-from app.theme import SMALL
+from app.page.theme import SMALL
+from app.tab.curve_plots import CurvePlot
 
 
 def plots():

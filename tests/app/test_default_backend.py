@@ -9,17 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.controls import ComputeControls
-from app.lab_view import first_values, parts_of
 from app.labs.crossover.controls import WayControls
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.session import Session, host_values
+from app.tab.controls import ComputeControls
+from app.tab.lab_view import first_values, parts_of
+from app.tab.session import Session, host_values
 from compute import LABS
-from compute.backends import BACKENDS, Backend, backend, preferred
-from compute.devices import Host
+from compute.devices.backends import BACKENDS, Backend, backend, preferred
+from compute.devices.devices import Host
+from compute.devices.gpu_devices import Cuda
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene
-from compute.gpu_devices import Cuda
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 from compute.measure.verdict import Variant, pairing

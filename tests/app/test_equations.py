@@ -8,8 +8,8 @@ from html import unescape
 import pytest
 from markdown_it import MarkdownIt
 
-from app.equations import LONGEST, MOST_DEPTH, article, mathml
-from app.lab_view import parts_of
+from app.page.equations import LONGEST, MOST_DEPTH, article, mathml
+from app.tab.lab_view import parts_of
 from compute.labs import LABS
 
 AROUND = ("{}", "    {}", "```math\n{}\n```", "```math\n\\text{{{}}}\n```", "```x'><b\n{}\n```")

@@ -8,9 +8,9 @@ from html import escape
 
 import pytest
 
-from app import readout_html
-from app.explain import LABELS, WORDS, explained, label_html, term
-from app.lab_view import parts_of
+from app.page.explain import LABELS, WORDS, explained, label_html, term
+from app.readout import readout_html
+from app.tab.lab_view import parts_of
 from compute.labs import LABS
 from compute.measure.statistics import Measurement
 from compute.measure.timing import PARTS, Timing

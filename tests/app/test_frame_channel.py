@@ -21,9 +21,9 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
-from app import frame_channel
-from app.frame_channel import BROKEN, GONE, REPLACED, FrameSocket, number_of, pack
 from app.server import routes
+from app.tab import frame_channel
+from app.tab.frame_channel import BROKEN, GONE, REPLACED, FrameSocket, number_of, pack
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], dict[str, Any]]:

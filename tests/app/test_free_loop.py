@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from app.free_loop import VARIABLE
 from app.load.client import Client
 from app.load.server import APP
-from app.serve import ADDRESS
+from app.server.free_loop import VARIABLE
+from app.server.serve import ADDRESS
 
 pytestmark = pytest.mark.extended
 
@@ -31,7 +31,7 @@ BUILT = re.compile(r"BUILT in (\d+) ms")
 SERVE = """
 import sys, time
 from panel.command import main
-from app import builder, free_loop
+from app.server import builder, free_loop
 work = builder._in
 def timed(*about):
     start = time.thread_time()

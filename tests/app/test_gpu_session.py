@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app import session as module
-from app.session import FellBack, Live, Session
-from compute.backends import backend
+from app.tab import session as module
+from app.tab.session import FellBack, Live, Session
+from compute.devices.backends import backend
 from compute.engine import EnginePool, Refused, SnapshotTaken
 from compute.labs.diffusion import Diffusion
 

@@ -9,7 +9,7 @@ from math import nan
 
 import pytest
 
-from app.headline import Fastest, headline
+from app.readout.headline import Fastest, headline
 from compute.labs import LABS, lab_class
 from compute.labs.diffusion.benchmark import RULES
 from compute.measure import verdict as verdicts
@@ -135,7 +135,7 @@ def test_nothing_is_bold_where_the_interval_holds_1():
 @pytest.mark.parametrize("shortcuts", [True, False])
 def test_the_mandelbrot_sentence_is_about_a_record_with_the_same_shortcuts(shortcuts):
     """From the record of 2026-11-26 on an H200: 758 Giter/s with shortcuts, 3183 without, of z² + c in float64."""
-    from app.readout import recorded_figures
+    from app.readout.readout import recorded_figures
 
     lab = lab_class("mandelbrot")
     values = {each: lab.param[each].default for each in lab.param if each != "name"} | {"shortcuts": shortcuts}
@@ -302,8 +302,8 @@ def test_a_processor_that_was_recorded_before_its_kernel_is_not_compared():
 
 @pytest.mark.parametrize("name", ["diffusion", "mandelbrot", "l_curve"])
 def test_every_lab_s_own_record_has_a_sentence_at_its_first_values(name):
-    from app.lab_view import first_values, parts_of
-    from app.readout import recorded_figures
+    from app.readout.readout import recorded_figures
+    from app.tab.lab_view import first_values, parts_of
 
     (lab,) = (lab for lab in LABS if name == lab.LAB)
     values = {each: lab.param[each].default for each in lab.param if each != "name"}

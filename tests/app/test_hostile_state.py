@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
-from app.export import restore
-from app.export.restore import asked_for, scene_in
-from compute.documents import MOST_DEPTH, MOST_DIGITS
+from app.features.export import restore
+from app.features.export.restore import asked_for, scene_in
 from compute.export.link import CHECK, WORDS, packed, unpacked
 from compute.export.scene import Scene, SceneError, scene_of
 from compute.export.shared_jobs import SharedJobs
+from compute.files.documents import MOST_DEPTH, MOST_DIGITS
 from compute.labs import LABS, lab_class
 from tests.examples import examples
 

@@ -8,10 +8,10 @@ import panel as pn
 import pytest
 from bokeh.document import Document
 
-from app.admission import session_limiter
-from app.lab_tab import LabTab, StatusBar
-from app.session import Broken, Closed, Failed, Live, Moving, Opening, Restarting, Session
-from app.theme import DARK, LIGHT
+from app.page.theme import DARK, LIGHT
+from app.server.admission import session_limiter
+from app.tab.lab_tab import LabTab, StatusBar
+from app.tab.session import Broken, Closed, Failed, Live, Moving, Opening, Restarting, Session
 from compute.labs import LABS
 from compute.labs.diffusion import Diffusion
 from compute.measure.verdict import ResultCache

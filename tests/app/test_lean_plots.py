@@ -9,8 +9,8 @@ from bokeh.document import Document
 from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, Grid, PanTool, TapTool
 from bokeh.plotting import figure
 
-from app.lab_tab import LabTab
-from app.lean_plots import lighten, rewrite
+from app.tab.lab_tab import LabTab
+from app.tab.lean_plots import lighten, rewrite
 from compute.labs import LABS
 
 # Of one lab's tab when it opens, without the page around it: some 10 % above the present number. An additional model

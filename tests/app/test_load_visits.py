@@ -20,9 +20,9 @@ from app.load import soak, visits
 from app.load.client import Client, ClientError, arguments_of, keep_cookies
 from app.load.server import Server, serving
 from app.load.visits import MemoryReading, judged, noise_image, scene_of, verdict
-from app.serve import METRICS
+from app.server.serve import METRICS
 from compute.export.link import packed, unpacked
-from compute.images import essential
+from compute.files.images import essential
 
 pytestmark = pytest.mark.extended
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.server_log import BURST, MOST_CHARACTERS, MOST_PLACES, MOST_TRACEBACK, PAUSE, BoundedLog
+from app.server.server_log import BURST, MOST_CHARACTERS, MOST_PLACES, MOST_TRACEBACK, PAUSE, BoundedLog
 
 
 class Clock:
@@ -126,7 +126,7 @@ from bokeh.models import ColumnDataSource
 from bokeh.server.server import Server
 from bokeh.util.token import generate_jwt_token, generate_session_id
 import panel.io.server
-from app import message_bounds, server_log
+from app.server import message_bounds, server_log
 
 logging.basicConfig(level=logging.INFO)
 message_bounds.install()

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from app import server_log
-from app.server_log import BoundedLog, JsonLines
+from app.server import server_log
+from app.server.server_log import BoundedLog, JsonLines
 
 
 @pytest.fixture

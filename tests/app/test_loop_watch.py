@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from app import free_loop
-from app.free_loop import LoopWatch, limit
+from app.server import free_loop
+from app.server.free_loop import LoopWatch, limit
 
 
 @pytest.fixture

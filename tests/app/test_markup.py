@@ -10,8 +10,8 @@ from bokeh.document import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markup import MOST, filled, plain, quiet
-from app.notices import Notices
+from app.page.markup import MOST, filled, plain, quiet
+from app.page.notices import Notices
 from tests.sources import read
 
 MARKUP = "<img src=x onerror='window.ran=1'>\"><script>window.ran=1</script>&lt;b&gt;"
@@ -75,7 +75,7 @@ def test_a_note_shows_its_words_as_text():
 
 def readers_of_markup(sources):
     """Return uses of widgets that read text as Markdown or HTML, except HTML panes, which get it from `filled`."""
-    ours = {"app/page.py", "app/labs/crossover/view.py", "app/labs/crossover/programs.py"}
+    ours = {"app/page/page.py", "app/labs/crossover/view.py", "app/labs/crossover/programs.py"}
     known: dict[str, set[str]] = {"Markdown": ours, "StaticText": set(), "NotificationArea": set()}
     known["Typography"] = {"app/labs/mandelbrot/places.py"}
     found = []

@@ -17,7 +17,7 @@ import pytest
 from bokeh.core.serialization import Buffer, Deserializer, Serializer
 from bokeh.protocol.exceptions import ProtocolError
 
-from app.message_bounds import (
+from app.server.message_bounds import (
     MOST_BLOCKS,
     MOST_BYTES,
     MOST_DEPTH,
@@ -192,7 +192,7 @@ import asyncio, base64, json, sys, time, zlib
 import tornado.websocket, tornado.httpclient
 from bokeh.server.server import Server
 from bokeh.util.token import generate_jwt_token, generate_session_id
-from app import message_bounds
+from app.server import message_bounds
 from tests.peak_memory import peak_memory
 message_bounds.install(); message_bounds.install()
 

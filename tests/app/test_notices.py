@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bokeh.document import Document
 
-from app.notices import LIFE, Notices
+from app.page.notices import LIFE, Notices
 from compute.engine import LabFailed
 from compute.engine.messages import Paused
 

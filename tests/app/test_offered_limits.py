@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from app.export.fields import HEIGHTS, heights
-from app.export.source import slide
+from app.features.export.fields import HEIGHTS, heights
+from app.features.export.source import slide
 from app.labs.diffusion.controls import SIZES, DiffusionControls
 from app.labs.diffusion.view import DiffusionView
 from app.labs.l_curve.problem_controls import ProblemControls
 from app.labs.mandelbrot.control_groups import IterationGroup
 from app.labs.mandelbrot.places import iterations
-from compute import settings
+from compute.cli import settings
+from compute.cli.settings import PRESETS, Settings
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
-from compute.settings import PRESETS, Settings
 from tests.direct import DirectSession
 
 

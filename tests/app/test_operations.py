@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import operations
-from app.operations import LEAST_FREE, LoopClock, Status
+from app.server import operations
+from app.server.operations import LEAST_FREE, LoopClock, Status
 from tests.app.test_access import serving
 
 FINE = {"pages": 3, "pages_limit": 64, "engines": {"host": ("ready", 0, 3)}, "waiting": 1, "running": 2,

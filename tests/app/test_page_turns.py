@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.page import Page
+from app.page.page import Page
 
 
 class Turns:

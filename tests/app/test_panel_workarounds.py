@@ -19,15 +19,15 @@ from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
 from panel.widgets.select import SingleSelectBase
 
-from app import panel_workarounds
 from app.labs.l_curve.linked_view import draw_linked
-from app.panel_workarounds import MOST_TEXT
+from app.upstream import panel_workarounds
+from app.upstream.panel_workarounds import MOST_TEXT
 from tests.app.served_page import CLIENT
 
 SERVED = """
 import asyncio, tornado.httpclient
 from panel.io.server import get_server
-from app import access, admission, message_bounds
+from app.server import access, admission, message_bounds
 from app.server import page_ids
 access.install(); admission.install(); message_bounds.install(); page_ids.install()
 
@@ -56,7 +56,7 @@ EARLY = (
     CLIENT
     + """
 import panel as pn, panel_material_ui as pmui
-from app import bokeh_messages, panel_workarounds
+from app.upstream import document_changes as bokeh_messages, panel_workarounds
 from app.upstream import patches
 patches.install(); bokeh_messages.allow_listed_changes()
 begun = []

@@ -8,11 +8,11 @@ import panel as pn
 import pytest
 from bokeh.document import Document
 
-from app.lab_tab import LabTab
-from app.plot_words import EVERY, NOTHING, PlotWords, numbers_html, table_html
+from app.tab.lab_tab import LabTab
+from app.tab.plot_words import EVERY, NOTHING, PlotWords, numbers_html, table_html
+from compute.lab.plot_text import NumberTable
 from compute.labs import LABS
 from compute.labs.diffusion import Diffusion
-from compute.plot_text import NumberTable
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)

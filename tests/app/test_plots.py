@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from bokeh.models import GlyphRenderer, Scatter, Span
 
-from app.plots import PALETTES, RasterPlots, palette
-from app.theme import NOT_FINITE_COLOUR, letter
+from app.page.theme import NOT_FINITE_COLOUR, letter
+from app.tab.plots import PALETTES, RasterPlots, palette
 
 SEEN = 3.0  # minimum contrast of graphics (WCAG 2.2, 1.4.11)
 

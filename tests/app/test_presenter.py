@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.address import FULL
-from app.controls import Dial
-from app.explain import explained
-from app.page import STORY_SHEET, bar_mode, bars_with_room, story_sheet
-from app.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar
+from app.features.presenter.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar
+from app.page.address import FULL
+from app.page.explain import explained
+from app.page.page import STORY_SHEET, bar_mode, bars_with_room, story_sheet
+from app.tab.controls import Dial
 
 
 class Lab:

@@ -7,7 +7,7 @@ import pytest
 import segno
 from PIL import Image
 
-from app.qr_code import DENSE, MOST_BYTES, QUIET_ZONE, TooLongForCode, link_code, qr
+from app.page.qr_code import DENSE, MOST_BYTES, QUIET_ZONE, TooLongForCode, link_code, qr
 
 ROOM = "http://192.168.1.20:5006/follow/QQQQQQ"
 PAGE = "https://lectures.example/fieldlab/app?scene=1."

@@ -10,20 +10,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app import race, readout
-from app.explain import WORDS
+from app.features.race import race
+from app.features.race.race import RaceTrack
 from app.labs.l_curve.controls import TOLERANCES
-from app.page import Page
-from app.race import RaceTrack
+from app.page.explain import WORDS
+from app.page.page import Page
+from app.readout import readout
 from compute.export.jobs import RACE
 from compute.export.scene import Style
 from compute.export.shared_jobs import SharedJobs
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.measure import conditions
+from compute.measure.race import LEGS, Lane, Race, Racer, RaceResult
 from compute.measure.records import Recorded
 from compute.measure.statistics import Spread
-from compute.race import LEGS, Lane, Race, Racer, RaceResult
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app import readout
-from app.admission import session_limiter
-from app.readout import Readout
-from compute.backends import backend
-from compute.frames import Frame
+from app.readout import readout
+from app.readout.readout import Readout
+from app.server.admission import session_limiter
+from compute.devices.backends import backend
+from compute.lab.frames import Frame
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
@@ -180,7 +180,7 @@ def test_an_answer_for_the_first_number_is_taken_at_once(monkeypatch):
     """Other answers are read at the next tick, four times a second."""
     opened, soon = [], []
     engines = SimpleNamespace(get=lambda name: SimpleNamespace(open=lambda kind, values, heard: opened.append(heard)))
-    monkeypatch.setattr("app.readout.session_limiter", lambda: SimpleNamespace(crowding=1, engines=engines))
+    monkeypatch.setattr("app.readout.readout.session_limiter", lambda: SimpleNamespace(crowding=1, engines=engines))
     made = Readout(SimpleNamespace(**(vars(session(Mandelbrot)) | {"later": soon.append})))
     ticks, heard = [], []
     made._comparison = SimpleNamespace(for_first_estimate=True, verdict=lambda: None, let_go=lambda: None)

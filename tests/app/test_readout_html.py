@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from app import readout_html as html
-from app.readout_html import LONGEST, SHORTEST, chart, time_place
+from app.readout import readout_html as html
+from app.readout.readout_html import LONGEST, SHORTEST, chart, time_place
 from compute.labs.diffusion.benchmark import CITED, RATE
 from compute.labs.l_curve.comparison import RATE as CURVES
 from compute.measure import report

@@ -14,13 +14,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.export import restore
-from compute import backends, images, settings
+from app.features.export import restore
+from compute.cli import settings
+from compute.devices import backends
 from compute.export.jobs import JOBS, Job
 from compute.export.render import Replay
 from compute.export.scene import Scene, SceneError
 from compute.export.shared_jobs import SharedJobs
-from compute.images import LoadedPicture
+from compute.files import images
+from compute.files.images import LoadedPicture
 from compute.labs.diffusion import Diffusion
 from tests.hostile_files import photograph
 
@@ -349,10 +351,10 @@ def test_a_server_is_as_large_as_before_when_links_with_pictures_are_closed(tmp_
     script = """
 import sys, time
 import psutil
-from app.export import restore
+from app.features.export import restore
 from compute.export.jobs import JOBS
 from compute.export.scene import Scene
-from compute.freed_memory import give_back
+from compute.machine.freed_memory import give_back
 from tests.hostile_files import black
 import base64
 def memory():

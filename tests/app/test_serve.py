@@ -1,4 +1,4 @@
-"""`python -m app.serve`: messages while kernels are compiled, and that no failure there prevents the page."""
+"""`python -m app.server.serve`: messages while kernels are compiled, and that no failure there prevents the page."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ import psutil
 import pytest
 from bokeh.server.util import create_hosts_allowlist
 
-from app import access, serve
-from compute import kernel_cache, serve_options, settings
+from app.server import access, serve
+from compute.cli import serve_options, settings
+from compute.devices import kernel_cache
 
 SAY = "import json, sys\nfor line in {lines}: print(json.dumps(line), flush=True)\nsys.exit({code})"
 DONE = [["began", 1, 2, "the wave kernels"], ["ended", 1, 3, 4.4], ["began", 2, 2, "the rest"], ["ended", 2, 0, 0.2]]

@@ -16,8 +16,8 @@ from bokeh.document import Document
 from bokeh.server.session import ServerSession
 from tornado.ioloop import IOLoop
 
-from app import session as module
-from app.session import FellBack, Session, host_values
+from app.tab import session as module
+from app.tab.session import FellBack, Session, host_values
 from compute.engine import (
     EngineBroken,
     EngineRestarted,

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from app import session as module
-from app.session import Broken, Live, Session
+from app.tab import session as module
+from app.tab.session import Broken, Live, Session
 from compute.engine import messages
 from tests.engine.faulty import Faulty
 from tests.fake_engine import Engines, FakeLab

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from app import session as module
-from app.session import Live
+from app.tab import session as module
+from app.tab.session import Live
 from compute.engine import Refused, SnapshotTaken, Supervisor
 from tests.app.test_session_machine import Elsewhere
 from tests.engine.faulty import Faulty, running

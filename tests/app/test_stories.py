@@ -8,10 +8,10 @@ import panel_material_ui as pmui
 import pytest
 from bokeh.document import Document
 
-from app.controls import accordion, column
-from app.export.restore import Restorer
-from app.stories import StoryTeller
-from compute.backends import preferred
+from app.features.export.restore import Restorer
+from app.features.stories.stories import StoryTeller
+from app.tab.controls import accordion, column
+from compute.devices.backends import preferred
 from compute.export.link import packed
 from compute.export.scene import Scene
 from compute.labs.diffusion import Diffusion

@@ -19,10 +19,10 @@ from bokeh.protocol import Protocol
 from bokeh.protocol.message import Message
 from bokeh.server.session import ServerSession
 
-from app import frame_channel
-from app.plots import RasterPlots
-from app.stream import FAST, PUBLIC, WIDEST, Delivered, FirstDraw, FrameGate, ignore, wanted_transport, window_for
-from compute.frames import Frame, Raster
+from app.tab import frame_channel
+from app.tab.plots import RasterPlots
+from app.tab.stream import FAST, PUBLIC, WIDEST, Delivered, FirstDraw, FrameGate, ignore, wanted_transport, window_for
+from compute.lab.frames import Frame, Raster
 from compute.measure.timing import Timing
 from tests.app.test_frame_channel import unpacked
 
@@ -560,7 +560,7 @@ def test_a_slow_browser_is_sent_no_more_than_it_confirms(told: str) -> None:
 def test_a_browser_that_says_anything_else_gets_public_frames_and_one_line_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("INFO", logger="app.stream")
+    caplog.set_level("INFO", logger="app.tab.stream")
     tab = Tab()
     for said in ("public: no paint", "x" * 10_000, ""):
         tab.answer(transport=said)

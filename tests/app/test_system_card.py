@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from app.system_card import SystemCard, device_names, readings_html, sparkline
+from app.features.system.system_card import SystemCard, device_names, readings_html, sparkline
+from compute.machine.system import CpuReading, GpuReading, GpuUser, Reading
 from compute.measure.conditions import Sampler
-from compute.system import CpuReading, GpuReading, GpuUser, Reading
 
 CPU = CpuReading("CPU <b>", (10.0, 90.0), 3 * 2**30, 24 * 2**30, 1.25)
 FULL = GpuReading(

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from app import session as module
-from app.session import Session
+from app.tab import session as module
+from app.tab.session import Session
 from compute.engine import EngineBroken, RecordingProgress, Refused, Supervisor
 from compute.engine.recording_store import RecordingStore
 from tests.engine.faulty import Faulty, running

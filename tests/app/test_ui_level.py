@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from bokeh.document import Document
 
-from app.address import CSS, LEVELS, asked_level
+from app.page.address import CSS, LEVELS, asked_level
 
 
 def document(**arguments: list[bytes]) -> Document:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.message_bounds import MOST_BYTES
-from app.upload import PIECE, FileField, Upload
-from compute import settings
+from app.server.message_bounds import MOST_BYTES
+from app.tab.upload import PIECE, FileField, Upload
+from compute.cli import settings
 from compute.export.jobs import JobLane
 from tests.app import upload_chores as chores
 from tests.direct import read
@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(task, words):
 
 
 def test_a_file_that_takes_too_long_is_given_up(monkeypatch):
-    monkeypatch.setattr("app.upload.DECODE", JobLane("decode", 2, 1.0))
+    monkeypatch.setattr("app.tab.upload.DECODE", JobLane("decode", 2, 1.0))
     page = Page(chores.busy_if_long)
     page.give("slow.npz", bytes(1000))
     read(page.upload)

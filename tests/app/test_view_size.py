@@ -6,8 +6,8 @@ import panel as pn
 import pytest
 from bokeh.document import Document
 
-from app.lab_tab import LEAST_VIEW, LabTab, view_size
-from app.lab_view import Size
+from app.tab.lab_tab import LEAST_VIEW, LabTab, view_size
+from app.tab.lab_view import Size
 from compute.labs import LABS
 
 # px, as a browser can report them: none, invalid, a watch, phones, a strip

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from compute.export.decoding import limited_memory
-from compute.loaded import LoadedFile, fingerprint
+from compute.lab.loaded import LoadedFile, fingerprint
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ class Act:
 
     do: performs it; read: returns the state that it changes; before: brings the page into the state from which it
     starts; back: brings the state before it back, which is checked too; key: the key that performs it, as
-    app/browser.py writes it; presses: names of the buttons that perform it; place: what must be open for it.
+    app/page/browser.py writes it; presses: names of the buttons that perform it; place: what must be open for it.
     """
 
     name: str
@@ -101,7 +101,7 @@ def escape(stage: SideBar) -> None:
 
 
 def by_key(name: str, key: str, read: Callable[[Any], object], *, toggles: bool = False, **more: Any) -> Act:
-    """Return the act of a key; `key` as app/browser.py writes it. toggles: a second press brings the state back."""
+    """Return the act of a key; `key` as page/browser.py writes it. toggles: a second press brings the state back."""
     pressed = press(NAMES.get(key, key))
     return Act(name, pressed, read, key=key, **{"back": pressed if toggles else None, **more})
 

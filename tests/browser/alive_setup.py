@@ -9,9 +9,9 @@ import threading
 def _tell(number: int, frame: object) -> None:
     from bokeh.server.session import ServerSession
 
-    from app.builder import builder
-    from app.lab_tab import LabTab
-    from app.session import Session
+    from app.server.builder import builder
+    from app.tab.lab_tab import LabTab
+    from app.tab.session import Session
 
     if builder().busy:  # inspecting a tuple under construction corrupts it
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()

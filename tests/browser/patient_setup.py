@@ -1,5 +1,5 @@
 """Setup file for `panel serve --setup`: notices stay ten minutes, so that a slowly drawn page shows earlier ones."""
 
-import app.notices
+import app.page.notices
 
-app.notices.LIFE = 600_000  # ms
+app.page.notices.LIFE = 600_000  # ms

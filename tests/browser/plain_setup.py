@@ -1,5 +1,5 @@
 """Setup file for `panel serve --setup`: every lab is shown with the generic parts only."""
 
-import app.lab_view
+import app.tab.lab_view
 
-app.lab_view.find_spec = lambda name: None
+app.tab.lab_view.find_spec = lambda name: None

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-from app import system_card
-from compute import gpu_nvml
-from compute import system as machine
+from app.features.system import system_card
+from compute.machine import gpu_nvml
+from compute.machine import system as machine
 from tests.fake_nvml import FakeNvml
 
 LOST = Path(os.environ["LOST_GPU"])  # while this file exists, NVML reports the GPUs as lost

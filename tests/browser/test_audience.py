@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from app.audience.rooms import LENGTH, LETTERS
+from app.features.audience.rooms import LENGTH, LETTERS
 from compute.export.link import asked_in, unpacked
 from tests.browser.lab_page import PATIENCE, LabPage
 

@@ -10,7 +10,7 @@ import pytest
 from jinja2 import Template
 from playwright.sync_api import Page
 
-from app.admission import PAGE, server_full
+from app.server.admission import PAGE, server_full
 from app.server.login import PAGE as LOGIN
 from tests.browser.axe import faults
 from tests.browser.conftest import LAPTOP

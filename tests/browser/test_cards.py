@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.explain import LABELS, WORDS
+from app.page.explain import LABELS, WORDS
 from tests.browser.axe import faults
 from tests.browser.lab_page import OPENING
 from tests.browser.labs import TITLES

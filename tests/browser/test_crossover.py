@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from app.labs.crossover.lessons import of_workload
-from app.theme import DARK, LIGHT
+from app.page.theme import DARK, LIGHT
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import conclusions
 from compute.labs.crossover.trap import traps

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
-from app.lab_tab import SIDEBAR
-from app.stream import WIDEST
+from app.tab.lab_tab import SIDEBAR
+from app.tab.stream import WIDEST
 from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
 from tests.browser.lab_page import FRAMES
 

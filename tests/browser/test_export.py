@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from app.qr_code import qr
+from app.page.qr_code import qr
 from compute.__main__ import main
 from tests.browser.conftest import DRAWN
 from tests.browser.export_page import ExportPage

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.stream import WIDEST
+from app.tab.stream import WIDEST
 from compute.labs.mandelbrot.views import VIEWS
 from tests.browser.serving import slack
 from tests.browser.set_page import MODELS, SetPage

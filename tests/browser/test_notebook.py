@@ -10,10 +10,10 @@ import pytest
 
 import compute
 from compute.display.palettes import table
+from compute.lab.notebook import NotebookStream
 from compute.labs.diffusion import Diffusion
-from compute.notebook import NotebookStream
 
-CODE = Path(compute.__file__).with_name("notebook.js").read_text(encoding="utf-8")
+CODE = (Path(compute.__file__).parent / "lab" / "notebook.js").read_text(encoding="utf-8")
 # The part of a notebook that the canvas needs: `out` collects its messages, `say` sends it a message with bytes.
 NOTEBOOK = """async (code) => {
   const { default: { render } } = await import(`data:text/javascript;base64,${code}`);

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from compute import settings
+from compute.cli import settings
 from tests.browser.conftest import WAIT
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import Server, serve

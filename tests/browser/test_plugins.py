@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compute.plugins import VARIABLE
+from compute.lab.plugins import VARIABLE
 from tests.browser.conftest import LAPTOP
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.layout import comes, resize
@@ -25,7 +25,7 @@ PICTURE = """() => {
 }"""
 FINE = """
 import numpy as np, param
-from compute.lab import Lab
+from compute.lab.lab import Lab
 class Fine(Lab):
     TITLE = "Fine"
     feed = param.Number(default=0.037, bounds=(0.01, 0.1), step=0.0005, label="Feed rate F")

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from playwright.sync_api import Browser
 
-from app.qr_code import qr
+from app.page.qr_code import qr
 from tests.browser.conftest import WAIT
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import ROOT, Server, answers, bound, free_port, serve

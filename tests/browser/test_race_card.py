@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.explain import WORDS
-from app.race import STYLE, RaceCard
-from app.theme import stylesheet
+from app.features.race.race import STYLE, RaceCard
+from app.page.explain import WORDS
+from app.page.theme import stylesheet
 
 # Draw the card; `told(content)` replaces its content, `asked` collects its messages.
 DRAW = """async ([esm, style, content]) => {

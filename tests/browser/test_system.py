@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from app import readout_html
+from app.readout import readout_html
 from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve, slack
 

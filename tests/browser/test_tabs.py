@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from app.theme import DARK, LIGHT
+from app.page.theme import DARK, LIGHT
 from tests.browser.lab_page import LabPage
 
 pytestmark = pytest.mark.extended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.theme import SHORT_NUMBER
+from app.page.theme import SHORT_NUMBER
 
 TICKS = {
     (0, 100, 200): ["0", "100", "200"],

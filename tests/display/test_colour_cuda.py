@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute import cuda_source
-from compute.backends import BACKENDS
+from compute.devices import cuda_source
+from compute.devices.backends import BACKENDS
 from compute.display import cpu_numpy as reference
 from compute.display import gpu as display
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
@@ -154,7 +154,7 @@ def test_the_interior_in_cuda_c_on_the_cpu(gpu):
 
 SIMULATED = """
 import numpy as np
-from compute.backends import backend
+from compute.devices.backends import backend
 from tests.display import test_colour_cuda as cases
 chosen = backend("gpu_numba")
 assert not chosen.missing, chosen.missing

@@ -7,7 +7,7 @@ import pytest
 
 from compute.display import cpu_numpy as reference
 from compute.display.camera import Camera, RasterRequest
-from compute.frames import Curve, Raster, fit
+from compute.lab.frames import Curve, Raster, fit
 from compute.labs.diffusion import Diffusion
 
 

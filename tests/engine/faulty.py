@@ -14,10 +14,10 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import param
 
-from compute.builds import building
+from compute.devices.builds import building
 from compute.engine import Event, FrameReady, LabHandle, SnapshotTaken, Supervisor
-from compute.frames import Frame, Raster
-from compute.lab import Lab
+from compute.lab.frames import Frame, Raster
+from compute.lab.lab import Lab
 from compute.measure.timing import Timing
 
 LABS = {"faulty": "tests.engine.faulty:Faulty"}

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 
-from compute import settings
+from compute.cli import settings
 from compute.engine import (
     EnginePool,
     EngineRestarted,

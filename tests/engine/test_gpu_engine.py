@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.engine import EngineRestarted, Refused, SnapshotTaken, Solved, Supervisor
 from compute.labs.diffusion import Diffusion
 from tests.engine.faulty import Client, running

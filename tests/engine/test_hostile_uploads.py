@@ -14,10 +14,10 @@ import pytest
 
 from app.labs.diffusion.source import InitialField
 from app.labs.l_curve.problem_controls import ProblemFiles
-from compute import images
 from compute.engine import EngineRestarted, FrameReady, LabClosed, Refused, SnapshotTaken, Supervisor
 from compute.export.jobs import JOBS
-from compute.images import LoadedPicture
+from compute.files import images
+from compute.files.images import LoadedPicture
 from compute.labs import lab_class
 from compute.labs.diffusion.history import MOST_BYTES
 from compute.labs.l_curve import LCurve

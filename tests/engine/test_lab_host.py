@@ -10,7 +10,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from compute.devices import Host
+from compute.devices.devices import Host
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.checkpoints import Checkpointer, all_finite
 from compute.engine.lab_host import MOST_WAITING, LabHost, check_device

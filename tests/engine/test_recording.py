@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute import settings
+from compute.cli import settings
 from compute.engine import (
     EngineRestarted,
     FrameReady,
@@ -30,7 +30,7 @@ from compute.engine import (
 from compute.engine.messages import Record
 from compute.engine.recording import PROGRESS_PERIOD, FrameRecorder, LabRecorder
 from compute.engine.recording_store import RecordedFrame, RecordingError, RecordingStore, encode_frame
-from compute.frames import Curve, Frame, Raster
+from compute.lab.frames import Curve, Frame, Raster
 from compute.labs.diffusion import Diffusion
 from compute.measure.timing import Timing
 from tests.engine.faulty import Client, Faulty, running

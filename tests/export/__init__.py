@@ -1,1 +1,1 @@
-"""Tests of compute/export and app/export."""
+"""Tests of compute/export and app/features/export."""

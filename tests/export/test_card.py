@@ -13,11 +13,11 @@ from bokeh.document import Document
 from msgspec import structs
 from PIL import Image
 
-from app.export import download as download_module
-from app.export.download import LONGEST_PAGE, FileDownload
-from app.export.exports import LOOKS, Exports
-from app.export.film import FilmSection, ParameterFilm
-from app.export.sections import (
+from app.features.export import download as download_module
+from app.features.export.download import LONGEST_PAGE, FileDownload
+from app.features.export.exports import LOOKS, Exports
+from app.features.export.film import FilmSection, ParameterFilm
+from app.features.export.sections import (
     LAST_WORDS,
     LinkSection,
     NumbersSection,
@@ -26,10 +26,10 @@ from app.export.sections import (
     file_job,
     not_made,
 )
-from app.export.source import ExportSource, Moment, scene_of_lab
-from app.qr_code import qr
-from app.tab_recording import TabRecording
-from compute import settings
+from app.features.export.source import ExportSource, Moment, scene_of_lab
+from app.page.qr_code import qr
+from app.tab.tab_recording import TabRecording
+from compute.cli import settings
 from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
 from compute.engine.recording_store import ENDING, RecordingStore
 from compute.export.film import Film
@@ -164,7 +164,7 @@ def test_the_refusal_of_something_else_is_not_the_answer(event, source):
 
 def test_an_engine_that_never_answers_is_waited_for_so_long(source, session, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("app.export.source.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("app.features.export.source.time.monotonic", lambda: now[0])
     heard, why = [], []
     source.ask("field", heard.append, why.append)
     now[0] += 59
@@ -741,9 +741,9 @@ def linked(exports, source, session, monkeypatch):
     """Return a section whose link was requested, and the query that the browser appends to the page's address."""
     section = LinkSection(source, exports, exports.download)
     session.lab.LAB = "diffusion"
-    monkeypatch.setattr("app.export.sections.packed", lambda scene: "1.abc")
+    monkeypatch.setattr("app.features.export.sections.packed", lambda scene: "1.abc")
     monkeypatch.setattr(source, "size", lambda height: (height, height))
-    monkeypatch.setattr("app.export.source.scene_of_lab", lambda *given: Scene("diffusion", {}))
+    monkeypatch.setattr("app.features.export.source.scene_of_lab", lambda *given: Scene("diffusion", {}))
     section._copy()
     source.on_event(SnapshotTaken({}))
     return section, exports.download.query["text"]
@@ -774,7 +774,7 @@ def test_no_former_link_stands_beside_the_reason_why_there_is_no_new_one(linked,
     def refused(scene):
         raise SceneError("too long for a link")
 
-    monkeypatch.setattr("app.export.sections.packed", refused)
+    monkeypatch.setattr("app.features.export.sections.packed", refused)
     section._copy()
     source.on_event(SnapshotTaken({}))
     assert "too long for a link" in section._words.object

@@ -24,7 +24,7 @@ from compute.export.film import Film, Key, frame
 from compute.export.film_renderer import FilmRenderer
 from compute.export.render_pool import LocalPool
 from compute.export.scene import Scene
-from compute.files import DiskFull, size, whole, whole_file
+from compute.files.files import DiskFull, size, whole, whole_file
 from tests.export import chores
 from tests.in_process import InProcess
 
@@ -140,7 +140,7 @@ def test_an_error_of_a_library_is_put_down_to_the_disk_only_if_that_is_full(tmp_
         """Report a full disk until the partial file is deleted."""
         return SimpleNamespace(free=4096 if list(folder.glob("*.part")) else 10**9)
 
-    monkeypatch.setattr("compute.files.shutil.disk_usage", usage)
+    monkeypatch.setattr("compute.files.files.shutil.disk_usage", usage)
     with pytest.raises(DiskFull, match=r"a.txt cannot be written: the disk is full, 4.1 kB are free"), whole(path):
         raise RuntimeError("encoder error -2")
     assert not list(tmp_path.iterdir())

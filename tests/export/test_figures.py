@@ -21,7 +21,7 @@ from compute.export.film import Film, Key, frame
 from compute.export.formats import STILLS, write_drawing, write_picture
 from compute.export.jobs import FILE, Job, JobQueue
 from compute.export.scene import NOT_COMPUTED, Scene, SceneError, Style, colours_of, scene_of
-from compute.frames import WAITING
+from compute.lab.frames import WAITING
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import VIEWS

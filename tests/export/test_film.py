@@ -529,7 +529,7 @@ def test_of_a_film_that_goes_on_only_what_is_left_is_guessed(capsys, monkeypatch
 
 
 def test_each_gpu_is_one_worker_s_and_only_those_that_may_be_used(monkeypatch):
-    monkeypatch.setattr("compute.machine.nvidia", lambda: ([{"name": "a GPU", "memory": 1}] * 4, "580"))
+    monkeypatch.setattr("compute.machine.machine.nvidia", lambda: ([{"name": "a GPU", "memory": 1}] * 4, "580"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert (LocalPool(gpu=True).gpus, LocalPool(gpu=True).workers) == (("0", "1", "2", "3"), 4)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-7f, 2")

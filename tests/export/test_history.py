@@ -202,7 +202,7 @@ def test_what_a_file_cannot_hold_is_said_in_words(monkeypatch):
     lab.load(np.ones((20, 20)))
     assert "given as an array" in scene(lab).missing
     lab.act("reset")
-    monkeypatch.setattr("compute.history.MOST_ENTRIES", 60)
+    monkeypatch.setattr("compute.lab.history.MOST_ENTRIES", 60)
     for k in range(62):
         lab.update(r=0.1 + 0.05 * (k % 2))
         lab.advance(1)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from bokeh.palettes import Inferno256, Magma256, Viridis256
 
-from app.plots import PALETTES, palette
-from compute.devices import Host
+from app.tab.plots import PALETTES, palette
+from compute.devices.devices import Host
 from compute.display import palettes
 from compute.export import scene
 from compute.export.film import Film, Key, film_of

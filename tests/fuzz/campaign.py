@@ -25,7 +25,8 @@ import msgspec
 
 from app.load.client import models
 from app.load.server import Server, Use, serving
-from compute import labs, settings
+from compute import labs
+from compute.cli import settings
 from tests.fuzz.messages import Hostile
 from tests.fuzz.users import User, disagreement
 from tests.fuzz.visitors import ClientError, FuzzError, Guest, Neighbour, Visitor, fetch

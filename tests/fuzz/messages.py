@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from app.message_bounds import MOST_BYTES, MOST_DEPTH, MOST_VALUES
+from app.server.message_bounds import MOST_BYTES, MOST_DEPTH, MOST_VALUES
 
 Fragment: TypeAlias = str | bytes
 NUMBERS = (0, -1, 1, 2**31, 2**63, -(2**63), 10**30, 1e308, -1e308, 5e-324, 0.1, float("nan"), float("inf"),
@@ -29,7 +29,7 @@ EVENTS = ("document_ready", "button_click", "data_event", "esm_event", "dom_even
           "mousemove", "wheel", "selectiongeometry", "rangesupdate", "connection_lost", "client_reconnected", "nobody",
           "double_click", "enter-pressed", "")  # fmt: skip
 KEYS = (*" srhupetkqwlz+-.[]", "shift+n", "shift+r", "ctrl+z", "ctrl+shift+z", "arrowleft", "escape", "", "nokey")
-MODELS = ("ColumnDataSource", "Figure", "Slider", "CustomJS", "Range1d", "app.stream.Ticket", "os.system", "Nobody",
+MODELS = ("ColumnDataSource", "Figure", "Slider", "CustomJS", "Range1d", "app.tab.stream.Ticket", "os.system", "Nobody",
           "panel.models.esm.ReactComponent", "InlineStyleSheet")  # fmt: skip
 
 

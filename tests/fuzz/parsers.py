@@ -21,23 +21,24 @@ from bokeh.protocol.exceptions import ProtocolError
 from PIL import Image
 from tornado.httputil import HTTPHeaders, HTTPInputError, HTTPServerRequest, RequestStartLine
 
-from app import access, frame_channel
-from app.audience import handlers
-from app.export.restore import scene_in
-from app.message_bounds import BoundedProtocol
-from compute import serve_options
+from app.features.audience import handlers
+from app.features.export.restore import scene_in
+from app.server import access
+from app.server.message_bounds import BoundedProtocol
+from app.tab import frame_channel
+from compute.cli import serve_options
+from compute.cli.settings import SettingsError
 from compute.engine.recording import FrameRecorder
 from compute.export.link import asked_in, packed, unpacked
 from compute.export.recordings import recorded
 from compute.export.scene import Scene
-from compute.images import LoadedPicture
+from compute.files.images import LoadedPicture
 from compute.labs.crossover.recorded import of_record
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve.problems.own import own
 from compute.measure import records
 from compute.own import learning
 from compute.own.exercises import EXERCISES
-from compute.settings import SettingsError
 from compute.stories import read_story
 
 ROOT = Path(__file__).resolve().parent.parent.parent

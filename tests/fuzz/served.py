@@ -24,17 +24,22 @@ from panel.command import main
 from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
-from app.admission import session_limiter
-from app.builder import builder
-from app.lab_tab import LabTab
+from app.page.widgets import ValueWidgets
+from app.server.admission import session_limiter
 from app.server.browser_changes import kind_of
-from app.widgets import ValueWidgets
+from app.server.builder import builder
+from app.tab.lab_tab import LabTab
 from compute.export.link import unpacked
 from compute.export.scene import Scene
-from compute.freed_memory import in_use
+from compute.machine.freed_memory import in_use
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PASSING = ("app/bokeh_messages.py", "app/server/browser_changes.py", "app/message_bounds.py", "app/frame_channel.py")
+PASSING = (
+    "app/upstream/document_changes.py",
+    "app/server/browser_changes.py",
+    "app/server/message_bounds.py",
+    "app/tab/frame_channel.py",
+)
 RAISED: Counter[str] = Counter()  # logged exceptions, by message and place in our code
 
 

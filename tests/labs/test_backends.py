@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compute.backends import BACKENDS, Backend
-from compute.frames import Frame
+from compute.devices.backends import BACKENDS, Backend
+from compute.lab.frames import Frame
 from compute.labs import lab_class
 from compute.measure.timing import Timing
 from tests.conftest import WAVE

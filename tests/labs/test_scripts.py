@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from compute.lab import HOME
+from compute.lab.lab import HOME
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
@@ -48,7 +48,7 @@ def test_print_shows_what_differs_from_the_defaults():
 SCRIPT = '''
 import numpy as np
 import param
-from compute.lab import Lab
+from compute.lab.lab import Lab
 
 class RandomWalk(Lab):
     """A walker on a line."""

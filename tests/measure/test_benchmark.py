@@ -9,8 +9,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from compute import LABS, machine
+from compute import LABS
 from compute.labs.diffusion import Diffusion
+from compute.machine import machine
 from compute.measure import verdict as verdicts
 from compute.measure.benchmark import LabBenchmark, benchmark_of
 from compute.measure.case import BenchPlan, Row, with_speed_ups

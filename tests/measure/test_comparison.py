@@ -524,7 +524,7 @@ def test_agreement_is_the_relative_distance_to_the_reference():
 
 
 def test_the_selected_gpu_backend_meets_numba(monkeypatch):
-    from compute.backends import BACKENDS, Backend
+    from compute.devices.backends import BACKENDS, Backend
 
     monkeypatch.setattr(verdicts, "BACKENDS", BACKENDS)
     monkeypatch.setattr(Backend, "missing", None)
@@ -547,7 +547,7 @@ def test_a_gpus_way_is_named_where_another_of_them_is_faster():
 
 
 def test_a_lab_without_kernels_for_the_gpu_that_is_here_is_compared_on_the_host(monkeypatch):
-    from compute.backends import BACKENDS, Backend
+    from compute.devices.backends import BACKENDS, Backend
 
     monkeypatch.setattr(verdicts, "BACKENDS", BACKENDS)
     monkeypatch.setattr(Backend, "missing", None)

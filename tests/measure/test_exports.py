@@ -18,8 +18,8 @@ import pytest
 from rich.console import Console
 
 from compute.__main__ import BAD_INPUT, OK, main
-from compute.backends import backend
-from compute.gpu_devices import EventStopwatch
+from compute.devices.backends import backend
+from compute.devices.gpu_devices import EventStopwatch
 from compute.measure import commands, exports, records
 from compute.measure.exports import Series
 from compute.measure.statistics import SpeedUp, Spread, median_interval

@@ -15,7 +15,7 @@ from math import nan
 import numpy as np
 import pytest
 
-from app.stream import Delivered
+from app.tab.stream import Delivered
 from compute.engine import EnginePool, FrameReady, Sampled
 from compute.labs.diffusion import Diffusion
 from compute.labs.diffusion.benchmark import RATE

@@ -16,9 +16,10 @@ from app.load import __main__ as load
 from app.load import soak, visits
 from app.load.run import Load
 from app.load.server import Use
-from compute import machine, race_command
+from compute.cli import race_command
 from compute.export import benchmark as export
 from compute.labs.diffusion import benchmark as diffusion
+from compute.machine import machine
 from compute.measure import conditions
 from compute.measure.case import BenchPlan
 from compute.measure.conditions import Watch

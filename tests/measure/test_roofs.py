@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute.backends import BACKENDS, Backend, backend
-from compute.devices import Host, HostStopwatch
+from compute.devices.backends import BACKENDS, Backend, backend
+from compute.devices.devices import Host, HostStopwatch
 from compute.labs.crossover import Crossover, lab
 from compute.labs.crossover.roofline import roof_of
 from compute.labs.diffusion import benchmark as diffusion

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from compute.backends import backend
-from compute.devices import Host
+from compute.devices.backends import backend
+from compute.devices.devices import Host
 from compute.labs.diffusion.benchmark import BENCHMARK as DIFFUSION
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import BenchPlan, Checked, Implementation, Row

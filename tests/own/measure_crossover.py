@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from compute import numba_threads
-from compute.backends import backend
+from compute.devices import numba_threads
+from compute.devices.backends import backend
 from tests.own.files import gain
 
 FILE = Path(__file__).parent / "files" / "gain.py"

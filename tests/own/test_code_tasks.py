@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.labs import LABS
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.diffusion import Diffusion

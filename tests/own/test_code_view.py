@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compute.cuda_source import Resources, check_cuda
+from compute.devices.cuda_source import Resources, check_cuda
 from compute.labs.diffusion import gpu_cupy as diffusion
 from compute.own import code_view as code
 from compute.own.code_view import CodeUnavailable, class_of, kernels_of_listing, occupancy, vector_bits

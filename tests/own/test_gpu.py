@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from compute.backends import backend
-from compute.cuda_source import check_cuda
+from compute.devices.backends import backend
+from compute.devices.cuda_source import check_cuda
 from compute.labs.diffusion import gpu_cupy as diffusion
 from compute.own import code_view, tasks
 from compute.own.faults import Fault

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app import serve
+from app.server import serve
 from compute import __main__ as command
 from compute.export.link import unpacked
 from compute.labs.crossover import catalogue

@@ -14,16 +14,16 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import Controls, accordion, column
 from app.labs.crossover.sweep_view_model import RECORDED_SHOWN, SweepViewModel
 from app.labs.crossover.view import CrossoverView
 from app.labs.crossover.way_list import WayList, list_items, state
-from app.notices import Notices
-from app.session import Session
-from app.theme import stylesheet
-from app.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
-from compute import settings
-from compute.backends import backend
+from app.page.notices import Notices
+from app.page.theme import stylesheet
+from app.page.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
+from app.tab.controls import Controls, accordion, column
+from app.tab.session import Session
+from compute.cli import settings
+from compute.devices.backends import backend
 from compute.engine import messages
 from compute.labs.crossover import Crossover
 from compute.labs.crossover.catalogue import workload, workloads

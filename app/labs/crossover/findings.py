@@ -12,11 +12,11 @@ from dataclasses import replace
 from html import escape, unescape
 from math import inf, isfinite
 
-from app.explain import explained, term
 from app.labs.crossover.labels import THIN, duration, rate
 from app.labs.crossover.lessons import of_workload, why
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.readout_html import slower, times
+from app.page.explain import explained, term
+from app.readout.readout_html import slower, times
 from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import Finding, TimeCurve

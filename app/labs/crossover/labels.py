@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 
-from app.readout_html import figure
+from app.readout.readout_html import figure
 from compute.labs.crossover.workload import Way
 from compute.measure.statistics import Spread
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from app.labs.crossover.time_parts import time_parts
-from app.readout_html import figure
-from compute.devices import device_kind
+from app.readout.readout_html import figure
+from compute.devices.devices import device_kind
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import FAR, FLAT, Finding
 from compute.labs.crossover.picture import ShownPoint, ShownWay

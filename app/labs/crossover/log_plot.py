@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from bokeh.plotting import figure
 
-from app.curve_plots import LogWindow
-from app.theme import FAMILY, keep_type, set_type, type_size
+from app.page.theme import FAMILY, keep_type, set_type, type_size
+from app.tab.curve_plots import LogWindow
 
 TIP = f"""
 <div style="font: var(--small, 14px) {FAMILY}; line-height: 1.4; max-width: 360px; margin: -8px; padding: 8px 12px;

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from app.lab_view import Parts
 from app.labs.crossover.controls import CrossoverControls
 from app.labs.crossover.labels import duration
 from app.labs.crossover.readout import CrossoverReadout
 from app.labs.crossover.view import CrossoverView
-from compute.frames import Frame
+from app.tab.lab_view import Parts
+from compute.lab.frames import Frame
 from compute.labs.crossover.catalogue import workload
 from compute.own.code_files import files_of_workload
 

@@ -15,8 +15,8 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.readout_html import figure
-from app.theme import stylesheet
+from app.page.theme import stylesheet
+from app.readout.readout_html import figure
 from compute.labs.crossover.trap import Trap, TrapProgram, traps
 from compute.labs.crossover.workload import Program, Way
 

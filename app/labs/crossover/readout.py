@@ -21,16 +21,16 @@ import panel as pn
 from app.labs.crossover.findings import both_times, finding_html
 from app.labs.crossover.labels import duration, quartiles
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.markup import filled
-from app.readout import Fold, SaveButtons, TimingFormat, show_html
-from app.readout_html import allowed, compared, factor, launch_bound, slower
-from app.session import Session
-from app.theme import ASSETS, stylesheet
-from compute import machine
+from app.page.markup import filled
+from app.page.theme import ASSETS, stylesheet
+from app.readout.readout import Fold, SaveButtons, TimingFormat, show_html
+from app.readout.readout_html import allowed, compared, factor, launch_bound, slower
+from app.tab.session import Session
 from compute.engine.messages import SnapshotTaken
 from compute.labs.crossover.benchmark import record_of
 from compute.labs.crossover.finding import FAR, Finding, TimeCurve
 from compute.labs.crossover.results import results_of
+from compute.machine import machine
 from compute.measure import exports
 from compute.measure.case import Results
 from compute.measure.exports import Series, series_of_bench

@@ -15,16 +15,16 @@ import numpy as np
 import panel as pn
 from bokeh.models import ColumnDataSource, HoverTool
 
-from app.curve_plots import separate_labels
 from app.labs.crossover.labels import WayStyle, rate, way_styles
 from app.labs.crossover.lessons import at, of_roofline, of_time_parts
 from app.labs.crossover.log_plot import LEADERS, NAMES, TIP, LogPlot, append_row, empty_columns
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.labs.crossover.time_parts import NOT_MEASURED, STYLE, SizeChoice, Why, no_reason, parts_html, shown_curve
-from app.stream import FirstDraw
-from app.theme import FAMILY, colours, html_pane, type_size
+from app.page.theme import FAMILY, colours, html_pane, type_size
+from app.tab.curve_plots import separate_labels
+from app.tab.stream import FirstDraw
 from app.upstream.plot_pane import PlotPane
-from compute.devices import device_kind
+from compute.devices.devices import device_kind
 from compute.labs.crossover import picture
 from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.roofline import Roof

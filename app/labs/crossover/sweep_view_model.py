@@ -9,9 +9,9 @@ from typing import Any
 
 from app.labs.crossover.labels import way_styles
 from app.labs.crossover.time_plot import TimePlotContent
-from app.session import Session
-from compute.devices import device_kind
-from compute.frames import Frame
+from app.tab.session import Session
+from compute.devices.devices import device_kind
+from compute.lab.frames import Frame
 from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import (

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 import panel_material_ui as pmui
 
-from app.explain import explained, term
 from app.labs.crossover.labels import duration, rate
-from app.readout_html import launch_bound
-from compute.devices import device_kind
+from app.page.explain import explained, term
+from app.readout.readout_html import launch_bound
+from compute.devices.devices import device_kind
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.labs.crossover.recorded import RecordedCurve
 from compute.measure.rates import spaced

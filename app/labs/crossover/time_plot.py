@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Span, TapTool
 
-from app.curve_plots import separate_labels
 from app.labs.crossover.labels import WayStyle, duration, quartiles
 from app.labs.crossover.log_plot import LEADERS, NAMES, TIP, Columns, LogPlot, append_row, empty_columns
-from app.stream import FrameSource
-from app.theme import FAMILY, PRESENTER_SCALE, colours, letter, type_size
+from app.page.theme import FAMILY, PRESENTER_SCALE, colours, letter, type_size
+from app.tab.curve_plots import separate_labels
+from app.tab.stream import FrameSource
 from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.workload import Cited
 from compute.measure.rates import spaced

@@ -11,18 +11,18 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.equations import article
-from app.lab_view import LabView, Size
 from app.labs.crossover.findings import SENTENCE_STYLE, VERDICT_STYLE, headline, sentence_html, verdicts
 from app.labs.crossover.lessons import of_claims
 from app.labs.crossover.programs import ABOUT_STYLE, ProgramsView, TrapsView
 from app.labs.crossover.roofline import RooflineView
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.labs.crossover.time_plot import TimePlot
-from app.session import Session
-from app.theme import GRID, stylesheet
+from app.page.equations import article
+from app.page.theme import GRID, stylesheet
+from app.tab.lab_view import LabView, Size
+from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.crossover import picture
 from compute.labs.crossover.claims import Conclusion, conclusions
 from compute.labs.crossover.trap import Trap

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import param
 from panel.custom import JSComponent
 
-from app.explain import WORDS
 from app.labs.crossover.labels import duration, way_styles
+from app.page.explain import WORDS
 from compute.labs.crossover.picture import ShownWay
 from compute.labs.crossover.workload import Way
 

@@ -12,19 +12,19 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import ComputeControls, Controls, Dial, Transport, accordion, column, list_dial, slider_dial
 from app.labs.diffusion.source import Brush, InitialField
 from app.labs.diffusion.view import PALETTES, DiffusionView
-from app.notices import Notices
-from app.plots import AMOUNTS, SIGNED
-from app.session import Session
-from app.theme import html_pane
-from app.widgets import FULL, ValueWidgets, icon
-from compute import settings
-from compute.devices import devices_name
+from app.page.notices import Notices
+from app.page.theme import html_pane
+from app.page.widgets import FULL, ValueWidgets, icon
+from app.tab.controls import ComputeControls, Controls, Dial, Transport, accordion, column, list_dial, slider_dial
+from app.tab.plots import AMOUNTS, SIGNED
+from app.tab.session import Session
+from compute.cli import settings
+from compute.devices.devices import devices_name
+from compute.devices.gpu_devices import cuda_count
 from compute.engine import messages
 from compute.export.scene import Style
-from compute.gpu_devices import cuda_count
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.lab_view import Parts
 from app.labs.diffusion.controls import DiffusionControls
 from app.labs.diffusion.view import DiffusionView
-from compute.frames import Frame
+from app.tab.lab_view import Parts
+from compute.lab.frames import Frame
 from compute.measure.rates import spaced
 
 STEPS = 20  # per frame at the start: at 512 x 512 heat spreads at a visible speed

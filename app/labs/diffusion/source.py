@@ -15,15 +15,15 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.plots import Position, RasterPlots
-from app.session import FellBack, Session
-from app.upload import Upload, sketch
-from app.widgets import FULL
+from app.page.widgets import FULL
+from app.tab.plots import Position, RasterPlots
+from app.tab.session import FellBack, Session
+from app.tab.upload import Upload, sketch
+from compute.cli.settings import current
 from compute.engine import messages
 from compute.export import decoding
-from compute.frames import Frame
-from compute.images import Kept, LoadedPicture
-from compute.settings import current
+from compute.files.images import Kept, LoadedPicture
+from compute.lab.frames import Frame
 
 IMAGE = ""  # value in the list of presets
 RESTARTED = "The engine was restarted twice before it showed the image. Choose it again."

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import panel as pn
 
-from app.curve_plots import CurvePlot
-from app.lab_view import LabView, Size
-from app.plots import RasterPlots, around
-from app.session import Session
-from app.theme import GRID, heading, html_pane, set_type
+from app.page.theme import GRID, heading, html_pane, set_type
+from app.tab.curve_plots import CurvePlot
+from app.tab.lab_view import LabView, Size
+from app.tab.plots import RasterPlots, around
+from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
-from compute.frames import Frame
+from compute.lab.frames import Frame
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
 UNITS = {"field": "u", "laplacian": "∇²u [1/cell²]"}

@@ -10,8 +10,12 @@ import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 
-from app.bokeh_messages import changed_together
-from app.controls import (
+from app.labs.l_curve.labels import RULE_NUMBERS
+from app.labs.l_curve.problem_controls import ProblemControls
+from app.labs.l_curve.view import LCurveView
+from app.page.notices import Notices
+from app.page.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
+from app.tab.controls import (
     REDO,
     UNDO,
     BarButton,
@@ -25,15 +29,11 @@ from app.controls import (
     run_button,
     slider_dial,
 )
-from app.labs.l_curve.labels import RULE_NUMBERS
-from app.labs.l_curve.problem_controls import ProblemControls
-from app.labs.l_curve.view import LCurveView
-from app.notices import Notices
-from app.session import Session
-from app.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
-from compute import settings
+from app.tab.session import Session
+from app.upstream.document_changes import changed_together
+from compute.cli import settings
 from compute.engine import messages
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.l_curve.lab import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES
 

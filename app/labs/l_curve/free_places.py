@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.plots import Position
+from app.tab.plots import Position
 
 CELL = 4  # px
 STEADY = 48  # px by which a new position must be nearer before a label leaves a free position

@@ -13,16 +13,16 @@ from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Label, Span
 from numpy.typing import NDArray
 
-from app.curve_plots import LogWindow
 from app.labs.l_curve.free_places import Corner, FreeRoom
 from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
 from app.labs.l_curve.linked_view import PlotPointer, draw_linked
 from app.labs.l_curve.rule_markers import beside
-from app.lean_plots import rewrite
-from app.plots import Position
-from app.stream import FrameSource
-from app.theme import FAMILY, colours, set_type, type_size
-from compute.frames import Frame
+from app.page.theme import FAMILY, colours, set_type, type_size
+from app.tab.curve_plots import LogWindow
+from app.tab.lean_plots import rewrite
+from app.tab.plots import Position
+from app.tab.stream import FrameSource
+from compute.lab.frames import Frame
 
 Vector = NDArray[np.float64]
 

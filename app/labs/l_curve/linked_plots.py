@@ -27,17 +27,17 @@ from bokeh.models import (
     Range1d,
 )
 
-from app.builder import builder
-from app.curve_plots import CurvePlot
-from app.explain import term
 from app.labs.l_curve.labels import LambdaNotation
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
-from app.markup import filled, plain
-from app.plots import ImagePlot, levels_mapper
-from app.stream import FirstDraw
-from app.theme import GRID, SHORT_NUMBER, heading, keep_type, set_type
+from app.page.explain import term
+from app.page.markup import filled, plain
+from app.page.theme import GRID, SHORT_NUMBER, heading, keep_type, set_type
+from app.server.builder import builder
+from app.tab.curve_plots import CurvePlot
+from app.tab.plots import ImagePlot, levels_mapper
+from app.tab.stream import FirstDraw
 from app.upstream.plot_pane import PlotPane
-from compute.frames import NOT_FINITE, TOP_LEVEL, Curve, Frame, Raster
+from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Curve, Frame, Raster
 
 COLOURS = "Viridis"
 KEPT, TRUTH = "kept", "truth"

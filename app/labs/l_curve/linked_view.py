@@ -21,11 +21,11 @@ from bokeh.plotting import figure
 from holoviews.streams import Draw, SingleTap, Stream
 from numpy.typing import NDArray
 
-from app.curve_plots import LogWindow, lay_legends_flat
 from app.labs.l_curve.labels import LambdaNotation, rule_hue
-from app.lean_plots import rewrite
-from app.theme import SHORT_NUMBER, colours, keep_type, set_type
-from compute.frames import Frame
+from app.page.theme import SHORT_NUMBER, colours, keep_type, set_type
+from app.tab.curve_plots import LogWindow, lay_legends_flat
+from app.tab.lean_plots import rewrite
+from compute.lab.frames import Frame
 
 hv.extension("bokeh")
 hv.renderer("bokeh").webgl = False

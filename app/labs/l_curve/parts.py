@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from app.lab_view import Parts
 from app.labs.l_curve.controls import LCurveControls
 from app.labs.l_curve.labels import short
 from app.labs.l_curve.view import LCurveView
-from compute.frames import Frame
+from app.tab.lab_view import Parts
+from compute.lab.frames import Frame
 from compute.labs.l_curve.picture import products_per_second
 from compute.measure.rates import spaced
 

@@ -10,15 +10,15 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import column
 from app.labs.l_curve.labels import short
-from app.session import Session
-from app.upload import Upload, sketch
-from app.widgets import FULL, NumberField, ValueWidgets, icon
-from compute import settings
+from app.page.widgets import FULL, NumberField, ValueWidgets, icon
+from app.tab.controls import column
+from app.tab.session import Session
+from app.tab.upload import Upload, sketch
+from compute.cli import settings
 from compute.export import decoding
-from compute.frames import Frame
-from compute.images import Kept, LoadedPicture
+from compute.files.images import Kept, LoadedPicture
+from compute.lab.frames import Frame
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.system import OWN, files_of, settled, typical

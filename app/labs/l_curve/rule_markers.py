@@ -15,9 +15,9 @@ import param
 from numpy.typing import NDArray
 from panel.custom import JSComponent
 
-from app.curve_plots import separate_labels
 from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
-from app.plots import Position
+from app.tab.curve_plots import separate_labels
+from app.tab.plots import Position
 from compute.labs.l_curve.rules import RULES
 
 AWAY = 1.2  # distance of a badge's centre from the curve, in badge sizes

@@ -13,18 +13,18 @@ from typing import Any
 
 import panel as pn
 
-from app.bokeh_messages import changed_together
-from app.lab_view import LabView, Size
 from app.labs.l_curve.l_curve_plot import LCurvePlot
 from app.labs.l_curve.labels import RULE_NUMBERS, LambdaNotation, short
 from app.labs.l_curve.linked_plots import LinkedPlots
 from app.labs.l_curve.linked_view import PickedLambda
 from app.labs.l_curve.rule_markers import RuleList
-from app.markup import filled
-from app.session import Session
-from app.theme import GRID, html_pane
+from app.page.markup import filled
+from app.page.theme import GRID, html_pane
+from app.tab.lab_view import LabView, Size
+from app.tab.session import Session
+from app.upstream.document_changes import changed_together
 from app.upstream.plot_pane import PlotPane
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.l_curve.rules import RULES
 
 RULES_WIDE = {False: 232, True: 320}  # px of the list next to the curve, by presenter mode

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from app.labs.mandelbrot.colour_scale import INSIDE, PALETTE
-from app.plots import palette
-from app.theme import ASSETS
+from app.page.theme import ASSETS
+from app.tab.plots import palette
 from compute.export.scene import NOT_COMPUTED
-from compute.frames import NOT_FINITE, WAITING
+from compute.lab.frames import NOT_FINITE, WAITING
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import number
 from compute.labs.mandelbrot.views import VIEWS, Landmark

@@ -17,10 +17,10 @@ from bokeh.models import ColumnDataSource, CustomJS, FixedTicker, LinearColorMap
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from app.lean_plots import rewrite
-from app.plots import levels_mapper, palette
-from app.theme import LIGHT, colours, keep_type, letter, set_type
-from compute.frames import TOP_LEVEL, WAITING, Curve, Frame, Raster
+from app.page.theme import LIGHT, colours, keep_type, letter, set_type
+from app.tab.lean_plots import rewrite
+from app.tab.plots import levels_mapper, palette
+from compute.lab.frames import TOP_LEVEL, WAITING, Curve, Frame, Raster
 from compute.measure.rates import spaced
 
 PALETTE_CODE = (Path(__file__).parent / "colours.js").read_text(encoding="utf-8")

@@ -12,16 +12,16 @@ from typing import Any
 
 import panel_material_ui as pmui
 
-from app.controls import column
 from app.labs.mandelbrot.places import iterations
 from app.labs.mandelbrot.view import MandelbrotView
-from app.plots import AMOUNTS, SIGNED
-from app.session import Session
-from app.theme import html_pane
-from app.widgets import FULL, ValueWidgets
-from compute import settings
+from app.page.theme import html_pane
+from app.page.widgets import FULL, ValueWidgets
+from app.tab.controls import column
+from app.tab.plots import AMOUNTS, SIGNED
+from app.tab.session import Session
+from compute.cli import settings
 from compute.export.scene import Style
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.measure.rates import spaced
 
 FEWEST, MOST = 1, 7  # log10 of the slider's ends; the text field accepts more

@@ -9,7 +9,13 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import (
+from app.labs.mandelbrot.bookmarks import HOME
+from app.labs.mandelbrot.control_groups import ExplainGroup, IterationGroup, MandelbrotDisplay
+from app.labs.mandelbrot.places import PlaceGroup
+from app.labs.mandelbrot.view import MandelbrotView
+from app.page.notices import Notices
+from app.page.widgets import FULL, icon
+from app.tab.controls import (
     REDO,
     UNDO,
     BarButton,
@@ -21,13 +27,7 @@ from app.controls import (
     run_button,
     slider_dial,
 )
-from app.labs.mandelbrot.bookmarks import HOME
-from app.labs.mandelbrot.control_groups import ExplainGroup, IterationGroup, MandelbrotDisplay
-from app.labs.mandelbrot.places import PlaceGroup
-from app.labs.mandelbrot.view import MandelbrotView
-from app.notices import Notices
-from app.session import Session
-from app.widgets import FULL, icon
+from app.tab.session import Session
 from compute.export.scene import Style
 from compute.labs.mandelbrot.scenes import REASONS
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark

@@ -16,7 +16,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
-from app.stream import ignore
+from app.tab.stream import ignore
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import DEEPEST, FARTHEST, SHALLOWEST, VIEW_HEIGHT, Place, Scaled, number
 

@@ -10,9 +10,9 @@ from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from app.labs.mandelbrot.pan_zoom_view import Anchor
-from app.theme import FAMILY, LIGHT, colours, type_size
+from app.page.theme import FAMILY, LIGHT, colours, type_size
 from app.upstream.plot_pane import PlotPane
-from compute.frames import NOT_FINITE, WAITING, Curve, Frame, Raster
+from compute.lab.frames import NOT_FINITE, WAITING, Curve, Frame, Raster
 
 SIZES = (11.0, 9.0, 8.0, 7.0)  # px of the first points, from z_0 = 0
 SIZE = 4.5  # px of all others

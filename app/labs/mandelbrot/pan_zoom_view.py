@@ -35,10 +35,10 @@ from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from app.labs.mandelbrot.navigator import Navigator, Viewport, log10
-from app.plots import ImagePlot
-from app.stream import FrameSource
-from app.theme import LIGHT
-from compute.frames import WAITING, Extent, Frame, Raster
+from app.page.theme import LIGHT
+from app.tab.plots import ImagePlot
+from app.tab.stream import FrameSource
+from compute.lab.frames import WAITING, Extent, Frame, Raster
 
 FINEST, COARSEST = 2.0**-16, 4.0  # range of heights of a view in units of its anchor
 FAR = 2.0**16  # distance of a view from its anchor in view heights: 2^-37 of a view is still resolved

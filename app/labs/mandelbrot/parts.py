@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from math import floor, isfinite, log10
 from typing import Any
 
-from app.lab_view import Parts
 from app.labs.mandelbrot.bookmarks import HOME
 from app.labs.mandelbrot.controls import MandelbrotControls
 from app.labs.mandelbrot.view import MandelbrotView
-from compute.frames import Frame
+from app.tab.lab_view import Parts
+from compute.lab.frames import Frame
 from compute.labs.mandelbrot.lab import ORBIT_SHARE
 from compute.labs.mandelbrot.place import Scaled, number
 from compute.measure.rates import spaced

@@ -15,14 +15,14 @@ import panel_material_ui as pmui
 import param
 from panel.custom import JSComponent
 
-from app.controls import column
 from app.labs.mandelbrot.bookmarks import FOLDER, Bookmark, data_url, file_of, places, small, webp
 from app.labs.mandelbrot.navigator import Navigator
-from app.plots import palette
-from app.session import Session
-from app.theme import stylesheet
-from app.widgets import FULL
-from compute import settings
+from app.page.theme import stylesheet
+from app.page.widgets import FULL
+from app.tab.controls import column
+from app.tab.plots import palette
+from app.tab.session import Session
+from compute.cli import settings
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import short
 from compute.labs.mandelbrot.views import Landmark

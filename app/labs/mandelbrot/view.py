@@ -8,18 +8,18 @@ from typing import Any, ClassVar, TypeAlias
 import panel as pn
 from bokeh.models import FixedTicker
 
-from app.lab_view import LabView, Size
 from app.labs.mandelbrot.colour_scale import Histogram, PaletteMapper, bar_ticks
 from app.labs.mandelbrot.navigator import Navigator, Throttle, scientific
 from app.labs.mandelbrot.overlays import JuliaPlot, OrbitOverlay, in_anchor_units
 from app.labs.mandelbrot.overlays import around as extent_around
 from app.labs.mandelbrot.pan_zoom_view import PanZoomView, label_axes, shows_offsets
 from app.labs.mandelbrot.places import PlaceText
-from app.plots import around
-from app.session import Session
-from app.theme import GRID, html_pane, letter, set_type
+from app.page.theme import GRID, html_pane, letter, set_type
+from app.tab.lab_view import LabView, Size
+from app.tab.plots import around
+from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.measure.rates import spaced
 
 SMALLEST = 128, 64  # px, minimum size of the picture: a phone in landscape leaves 94 above a bar of two lines

@@ -14,17 +14,17 @@ import panel as pn
 import panel_material_ui as pmui
 import param
 
-from app.controls import ComputeControls, Controls, Transport, accordion, column
-from app.curve_plots import CurvePlot
-from app.lab_view import LabView, Parts, Size
-from app.lean_plots import lighten
-from app.notices import Notices
-from app.plots import RasterPlots, around
-from app.session import Session
-from app.theme import GRID, heading, set_type
+from app.page.notices import Notices
+from app.page.theme import GRID, heading, set_type
+from app.page.widgets import FULL, Widget
+from app.tab.controls import ComputeControls, Controls, Transport, accordion, column
+from app.tab.curve_plots import CurvePlot
+from app.tab.lab_view import LabView, Parts, Size
+from app.tab.lean_plots import lighten
+from app.tab.plots import RasterPlots, around
+from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
-from app.widgets import FULL, Widget
-from compute.frames import Frame
+from compute.lab.frames import Frame
 
 PALETTE = "Viridis"
 CURVE_HEIGHT, HEADING = 168, 36  # px

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from rich.console import Console
 
-from compute.backends import BACKENDS
-from compute.devices import Device
+from compute.devices.backends import BACKENDS
+from compute.devices.devices import Device
 from compute.labs.crossover import results
 from compute.labs.crossover.catalogue import workload, workload_names, workloads
 from compute.labs.crossover.claims import LikeForLike, Ratio

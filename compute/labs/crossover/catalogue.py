@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from pkgutil import iter_modules
 
-from compute.arguments import named
+from compute.cli.arguments import named
 from compute.labs.crossover import workloads as folders
 from compute.labs.crossover.workload import Workload, declared, own_name
 

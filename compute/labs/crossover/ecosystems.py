@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from compute.backends import BACKENDS, Backend
-from compute.devices import Array, Host, HostStopwatch, Stopwatch
-from compute.gpu_devices import Cuda, EventStopwatch, Gpu, cuda_count
-from compute.machine import nvidia
+from compute.devices.backends import BACKENDS, Backend
+from compute.devices.devices import Array, Host, HostStopwatch, Stopwatch
+from compute.devices.gpu_devices import Cuda, EventStopwatch, Gpu, cuda_count
+from compute.machine.machine import nvidia
 
 JAX_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 from typing import Any
 
-from compute.frames import Frame, freeze
+from compute.lab.frames import Frame, freeze
 from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.crossing import FIGURES, Crossing, crossing

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from numba import config, cuda
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 if not config.ENABLE_CUDASIM:
     import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0

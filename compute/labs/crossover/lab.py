@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 import param
 from numpy.typing import NDArray
 
-from compute.backends import backend, preferred
-from compute.devices import Device, Host, device_kind
-from compute.frames import Frame, View
-from compute.history import History
-from compute.lab import Lab
+from compute.devices.backends import backend, preferred
+from compute.devices.devices import Device, Host, device_kind
+from compute.lab.frames import Frame, View
+from compute.lab.history import History
+from compute.lab.lab import Lab
+from compute.lab.panels import Panel
 from compute.labs.crossover import finding, panels, picture
 from compute.labs.crossover.catalogue import workload, workload_names
 from compute.labs.crossover.plan import SweepPlan
@@ -28,7 +29,6 @@ from compute.labs.crossover.trap import Trap, trap
 from compute.labs.crossover.workload import DTYPES, Way, Workload
 from compute.measure.roofs import RoofMeter
 from compute.measure.timing import Timing
-from compute.panels import Panel
 
 LARGEST = 10**9  # n of any workload
 OWN_BYTES = 2**20  # the lab's own samples

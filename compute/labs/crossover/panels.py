@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compute.frames import Frame
+from compute.lab.frames import Frame
+from compute.lab.panels import Foreign, Line, Mark, Panel
 from compute.labs.crossover import finding, picture
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.workload import Workload, fitting
-from compute.panels import Foreign, Line, Mark, Panel
 
 DEVICES = {"host": "cpu", "cuda": "gpu"}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import Curve, Frame, freeze
+from compute.lab.frames import Curve, Frame, freeze
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.plan import STATUSES, Point, PointStatus
 from compute.labs.crossover.roofline import Roof, roof_curves, roofline_point

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from compute.devices import Device, device_kind
-from compute.frames import Curve
+from compute.devices.devices import Device, device_kind
+from compute.lab.frames import Curve
 from compute.labs.crossover.workload import Case, Way
 from compute.measure.rates import Cache, gpu_caches, host_caches, why_above_roof
 from compute.measure.roofs import copy_bandwidth, fma_rate

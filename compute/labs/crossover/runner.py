@@ -20,9 +20,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from compute import numba_threads
-from compute.backends import backend
-from compute.devices import Array, Device, HostStopwatch, Stopwatch
+from compute.devices import numba_threads
+from compute.devices.backends import backend
+from compute.devices.devices import Array, Device, HostStopwatch, Stopwatch
 from compute.labs.crossover.ecosystems import Extra
 from compute.labs.crossover.workload import LAB, Case, Way
 from compute.measure.rates import gpu_caches, host_caches

@@ -21,7 +21,7 @@ from random import Random
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from compute.devices import Host
+from compute.devices.devices import Host
 from compute.labs.crossover.arrays import SweepArrays
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner

@@ -10,8 +10,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from compute.arguments import named
-from compute.backends import Backend
+from compute.cli.arguments import named
+from compute.devices.backends import Backend
 from compute.labs.crossover import traps as folders
 from compute.labs.crossover.workload import Program, error_line, programs_in, readme
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import Backend
+from compute.devices.backends import Backend
 from compute.labs.crossover import workloads as folders
 from compute.labs.crossover.ecosystems import ecosystem_of
 from compute.measure.records import FIRST_REVISION

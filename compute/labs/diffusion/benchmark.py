@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from compute.backends import Backend, backend
-from compute.devices import Device
-from compute.gpu_devices import Cuda
+from compute.devices.backends import Backend, backend
+from compute.devices.devices import Device
+from compute.devices.gpu_devices import Cuda
 from compute.labs.diffusion import cpu_numba, cpu_numpy, gpu_cupy, scaling
 from compute.labs.diffusion.scheme import EDGES
 from compute.measure.benchmark import CaseBenchmark

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from compute import numba_threads
+from compute.devices import numba_threads
 from compute.labs.diffusion.scheme import PERIODIC, ZERO_DIRICHLET, ZERO_FLUX, edge_code
 
 numba_threads.choose_layer()

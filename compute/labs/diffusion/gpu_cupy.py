@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from compute.cuda_source import compile_cuda
-from compute.devices import Array, Device
+from compute.devices.cuda_source import compile_cuda
+from compute.devices.devices import Array, Device
 from compute.labs.diffusion.scheme import edge_code
 
 STEPS_SOURCE = Path(__file__).with_name("gpu_steps.cu")

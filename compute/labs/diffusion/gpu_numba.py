@@ -11,8 +11,8 @@ from typing import Any
 
 from numba import njit
 
-from compute.devices import Array
-from compute.gpu_numba_kernel import kernel
+from compute.devices.devices import Array
+from compute.devices.gpu_numba_kernel import kernel
 from compute.labs.diffusion.scheme import PERIODIC, ZERO_DIRICHLET, edge_code
 
 WIDTH, ROWS, DEPTH = 32, 8, 4  # threads of a block in x and y, and cells of the tile per thread, stacked in y

@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from compute.devices import Array, Device, Stopwatch, devices_name
+from compute.devices.devices import Array, Device, Stopwatch, devices_name
+from compute.devices.gpu_devices import Cuda, EventStopwatch
 from compute.display import gpu as kernels
 from compute.display.camera import Camera, PixelGrid, RasterRequest, Survey
 from compute.display.cpu_numpy import WORK_SHAPE
-from compute.frames import Raster
-from compute.gpu_devices import Cuda, EventStopwatch
+from compute.lab.frames import Raster
 from compute.labs.diffusion.gpu_slab_streams import SlabStreams
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from compute.devices import Array
+from compute.devices.devices import Array
 from compute.labs.diffusion.slabs import Copy, Launch, SlabWork
 
 SlabRows = Sequence[Sequence[Array]]  # the array of each slab, for both grids

@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from compute.cuda_source import compile_cuda
-from compute.devices import Array
+from compute.devices.cuda_source import compile_cuda
+from compute.devices.devices import Array
 from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_cupy import TILINGS, WARP, Tiling, launches, multiprocessors, tilings
 from compute.labs.diffusion.gpu_slab_device import SlabArray

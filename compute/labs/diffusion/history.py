@@ -25,13 +25,13 @@ from weakref import WeakSet
 import numpy as np
 import param
 
-from compute.devices import Host
-from compute.history import MOST_CHARACTERS, Entry, StepHistory
-from compute.images import LoadedPicture, essential
+from compute.cli.settings import MIB, current
+from compute.devices.devices import Host
+from compute.files.images import LoadedPicture, essential
+from compute.lab.history import MOST_CHARACTERS, Entry, StepHistory
+from compute.lab.loaded import kept_bytes
 from compute.labs.diffusion.initial import require_stroke
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
-from compute.loaded import kept_bytes
-from compute.settings import MIB, current
 
 if TYPE_CHECKING:
     from compute.labs.diffusion.lab import Diffusion

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from compute.arguments import named
-from compute.documents import short
-from compute.fields import is_finite
-from compute.images import LoadedPicture
+from compute.cli.arguments import named
+from compute.files.documents import short
+from compute.files.images import LoadedPicture
+from compute.lab.fields import is_finite
 from compute.labs.diffusion.scheme import mode_profile
 
 Grid = NDArray[np.float64]

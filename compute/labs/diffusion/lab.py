@@ -20,23 +20,23 @@ import numpy as np
 import param
 from numpy.typing import ArrayLike, NDArray
 
-from compute.backends import Backend
-from compute.builds import watching
-from compute.devices import Array, Host, device_numbers, devices_name
+from compute.devices.backends import Backend
+from compute.devices.builds import watching
+from compute.devices.devices import Array, Host, device_numbers, devices_name
+from compute.devices.gpu_devices import Cuda
 from compute.display.camera import Camera, Survey
-from compute.fields import as_field, as_number, is_finite
-from compute.frames import Frame, View
-from compute.gpu_devices import Cuda
-from compute.history import GIVEN, Entry
-from compute.images import LoadedPicture
-from compute.lab import PICTURE_BYTES, Lab
+from compute.files.images import LoadedPicture
+from compute.lab.fields import as_field, as_number, is_finite
+from compute.lab.frames import Frame, View
+from compute.lab.history import GIVEN, Entry
+from compute.lab.lab import PICTURE_BYTES, Lab
+from compute.lab.panels import Panel
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
 from compute.labs.diffusion.picture import extremes_of, panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 from compute.measure.timing import Timing
-from compute.panels import Panel
 
 SLAB_DEVICE = "compute.labs.diffusion.gpu_slab_device"  # imported if several GPUs share a grid
 SLAB_KERNELS = "compute.labs.diffusion.gpu_slabs"

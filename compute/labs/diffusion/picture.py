@@ -7,7 +7,7 @@ racing_error (relative L2 over at most the central 512 x 512 cells) with the rac
 
 notes: run (id of the unbroken run of steps; frames of different runs show unrelated fields); image (fingerprint of the
 file that the field started from, "" for a preset) and kept (the retained part of it, six numbers of
-compute.images.Kept); initial (the parameters of INITIAL, as JSON); undo and redo (the field that each restores, "" if
+files.images.Kept); initial (the parameters of INITIAL, as JSON); undo and redo (the field that each restores, "" if
 none), gone (why older fields cannot be restored, "" if they can) and undone (id of the last undo or redo, which may
 have changed the parameters of INITIAL).
 """
@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.display.camera import RasterRequest, Survey
-from compute.frames import Curve, Frame, Raster, View, freeze
+from compute.lab.frames import Curve, Frame, Raster, View, freeze
+from compute.lab.panels import Line, Panel
 from compute.measure.timing import Timing
-from compute.panels import Line, Panel
 
 if TYPE_CHECKING:
-    from compute.images import LoadedPicture
+    from compute.files.images import LoadedPicture
     from compute.labs.diffusion.lab import Diffusion
 
 

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from compute.devices import Array
-from compute.gpu_devices import Cuda
+from compute.devices.devices import Array
+from compute.devices.gpu_devices import Cuda
 from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_slab_device import COMPARED, SlabArray, SlabDevice, different_cells
 from compute.measure.case import Results, Row

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.arguments import named
+from compute.cli.arguments import named
 
 EDGES = ("zero-flux", "zero-dirichlet", "periodic")
 PERIODIC, ZERO_FLUX, ZERO_DIRICHLET = 0, 1, 2

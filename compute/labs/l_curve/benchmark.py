@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from compute.backends import Backend, backend
-from compute.devices import Device
+from compute.devices.backends import Backend, backend
+from compute.devices.devices import Device
 from compute.labs.l_curve.comparison import RATE as LIVE_RATE
 from compute.labs.l_curve.comparison import RULES, CurveTarget
 from compute.labs.l_curve.course import CurveCase, LaneCurve, course_of, words_of

@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.devices import Array, Device, Stopwatch
+from compute.devices.devices import Array, Device, Stopwatch
 from compute.labs.l_curve.small_system import Small, coefficients
 
 TINY = 8  # machine epsilons of the largest coefficient: the rounding errors of a coefficient that should be 0

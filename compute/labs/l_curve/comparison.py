@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import Frame
+from compute.devices.parallel_regions import counted
+from compute.lab.frames import Frame
 from compute.labs.l_curve.lab import LCurve
 from compute.labs.l_curve.picture import launch_bound, products_per_second
 from compute.labs.l_curve.problems import PROBLEMS
@@ -28,7 +29,6 @@ from compute.measure.records import Recorded, RecordedPair, paired
 from compute.measure.rules import Chart, ComparisonRules, Fact, LabValues
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
-from compute.parallel_regions import counted
 
 RATE = Rate("Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize)
 LARGEST = 3_000_000  # maximum non-zeros of a problem with a second lab: making it takes some 0.2 s

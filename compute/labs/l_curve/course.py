@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.backends import Backend
+from compute.devices.backends import Backend
 from compute.labs.l_curve.comparison import ROUNDING, RULES
 from compute.labs.l_curve.fixtures import BEFORE, PACKAGE, CurveFixture, InTheLab
 from compute.labs.l_curve.lab import LCurve

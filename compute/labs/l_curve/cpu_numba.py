@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from compute import numba_threads
+from compute.devices import numba_threads
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
 
 numba_threads.choose_layer()

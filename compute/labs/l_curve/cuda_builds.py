@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compute.cuda_source import Defines, SourceBuild
+from compute.devices.cuda_source import Defines, SourceBuild
 from compute.labs.l_curve import gpu_launch, gpu_onepass
 
 

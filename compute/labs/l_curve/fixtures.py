@@ -17,8 +17,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.backends import backend
-from compute.devices import Device
+from compute.devices.backends import backend
+from compute.devices.devices import Device
 from compute.labs.l_curve.baseline import Solver, run
 from compute.labs.l_curve.bidiagonal import SPARE, Bidiagonalisation, compressed
 from compute.labs.l_curve.problems import make

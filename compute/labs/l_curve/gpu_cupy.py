@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from compute.devices import Array
+from compute.devices.devices import Array
 from compute.labs.l_curve.bidiagonal import LOOK, BidiagonalArrays, Rows
 from compute.labs.l_curve.gpu_launch import MOST_BLOCKS, NULL, PLAIN, SLICES, Recurrence, product, vectors
 from compute.labs.l_curve.gpu_onepass import Tiles, sweep, tiles_of

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from compute.cuda_source import compile_cuda
-from compute.devices import Array
+from compute.devices.cuda_source import compile_cuda
+from compute.devices.devices import Array
 from compute.labs.l_curve.bidiagonal import Rows
 
 PRODUCTS_SOURCE = Path(__file__).with_name("gpu_products.cu")

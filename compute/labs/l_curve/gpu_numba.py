@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from compute.devices import Array
-from compute.gpu_numba_kernel import kernel
+from compute.devices.devices import Array
+from compute.devices.gpu_numba_kernel import kernel
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
 
 LANES, ROWS = 32, 4  # threads per row, rows per block

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from compute.cuda_source import compile_cuda
-from compute.devices import Array
+from compute.devices.cuda_source import compile_cuda
+from compute.devices.devices import Array
 from compute.labs.l_curve.bidiagonal import Rows
 from compute.labs.l_curve.gpu_launch import PACK, REAL, STATIC_SHARED, WARP, Recurrence, facts
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.labs.l_curve import gpu_cupy, gpu_launch, gpu_onepass
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, compressed
 from compute.labs.l_curve.problems import make

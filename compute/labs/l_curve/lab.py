@@ -17,11 +17,12 @@ import param
 import scipy
 from numpy.typing import NDArray
 
-from compute import settings
-from compute.builds import watching
-from compute.fields import is_finite, real_array
-from compute.frames import Frame, View
-from compute.lab import Lab, OutOfMemory
+from compute.cli import settings
+from compute.devices.builds import watching
+from compute.lab.fields import is_finite, real_array
+from compute.lab.frames import Frame, View
+from compute.lab.lab import Lab, OutOfMemory
+from compute.lab.panels import Panel
 from compute.labs.l_curve.bidiagonal import SPARE, Bidiagonalisation, footprint, nbytes, room_for
 from compute.labs.l_curve.picture import panels_of, show
 from compute.labs.l_curve.problems import NAMES, PROBLEMS
@@ -32,7 +33,6 @@ from compute.labs.l_curve.small_system import LARGEST, SMALLEST, Points, largest
 from compute.labs.l_curve.survey import CurveSurvey, LCurveResult, TraceProbe
 from compute.labs.l_curve.system import OWN, HeldProblem, settled, typical
 from compute.measure.timing import Timing
-from compute.panels import Panel
 
 FEWEST, MOST = 3, 1000  # number of λ on a curve
 PICTURE_BYTES = 16 * 2**20  # display buffers and the small system, rounded up

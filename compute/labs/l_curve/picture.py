@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.devices import Array
+from compute.devices.devices import Array
 from compute.display.camera import Camera
-from compute.frames import Curve, Frame, Raster, View, freeze
+from compute.lab.frames import Curve, Frame, Raster, View, freeze
+from compute.lab.panels import Line, Panel
 from compute.labs.l_curve.rules import RULES
 from compute.labs.l_curve.rules.minima import adaptive_weight, gcv_values, weighted_values
 from compute.labs.l_curve.small_system import coefficients, points
 from compute.measure.statistics import LAUNCH_BOUND
-from compute.panels import Line, Panel
 
 if TYPE_CHECKING:
     from compute.labs.l_curve.lab import LCurve

@@ -11,13 +11,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.fields import require_whole
-from compute.images import LoadedPicture
+from compute.files.images import LoadedPicture
+from compute.lab.fields import require_whole
+from compute.lab.loaded import LoadedFile, fingerprint
 from compute.labs.l_curve.bidiagonal import compressed
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
 from compute.labs.l_curve.problems.checks import ProblemOption, WholeNumber
 from compute.labs.l_curve.small_system import LARGEST, SMALLEST
-from compute.loaded import LoadedFile, fingerprint
 
 OWN = NAMES[-1]
 EXACT = 400  # rows and columns up to which singular values are computed: a tenth of a second

@@ -11,8 +11,8 @@ from math import prod
 from time import perf_counter
 from typing import Any, ClassVar
 
-from compute.backends import Backend
-from compute.devices import Device
+from compute.devices.backends import Backend
+from compute.devices.devices import Device
 from compute.labs.mandelbrot import plain_c
 from compute.labs.mandelbrot.comparison import COUNTS_ONLY, RATE, RULES, PictureTarget
 from compute.labs.mandelbrot.course import RACED, LanePicture, course_of, scene_of, words_of

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.devices import Array, Device
+from compute.devices.devices import Array, Device
 from compute.display.camera import Camera
-from compute.frames import Curve, Raster, View
+from compute.lab.frames import Curve, Raster, View
 
 COLOURINGS = ("histogram", "smooth", "distance", "interior")
 SCALES = ("log", "linear")

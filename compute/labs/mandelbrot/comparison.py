@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import BACKENDS, backend
-from compute.frames import Frame
-from compute.gpu_devices import Cuda
+from compute.devices.backends import BACKENDS, backend
+from compute.devices.gpu_devices import Cuda
+from compute.lab.frames import Frame
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.place import Place, Precision, choose
 from compute.labs.mandelbrot.scenes import MIX, PACKAGE, REASONS, TOLERANCE, apart, kernels_of

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import Backend
+from compute.devices.backends import Backend
 from compute.labs.mandelbrot.comparison import RULES, arithmetic
 from compute.labs.mandelbrot.scenes import BenchScene, apart, lab_of
 from compute.labs.mandelbrot.views import VIEWS, Landmark

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from compute import numba_threads
+from compute.devices import numba_threads
 from compute.labs.mandelbrot import bla as one
 from compute.labs.mandelbrot.cpu_lanes import UNIT, UNITS, iterate_lanes
 from compute.labs.mandelbrot.deep import normal, perturb, perturb_far

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from compute.cuda_source import compile_cuda
-from compute.devices import Array
+from compute.devices.cuda_source import compile_cuda
+from compute.devices.devices import Array
 from compute.labs.mandelbrot.reference_orbit import ReferenceOrbit
 from compute.labs.mandelbrot.state import BLOCK, MARGIN, LaunchPart, PixelArrays, grid, numbers
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from compute.devices import Array
-from compute.gpu_numba_kernel import device_function, kernel
+from compute.devices.devices import Array
+from compute.devices.gpu_numba_kernel import device_function, kernel
 from compute.labs.mandelbrot import bla as one
 from compute.labs.mandelbrot import deep
 from compute.labs.mandelbrot.formula import (

@@ -14,10 +14,11 @@ import numpy as np
 import param
 from numpy.typing import NDArray
 
-from compute.devices import Array
-from compute.fields import is_finite
-from compute.frames import Frame, View
-from compute.lab import Lab
+from compute.devices.devices import Array
+from compute.lab.fields import is_finite
+from compute.lab.frames import Frame, View
+from compute.lab.lab import Lab
+from compute.lab.panels import Panel
 from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.overlays import PointerPoint, under
 from compute.labs.mandelbrot.painting import Painting, Task
@@ -27,7 +28,6 @@ from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
 from compute.labs.mandelbrot.schedule import overlap
 from compute.labs.mandelbrot.state import PixelArrays
 from compute.measure.timing import Timing
-from compute.panels import Panel
 
 SLICE = {"cpu": 2**21, "gpu": 2**33}  # iterations of one step: a few milliseconds
 PIXEL_BYTES = 2 * 8 + 2 * 4 + 4 + 4  # z, place, count, smooth

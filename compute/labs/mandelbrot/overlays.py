@@ -15,9 +15,9 @@ from types import ModuleType
 
 import numpy as np
 
-from compute.devices import Array, Device
+from compute.devices.devices import Array, Device
 from compute.display.camera import Camera
-from compute.frames import Curve, Raster
+from compute.lab.frames import Curve, Raster
 from compute.labs.mandelbrot.painting import Painting, Task
 from compute.labs.mandelbrot.place import PRECISIONS, Place
 from compute.labs.mandelbrot.reference_orbit import Orbit

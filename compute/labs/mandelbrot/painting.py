@@ -13,8 +13,8 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.builds import watching
-from compute.devices import Array, Device
+from compute.devices.builds import watching
+from compute.devices.devices import Array, Device
 from compute.labs.mandelbrot.place import Place, Precision
 from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
 from compute.labs.mandelbrot.schedule import STRIDES, Overlap, Schedule

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from compute.devices import Array
+from compute.devices.devices import Array
 from compute.display.camera import Camera
-from compute.frames import NOT_FINITE, WAITING, Curve, Frame, Raster, View, freeze
+from compute.lab.frames import NOT_FINITE, WAITING, Curve, Frame, Raster, View, freeze
+from compute.lab.panels import Panel, plain
 from compute.labs.mandelbrot import overlays
 from compute.labs.mandelbrot.colouring import ColourMapper, ColourSettings
 from compute.labs.mandelbrot.overlays import MOST, AreaEstimate
@@ -34,7 +35,6 @@ from compute.labs.mandelbrot.painting import Painting
 from compute.labs.mandelbrot.place import number
 from compute.labs.mandelbrot.refinement import InteriorStrength, Supersampler
 from compute.measure.timing import Timing
-from compute.panels import Panel, plain
 
 if TYPE_CHECKING:
     from compute.labs.mandelbrot.lab import Mandelbrot

@@ -16,7 +16,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.devices import Array, Device
+from compute.devices.devices import Array, Device
 from compute.labs.mandelbrot.bla import entries, reach
 from compute.labs.mandelbrot.deep import VANISHED
 from compute.labs.mandelbrot.place import Place

@@ -15,8 +15,8 @@ from types import ModuleType
 
 import numpy as np
 
-from compute.backends import Backend
-from compute.devices import Array, Device
+from compute.devices.backends import Backend
+from compute.devices.devices import Array, Device
 from compute.labs.mandelbrot.painting import Painting
 from compute.labs.mandelbrot.place import Place
 from compute.measure.timing import Timing

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import Backend
-from compute.devices import cpu_count
+from compute.devices.backends import Backend
+from compute.devices.devices import cpu_count
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL, Task
 from compute.labs.mandelbrot.place import PRECISIONS, Place, Precision, choose

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compute.devices import Array, Device
+from compute.devices.devices import Array, Device
 
 FRESH = -1  # count of a pixel without iterations; -1 - n after n iterations, until it is finished
 SLOTS, LINE = 64, 16  # pairs of totals, and the numbers from one pair to the next: as in pixels.cuh

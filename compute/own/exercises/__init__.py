@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from compute.arguments import named
+from compute.cli.arguments import named
 from compute.own.watch import KernelLaunch
 
 HERE = Path(__file__).parent

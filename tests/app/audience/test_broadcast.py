@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.audience.broadcast import ENDED, Broadcast, Counts
+from app.features.audience.broadcast import ENDED, Broadcast, Counts
 
 
 class Onlooker:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.audience import feed as feeds
-from app.audience.broadcast import Counts
-from app.audience.feed import DRAWING, MOST_SIDE, PageFeed, Picture, coloured_image
+from app.features.audience import feed as feeds
+from app.features.audience.broadcast import Counts
+from app.features.audience.feed import DRAWING, MOST_SIDE, PageFeed, Picture, coloured_image
 from compute.export.scene import APART, Style, coloured
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve

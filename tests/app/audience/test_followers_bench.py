@@ -9,7 +9,7 @@ from dataclasses import fields
 
 import pytest
 
-from app.audience.broadcast import ENDED
+from app.features.audience.broadcast import ENDED
 from app.load import followers
 from app.load.__main__ import main
 from app.load.client import ClientError

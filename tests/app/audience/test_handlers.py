@@ -18,10 +18,10 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from app.audience import handlers
-from app.audience.broadcast import BROKEN, ENDED, UNKNOWN
-from app.audience.rooms import Rooms, ViewerRefused
-from app.explain import LABELS, WORDS
+from app.features.audience import handlers
+from app.features.audience.broadcast import BROKEN, ENDED, UNKNOWN
+from app.features.audience.rooms import Rooms, ViewerRefused
+from app.page.explain import LABELS, WORDS
 from tests.app.audience.test_rooms import Fed
 from tests.app.test_access import SERVED
 from tests.app.test_access import serving as serving_itself
@@ -292,7 +292,7 @@ def test_who_tries_codes_is_known_by_the_address_that_he_comes_from(rooms, monke
 
 def test_foreign_hosts_and_origins_are_refused_here_too():
     """The whole installation in a server process, as app_hooks installs it."""
-    ours = "from app.audience import handlers; handlers.install(); handlers.install()"
+    ours = "from app.features.audience import handlers; handlers.install(); handlers.install()"
     served_here = SERVED.replace("operations.install(); operations.install()", ours)
     assert served_here != SERVED
     own = "http://localhost:PORT"

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 from bokeh.document import Document
 
-from app.audience import mode as modes
-from app.audience.mode import AudienceMode, is_base, line, network_address, paragraphs
-from app.audience.rooms import MOST_ROOMS, Rooms
-from app.lab_tab import LabTab
-from app.presenter import PRESENTING, PresenterBar
-from app.qr_code import qr
+from app.features.audience import mode as modes
+from app.features.audience.mode import AudienceMode, is_base, line, network_address, paragraphs
+from app.features.audience.rooms import MOST_ROOMS, Rooms
+from app.features.presenter.presenter import PRESENTING, PresenterBar
+from app.page.qr_code import qr
+from app.tab.lab_tab import LabTab
 from compute.export.link import asked_in, packed, unpacked
 from compute.export.scene import Scene
 from compute.labs.diffusion import Diffusion

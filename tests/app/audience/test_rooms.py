@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from app.audience.broadcast import BUSY, ENDED, FULL, UNKNOWN, Broadcast
-from app.audience.rooms import (
+from app.features.audience.broadcast import BUSY, ENDED, FULL, UNKNOWN, Broadcast
+from app.features.audience.rooms import (
     ALL_GUESSES,
     GUESSES,
     INSIDE_GUESSES,

@@ -16,9 +16,9 @@ from bokeh.document import Document
 from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Span
 from bokeh.plotting import figure
 
-from app.bokeh_messages import allow_listed_changes
 from app.server import browser_changes
 from app.server.browser_changes import MOST_KEPT, MOST_VALUE, _kept, kind_of, memory_of
+from app.upstream.document_changes import allow_listed_changes
 
 NEW = {"type": "object", "name": "Div", "id": "new1", "attributes": {"text": "x" * 99}}
 EVENT = {"type": "event", "name": "data_event", "values": {"model": None, "data": "x" * 99}}

@@ -23,7 +23,7 @@ most, patience = int(sys.argv[1]), float(sys.argv[2])
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 from bokeh.server.server import Server
-from app import access
+from app.server import access
 from app.server import connections
 access.install()
 if patience:
@@ -140,7 +140,8 @@ FLOODED = """
 import asyncio, json, time, tornado.websocket
 from bokeh.server.server import Server
 from bokeh.util.token import generate_jwt_token, generate_session_id
-from app import frame_channel, message_bounds
+from app.server import message_bounds
+from app.tab import frame_channel
 from app.server import connections
 message_bounds.install(); frame_channel.install(); connections.install()
 PARTS = json.dumps({"msgid": "1", "msgtype": "PATCH-DOC"}), "{}", json.dumps({"events": "x" * (4 * 2**20 - 200)})

@@ -6,7 +6,7 @@ import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
 from app.server.fetch_metadata import foreign
-from compute import settings
+from compute.cli import settings
 
 ALLOWED = ["localhost:5006", "lab.example"]
 

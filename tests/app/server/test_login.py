@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from app.admission import GONE
 from app.server import login
+from app.server.admission import GONE
 from app.server.login import COOKIE, MOST_LOGINS, Logins, own_path
 from tests.app.test_access import SERVED, Answers, serving
 

@@ -20,10 +20,10 @@ import tornado.httpclient, tornado.websocket
 from bokeh.util.token import generate_jwt_token, generate_session_id, get_session_id
 from panel.io.server import get_server
 from tornado.httpclient import HTTPRequest
-from app import access
+from app.server import access
 from app.load.client import TOKEN
 from app.server import page_ids
-from compute import settings
+from compute.cli import settings
 
 settings.hand_on(settings.Settings(embed=tuple(sys.argv[1:])))
 access.install(); page_ids.install(); page_ids.install()
@@ -117,7 +117,7 @@ def test_a_websocket_needs_the_cookie_of_its_page(found):
 
 
 def test_a_reconnect_takes_over_from_the_older_connection(found):
-    """Panel's session allows any number of connections; app/bokeh_messages.py closes the older one in the app."""
+    """Panel's session allows any number of connections; app/upstream/dead_connections.py closes the older one."""
     assert found["again"] == "ACK"
 
 

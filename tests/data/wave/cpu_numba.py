@@ -2,7 +2,7 @@
 
 from numba import njit, prange
 
-from compute import numba_threads
+from compute.devices import numba_threads
 
 numba_threads.choose_layer()
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute.devices import Host
+from compute.devices.devices import Host
 from compute.engine.lab_host import LabHost
 from compute.engine.messages import Run
 from compute.engine.shared_memory import FrameRing

@@ -7,7 +7,7 @@ from math import isfinite, isnan
 
 import pytest
 
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.labs.crossover import Crossover, picture
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.crossing import crossing

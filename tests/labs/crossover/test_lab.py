@@ -8,8 +8,8 @@ from math import isnan
 
 import pytest
 
-from compute.backends import Backend, backend
-from compute.devices import Host
+from compute.devices.backends import Backend, backend
+from compute.devices.devices import Host
 from compute.engine import LabClosed, Refused, Supervisor
 from compute.labs.crossover import Crossover, benchmark, lab, picture, results
 from compute.labs.crossover import sweep as sweeps

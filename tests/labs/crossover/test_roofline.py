@@ -6,8 +6,8 @@ from math import inf, isnan
 
 import pytest
 
-from compute.backends import Backend
-from compute.devices import Host
+from compute.devices.backends import Backend
+from compute.devices.devices import Host
 from compute.labs.crossover import roofline
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.roofline import Roof, roof_of, roofline_point

@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from compute.backends import Backend
-from compute.devices import Host, HostStopwatch
+from compute.devices.backends import Backend
+from compute.devices.devices import Host, HostStopwatch
 from compute.labs.crossover import lab
 from compute.labs.crossover import runner as runners
 from compute.labs.crossover import sweep as sweeps
@@ -374,7 +374,7 @@ def test_a_sample_is_as_long_as_it_should_be_although_the_first_call_woke_thread
 
 def test_a_point_that_does_not_fit_into_memory_is_skipped(scripted, monkeypatch):
     scripted.seconds = lambda way, n: 1e-6
-    monkeypatch.setattr("compute.devices.Host.free_bytes", lambda self: 2 * 8 * 500)
+    monkeypatch.setattr("compute.devices.devices.Host.free_bytes", lambda self: 2 * 8 * 500)
     sweep = finish(Sweep(plan(A)))
     assert [point.status for point in sweep.points.values()] == ["measured", "measured", "skipped"]
     assert "GiB are free" in sweep.points["cpu_numpy_a", 1000].reason

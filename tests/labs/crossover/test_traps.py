@@ -10,8 +10,8 @@ from math import isnan
 
 import pytest
 
-from compute.backends import Backend
-from compute.devices import Host
+from compute.devices.backends import Backend
+from compute.devices.devices import Host
 from compute.labs.crossover.trap import TrapProgram, trap, traps
 from tests import cupy_on_cpu
 from tests.sass import straight_runs

@@ -11,8 +11,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from compute.backends import Backend, BackendUnavailable
-from compute.devices import Host
+from compute.devices.backends import Backend, BackendUnavailable
+from compute.devices.devices import Host
 from compute.labs.crossover.catalogue import built_in, workload, workloads
 from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.labs.crossover.runner import WorkloadRunner

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.export.source import scene_of_lab
-from compute import backends
-from compute import lab as base
+from app.features.export.source import scene_of_lab
+from compute.devices import backends
 from compute.display import gpu as raster
 from compute.export.scene import Style
+from compute.lab import lab as base
 from compute.labs.diffusion import Diffusion, lab
 from compute.labs.diffusion.gpu_slab_device import _pixel_rows
 from compute.labs.diffusion.scheme import EDGES

@@ -10,8 +10,8 @@ import param
 import pytest
 from PIL import Image
 
-from compute.backends import BackendUnavailable, backend
-from compute.lab import OutOfMemory
+from compute.devices.backends import BackendUnavailable, backend
+from compute.lab.lab import OutOfMemory
 from compute.labs import LABS, lab_class
 from compute.labs.diffusion import Diffusion, initial
 from compute.labs.diffusion.initial import PRESETS

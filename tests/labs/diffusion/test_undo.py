@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from compute import settings
-from compute.images import LoadedPicture
+from compute.cli import settings
+from compute.files.images import LoadedPicture
 from compute.labs.diffusion import Diffusion, history
 
 

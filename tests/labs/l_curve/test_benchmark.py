@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compute.__main__ import BAD_INPUT, OK, main
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.labs.l_curve import benchmark, cpu_numba, fixtures, gpu_cupy, gpu_launch, gpu_onepass
 from compute.labs.l_curve.benchmark import LCurveCase
 from compute.labs.l_curve.fixtures import CurveReference, truncated

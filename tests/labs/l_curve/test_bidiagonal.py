@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from compute.devices import Host
+from compute.devices.devices import Host
 from compute.labs.l_curve import bidiagonal, cpu_numba, cpu_numpy
 from compute.labs.l_curve.bidiagonal import Bidiagonalisation, footprint, nbytes, room_for
 from compute.labs.l_curve.problems import make

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.comparison import CITED, LARGEST, ROUNDING, RULES, CurveTarget
 from compute.labs.l_curve.problems import make

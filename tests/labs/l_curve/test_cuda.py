@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from compute.devices import Host
+from compute.devices.devices import Host
 from compute.labs.l_curve import cpu_numpy, gpu_cupy, gpu_launch, gpu_onepass, gpu_tune
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Bidiagonalisation, Rows, compressed
 from compute.own.cuda_on_cpu import MOST_SHARED

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from PIL import Image
 
 from compute.export.scene import Scene
-from compute.lab import OutOfMemory
+from compute.lab.lab import OutOfMemory
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import NAMES, PROBLEMS
 from compute.labs.l_curve.problems.own import own as opened

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from compute.backends import BACKENDS, Backend
-from compute.devices import Host
+from compute.devices.backends import BACKENDS, Backend
+from compute.devices.devices import Host
 from compute.labs.l_curve import baseline, cpu_numpy
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Bidiagonalisation, Rows, compressed
 from compute.labs.l_curve.problems import make

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from compute.frames import Curve, Raster
+from compute.lab.frames import Curve, Raster
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.picture import products_per_second
 from compute.labs.l_curve.rules import RULES
@@ -260,7 +260,7 @@ def test_the_history_of_the_ribbon_is_that_of_the_present_range_alone():
 
 
 def test_steps_that_load_their_kernels_count_in_no_rate(monkeypatch):
-    monkeypatch.setattr("compute.lab._RUN_BEFORE", set())
+    monkeypatch.setattr("compute.lab.lab._RUN_BEFORE", set())
     lab = LCurve(backend="cpu_numba", problem="heat", n=60)
     lab.advance(2)
     first = lab.frame().facts

@@ -12,7 +12,7 @@ import scipy.io
 import scipy.sparse as sp
 from scipy.integrate import quad
 
-from compute.lab import OutOfMemory
+from compute.lab.lab import OutOfMemory
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, integral, make
 from compute.labs.l_curve.problems.pictures import matrix, shepp_logan
 from compute.labs.l_curve.system import noisy

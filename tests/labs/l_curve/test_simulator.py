@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from compute.devices import Host
+from compute.devices.devices import Host
 from compute.labs.l_curve import cpu_numpy
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, compressed
 from tests.simulator import simulate
@@ -22,7 +22,7 @@ CASES = {  # m, n, density, dtype, steps
 PROGRAM = """
 import sys
 import numpy as np
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows, compressed
 from tests.labs.l_curve.test_simulator import CASES, system
 chosen = backend("gpu_numba")

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from compute.__main__ import BAD_INPUT, OK, main
-from compute.backends import backend
+from compute.devices.backends import backend
 from compute.labs.mandelbrot import benchmark, cpu_numba, gpu_cupy, scenes
 from compute.labs.mandelbrot.benchmark import PanFixture, SceneFixture
 from compute.labs.mandelbrot.scenes import SCENES, CountsReference, OneLaunch, apart, kernels_of, lab_of

@@ -8,8 +8,8 @@ import gmpy2
 import numpy as np
 import pytest
 
-from compute.backends import backend
-from compute.devices import Host
+from compute.devices.backends import backend
+from compute.devices.devices import Host
 from compute.labs.mandelbrot import Mandelbrot, bla, cpu_numba, gpu_cupy, reference_orbit
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.views import VIEWS
@@ -113,7 +113,7 @@ def test_cuda_c_on_the_cpu_makes_the_table_of_numpy(case, monkeypatch):
 PROGRAM = """
 import sys
 import numpy as np
-from compute.backends import backend
+from compute.devices.backends import backend
 from tests.labs.mandelbrot.test_bla import CASES, SIMULATED, table_of
 chosen = backend("gpu_numba")
 device, kernels = chosen.open_device(), chosen.kernels("compute.labs.mandelbrot")

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot, comparison, cpu_numba, painting
 from compute.labs.mandelbrot.benchmark import BENCHMARK

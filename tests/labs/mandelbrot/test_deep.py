@@ -8,8 +8,8 @@ import gmpy2
 import numpy as np
 import pytest
 
-from compute.frames import WAITING
-from compute.lab import OutOfMemory
+from compute.lab.frames import WAITING
+from compute.lab.lab import OutOfMemory
 from compute.labs.mandelbrot import Mandelbrot, bla, reference_orbit
 from compute.labs.mandelbrot.painting import kernel_of
 from compute.labs.mandelbrot.place import PRECISIONS, Place, choose

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from compute.frames import WAITING
+from compute.lab.frames import WAITING
 from compute.labs.mandelbrot import Mandelbrot, picture
 from compute.labs.mandelbrot.lab import PICTURE_BYTES
 from compute.labs.mandelbrot.place import Place, Scaled

@@ -7,7 +7,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from compute.backends import BACKENDS, backend
+from compute.devices.backends import BACKENDS, backend
 from compute.labs.mandelbrot import Mandelbrot, gpu_cupy
 from compute.labs.mandelbrot.scenes import MIX, PACKAGE, REASONS, TOLERANCE
 from compute.labs.mandelbrot.state import LaunchPart

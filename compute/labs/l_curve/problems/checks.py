@@ -11,10 +11,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.container import available_memory
-from compute.documents import short
-from compute.fields import as_type, is_finite, real_array
-from compute.lab import RESERVE, OutOfMemory
+from compute.files.documents import short
+from compute.lab.fields import as_type, is_finite, real_array
+from compute.lab.lab import RESERVE, OutOfMemory
+from compute.machine.container import available_memory
 
 LARGEST = 2**31 - 1  # rows and columns: indices are 32-bit
 

@@ -31,9 +31,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.fields import as_type, real_array
-from compute.loaded import LoadedFile, fingerprint
-from compute.settings import MIB, current
+from compute.cli.settings import MIB, current
+from compute.lab.fields import as_type, real_array
+from compute.lab.loaded import LoadedFile, fingerprint
 
 MAX_BYTES = 256 * MIB  # of unpacked arrays, as float64: 5792 x 5792 numbers
 UNPACKED = 16  # times the bytes that a server allows for an upload

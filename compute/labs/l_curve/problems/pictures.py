@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.fields import as_field
+from compute.lab.fields import as_field
 
 # grey value, half axes, centre, angle in degrees: Shepp and Logan (1974) with the contrast of Toft (1996)
 ELLIPSES = (

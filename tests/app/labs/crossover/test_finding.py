@@ -17,7 +17,7 @@ from app.labs.crossover import findings
 from app.labs.crossover.findings import both_times, finding_html, sentence_html
 from app.labs.crossover.readout import details, readout_html
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from compute.frames import Frame
+from compute.lab.frames import Frame
 from compute.labs.crossover import Crossover, panels
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides

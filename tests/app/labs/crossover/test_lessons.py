@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.equations import article
 from app.labs.crossover.findings import sentence_html
 from app.labs.crossover.lessons import at, of_claims, of_roofline, of_time_parts, of_workload, percent, why
 from app.labs.crossover.sweep_view_model import SweepViewModel
+from app.page.equations import article
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import TimeCurve, compare, sides

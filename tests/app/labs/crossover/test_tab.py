@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 from bokeh.models import LogAxis, Range1d
 
-from app.curve_plots import LogWindow
-from app.explain import WORDS
 from app.labs.crossover.findings import finding_html, sentence_html, verdicts
 from app.labs.crossover.labels import WayStyle, duration, rate, way_styles
 from app.labs.crossover.programs import highlighted, trap_result
@@ -35,7 +33,9 @@ from app.labs.crossover.time_plot import (
     quartile_columns,
 )
 from app.labs.crossover.way_list import list_items, state
-from app.theme import LIGHT, letter, type_size
+from app.page.explain import WORDS
+from app.page.theme import LIGHT, letter, type_size
+from app.tab.curve_plots import LogWindow
 from compute.labs.crossover import Crossover, recorded, roofline
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Conclusion

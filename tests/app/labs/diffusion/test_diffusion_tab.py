@@ -11,10 +11,10 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app.controls import REDO, UNDO
 from app.labs.diffusion.controls import DiffusionControls, told_apart
 from app.labs.diffusion.view import DiffusionView
-from app.session import FellBack
+from app.tab.controls import REDO, UNDO
+from app.tab.session import FellBack
 from compute.engine import messages
 from compute.labs.diffusion import Diffusion
 from tests.direct import DirectSession, read
@@ -235,7 +235,7 @@ class Sided:
         self.controls.tick()
 
     def bring(self, **values):
-        """Set values from a link, a file or a story, as app.export.restore does."""
+        """Set values from a link, a file or a story, as app.features.export.restore does."""
         self.session.change(**values)
         self.session.on_values(values)
 

@@ -14,7 +14,7 @@ from app.labs.l_curve.labels import short
 from app.labs.l_curve.linked_plots import CAPTIONS, same_colours
 from app.labs.l_curve.parts import FIRST
 from app.labs.l_curve.view import LCurveView
-from compute.frames import NOT_FINITE, Raster
+from compute.lab.frames import NOT_FINITE, Raster
 from compute.labs.l_curve import LCurve
 from tests.direct import DirectSession
 

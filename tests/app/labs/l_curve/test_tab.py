@@ -13,7 +13,6 @@ from holoviews.plotting.bokeh.callbacks import Callback
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.curve_plots import LogWindow, decades, separate_labels
 from app.labs.l_curve.l_curve_plot import CurvePath, LCurvePlot
 from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
 from app.labs.l_curve.linked_plots import LinkedPlots, SolutionPlots
@@ -21,8 +20,9 @@ from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.labs.l_curve.parts import facts
 from app.labs.l_curve.problem_controls import GROUPS, nearest, noises, titles
 from app.labs.l_curve.rule_markers import beside
-from app.theme import DARK, LIGHT
-from app.widgets import NumberField
+from app.page.theme import DARK, LIGHT
+from app.page.widgets import NumberField
+from app.tab.curve_plots import LogWindow, decades, separate_labels
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import NAMES
 from compute.labs.l_curve.rules import RULES
@@ -165,7 +165,7 @@ def test_a_session_that_ends_takes_its_plots_with_it():
     before, document = len(Callback._callbacks), Document()
     plots = [LCurvePlot(document, print), *(LinkedPlot(name, view, document, print) for name, view in VIEWS.items())]
     assert len(Callback._callbacks) == before + 2 * len(plots)  # a tap and a drag each
-    for callback in tuple(document.callbacks.session_destroyed_callbacks):  # as app/free_loop.py calls them
+    for callback in tuple(document.callbacks.session_destroyed_callbacks):  # as app/server/free_loop.py calls them
         callback(session_context=None)
     assert len(Callback._callbacks) == before
 

@@ -9,7 +9,7 @@ from bokeh.document import Document
 from app.labs.l_curve.free_places import FreeRoom
 from app.labs.l_curve.l_curve_plot import LCurvePlot
 from app.labs.l_curve.view import LCurveView, rules_of
-from app.theme import type_size
+from app.page.theme import type_size
 from compute.labs.l_curve.lab import LCurve
 from tests.direct import DirectSession
 

@@ -14,8 +14,8 @@ from PIL import Image
 from app.labs.mandelbrot.bookmarks import FOLDER, HEIGHT, WIDTH, file_of, places, renew, small, webp
 from app.labs.mandelbrot.parts import facts, power_of_two, progress
 from app.labs.mandelbrot.places import iterations
-from app.plots import palette
-from compute.frames import Frame
+from app.tab.plots import palette
+from compute.lab.frames import Frame
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.lab import ORBIT_SHARE
 from compute.labs.mandelbrot.place import Place

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.lab_tab import STATUS, view_size
 from app.labs.mandelbrot.view import MandelbrotView
+from app.tab.lab_tab import STATUS, view_size
 from compute.labs.mandelbrot import Mandelbrot
 from tests.direct import DirectSession
 

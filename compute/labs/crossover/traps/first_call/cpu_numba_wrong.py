@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 from numba import njit
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 def run(n: int = 1_000_000) -> dict[str, float]:

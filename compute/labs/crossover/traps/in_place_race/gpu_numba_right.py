@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 @cuda.jit

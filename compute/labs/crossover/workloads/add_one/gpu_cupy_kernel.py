@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cupy as cp
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 CODE = r"""
 extern "C" __global__ void add_one(REAL* a, long long n)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cupy as cp
 
-from compute.devices import Array
+from compute.devices.devices import Array
 from compute.labs.crossover.workloads.column_sums import shortcut_work as work
 
 __all__ = ["work"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import cuda, float32, float64
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 EXHIBIT = "takes up to a thousand times as long as the library"
 SIDE = 16  # threads of a block and numbers of a tile in each dimension

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cupy as cp
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 def determinants(A: Array, det: Array) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 _all = jax.jit(jax.vmap(jnp.linalg.det))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 def prepare(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from math import cos, cosh, sqrt
 
 from numba import njit, prange
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 @njit(parallel=True, nogil=True, cache=True)

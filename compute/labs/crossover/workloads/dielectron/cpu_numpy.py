@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 def heaviest(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> None:

@@ -8,7 +8,7 @@ import awkward as ak
 import cupy as cp
 import numpy as np
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 def prepare(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import get_num_threads, njit, prange
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 REVISION = 2
 OWN = 4  # rows of a thread: an addition to a bin need not wait for that of the previous sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import cuda, int32
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 MOST_BINS = 1200  # 4.8 KB of shared memory
 MOST_BLOCKS = 1024  # each adds its bins to the result once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from compute.devices import Array
+from compute.devices.devices import Array
 from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERATIONS, LEFT, WIDTH
 from compute.labs.crossover.workloads.monte_carlo_pi.cpu_numba import LOW, random_bits, stream
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compute.devices import Array
+from compute.devices.devices import Array
 from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERATIONS, LEFT, WIDTH
 
 

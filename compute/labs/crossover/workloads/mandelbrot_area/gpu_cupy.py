@@ -6,7 +6,7 @@ from typing import Any
 
 import cupy as cp
 
-from compute.devices import Array
+from compute.devices.devices import Array
 from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERATIONS, LEFT, WIDTH
 
 _stays = cp.ElementwiseKernel(

@@ -6,7 +6,7 @@ from typing import Any
 
 import cupy as cp
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 def prepare(n: int, seed: int, out: Array) -> tuple[int, Any, Array]:

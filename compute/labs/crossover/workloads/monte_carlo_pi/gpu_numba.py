@@ -12,7 +12,7 @@ from numba.cuda.random import (
     xoroshiro128p_uniform_float64,
 )
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 THREADS = 65536  # in total; each draws its share of the points
 BLOCK = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 def root(a: Array, b: Array, c: Array, x: Array) -> None:

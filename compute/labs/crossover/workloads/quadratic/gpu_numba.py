@@ -6,7 +6,7 @@ from math import sqrt
 
 from numba import cuda
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 @cuda.jit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 @torch.compile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 def sort(a: Array, out: Array) -> Array:

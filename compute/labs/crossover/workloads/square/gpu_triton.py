@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 BLOCK = 1024
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit, prange
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 @njit(parallel=True, nogil=True, cache=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cupy as cp
 import cupyx
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 
 def prepare(a: Array, out: Array) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cupy as cp
 import cupyx
 
-from compute.devices import Array
+from compute.devices.devices import Array
 
 CHUNKS = 8
 STREAMS = [cp.cuda.Stream(non_blocking=True) for _ in range(CHUNKS)]

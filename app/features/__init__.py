@@ -1,0 +1,1 @@
+"""Features of the page, one folder each."""

@@ -1,0 +1,213 @@
+"""HTTP routes of followers and of the lecturer's windows: small static pages and their WebSockets.
+
+The routes are under the server's prefix, next to /app: /follow/CODE and /lecturer/TOKEN are pages, each with a
+WebSocket at …/ws and with scripts and style sheets in the same folder. The HTML is the same for every code; only the
+WebSocket reports whether the room exists. Viewers send messages of a few bytes in a fixed format; any other message
+closes the connection. app/server/access.py checks Host and Origin before; cookies and other credentials are not used.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bokeh.server.tornado import BokehTornado
+from tornado.httputil import HTTPServerRequest
+from tornado.web import RequestHandler
+from tornado.websocket import WebSocketHandler
+
+from app.features.audience.broadcast import BROKEN
+from app.features.audience.feed import ACTS
+from app.features.audience.rooms import Feed, ViewerRefused, rooms
+from app.page.explain import LABELS, WORDS
+from app.page.theme import DARK, LIGHT
+from app.server import routes
+from app.server.hosts import socket_sources
+from app.tab.frame_channel import write_at_once
+
+STATIC = Path(__file__).parents[2] / "static"
+WORDS_FILE = "words.js"  # the texts of app/page/explain.py, generated rather than stored in static/
+FILES = {
+    "follow.js": "text/javascript",
+    "lecturer.js": "text/javascript",
+    "viewer.js": "text/javascript",
+    "explain.js": "text/javascript",
+    WORDS_FILE: "text/javascript",
+    "follow.css": "text/css",
+}
+FOLLOW = re.compile(r"/follow/([A-Za-z]{0,12})(/ws)?", re.ASCII)
+LECTURER = re.compile(r"/lecturer/([\w-]{1,64})(/ws)?", re.ASCII)
+FILE = re.compile(r"/(?:follow|lecturer)/([a-z]+\.(?:js|css))", re.ASCII)
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'{sockets}; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+CONFIRMED = re.compile(r"ok (\d{1,15})", re.ASCII)
+ACT = re.compile(rf"do ({'|'.join(ACTS)})", re.ASCII)
+MOST_MESSAGE = 32  # bytes
+PING = 20.0  # s between pings that detect dead connections
+UNREAD = 2**20  # bytes buffered per viewer besides the current message: viewers can confirm without reading
+
+
+class Shell(RequestHandler):
+    """GET handler of a page; the HTML is the same for every code and token."""
+
+    def initialize(self, name: str) -> None:
+        """Set the name of the file in static/."""
+        self._name = name
+
+    def get(self) -> None:
+        """Send the page with a policy that restricts connections to this host."""
+        sockets = socket_sources(self.request.host)
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Content-Security-Policy", POLICY.format(sockets=sockets))
+        self.set_header("Referrer-Policy", "no-referrer")  # the URL of a lecturer's window is a secret
+        self.set_header("Cache-Control", "no-cache")
+        self.finish((STATIC / self._name).read_bytes())
+
+
+class ShellFile(RequestHandler):
+    """GET handler of a page's scripts and style sheets."""
+
+    def initialize(self, name: str) -> None:
+        """Set the name of the file, one of FILES."""
+        self._name = name
+
+    def get(self) -> None:
+        """Send the file; the browser revalidates it on each load."""
+        self.set_header("Content-Type", f"{FILES[self._name]}; charset=utf-8")
+        self.set_header("Cache-Control", "no-cache")
+        self.finish(file_text(self._name))
+
+
+@cache
+def file_text(name: str) -> str:
+    """Return a file of static/; prepend the colours of both schemes to a style sheet, and generate WORDS_FILE."""
+    if name == WORDS_FILE:
+        return f"export const WORDS = {json.dumps(WORDS)};\nexport const LABELS = {json.dumps(LABELS)};\n"
+    text = (STATIC / name).read_text(encoding="utf-8")
+    if not name.endswith(".css"):
+        return text
+    light, dark = ("".join(f"--{key}: {value}; " for key, value in scheme.items()) for scheme in (LIGHT, DARK))
+    return f":root {{ {light}}}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n{text}"
+
+
+class ViewerSocket(WebSocketHandler):
+    """Base class of viewers' WebSockets; the client confirms each message after painting it."""
+
+    def initialize(self, name: str) -> None:
+        """Set the room code or token in the URL."""
+        self._name, self._feed = name, None  # type: str, Feed | None
+
+    max_message_size = MOST_MESSAGE  # type: ignore[assignment] # Tornado reads it as a property
+    ping_interval = PING  # type: ignore[assignment]
+
+    def check_origin(self, origin: str) -> bool:
+        """Return True: app/server/access.py has already checked the Origin."""
+        return True
+
+    def open(self, *args: str, **kwargs: str) -> None:
+        """Join the viewers, or close the connection if the room does not exist or is full."""
+        self.set_nodelay(True)
+        try:
+            self._feed = self.enter()
+        except ViewerRefused as refused:
+            self.dismiss(refused.code, refused.why)
+
+    def enter(self) -> Feed:
+        """Join the viewers; raise ViewerRefused with the reason for a refusal."""
+        raise NotImplementedError
+
+    def go(self, feed: Feed) -> None:
+        """Remove this socket from the viewers of `feed`."""
+        raise NotImplementedError
+
+    def take(self, feed: Feed, message: str) -> bool:
+        """Handle a viewer's message; return False if invalid."""
+        raise NotImplementedError
+
+    def on_message(self, message: str | bytes) -> None:
+        """Handle a message; close the connection if invalid."""
+        feed = self._feed
+        if feed is not None and not (isinstance(message, str) and self.take(feed, message)):
+            self.on_close()
+            self.dismiss(BROKEN, "That is no message of this page.")
+
+    def on_close(self) -> None:
+        """Remove this socket from its feed, if it joined one."""
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            self.go(feed)
+
+    def deliver(self, message: bytes) -> None:
+        """Send `message` immediately."""
+        protocol: Any = self.ws_connection
+        if protocol is None or protocol.is_closing():
+            return
+        write_at_once(protocol, message, UNREAD + 2 * len(message))
+
+    def dismiss(self, code: int, why: str) -> None:
+        """Close the connection with `code` and the reason `why`."""
+        self.close(code, why)
+
+
+class FollowSocket(ViewerSocket):
+    """WebSocket of a follower's page."""
+
+    def enter(self) -> Feed:
+        """Join the followers of the room in the URL; raise ViewerRefused if it does not exist or is full."""
+        return rooms().follow(self._name.upper(), self, self.request.remote_ip or "")
+
+    def go(self, feed: Feed) -> None:
+        """Remove this socket from the followers of `feed`."""
+        feed.followers.leave(self)
+
+    def take(self, feed: Feed, message: str) -> bool:
+        """Handle a confirmation; return False for any other message."""
+        found = CONFIRMED.fullmatch(message)
+        return found is not None and feed.followers.confirm(self, int(found[1]))
+
+
+class LecturerSocket(ViewerSocket):
+    """WebSocket of a lecturer's window, which may also send commands."""
+
+    def enter(self) -> Feed:
+        """Join the windows of the page in the URL; raise ViewerRefused for an unknown token or too many windows."""
+        return rooms().look_on(self._name, self)
+
+    def go(self, feed: Feed) -> None:
+        """Remove this socket from the windows of `feed`."""
+        feed.windows.leave(self)
+
+    def take(self, feed: Feed, message: str) -> bool:
+        """Run a command or handle a confirmation; return False for any other message."""
+        if act := ACT.fullmatch(message):
+            feed.act(act[1])
+            return True
+        found = CONFIRMED.fullmatch(message)
+        return found is not None and feed.windows.confirm(self, int(found[1]))
+
+
+def delegate(server: BokehTornado, request: HTTPServerRequest) -> Any:
+    """Return the handler of a request for one of these routes; None for other routes."""
+    path = request.path
+    if not path.startswith(server.prefix):
+        return None
+    path = path.removeprefix(server.prefix)
+    if found := FILE.fullmatch(path):
+        return server.get_handler_delegate(request, ShellFile, {"name": found[1]}) if found[1] in FILES else None
+    for pattern, page, socket in ((FOLLOW, "follow.html", FollowSocket), (LECTURER, "lecturer.html", LecturerSocket)):
+        if found := pattern.fullmatch(path):
+            if found[2]:
+                return server.get_handler_delegate(request, socket, {"name": found[1]})
+            return server.get_handler_delegate(request, Shell, {"name": page})
+    return None
+
+
+def install() -> None:
+    """Add these routes to every server of this process, under its prefix. Harmless if called twice."""
+    rooms()  # an invalid setting raises its error at startup
+    routes.add("audience", delegate)

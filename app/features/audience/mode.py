@@ -1,0 +1,350 @@
+"""Audience mode of one page: its room, the card with code and QR code, and the lecturer's second window.
+
+It is off until the lecturer opens a room. The browser builds the room's link from the URL of the page; for a page
+opened as localhost, the card explains which address to use instead.
+
+The page's text is sent to viewers as plain text, and viewers display it as text: HTML of the server (a headline, a
+story's step) is converted here, and no markup is sent.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Mapping
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any, Protocol
+
+import param
+from bokeh.document import Document
+
+from app.features.audience.feed import PageFeed, Picture
+from app.features.audience.rooms import RoomError, rooms
+from app.features.export.restore import beginning
+from app.features.presenter.presenter import PresenterBar
+from app.page.markup import plain
+from app.page.qr_code import is_local, qr
+from app.page.theme import ASSETS
+from app.page.widgets import Card, card_script, icon
+from app.server.hosts import is_host
+from app.tab.lab_tab import WORDS
+from app.tab.lab_view import SaysHeadline
+from compute.devices.backends import backend
+from compute.export.link import NAME, RUN, asked_in, packed, unpacked
+
+if TYPE_CHECKING:
+    from app.features.stories.stories import StoryTeller
+    from app.tab.lab_tab import LabTab
+
+
+TICK = 500  # ms between two updates of the number of followers
+BUTTON_WORDS = "Audience: phones follow this page; the lecturer's second window (Q)"
+LONGEST_ADDRESS = 300  # characters
+BASE = re.compile(r"https?://([^/?#]+)/(?:[\w.~%@+-]+/)*follow/", re.ASCII)  # URL without markup
+STYLE = (ASSETS / "audience.css").read_text(encoding="utf-8")
+
+
+class AudiencePage(Protocol):
+    """The part of the page's interface that audience mode uses."""
+
+    document: Document
+    current: LabTab | None
+    stories: StoryTeller
+    bar: PresenterBar
+    visible: bool  # whether the browser tab is visible
+
+
+class AudienceCard(Card):
+    """The card with the room's code, drawn by static/audience.js; closed, a button with the number of followers."""
+
+    _esm = card_script("audience.js")
+
+    def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(told, width=0, height=0, stylesheets=[STYLE])
+
+
+class AudienceMode:
+    """The room and windows of one page. `button` goes into the page's header, `card` into its body.
+
+    away: whether the page's browser has lost its connection. Implements Subject of app/features/audience/feed.py.
+    """
+
+    def __init__(self, page: AudiencePage) -> None:
+        self._page = page
+        self._feed = PageFeed(self, rooms().counts)
+        self.code = self._token = self._problem = ""
+        self.open = self.away = False
+        self.tries = True  # whether followers get the link "Try it yourself"
+        self._tried = ("", "")  # the latest address, and the link for followers made from it
+        self._base = ""  # URL to which the room's code is appended, sent by the browser
+        self._windows = 0  # number of requests to open a window
+        self._held: Picture | None = None  # picture shown to viewers while the picture is frozen
+        page.bar.param.watch(self._hold, "frozen")
+        self._ticking: Any = None
+        self.card = AudienceCard(self._told)
+        self.button = icon("qr_code_2", BUTTON_WORDS, self.toggle, color="default", align="center")
+
+    # -- commands of the lecturer
+
+    def toggle(self) -> None:
+        """Open or close the card; the room is not affected."""
+        self.open = not self.open
+        self._show()
+
+    def begin(self) -> None:
+        """Open a room unless the page has one."""
+        self._problem = ""
+        try:
+            self.code = self.code or rooms().open(self._feed)
+        except RoomError as error:
+            self._problem = f"No room can be opened: {error}."
+        self._show()
+
+    def end(self) -> None:
+        """End the room."""
+        rooms().end(self.code)
+        self.code = self._problem = ""
+        self._show()
+
+    @property
+    def viewed(self) -> bool:
+        """Whether at least one follower or lecturer's window is connected."""
+        return self._feed.viewed
+
+    def open_window(self) -> None:
+        """Open the lecturer's second window in the browser."""
+        self._token = self._token or rooms().window(self._feed)
+        self._windows += 1
+        self._show()
+
+    def close(self) -> None:
+        """End the room and windows of a closed page."""
+        rooms().end(self.code)
+        rooms().end_window(self._token)
+
+    def _told(self, data: dict[str, Any]) -> None:
+        """Handle a message from the browser; its content is not trusted."""
+        match data:
+            case {"base": str(base)} if is_base(base):
+                self._base = base
+                self._show()
+            case {"do": "begin"}:
+                self.begin()
+            case {"do": "end"}:
+                self.end()
+            case {"do": "window"}:
+                self.open_window()
+            case {"tries": bool(tries)}:
+                self.tries = tries
+                self._show()
+            case {"do": "toggle"}:
+                self.toggle()
+
+    # -- the card
+
+    def _show(self) -> None:
+        """Update the card; while a room is open, update it every TICK ms."""
+        if self.code and self._ticking is None:
+            self._ticking = self._page.document.add_periodic_callback(self._show, TICK)
+        elif not self.code and self._ticking is not None:
+            self._page.document.remove_periodic_callback(self._ticking)
+            self._ticking = None
+        content, bar = self._content(), self._page.bar
+        room = f"{self.code} · {content['followers']}" if self.code else ""
+        if room != bar.room:
+            bar.room = room
+        if content != self.card.content:
+            self.card.content = content
+
+    def _content(self) -> dict[str, Any]:
+        content: dict[str, Any] = {"open": self.open, "code": self.code}
+        if self._token:
+            content |= {"window": f"lecturer/{self._token}", "windows": self._windows}
+        if self._problem:
+            content["problem"] = self._problem
+        if self.code:
+            content |= {"followers": len(self._feed.followers), "tries": self.tries}
+            content |= self._link() if self._base else {}
+        return content
+
+    def _link(self) -> dict[str, Any]:
+        """Return the room's link with its QR code, or, if the link is local, with the computer's network address."""
+        link = f"{self._base}{self.code}"
+        local = is_local(link)
+        return {"link": link, "local": local} | ({"network": network_address()} if local else {"qr": qr(link)})
+
+    # -- content for viewers; see app.features.audience.feed.Subject
+
+    def picture(self) -> Picture | None:
+        """Return the main picture of the visible lab; while frozen, the picture from the time of freezing.
+
+        The browser confirms no frames while its tab is hidden, so each poll then releases the next frames.
+        """
+        if not self._page.visible and self._page.current is not None:
+            self._page.current.session.pass_on()
+        if not self._page.bar.frozen:
+            return self._now()
+        self._held = self._held or self._now()  # the picture may have been frozen before the first frame
+        return self._held
+
+    def _hold(self, event: param.parameterized.Event) -> None:
+        """Store or release the frozen picture when `frozen` of the presenter bar changes, with or without viewers."""
+        self._held = self._now() if event.new else None
+
+    def _now(self) -> Picture | None:
+        """Return the main picture of the latest frame; None before the first frame."""
+        tab = self._page.current
+        frame = tab.session.latest if tab is not None else None
+        if tab is None or frame is None:
+            return None
+        part = next(iter(frame.rasters), "")
+        return Picture(tab.session.lab, frame, part, tab.controls.style(part))
+
+    def words(self) -> dict[str, Any]:
+        """Return the page's text and values for followers."""
+        tab, teller = self._page.current, self._page.stories
+        if tab is None:
+            return {"lab": "", "away": self.away}
+        waits = tab.session.latest is None  # the picture still belongs to another lab
+        words = {**lab_words(tab), "link": self._try(tab.address.query), "away": self.away, "waits": waits}
+        step = step_words(teller, teller.number)
+        return words | ({"story": step} if step else {})
+
+    def _try(self, query: str) -> str:
+        """Return the link "Try it yourself" for the address `query`; "" without an address or if switched off.
+
+        A state that is expensive to compute is replaced by the initial state with the current values: the server
+        would compute it for each follower.
+        """
+        if not query or not self.tries:
+            return ""
+        if self._tried[0] != query:
+            text, plays = asked_in(query)
+            scene = unpacked(text)
+            first = beginning(scene)
+            link = query if first is scene else f"{NAME}={packed(first)}" + f"&{RUN}=1" * plays
+            self._tried = query, link
+        return self._tried[1]
+
+    def notes(self) -> dict[str, Any]:
+        """Return the data that only the lecturer sees."""
+        teller, bar = self._page.stories, self._page.bar
+        step = teller.step if teller.open else None
+        return {
+            "notes": paragraphs(step.notes) if step else [],
+            "next": step_words(teller, teller.number + 1),
+            "followers": len(self._feed.followers) if self.code else None,
+            "code": self.code,
+            "frozen": bar.frozen,
+            "presenting": bar.presenting,
+        }
+
+    def acts(self) -> Mapping[str, Callable[[], object]]:
+        """Return the commands of a lecturer's window. They run with the document's lock, as they change its models."""
+        teller, bar = self._page.stories, self._page.bar
+
+        def soon(act: Callable[[], object]) -> Callable[[], object]:
+            """Return a function that schedules `act` with the document's lock."""
+            return lambda: self._page.document.add_next_tick_callback(act)
+
+        def turn(steps: int) -> None:
+            """Move by `steps` steps in the story if still open."""
+            if teller.open:
+                teller.go(teller.number + steps)
+
+        return {
+            "next": soon(lambda: turn(1)),
+            "previous": soon(lambda: turn(-1)),
+            "freeze": soon(bar.freeze),
+        }
+
+
+def network_address() -> str:
+    """Return this computer's address in its network, "" without a network. Sends no packet: UDP has no handshake."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))  # documentation address (RFC 5737); connect only selects a route
+            found = str(probe.getsockname()[0])
+    except OSError:
+        return ""
+    return "" if found.startswith("127.") or found == "0.0.0.0" else found  # noqa: S104 compared, not bound to
+
+
+def is_base(text: str) -> bool:
+    """Return whether `text`, sent by a browser, is a valid base URL of rooms on this server."""
+    found = BASE.fullmatch(text) if len(text) <= LONGEST_ADDRESS else None
+    return found is not None and is_host(found[1])
+
+
+# -- the page's text
+
+HEADINGS, PARAGRAPHS = ("h1", "h2", "h3", "h4"), ("p", "div", "tr", "br", "pre")
+BLOCKS = dict.fromkeys(HEADINGS, "h") | dict.fromkeys(PARAGRAPHS, "p") | {"li": "li"}
+MOST_BLOCKS = 60  # paragraphs per text
+MOST_VALUES = 12  # values and facts shown
+
+
+class _Blocks(HTMLParser):
+    """Collect the paragraphs of an HTML text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[list[str]] = [["p", ""]]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Start a paragraph at a block element; separate table cells by a space."""
+        if tag in BLOCKS:
+            self.found.append([BLOCKS[tag], ""])
+        elif tag in {"td", "th"}:
+            self.found[-1][1] += " "
+
+    def handle_endtag(self, tag: str) -> None:
+        """Start a paragraph after a block element."""
+        if tag in BLOCKS:
+            self.found.append(["p", ""])
+
+    def handle_data(self, data: str) -> None:
+        """Append text to the current paragraph."""
+        self.found[-1][1] += data
+
+
+def paragraphs(html: str) -> list[list[str]]:
+    """Return the text of trusted HTML as one [kind, text] per paragraph; kind: "h", "p" or "li"."""
+    parser = _Blocks()
+    parser.feed(html)
+    parser.close()
+    found = [[kind, plain(re.sub(r"[ \t\r\n]+", " ", text).strip(), 3000)] for kind, text in parser.found]
+    return [one for one in found if one[1]][:MOST_BLOCKS]
+
+
+def line(html: str) -> str:
+    """Return the text of trusted HTML as one line: the headline, a colon, and its reason."""
+    return ": ".join(text for _, text in paragraphs(html.replace("><", "> <")))  # separates adjacent elements
+
+
+def lab_words(tab: LabTab) -> dict[str, Any]:
+    """Return a lab's text for viewers: lab, phase, headline, sentence, and values and facts, each [name, text]."""
+    session, readout = tab.session, tab.readout
+    values = [[plain(dial.label), plain(dial.words())] for dial in tab.controls.dials()]
+    values.append(["Computed by", plain(backend(session.values["backend"]).label)])
+    facts = tab.parts.facts(session.latest) if session.latest is not None else []
+    return {
+        "lab": session.lab.TITLE,
+        "phase": WORDS.get(session.phase, session.phase),
+        "headline": line(readout.headline) if isinstance(readout, SaysHeadline) else "",
+        "sentence": line(readout.sentence) if isinstance(readout, SaysHeadline) else "",
+        "values": values[:MOST_VALUES],
+        "facts": [[plain(label), plain(text)] for label, text, _ in facts[:MOST_VALUES]],
+    }
+
+
+def step_words(teller: StoryTeller, number: int) -> dict[str, Any] | None:
+    """Return title, number, number of steps, and text of a step of the open story; None without such a step.
+
+    number: from 0 in the argument, from 1 in the result.
+    """
+    story = teller.story
+    if not teller.open or story is None or not 0 <= number < len(story.steps):
+        return None
+    text = paragraphs(story.steps[number].html)
+    return {"title": story.title, "number": number + 1, "of": len(story.steps), "text": text}

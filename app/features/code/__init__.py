@@ -1,0 +1,1 @@
+"""The code of kernels, with their machine code."""

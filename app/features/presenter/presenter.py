@@ -1,0 +1,137 @@
+"""The bar at the bottom of the page: the headline with its sentence, a lab's main controls, and the presenter's tools.
+
+The bar is shown in presenter mode, in which the side bar and the readout are closed, and in a window too small for
+them. It contains the readout's headline and first sentence, the lab's buttons and one selectable slider; in presenter
+mode also the tools over the pictures: freeze, spotlight, pen. A window with room for the side bar but not for the
+readout shows only the headline and the sentence, above the status bar. static/presenter.js draws the bar. A button has
+the same effect as its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import param
+from panel.custom import JSComponent
+
+from app.page.explain import explained
+from app.page.widgets import card_script
+from app.tab.controls import Dial
+from app.tab.lab_tab import ACROSS, LabTab
+from app.tab.lab_view import SaysHeadline
+
+STATIC = Path(__file__).parents[2] / "static"
+PRESENTING, NARROW = "presenting", "narrow"
+MINIMAL = "minimal"  # like a narrow window, without the sentence: in a frame of a slide
+STATEMENT = "statement-alone"  # only the headline and the sentence, above the status bar
+
+
+class PresenterBar(JSComponent):
+    """One bar for all labs of a page.
+
+    pressed(key) is called at a click on a button; grown() when the height of the bar, `height_px`, has changed.
+    `tool_keys` maps the keys of presenter mode to their actions.
+    """
+
+    mode: Any = param.Selector(
+        default="", objects=["", NARROW, MINIMAL, STATEMENT, PRESENTING], doc="Why it is shown; empty: it is not."
+    )
+    acts = param.List(default=[], doc="[key, word, what it does] of each button of the lab.")
+    dials = param.List(default=[], item_type=dict, doc="label, low, high and step of each slider there is.")
+    dial = param.Integer(default=0, doc="Which of them is shown.")
+    place = param.List(default=[0.0, ""], doc="Where it stands, as a number and in words.")
+    headline = param.String(default="", doc="The readout's large number, as HTML of ours.")
+    sentence = param.String(default="", doc="Its first sentence, as HTML of ours.")
+    hidden = param.Boolean(default=False, doc="Whether the bar is taken away for a while.")
+    frozen = param.Boolean(default=False, doc="Whether the pictures stand still on the screen.")
+    spotlight = param.Boolean(default=False, doc="Whether all is dark but what the pointer is at.")
+    pen = param.Boolean(default=False, doc="Whether the pointer draws.")
+    room = param.String(default="", doc="The code of the room and how many follow, if there is one.")
+    wiped = param.Integer(default=0, doc="How often the pen's strokes were taken away.")
+
+    _esm = card_script("presenter.js")
+    _stylesheets: ClassVar[list[str]] = [(STATIC / "presenter.css").read_text(encoding="utf-8")]
+
+    def __init__(self, pressed: Callable[[str], None], grown: Callable[[], None]) -> None:
+        super().__init__(margin=0, styles=ACROSS, sizing_mode=None)
+        self._pressed, self._grown = pressed, grown
+        self._tab: LabTab | None = None
+        self.height_px = 0
+        self.tool_keys: dict[str, Callable[[], None]] = {
+            "z": self.freeze,
+            "v": lambda: self._flip("spotlight"),
+            "d": lambda: self._flip("pen"),
+            ".": lambda: self._flip("hidden"),
+            "x": self._wipe,
+        }
+
+    @property
+    def presenting(self) -> bool:
+        """Whether the page is in presenter mode."""
+        return bool(self.mode == PRESENTING)
+
+    def freeze(self) -> None:
+        """Freeze or unfreeze the pictures on the screen, in presenter mode only."""
+        if self.presenting:
+            self._flip("frozen")
+
+    def _flip(self, name: str) -> None:
+        self.param.update({name: not self.param.values()[name]})
+
+    def _wipe(self) -> None:
+        self.wiped += 1
+
+    def show(self, mode: str) -> None:
+        """Show the bar in `mode`, "" to hide it; switch off the tools over the pictures."""
+        if mode != self.mode:
+            self.param.update(mode=mode, hidden=False, frozen=False, spotlight=False, pen=False)
+            self.refresh()
+
+    def follow(self, tab: LabTab) -> None:
+        """Connect the bar to another lab's tab."""
+        self._tab = tab
+        self.param.update(dial=0, frozen=False)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Update the bar; called a few times a second and after each message of the browser."""
+        tab = self._tab
+        if tab is None or not self.mode:
+            return
+        dials = [
+            {"label": one.label, "low": one.low, "high": one.high, "step": one.step} for one in tab.controls.dials()
+        ]
+        new: dict[str, Any] = {"acts": [list(act) for act in tab.controls.acts()], "dials": dials}
+        if dial := self._dial(self.dial):
+            new["place"] = [dial.place(), dial.words()]
+        readout = tab.readout
+        if isinstance(readout, SaysHeadline):
+            seen: set[str] = set()
+            new["headline"] = explained(readout.headline, seen)
+            new["sentence"] = explained(readout.sentence, seen)
+        now = self.param.values()
+        changed = {name: value for name, value in new.items() if now[name] != value}
+        if changed:
+            self.param.update(changed)
+
+    def _dial(self, index: Any) -> Dial | None:
+        dials = self._tab.controls.dials() if self._tab else ()
+        return dials[index] if isinstance(index, int) and 0 <= index < len(dials) else None
+
+    def _handle_msg(self, data: Any) -> None:
+        if not isinstance(data, dict):
+            return
+        if isinstance(data.get("key"), str):
+            self._pressed(data["key"])
+        if self._dial(data.get("choose")):
+            self.dial = data["choose"]
+        dial, place = self._dial(data.get("dial")), data.get("place")
+        if dial and isinstance(place, (int, float)) and dial.low <= place <= dial.high:
+            dial.turn(place)
+        self.refresh()
+        height = data.get("height")
+        if isinstance(height, int) and 0 <= height <= 4096:
+            self.height_px = height
+            self._grown()

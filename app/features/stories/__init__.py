@@ -1,0 +1,1 @@
+"""Stories: lectures in steps."""

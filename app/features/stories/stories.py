@@ -1,0 +1,263 @@
+"""Stories next to the labs: the list, a story's steps, and the lab in the state of each step.
+
+The link of a step sets the lab's values. The next step changes only values that the links of this story name, so that
+other settings of the lecturer are kept; "back to the step" restores everything. After a deviation from a step, or when
+going backwards, the next step is restored completely, so that a story cannot break. States that must be computed or
+replayed first are restored by the Restorer (app/features/export/restore.py).
+
+A step is applied after the browser has drawn the lab: see app/page/page.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Protocol
+
+import panel_material_ui as pmui
+import param
+from bokeh.document import Document
+from msgspec import structs
+from panel.viewable import Viewable
+from panel_material_ui.widgets.base import MaterialWidget
+
+from app.page.theme import ASSETS
+from app.page.widgets import Card, card_script, icon
+from compute.devices.backends import preferred
+from compute.export.scene import Scene
+from compute.lab.lab import Lab
+from compute.stories import AREAS, Story, StoryStep, stories
+
+if TYPE_CHECKING:
+    from app.tab.lab_tab import LabTab
+
+TICK = 250  # ms between two comparisons of the lab with the step
+AT_WORK = ("running", "paused")  # phases of a session that accepts values
+WORDS = "Stories: a lecture in steps (T)"
+STYLE = (ASSETS / "stories.css").read_text(encoding="utf-8")
+
+
+def open_group(side_bar: Viewable, label: str) -> None:
+    """Open the group of controls that contains `label`: a control in a closed group is invisible."""
+    for groups in side_bar.select(pmui.Accordion):
+        for number, group in enumerate(groups):
+            holds = any(widget.label == label for widget in group.select(MaterialWidget))
+            if holds and number not in groups.active:
+                groups.active = [*groups.active, number]
+
+
+class StoryPage(Protocol):
+    """The part of the page that a story uses."""
+
+    document: Document
+    current: LabTab | None
+
+    def show_soon(self, kind: type[Lab]) -> None:
+        """Show the tab of a lab, which waits for its state; repeated calls have no effect."""
+
+    def make_room(self) -> None:
+        """Update layout and keys after a story was opened or closed."""
+
+
+class StoryCard(Card):
+    """The list of stories or one step of a story, and the ring around the element that the step points at.
+
+    It is at the top of the right column, or in a sheet below the picture on a phone: see app/page/page.py.
+    """
+
+    sheet = param.Integer(default=0, doc="Height in px of the sheet below the picture; 0: it is in the right column.")
+
+    _esm = card_script("stories.js")
+
+    def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(told, sizing_mode="stretch_width", stylesheets=[STYLE])
+
+
+class StoryTeller:
+    """The stories of one page. `button` belongs in its header, `card` at the top of its right column."""
+
+    def __init__(self, page: StoryPage) -> None:
+        self._page = page
+        self.story: Story | None = None
+        self.number = 0  # index of the current step
+        self.open = False
+        self._coming: Collection[str] | None = None  # names of the values to set, () for all; None: none is pending
+        self._away = False  # whether the lab differs from the step
+        self._ticking: Any = None
+        self.card = StoryCard(self._told)
+        self.button = icon("menu_book", WORDS, self.toggle, color="default", align="center")
+
+    @property
+    def step(self) -> StoryStep | None:
+        """The current step."""
+        return self.story.steps[self.number] if self.story else None
+
+    @property
+    def keys(self) -> dict[str, Callable[[], None]]:
+        """The actions of keys while a story is open; remote controls send the page keys."""
+        if self.story is None or not self.open:
+            return {}
+        on, back = lambda: self.go(self.number + 1), lambda: self.go(self.number - 1)
+        return {"arrowright": on, "pagedown": on, "arrowleft": back, "pageup": back, "b": self.back}
+
+    # -- actions of the lecturer
+
+    def toggle(self) -> None:
+        """Open the list or the last story, or close it."""
+        self.open = not self.open
+        if self.open:
+            self._ticking = self._page.document.add_periodic_callback(self._tick, TICK)
+        elif self._ticking is not None:
+            self._page.document.remove_periodic_callback(self._ticking)
+            self._ticking = None
+            self._leave()
+        self._page.make_room()
+        self._show()
+
+    def tell(self, name: str) -> None:
+        """Open the story of that name."""
+        story = next((each for each in stories().stories if each.name == name), None)
+        if story is not None:
+            self.story, self.number, self._coming, self._away = story, 0, (), False
+            self._page.make_room()
+            self._show()
+            self._tick()
+
+    def go(self, number: int) -> None:
+        """Go to step `number`, if it exists."""
+        if self.story is None or not 0 <= number < len(self.story.steps):
+            return
+        before, self.number = self.number, number
+        whole = self._away or number < before or self._coming is not None
+        self._coming, self._away = (() if whole else self._named()), False
+        self._show()
+        self._tick()
+
+    def back(self) -> None:
+        """Restore the step after any changes to the lab."""
+        if self.story is not None:
+            self._coming = ()
+            self._tick()
+
+    def _list(self) -> None:
+        """Return to the list."""
+        self._leave()
+        self.story = None
+        self._page.make_room()
+        self._show()
+
+    def _leave(self) -> None:
+        """Start a lab that is waiting for a step, without the step."""
+        self._coming = None
+        if self._page.current is not None:
+            self._page.current.wait_no_longer()
+
+    def _told(self, data: dict[str, Any]) -> None:
+        """Handle a message from the browser, which is untrusted."""
+        match data:
+            case {"open": str(name)}:
+                self.tell(name)
+            case {"go": 1 | -1 as way}:
+                self.go(self.number + way)
+            case {"do": "back"}:
+                self.back()
+            case {"do": "list"}:
+                self._list()
+            case {"do": "close"} if self.open:
+                self.toggle()
+
+    # -- applying steps
+
+    def _named(self) -> frozenset[str]:
+        """Return the names of the values that the story's links set in the step's lab."""
+        steps = self.story.steps if self.story else ()
+        lab = steps[self.number].scene.lab
+        return frozenset(name for step in steps if step.scene.lab == lab for name in step.scene.values)
+
+    def _tick(self) -> None:
+        """Apply the step as soon as its lab accepts values, then watch for deviations from it."""
+        tab, step = self._page.current, self.step
+        if step is None or tab is None or not tab.drawn:
+            return
+        if tab.session.lab is not step.scene.kind:
+            if self._coming is not None:
+                self._page.show_soon(step.scene.kind)
+            self._say_away(self._coming is None)
+        elif self._coming is not None:
+            if tab.session.phase in AT_WORK and not tab.restorer.busy:
+                names, self._coming = self._coming, None
+                self._bring(tab, step, names)
+                if label := self._pointing(step)["label"]:
+                    open_group(tab.controls.panel, label)
+                self._say_away(False)
+        elif not tab.restorer.busy:
+            wanted = self._wanted(tab, step.scene)
+            self._say_away(any(tab.session.values[name] != wanted[name] for name in self._named() & wanted.keys()))
+
+    def _say_away(self, away: bool) -> None:
+        if away != self._away:
+            self._away = away
+            self._show()
+
+    def _bring(self, tab: LabTab, step: StoryStep, names: Collection[str]) -> None:
+        """Set the values `names` of the step, () for all, and reset the field unless the step continues it."""
+        session, scene = tab.session, step.scene
+        tab.notices.clear()  # they are about the previous step
+        if scene.steps or scene.history:
+            try:
+                tab.restorer.restore(self._with_backend(tab, scene), step.plays)
+            except ValueError as error:
+                tab.notices.tell("warning", f"The step cannot be shown: {error}.")
+                tab.wait_no_longer()
+            return
+        tab.awaits_scene = False
+        every = self._wanted(tab, scene)
+        wanted = {name: value for name, value in every.items() if not names or name in names}
+        changed = {name: value for name, value in wanted.items() if session.values[name] != value}
+        begins = (not step.goes_on or not names) and "reset" in session.lab.actions()
+        if begins:
+            session.play(False)  # first: a running lab would advance the new field before it is paused
+        session.change(**changed)
+        session.on_values(changed)
+        if scene.look is not None:
+            tab.controls.apply_style(scene.look, scene.part)
+        if begins:
+            session.act("reset")
+        session.play(step.plays or (scene.kind.ENDS and tab.parts.plays))
+        session.later(lambda: tab.lab_view.show_part(scene.view))
+
+    def _with_backend(self, tab: LabTab, scene: Scene) -> Scene:
+        """Return the scene with the best available backend, unless the scene names a backend."""
+        best = {"backend": preferred(tab.session.lab.backends()).name}
+        return structs.replace(scene, values=best | dict(scene.values))
+
+    def _wanted(self, tab: LabTab, scene: Scene) -> dict[str, Any]:
+        """Return all values of the scene's state, with an unavailable backend replaced."""
+        fitting, _ = tab.restorer.fitting(self._with_backend(tab, scene))
+        parameters = tab.session.lab.param
+        return {name: fitting.values.get(name, parameters[name].default) for name in tab.restorer.names()}
+
+    # -- display
+
+    def _show(self) -> None:
+        """Show the list, the step, or nothing."""
+        if not self.open:
+            self.card.content = {}
+        elif self.story is None:
+            found = stories()
+            listed = [
+                {"name": story.name, "title": story.title, "minutes": story.minutes, "lab": story.lab.TITLE}
+                for story in found.stories
+            ]
+            self.card.content = {"stories": listed, "problems": list(found.problems)}
+        else:
+            step = self.story.steps[self.number]
+            self.card.content = {
+                "title": self.story.title, "number": self.number + 1, "of": len(self.story.steps), "html": step.html,
+                "away": self._away, **self._pointing(step),
+            }  # fmt: skip
+
+    def _pointing(self, step: StoryStep) -> dict[str, str]:
+        """Return the target of the ring: an area of the page, or the label of a parameter's control."""
+        if not step.points or step.points in AREAS:
+            return {"area": step.points, "label": ""}
+        return {"area": "", "label": str(step.scene.kind.param[step.points].label)}

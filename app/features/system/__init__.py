@@ -1,0 +1,1 @@
+"""The card with the load of the machine."""

@@ -1,0 +1,222 @@
+"""State and events that only the browser has: keys, window size, colour scheme, visibility and the address bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import param
+from panel.custom import JSComponent
+
+STATIC = Path(__file__).parent.parent / "static"
+PARTS = "make.js", "explain.js", "less_motion.js", "library_words.js"
+SCRIPTS = "".join((STATIC / name).read_text(encoding="utf-8") for name in PARTS)
+ESCAPE = "escape"  # the key that closes `Browser.card`
+
+
+class Browser(JSComponent):
+    """An invisible component that reports browser events: keys, window size, system colour scheme, visibility, Back.
+
+    It sends key presses, window sizes, whether the system prefers a dark scheme, when the browser tab is hidden or
+    shown again, and the query that Back and Forward lead to. `write_address` writes the address bar.
+
+    Only the keys in `wanted` are reported: `event.key` in lower case, with "shift+" in front for keys whose name has
+    several letters, such as "shift+backspace", and for a letter if `wanted` has that form; "ctrl+z" for Ctrl or Command
+    with Z, and "ctrl+shift+z" for these with Shift, or for Ctrl+Y. Arrows, + and - repeat while pressed. A
+    reported key has no other effect in the browser.
+
+    The page's keys take precedence over the focused element: a lecturer who has clicked a button, a switch or a list
+    and then presses Space means run or pause; Enter still presses the button. Elements keep the keys that they cannot
+    do without: every key in a text field and in an open list or menu; Space in a dialog, and on a switch, a file field
+    or a closed list that was focused with Tab, as no other key operates them; arrows on sliders, in dialogs, and on
+    tabs and lists that were focused with Tab; Home and End on sliders.
+    """
+
+    wanted = param.List(default=[], item_type=str, doc="Keys that mean something now.")
+    presenter = param.Boolean(default=False, doc="Whether type is scaled up for the back row.")
+    address = param.Dict(default={}, doc="What follows the page's address, and whether that is a new entry.")
+    card = param.String(default="", doc="CSS class of the card that was opened last, with the focus; empty: none.")
+    ui = param.String(default="", doc="How much of the page is shown, as the address has it; empty: all.")
+    dark = param.Boolean(default=False, doc="Whether the dark scheme is shown.")
+
+    _esm = (
+        SCRIPTS
+        + """
+    export function render({ model, el }) {
+      const forget_words = explainWords(), forget_names = renameLibraryWords();
+      lessMotion();
+      const UNTYPED = ['range', 'checkbox', 'radio', 'file', 'button', 'submit', 'reset', 'color', 'image'];
+      const some = (event, test) => event.composedPath().some((node) => node instanceof Element && test(node));
+      const within = (event, ...roles) => some(event, (node) => roles.includes(node.getAttribute('role')));
+      const typing = (event) => some(event, (node) => node.isContentEditable ||
+        ['TEXTAREA', 'SELECT'].includes(node.tagName) || node.tagName == 'INPUT' && !UNTYPED.includes(node.type));
+      const listing = (event) => within(event, 'listbox', 'option', 'menu', 'menuitem');
+      const input = (event, ...types) => some(event, (node) => node.tagName == 'INPUT' && types.includes(node.type));
+      let tabbed = false, taken = false;      // who has the focus was come to with Tab; Space is down for the page
+      const essential = (event) => {
+        if (typing(event) || listing(event)) return true;
+        if (event.key == ' ') return within(event, 'dialog', 'alertdialog') ||
+          tabbed && (input(event, 'checkbox', 'radio', 'file') || within(event, 'combobox'));
+        if (['Home', 'End'].includes(event.key)) return input(event, 'range');
+        return event.key.startsWith('Arrow') && (input(event, 'range', 'radio') || within(event, 'dialog') ||
+          tabbed && within(event, 'combobox', 'tab', 'tablist'));
+      };
+      const named = (event) => {
+        // On a layout of another alphabet, Cyrillic or Greek, a letter stands for the one at the same place in Latin.
+        const latin = event.key.length == 1 && event.key > '~' && event.code.match(/^Key([A-Z])$/)?.[1];
+        const plain = (latin || event.key).toLowerCase();
+        if (event.ctrlKey || event.metaKey) {
+          if (event.altKey || !['y', 'z'].includes(plain)) return '';
+          return plain == 'y' || event.shiftKey ? 'ctrl+shift+z' : 'ctrl+z';
+        }
+        const shifted = event.shiftKey && (event.key.length > 1 || model.wanted.includes(`shift+${plain}`));
+        return event.altKey ? '' : `${shifted ? 'shift+' : ''}${plain}`;
+      };
+      const take = (event) => { event.preventDefault(); event.stopPropagation(); };
+      // The library's lists open at a click alone, so that nobody without a pointer could use them.
+      const unfold = (event) => {
+        const list = event.composedPath().find((node) => node.getAttribute?.('role') == 'combobox');
+        if (!tabbed || !list || list.tagName == 'INPUT' || listing(event)) return false;
+        if (![' ', 'Enter', 'ArrowDown', 'ArrowUp'].includes(event.key)) return false;
+        list.click();
+        return true;
+      };
+      // A card that opens gets the focus, and whoever had it gets it back; Escape closes it.
+      const seen = (name) => {
+        for (const node of everyElement()) if (node.classList.contains(name) && node.checkVisibility()) return node;
+        return null;
+      };
+      let before = null, waiting = null;
+      const followCard = () => {
+        clearInterval(waiting);
+        if (!model.card) {
+          before?.focus?.({ preventScroll: true });
+          before = null;
+          return;
+        }
+        before ??= focused();
+        let looks = 0;
+        waiting = setInterval(() => {         // it is filled when it is opened first
+          const card = seen(model.card);
+          if (!card && ++looks < 100) return;
+          clearInterval(waiting);
+          if (!card || card.contains(focused())) return;
+          card.tabIndex = -1;
+          card.style.outline = 'none';
+          card.focus({ preventScroll: true });
+        }, 100);
+      };
+      const opened = (event) => some(event, (node) => node.getAttribute('aria-expanded') == 'true') || listing(event) ||
+        within(event, 'dialog', 'alertdialog');
+      const keydown = (event) => {
+        if (event.key == 'Tab') tabbed = true;
+        if (event.key == 'Escape' && model.card && !opened(event)) model.send_msg({ key: 'escape' });
+        if (event.key == ' ') taken = false;
+        if (unfold(event)) {
+          take(event);
+          taken = event.key == ' ';
+          return;
+        }
+        const key = named(event);
+        if (!model.wanted.includes(key) || essential(event)) return;
+        take(event);
+        taken = taken || event.key == ' ';
+        if (event.repeat && !event.key.startsWith('Arrow') && !['+', '-'].includes(event.key)) return;
+        model.send_msg({ key });
+      };
+      const keyup = (event) => {              // which is when a browser presses a button
+        if (event.key == ' ' && taken) take(event);
+      };
+      const pointerdown = () => { tabbed = false; };
+      const listeners = { keydown, keyup, pointerdown };
+      let timer = null;
+      const measure = () => model.send_msg({ width: innerWidth, height: innerHeight });
+      const travel = () => model.send_msg({ query: location.search.slice(0, 10000) });
+      const write = () => {
+        const { push } = model.address, query = `${model.ui ? `ui=${model.ui}&` : ''}${model.address.query}`;
+        if (!model.address.query || location.search == `?${query}`) return;
+        const address = `${location.pathname}?${query}`;
+        try {
+          if (push) history.pushState(null, '', address); else history.replaceState(history.state, '', address);
+        } catch (error) {                     // a browser takes so many a minute; the next one holds this state too
+          console.debug(error);
+        }
+      };
+      const look = () => model.send_msg({ visible: !document.hidden });
+      const system = matchMedia('(prefers-color-scheme: dark)');
+      const prefer = () => model.send_msg({ dark: system.matches });
+      const resize = () => { clearTimeout(timer); timer = setTimeout(measure, 150); };
+      for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);
+      addEventListener('resize', resize);
+      system.addEventListener('change', prefer);
+      addEventListener('popstate', travel);
+      model.on('address', write);
+      model.on('card', followCard);
+      document.addEventListener('visibilitychange', look);
+      model.on('remove', () => {
+        clearInterval(waiting);
+        for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener, true);
+        removeEventListener('resize', resize);
+        system.removeEventListener('change', prefer);
+        removeEventListener('popstate', travel);
+        document.removeEventListener('visibilitychange', look);
+        forget_words();
+        forget_names();
+      });
+      const applyTheme = () => {
+        document.documentElement.classList.toggle('presenter', model.presenter);
+        // not data-theme, from which panel-material-ui takes the scheme of a page that embeds it: what is drawn between
+        // a press of its switch and the server's answer had the former scheme's colours
+        document.documentElement.dataset.scheme = model.dark ? 'dark' : 'light';
+      };
+      model.on('presenter', applyTheme);
+      model.on('dark', applyTheme);
+      applyTheme();
+      measure();
+      if (system.matches) prefer();           // a page begins light
+      el.style.display = 'none';
+      return document.createElement('span');
+    }
+    """
+    )
+
+    def __init__(
+        self,
+        pressed: Callable[[str], None],
+        resized: Callable[[int, int], None],
+        looked: Callable[[bool], None],
+        travelled: Callable[[str], None],
+        preferred: Callable[[bool], None],
+        **params: Any,
+    ) -> None:
+        super().__init__(width=0, height=0, margin=0, **params)
+        self._pressed, self._resized, self._looked, self._travelled = pressed, resized, looked, travelled
+        self._preferred = preferred
+
+    def write_address(self, query: str, push: bool) -> None:
+        """Set the query of the page's address, as a new entry of the browser's history if `push` is true."""
+        # A new number sends the same query again: the browser may have moved to another address since
+        number = self.address.get("number", 0) + 1
+        self.address = {"query": query, "push": push, "number": number}
+
+    def _handle_msg(self, data: Any) -> None:
+        if not isinstance(data, dict):
+            return
+        key = data.get("key")
+        if isinstance(key, str) and (key in self.wanted or (self.card and key == ESCAPE)):
+            self._pressed(key)
+        if isinstance(data.get("visible"), bool):
+            self._looked(data["visible"])
+        if isinstance(data.get("dark"), bool):
+            self._preferred(data["dark"])
+        if isinstance(data.get("query"), str):
+            self._travelled(data["query"])
+        width, height = data.get("width"), data.get("height")
+        if isinstance(width, (int, float)) and isinstance(height, (int, float)):
+            self._resized(_within(width, 320, 8192), _within(height, 240, 8192))
+
+
+def _within(side: float, least: int, most: int) -> int:
+    """Return `side` as an integer within the bounds; `least` for NaN."""
+    return int(min(side, most)) if side >= least else least

@@ -1,0 +1,220 @@
+"""Widgets that set a session's values, fields for numbers, buttons.
+
+Bounds, label and choices of a widget come from the lab's parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import floor, isclose, log10
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import panel_material_ui as pmui
+import param
+from bokeh.models import PrintfTickFormatter
+from panel.custom import JSComponent
+
+from app.page.markup import plain
+from app.tab.session import Session
+
+FULL = {"sizing_mode": "stretch_width", "margin": (6, 8)}
+Widget: TypeAlias = Any  # a material widget; the library has no types
+
+
+class ValueWidgets:
+    """Widgets that set a session's values and follow them when the session changes them."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._widgets: dict[str, Widget] = {}
+        self._following = False  # whether the session sets the widgets, not the user
+        self.sliders: list[Widget] = []
+
+    def parameter(self, name: str) -> param.Parameter[Any]:
+        """Return the lab's parameter `name`."""
+        return self.session.lab.param[name]
+
+    def add(self, name: str, widget: Widget) -> Widget:
+        """Connect `widget` to the value `name`, also during dragging."""
+        self._widgets[name] = widget
+        widget.param.watch(lambda event: self.session.change(**{name: event.new}), "value")
+        return widget
+
+    def show_values(self, values: Mapping[str, Any]) -> None:
+        """Show `values` that were changed without these widgets."""
+        for name, value in values.items():
+            if name in self._widgets:
+                self._widgets[name].value = value
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Treat changes of widgets during the block as the session's, not the user's."""
+        before, self._following = self._following, True
+        try:
+            yield
+        finally:
+            self._following = before
+
+    def slider(self, name: str, step: float, **options: Any) -> Widget:
+        """Return a slider over the parameter's bounds, with enough digits to distinguish its steps."""
+        parameter = self.parameter(name)
+        low, high = parameter.bounds
+        start, end = options.pop("start", low), options.pop("end", high)
+        kind = pmui.IntSlider if isinstance(parameter, param.Integer) else pmui.FloatSlider
+        value, label = self.session.values[name], options.pop("label", parameter.label)
+        if kind is pmui.FloatSlider:
+            options.setdefault("format", number_format(step, start))
+        widget = kind(label=label, value=value, start=start, end=end, step=step, size="small", **FULL, **options)
+        self.sliders.append(widget)
+        return self.add(name, widget)
+
+    def choice(self, name: str, options: Mapping[str, Any] | list[Any] | None = None, **more: Any) -> Widget:
+        """Return a drop-down of the parameter's objects, or of `options` (label -> value)."""
+        parameter = self.parameter(name)
+        objects = list(parameter.objects) if options is None else options
+        return self.add(
+            name,
+            pmui.Select(
+                label=parameter.label, value=self.session.values[name], options=objects, size="small", **FULL, **more
+            ),
+        )
+
+    def switch(self, name: str, **more: Any) -> Widget:
+        """Return a switch."""
+        parameter = self.parameter(name)
+        return self.add(name, pmui.Switch(label=parameter.label, value=self.session.values[name], **FULL, **more))
+
+
+MOST_DECIMALS = 6  # of a number on a slider; smaller steps are shown with a power of ten
+
+
+def number_format(step: float, start: float) -> str | PrintfTickFormatter:
+    """Return the format of a slider's value in which neighbouring positions between `start` and the end differ."""
+    shown = max(decimals(step), min(decimals(start), decimals(step / 10)))
+    if shown > MOST_DECIMALS:
+        return PrintfTickFormatter(format="%.3e")
+    return f"0.{'0' * shown}" if shown else "0"
+
+
+def decimals(number: float) -> int:
+    """Return the number of decimals that represent `number`, limited to its first three significant digits."""
+    if number == 0:
+        return 0
+    most = max(0, 2 - floor(log10(abs(number))))
+    return next((few for few in range(most) if isclose(round(number, few), number, rel_tol=1e-9)), most)
+
+
+def icon(name: str, words: str, click: Callable[[], object], **options: Any) -> pmui.IconButton:
+    """Return an icon button; `words` are its tooltip and its accessible name."""
+    style = {"size": "small", "margin": 2, **options}
+    button = pmui.IconButton(icon=name, description=words, description_delay=400, toggle_duration=0, **style)
+    button.on_click(lambda event: click())
+    return button
+
+
+OnValue = Callable[[Any], object]
+
+
+class NumberField:
+    """A field for a number, `panel`; on_value(value) is called with the entered number and may raise ValueError.
+
+    The error text appears below the field then, and no value changes.
+
+    whole: no fractions; optional: None for an empty field; helper_text among the options: shown while the input is
+    valid.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        value: float | None,
+        on_value: OnValue,
+        whole: bool = False,
+        optional: bool = False,
+        **options: Any,
+    ) -> None:
+        self._on_value, self._whole, self._optional = on_value, whole, optional
+        self._shown, self._hint = self._text(value), options.get("helper_text", "")
+        self.panel = pmui.TextInput(label=label, value=self._text(value), size="small", **{**FULL, **options})
+        self.panel.param.watch(lambda event: self._entered(), "value")
+        self.panel.param.watch(lambda event: self._entered(), "enter_pressed")
+
+    @staticmethod
+    def _text(value: float | None) -> str:
+        if value is None:
+            return ""
+        mantissa, exponent, power = f"{value:.6g}".partition("e")
+        return f"{mantissa}e{int(power)}" if exponent else mantissa
+
+    def show(self, value: float | None) -> None:
+        """Set the field to `value`, without calling on_value and without an error."""
+        text = self._text(value)
+        self._shown = text
+        self.panel.param.update(value=text, value_input=text, error_state=False, helper_text=self._hint)
+
+    def complain(self, words: str) -> None:
+        """Show an error below the field."""
+        self.panel.param.update(error_state=True, helper_text=plain(words))
+
+    def _entered(self) -> None:
+        text = str(self.panel.value or "").strip().replace("\N{MINUS SIGN}", "-")
+        if text == self._shown and not self.panel.error_state:
+            return
+        self._shown = text
+        try:
+            self._on_value(None if self._optional and not text else self._number(text))
+        except ValueError as error:
+            self.complain(str(error))
+        else:
+            self.panel.param.update(error_state=False, helper_text=self._hint)
+
+    def _number(self, text: str) -> float | int:
+        kind = "a whole number" if self._whole else "a number"
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"{self.panel.label} must be {kind}, not {text[:40]!r}") from None
+        if not self._whole:
+            return value
+        if not value.is_integer():
+            raise ValueError(f"{self.panel.label} must be {kind}, not {text[:40]!r}")
+        return int(value)
+
+
+def show_refusal(refusal: str, fields: Mapping[str, NumberField]) -> bool:
+    """Show an engine's refusal below the field of the parameter that is its first word; return True if one exists."""
+    field = fields.get(refusal.split(" ", 1)[0])
+    if field is not None:
+        field.complain(refusal)
+    return field is not None
+
+
+# -- cards over the page
+
+STATIC = Path(__file__).parent.parent / "static"
+
+
+def card_script(*names: str) -> str:
+    """Return the scripts of these names in static/, with `make`, which creates their elements."""
+    return "\n".join((STATIC / each).read_text(encoding="utf-8") for each in ("make.js", *names))
+
+
+class Card(JSComponent):
+    """A card that a script draws.
+
+    content: {} for an empty card; told(message): receives the browser's messages, which are untrusted.
+    """
+
+    content = param.Dict(default={}, doc="What is shown.")
+
+    _esm = "export function render() { return null; }"
+
+    def __init__(self, told: Callable[[dict[str, Any]], None], **params: Any) -> None:
+        super().__init__(margin=0, **params)
+        self._told = told
+
+    def _handle_msg(self, data: Any) -> None:
+        if isinstance(data, dict):
+            self._told(data)

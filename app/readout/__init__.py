@@ -1,0 +1,1 @@
+"""The live comparison of CPU and GPU."""

@@ -1,0 +1,242 @@
+"""`python -m app.server.serve`: compile the kernels of the first screens, report the progress, then become the server.
+
+`make serve` and `fieldlab serve` run it. Compiled kernels are kept for the next start, which only checks that they
+belong to this code (devices/kernel_cache.py). If compilation fails, a message says so, and the page compiles kernels on
+demand, as with plain `panel serve app`. The server prints its address when it is ready (app_hooks.py).
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before the slow imports
+    from compute.start import start
+
+    raise SystemExit(start("app.server.serve"))
+
+import argparse
+import importlib
+import ipaddress
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any, TextIO
+
+from app.server import server_log
+from compute import stories
+from compute.cli import serve_options, settings
+from compute.cli.serve_options import LOOPBACK
+from compute.devices import kernel_cache
+
+SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/server/admission.py
+METRICS = "FIELDLAB_METRICS"  # see app/server/operations.py
+ADDRESS = "FIELDLAB_ADDRESS"  # environment variable: the address that the server prints when it is ready
+COMMAND = (sys.executable, "-m", "app.server.first_screens")
+PANEL = "panel.command"  # its `main` is run by `python -m panel`
+BROWSER = "FIELDLAB_BROWSER"  # environment variable: whether the server opens that address in the user's browser
+ORIGINS = "BOKEH_ALLOW_WS_ORIGIN"  # environment variable: origins that Bokeh allows, in place of its options
+MOST_SECONDS = 900.0  # for all parts; a slower machine compiles on demand
+LOOK = 0.25  # seconds between two updates of the clock
+INTERRUPTED = 130
+DESCRIPTORS = 2**16  # open files and connections: seven for each of 9,000 browsers
+MACOS_DESCRIPTORS = 10_240  # its OPEN_MAX: macOS may refuse a higher soft limit, whatever the hard limit is
+CONNECTIONS = 7  # per browser: six for files, kept open for a while, and its WebSocket
+log = logging.getLogger(__name__)
+CLEAR_LINE = "\r\033[K"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compile and serve; return an exit code only if interrupted before the server starts."""
+    parser = _parser()
+    try:
+        chosen = serve_options.parse(parser, list(sys.argv[1:] if argv is None else argv))
+        settings.hand_on(serve_options.settings_of(chosen))
+        serve_options.require_address(chosen.address)
+        stories.name_folders(chosen.stories)
+    except ValueError as error:  # includes StoryError and SettingsError
+        parser.error(str(error))
+    try:
+        compile_first()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; compiled kernels are kept, and nothing is served\n")
+        return INTERRUPTED
+    os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin, chosen.prefix or "") + chosen.show
+    if chosen.sessions is not None:
+        os.environ[SESSIONS] = str(chosen.sessions)
+    if chosen.metrics:
+        os.environ[METRICS] = "1"
+    if chosen.log:
+        os.environ[server_log.LOG_VARIABLE] = chosen.log
+    if chosen.browser:
+        os.environ[BROWSER] = "1"
+    origins = allowed_origins(chosen.address, chosen.port, chosen.origin)
+    own = ["--address", chosen.address, "--port", str(chosen.port)]
+    if any(origin.startswith("[") for origin in origins):
+        os.environ.setdefault(ORIGINS, ",".join(origins))  # Bokeh's option accepts no IPv6 address
+    else:
+        own += [part for origin in origins for part in ("--allow-websocket-origin", origin)]
+    own += ["--prefix", chosen.prefix] if chosen.prefix else []
+    own += ["--use-xheaders"] if chosen.behind_proxy else []
+    if chosen.auth:
+        own += ["--basic-auth", str(chosen.auth)]
+    command = [sys.executable, "-m", "compute.start", PANEL, "serve", str(Path(__file__).resolve().parent.parent), *own]
+    return os.execv(sys.executable, command)  # noqa: S606 - no shell is meant
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m app.server.serve", description=__doc__.partition("\n")[0])
+    serve_options.add(parser)
+    parser.add_argument("--show", default="", metavar="?QUERY", help="what follows the address that is printed")
+    parser.add_argument("--browser", action="store_true", help="open that address in the user's browser")
+    return parser
+
+
+def address(listening: str, port: int, origins: Sequence[str], prefix: str = "") -> str:
+    """Return the address to open in a browser: that of the first origin, or else the listening address."""
+    return f"http://{origins[0] if origins else f'{_host(listening)}:{port}'}{prefix}/app"
+
+
+def allowed_origins(listening: str, port: int, origins: Sequence[str]) -> list[str]:
+    """Return the origins that the server allows; an empty list for Bokeh's default, this machine.
+
+    These are the chosen `origins`; without any, the listening address, if other machines can reach it. Any explicit
+    origin replaces Bokeh's default, so localhost is appended.
+    """
+    host = _host(listening)
+    found = list(origins) or ([] if host in LOOPBACK else [f"{host}:{port}"])
+    return [*found, f"localhost:{port}"] if found else []
+
+
+def _host(listening: str) -> str:
+    """Return the host by which a browser reaches the listening address."""
+    try:
+        parsed = ipaddress.ip_address(listening)
+    except ValueError:
+        return listening  # a name
+    if parsed.is_unspecified:  # all addresses of this machine
+        return "localhost"
+    return f"[{parsed}]" if parsed.version == 6 else str(parsed)
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the limit of open files and connections of this process and its children, at most to DESCRIPTORS.
+
+    A shell sets 1,024, which 200 phones use up; all further connections then fail. A limit that may be too low for this
+    server's settings is logged. Windows has no such limit.
+    """
+    try:
+        resource = importlib.import_module("resource")
+    except ImportError:
+        return
+    allowed, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unbounded = resource.RLIM_INFINITY
+    for most in (DESCRIPTORS, MACOS_DESCRIPTORS):
+        wanted = most if hard == unbounded else min(most, hard)
+        if allowed == unbounded or allowed >= wanted:
+            break
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            allowed = wanted
+        except (OSError, ValueError) as error:
+            log.info("the limit of open files stays %d: %d was refused: %s", allowed, wanted, error)
+    chosen = settings.current()
+    needed = min(DESCRIPTORS, CONNECTIONS * (chosen.sessions + chosen.followers))
+    if allowed != unbounded and allowed < needed:
+        log.warning(
+            "%d files and connections are allowed, and %d tabs and %d followers may need %d: raise the hard limit "
+            "(LimitNOFILE= of a service, ulimit -Hn of a shell)",
+            allowed, chosen.sessions, chosen.followers, needed,
+        )  # fmt: skip
+
+
+def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) -> None:
+    """Compile the kernels of the first screens unless they are up to date; errors are written to `out`."""
+    try:
+        if why := kernel_cache.problem():
+            out.write(f"compiled kernels cannot be kept, so each process compiles what it needs: {why}\n")
+            return
+        if kernel_cache.is_current():
+            return
+        with _running(command) as (process, lines):
+            CompileProgress(out, out.isatty()).follow(process, lines)
+    except (OSError, ValueError, LookupError, TypeError, subprocess.SubprocessError) as error:
+        out.write(f"not compiled in advance, but when the page needs it: {error}\n")
+    out.flush()
+
+
+@contextmanager
+def _running(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], SimpleQueue[str | None]]]:
+    """Run a program during the block; yield the process and a queue of its lines, then None. Kill it at the end."""
+    lines: SimpleQueue[str | None] = SimpleQueue()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+
+    def read() -> None:
+        """Queue each line, then None. The pipe is closed in this thread: elsewhere, that could happen during a read."""
+        with process.stdout or nullcontext(()) as said:
+            for line in said:
+                lines.put(line)
+        lines.put(None)
+
+    try:
+        threading.Thread(target=read, name="compiling", daemon=True).start()
+        yield process, lines
+    finally:
+        process.kill()
+        process.wait()
+
+
+class CompileProgress:
+    """Writes the progress of compilation, one line per part with its seconds; live: on a terminal, counting up."""
+
+    def __init__(self, out: TextIO, live: bool, clock: Callable[[], float] = monotonic) -> None:
+        self._out, self._live, self._clock = out, live, clock
+        self._words, self._since = "", clock()
+
+    def follow(self, process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
+        """Write the progress that `process` reports, until it ends; TimeoutError after MOST_SECONDS."""
+        start, failures = self._clock(), 0
+        self._out.write("Compiling what the first screens need; this is kept, and done again after an update.\n")
+        while True:
+            if self._clock() - start > MOST_SECONDS:
+                raise TimeoutError(f"it took longer than {MOST_SECONDS:.0f} s")
+            self._out.flush()
+            try:
+                line = lines.get(timeout=LOOK)
+            except Empty:
+                self._show_seconds()
+                continue
+            if line is None:
+                break
+            failures += self._take(json.loads(line))
+        code = process.wait()
+        if code and not failures:
+            raise OSError(f"the compiling process ended with {code}")
+
+    def _take(self, said: list[Any]) -> bool:
+        """Write one reported line; return True for a failure."""
+        match said:
+            case ["began", int(number), int(count), str(what)]:
+                self._words, self._since = f"compiling {what} {number} of {count}", self._clock()
+                self._show_seconds()
+            case ["ended", int(), int(), float() | int() as seconds]:
+                self._say(f"{self._words}, {seconds:.0f} s")
+            case ["failed", int(), str(why)]:
+                self._say(f"{self._words}: failed, so the page compiles them when it needs them: {why}")
+                return True
+            case _:
+                raise ValueError(f"not understood: {said}")
+        return False
+
+    def _show_seconds(self) -> None:
+        if self._live and self._words:
+            self._out.write(f"{CLEAR_LINE}{self._words}, {self._clock() - self._since:.0f} s")
+
+    def _say(self, line: str) -> None:
+        self._out.write(f"{CLEAR_LINE}{line}\n" if self._live else f"{line}\n")
+        self._words = ""

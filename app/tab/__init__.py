@@ -1,0 +1,1 @@
+"""One lab in one browser tab: session, frames, view, controls, plots and status."""

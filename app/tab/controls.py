@@ -1,0 +1,308 @@
+"""The side bar of a lab: widgets, grouped by the things that they change. A lab's controls derive from `Controls`.
+
+`Transport` has the buttons that run a lab, `ComputeControls` selects backend, kernel and device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import panel as pn
+import panel_material_ui as pmui
+
+from app.page.theme import html_pane
+from app.page.widgets import FULL, ValueWidgets, Widget, icon
+from app.tab.session import Session
+from app.tab.stream import ignore
+from compute.devices.backends import Backend, preferred
+from compute.devices.gpu_devices import cuda_count
+from compute.export.scene import Style
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A slider that the bar at the bottom of the page can show: positions from `low` to `high` in steps of `step`.
+
+    place(): return its position; turn(place): apply a new position; words(): return its value as text.
+    """
+
+    label: str
+    low: float
+    high: float
+    step: float
+    place: Callable[[], float]
+    turn: Callable[[float], object]
+    words: Callable[[], str]
+
+
+def slider_dial(widget: Widget, words: Callable[[Any], str] = "{:g}".format) -> Dial:
+    """Return the Dial that mirrors the slider `widget` of a side bar. words: format its value."""
+
+    def turn(place: float) -> None:
+        """Set the slider."""
+        widget.value = round(place) if isinstance(widget, pmui.IntSlider) else place
+
+    return Dial(
+        widget.label, widget.start, widget.end, widget.step, lambda: widget.value, turn, lambda: words(widget.value)
+    )
+
+
+def list_dial(widget: Widget) -> Dial:
+    """Return the Dial that mirrors a slider over a list of values."""
+    words = list(widget.options)
+    values = list(widget.options.values())
+
+    def turn(place: float) -> None:
+        """Set the slider to this entry of the list."""
+        widget.value = values[round(place)]
+
+    def place() -> int:
+        """Return the index of the current entry."""
+        return values.index(widget.value)
+
+    return Dial(widget.label, 0, len(values) - 1, 1, place, turn, lambda: words[place()])
+
+
+BarButton: TypeAlias = tuple[str, str, str]  # a button of the bar at the bottom: its key, its label, its description
+
+
+class Controls(ValueWidgets):
+    """Base class of the controls of one session.
+
+    A subclass sets `panel`; `keys`: the action of each key; and `dialogs`: components over the page that also exist
+    while the side bar is closed.
+    """
+
+    panel: Any
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.keys: dict[str, Callable[[], object]] = {}
+        self.dialogs: list[Any] = []
+
+    def acts(self) -> list[BarButton]:
+        """Return the buttons that remain while the side bar is closed, for those keys that the lab has."""
+        known = [(" ", "Pause" if self.session.playing else "Run", "Run or pause"), *ACTS]
+        return [act for act in known if act[0] in self.keys]
+
+    def dials(self) -> Sequence[Dial]:
+        """Return the sliders of which one remains while the side bar is closed; the first is the lab's main one."""
+        return [slider_dial(widget) for widget in self.sliders]
+
+    def style(self, part: str) -> Style:
+        """Return the style of the picture `part`; the plain palette in a lab without a choice."""
+        return Style()
+
+    def apply_style(self, style: Style, part: str) -> None:
+        """Apply `style` to the picture `part`; no effect in a lab without a choice."""
+
+    def landmark(self) -> object:
+        """Return the main settings of the lab: a new value adds an entry to the browser's history."""
+        return tuple(self.session.values[name] for name in self.session.lab.INITIAL)
+
+    def tick(self) -> None:
+        """Update the controls from the latest frames; called a few times a second."""
+
+    def close(self) -> None:
+        """Stop the tasks of the controls, when the page closes."""
+
+    def on_event(self, event: Any) -> bool:
+        """Handle an engine event; return True if a control shows its message, so that no notice is needed."""
+        return False
+
+
+def column(*items: Any) -> pn.Column:
+    """Return the body of a group."""
+    return pn.Column(*items, margin=0, sizing_mode="stretch_width")
+
+
+def accordion(groups: Mapping[str, Any], opened: Sequence[int]) -> pmui.Accordion:
+    """Return the groups by title, below each other; `opened` lists the indices of the open ones."""
+    return pmui.Accordion(
+        *groups.items(),
+        active=list(opened),
+        dynamic=True,
+        title_variant="h6",
+        disable_gutters=True,
+        margin=0,
+        sizing_mode="stretch_width",
+    )
+
+
+ACTS: tuple[BarButton, ...] = (("s", "Step", "One step"), ("r", "Reset", "Back to the beginning"))
+UNDO, REDO = "ctrl+z", "ctrl+shift+z"  # as app.page.browser writes them
+NOTHING_LOST = "Undo (Ctrl+Z): nothing is lost"
+NOTHING_UNDONE = "Redo (Ctrl+Shift+Z): nothing was undone"
+FASTEST = "as fast as it goes"
+SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
+
+
+RUN_WIDTH = 84  # px: with six icons next to it, this leaves room for a scroll bar in the side bar (280 px)
+
+
+def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
+    """Return the large button that runs or pauses the session."""
+
+    def says() -> dict[str, str]:
+        """Return label and icon of the action that a press would start."""
+        return {"label": "Pause", "icon": "pause"} if session.playing else {"label": "Run", "icon": "play_arrow"}
+
+    def show(*events: object) -> None:
+        """Update the button."""
+        button.param.update(**says())
+
+    button = pmui.Button(**says(), size="medium", margin=(2, 0, 2, 8), width=RUN_WIDTH, sx={"padding": "6px 8px"})
+    button.on_click(lambda event: toggle())
+    session.param.watch(show, "playing")
+    return button
+
+
+class Undo:
+    """The undo button, which calls `act`. It is disabled while no change can be undone.
+
+    redo: make the redo button instead.
+    """
+
+    def __init__(self, redo: bool = False, **style: Any) -> None:
+        self.act: Callable[[], object] = ignore
+        self._nothing = NOTHING_UNDONE if redo else NOTHING_LOST
+        self._words = "Redo: forward to {} (Ctrl+Shift+Z)" if redo else "Undo: back to {} (Ctrl+Z)"
+        name = "redo" if redo else "undo"
+        self.button = icon(name, self._nothing, self.press, disabled=True, **{"align": "center", **style})
+
+    def offer(self, what: str, gone: str = "") -> None:
+        """Set the description of the state that a press restores, "" for none. gone: why older states were dropped."""
+        words = self._words.format(what) if what else self._nothing
+        words += f"; {gone}" if gone else ""
+        if words != self.button.description:
+            self.button.param.update(description=words, disabled=not what)
+
+    def press(self) -> None:
+        """Call `act` unless the button is disabled."""
+        if not self.button.disabled:
+            self.act()
+
+
+class Transport:
+    """The buttons that run one session; `keys` has the same actions."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.run = run_button(session, self.toggle)
+        close: dict[str, Any] = {"align": "center", "margin": 0, "sx": {"padding": "4px"}}  # they fill the side bar
+        buttons = [icon("skip_next", "One step (S)", self.step, **close)]
+        known = session.lab.actions()
+        if "reset" in known:
+            buttons.append(icon("replay", "Reset to the initial field (R)", self.reset, **close))
+        if "checkpoint" in known and "rollback" in known:
+            buttons.append(icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, **close))
+            buttons.append(icon("settings_backup_restore", "Back to the checkpoint", self.back, **close))
+        self.keys: dict[str, Callable[[], object]] = {" ": self.toggle, "s": self.step, "r": self.reset}
+        self.undo, self.redo = Undo(**close), Undo(redo=True, **close)
+        self.undo.act, self.redo.act = lambda: session.act("undo"), lambda: session.act("redo")
+        if "undo" in known and "redo" in known:
+            buttons += [self.undo.button, self.redo.button]
+            # The keys call the actions, not the buttons: a button learns of a new state a moment later, and a quick
+            # press would be lost. The lab refuses impossible actions with a message.
+            self.keys |= {UNDO: self.undo.act, REDO: self.redo.act}
+        self.speed = pmui.DiscreteSlider(
+            label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
+        )
+        self.speed.param.watch(lambda event: session.pace(event.new), "value")
+        self.panel = pn.Column(
+            pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.speed, margin=(8, 0, 0, 0)
+        )
+
+    def toggle(self) -> None:
+        """Run or pause."""
+        self.session.play(not self.session.playing)
+
+    def step(self) -> None:
+        """Advance one step and stay paused."""
+        self.session.step()
+
+    def reset(self) -> None:
+        """Reset to the initial field; a running lab continues to run."""
+        self.session.act("reset")
+
+    def checkpoint(self) -> None:
+        """Save the state as the checkpoint."""
+        self.session.act("checkpoint")
+
+    def back(self) -> None:
+        """Return to the checkpoint."""
+        self.session.act("rollback")
+
+
+class ComputeControls(ValueWidgets):
+    """The compute widgets `items` of one session. A lab without kernels to choose from has no kernel list.
+
+    words: return the label of a kernel; reasons: helper texts, by kernel name, shown while that kernel is selected.
+    """
+
+    def __init__(
+        self, session: Session, words: Callable[[str], str] = str, reasons: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        super().__init__(session)
+        self._words, self._reasons = words, reasons
+        known = session.lab.backends()
+        absent = [b for b in known if b.missing is not None]
+        self.backend = pmui.Select(
+            label=self.parameter("backend").label,
+            value=session.values["backend"],
+            options={b.label: b.name for b in known},
+            disabled_options=[b.name for b in absent],
+            helper_text=f"Fastest backend on this computer: {preferred(known).label} (default)",
+            size="small",
+            **FULL,
+        )
+        self.backend.param.watch(lambda event: self._use(event.new), "value")
+        self.kernel = self.choice("variant", self._kernels()) if "variant" in session.values else None
+        if self.kernel is not None:
+            self.kernel.param.watch(lambda event: self._say_why(event.new), "value")
+        devices = {f"GPU {index}": index for index in range(max(1, cuda_count()))}
+        device = self.choice("device_index", devices, visible=len(devices) > 1)
+        notes = [absentees(absent)] if absent else []
+        self.items: list[Any] = [self.backend, *notes, *([self.kernel] if self.kernel else []), device]
+
+    def _kernels(self) -> dict[str, str]:
+        """Return the kernels of the current backend by label; the first is the default, with "" as its value."""
+        names = self.session.lab.variants(self.session.values["backend"])
+        return {self._words(name): "" if name == names[0] else name for name in names}
+
+    def _use(self, backend: str) -> None:
+        """Switch to another backend with its default kernel, and update the list of kernels."""
+        if backend != self.session.values["backend"]:
+            default = {} if self.kernel is None else {"variant": ""}
+            self.session.change(backend=backend, **default)
+            self._list_kernels()
+
+    def _list_kernels(self) -> None:
+        if self.kernel is not None:
+            self.kernel.param.update(options=self._kernels(), value=self.session.values["variant"])
+            self._say_why(self.session.values["variant"])
+
+    def _say_why(self, variant: str) -> None:
+        """Show below the list why the chosen kernel is deliberately slow, if so."""
+        if self.kernel is not None:
+            self.kernel.helper_text = self._reasons.get(variant, "")
+
+    def show_values(self, values: Mapping[str, Any]) -> None:
+        """Show `values` that were changed without these widgets."""
+        super().show_values({name: value for name, value in values.items() if name != "variant"})
+        if "backend" in values or "variant" in values:
+            self.backend.value = self.session.values["backend"]
+            self._list_kernels()
+
+
+def absentees(backends: Sequence[Backend]) -> pn.pane.HTML:
+    """Return a greyed list of the backends that this machine lacks, with reasons and install commands."""
+    reasons = "".join(f"<p><b>{escape(b.label)}</b> is off: {escape(b.missing or '')}</p>" for b in backends)
+    lines = dict.fromkeys(b.install for b in backends if b.install)
+    installs = "".join(f"<code>{escape(line)}</code>" for line in lines)
+    html = f"<div class='absent'>{reasons}{installs}</div>"
+    return html_pane(html, margin=(2, 8))

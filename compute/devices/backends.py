@@ -1,0 +1,152 @@
+"""The backends of kernels, and the reasons for which one may be unavailable on this machine.
+
+A backend has a name, a kind of device and the packages that it requires. A lab has a backend if its folder contains a
+file of that name; nothing else registers it. Optional packages are imported only when a backend is requested.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal
+
+from compute.cli.arguments import named
+from compute.devices.devices import HOST, Host, device_kind
+from compute.devices.gpu_devices import Cuda, NumbaCuda
+
+if TYPE_CHECKING:
+    from compute.devices.devices import Device
+
+CUDA_INSTALL = "pip install 'fieldlab[cuda13]'  # with a driver below 580: 'fieldlab[cuda12]'"
+
+
+class BackendUnavailable(RuntimeError):
+    """A requested backend is unavailable on this machine; the text states the reason and the install command."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One way to write kernels.
+
+    name: file name of its kernels in every lab; device: "host" or "cuda"; device_class: the Device of its arrays;
+    needs: importable packages; label: its name on the screen.
+    """
+
+    name: str
+    device: str
+    device_class: type[Device]
+    needs: tuple[str, ...]
+    label: str
+
+    @property
+    def kind(self) -> Literal["cpu", "gpu"]:
+        """The kind of its device."""
+        return device_kind(self.device)
+
+    def engine(self, index: int = 0) -> str:
+        """Return the name of the engine that computes on device number `index` of this backend."""
+        return HOST if self.kind == "cpu" else f"{self.device}:{index}"
+
+    @property
+    def missing(self) -> str | None:
+        """Why this backend cannot be used on this machine, as text; None if it can."""
+        return _why_missing(self)
+
+    @property
+    def simulated(self) -> str:
+        """Why its times are meaningless: a simulator or an interpreter runs its kernels; "" for valid times."""
+        if "numba" in self.needs and os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+            return "Numba compiles nothing (NUMBA_DISABLE_JIT is set): its times are those of interpreted Python"
+        if self.device == "cuda" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+            return "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM=1): its times mean nothing"
+        return ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the backend can be used on this machine and runs on its device, not in a simulator."""
+        return self.missing is None and not self.simulated
+
+    @property
+    def install(self) -> str:
+        """The command that installs the missing packages; empty if the backend is available."""
+        return CUDA_INSTALL if self.missing and self.device == "cuda" else ""
+
+    def require(self) -> None:
+        """Raise BackendUnavailable, with the reason and the install command, unless the backend can be used."""
+        if self.missing:
+            raise BackendUnavailable(f"backend {self.name!r} is not available: {self.missing}. Install: {self.install}")
+
+    def open_device(self, index: int = 0) -> Device:
+        """Return device number `index` of this backend's kind, ready for allocation.
+
+        Raises BackendUnavailable if the backend is missing, ValueError if no device has that number.
+        """
+        self.require()
+        return self.device_class(index)
+
+    def has_kernels(self, package: str) -> bool:
+        """Return whether `package` (for example "compute.labs.diffusion") has a file for this backend."""
+        return find_spec(f"{package}.{self.name}") is not None
+
+    def kernels(self, package: str) -> ModuleType:
+        """Return this backend's kernels of `package`; imports its GPU library, if any."""
+        self.require()
+        return import_module(f"{package}.{self.name}")
+
+    def display(self) -> ModuleType:
+        """Return this backend's kernels of compute.display: CUDA C serves all arrays on a GPU."""
+        self.require()
+        gpu = {"gpu_cupy": "gpu", "gpu_numba": "simulated" if self.simulated else "gpu"}
+        return import_module(f"compute.display.{gpu.get(self.name, self.name)}")
+
+
+@cache
+def _why_missing(backend: Backend) -> str | None:
+    """Check once per process: installing a package requires a restart anyway."""
+    if backend.device == "cuda":  # set before CUDA starts: NVML and nvidia-smi number GPUs by their bus
+        os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    absent = [name for name in backend.needs if not _installed(name)]
+    if absent:
+        return f"the package {' and '.join(absent)} is not installed"
+    return backend.device_class.missing()
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # the parent package of a dotted name is absent
+        return False
+
+
+BACKENDS: tuple[Backend, ...] = (
+    Backend("cpu_numpy", HOST, Host, (), "NumPy"),
+    Backend("cpu_numba", HOST, Host, ("numba",), "Numba"),
+    Backend("gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA"),
+    Backend("gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C"),
+)
+
+
+BEST_FIRST = ("gpu_cupy", "gpu_numba", "cpu_numba", "cpu_numpy")  # an available GPU is preferred
+
+
+def preferred(known: Iterable[Backend] = BACKENDS) -> Backend:
+    """Return the first of BEST_FIRST that is in `known` and ready: the backend of a new page. ValueError if none is.
+
+    A lab created without a backend (`Diffusion()` in a notebook, a file, a link) computes on the host instead, which is
+    the same on every machine.
+    """
+    ready = {candidate.name: candidate for candidate in known if candidate.ready}
+    for name in BEST_FIRST:
+        if name in ready:
+            return ready[name]
+    raise ValueError(f"none of {', '.join(BEST_FIRST)} is ready here")
+
+
+def backend(name: str) -> Backend:
+    """Return the backend called `name`; ValueError lists the known names."""
+    return named("backend", name, {each.name: each for each in BACKENDS})

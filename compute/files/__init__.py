@@ -1,0 +1,1 @@
+"""Files: reading within bounds, writing, pictures."""

@@ -1,0 +1,1 @@
+"""The machine: its parts, their load, and its description in records."""
