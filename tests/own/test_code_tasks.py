@@ -30,7 +30,7 @@ def quiet(part, words=""):
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
 def test_a_lab_shows_the_file_of_each_backend_and_every_cuda_source(lab):
-    folder = Path(lab.about.__func__.__code__.co_filename).parent / "labs" / lab.LAB
+    folder = Path(lab.about.__func__.__code__.co_filename).parent.parent / "labs" / lab.LAB
     shown = {file.path for file in files_of_lab(lab)}
     assert shown == {
         *(path for each in lab.backends() for path in folder.glob(f"{each.name}.py")),
