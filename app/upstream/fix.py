@@ -44,7 +44,7 @@ class Fix:
     package: the changed distribution; versions: supported releases; kind: "fault" for a fault visible to
     users, "gain" for time or memory; purpose: the fault, or the gain with its measurement; report: text for the
     library's maintainers; replaces: the code for which the fix was written; install: function that installs the
-    server's part; script: file with the browser's part; repaired: first release without the fault, or "".
+    server's part; repaired: first release without the fault, or "".
     """
 
     name: str
@@ -55,8 +55,13 @@ class Fix:
     report: str
     replaces: tuple[Code, ...]
     install: Callable[[], None] | None = None
-    script: Path | None = None
     repaired: str = ""
+
+    @property
+    def script(self) -> Path | None:
+        """The file NAME.js next to this one with the browser's part; None without one."""
+        path = Path(__file__).with_name(f"{self.name}.js")
+        return path if path.is_file() else None
 
     @property
     def version(self) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.upstream.fix import BOKEHJS, Code, Fix
 
 FIX = Fix(
@@ -17,6 +15,5 @@ FIX = Fix(
         "more often never frees its detached models. Do not restart a timer that is running."
     ),
     replaces=(Code(f"{BOKEHJS}:Document._schedule_recompute_all_models", ("f712dedec432",)),),
-    script=Path(__file__).with_suffix(".js"),
     repaired="3.10",
 )

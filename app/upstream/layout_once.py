@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.upstream.fix import BOKEHJS, PANEL_ESM, Code, Fix
 
 FIX = Fix(
@@ -23,5 +21,4 @@ FIX = Fix(
         Code(f"{BOKEHJS}:Document.apply_json_patch", ("9c607c431508",)),
         Code(f"{PANEL_ESM}/react_component.js:ReactComponentView._on_mounted", ("db7b7f576fb9",)),
     ),
-    script=Path(__file__).with_suffix(".js"),
 )

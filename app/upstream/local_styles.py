@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.upstream.fix import BOKEHJS, Code, Fix
 
 FIX = Fix(
@@ -18,5 +16,4 @@ FIX = Fix(
         "to a served page loads its CSS from cdn.holoviz.org although resources are served locally."
     ),
     replaces=(Code(f"{BOKEHJS}:ImportedStyleSheet.underlying", ("bf0180009a73",)),),
-    script=Path(__file__).with_suffix(".js"),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.upstream.fix import BOKEHJS, Code, Fix
 
 FIX = Fix(
@@ -17,5 +15,4 @@ FIX = Fix(
         "each of them to the server, which stores the colours of one client for all."
     ),
     replaces=(Code(f"{BOKEHJS}:HasProps.setv", ("cdec1fa8482a",)),),
-    script=Path(__file__).with_suffix(".js"),
 )

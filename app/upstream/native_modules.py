@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.upstream.fix import PANEL_ESM, Code, Fix
 
 FIX = Fix(
@@ -20,6 +18,5 @@ FIX = Fix(
         "compiled code is not cached. Use import() first, and the shim where that fails."
     ),
     replaces=(Code(f"{PANEL_ESM}/reactive_esm.js:ReactiveESM.init_module", ("0fd26df6d5f5",)),),
-    script=Path(__file__).with_suffix(".js"),
     repaired="1.10",
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.upstream.fix import BOKEHJS, Code, Fix
 
 FIX = Fix(
@@ -20,5 +18,4 @@ FIX = Fix(
         Code(f"{BOKEHJS}:WheelZoomToolView._pinch", ("aa56f757133b",)),
         Code(f"{BOKEHJS}:WheelZoomToolView.zoom", ("73c111db78a4",)),
     ),
-    script=Path(__file__).with_suffix(".js"),
 )

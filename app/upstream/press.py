@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.upstream.fix import BOKEHJS, Code, Fix
 
 FIX = Fix(
@@ -17,5 +15,4 @@ FIX = Fix(
         "pan that follows. Start the timer only if a press handler is registered."
     ),
     replaces=(Code(f"{BOKEHJS}:UIGestures._pointer_down", ("216c3f4030ec",)),),
-    script=Path(__file__).with_suffix(".js"),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.upstream.fix import PANEL_ESM, Code, Fix
 
 FIX = Fix(
@@ -18,5 +16,4 @@ FIX = Fix(
         "React.useSyncExternalStore on the model."
     ),
     replaces=(Code(f"{PANEL_ESM}/react_component.js:ReactComponent._render_code", ("a26fbdee03a1",)),),
-    script=Path(__file__).with_suffix(".js"),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.upstream.fix import BOKEHJS, Code, Fix
 
 FIX = Fix(
@@ -24,5 +22,4 @@ FIX = Fix(
         Code(f"{BOKEHJS}:ClientConnection._on_close", ("d6ce2d67420f",)),
         Code(f"{BOKEHJS}:ClientConnection._schedule_reconnect", ("202021ad7d9c",)),
     ),
-    script=Path(__file__).with_suffix(".js"),
 )
