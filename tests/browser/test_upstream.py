@@ -56,7 +56,7 @@ QUIET = """
   page.compute_layout = () => asked++;
   for (let before = -1; before != asked;) {
     before = asked;
-    await new Promise((next) => setTimeout(next, 400));
+    await new Promise((next) => setTimeout(next, 1500));
   }
   delete page.compute_layout;
 """
