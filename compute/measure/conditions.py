@@ -249,7 +249,7 @@ def sampler() -> Sampler:
 
 
 # -- the common part of the records of all timings: each must call `provenance`, which
-# tests/measure/test_provenance.py checks
+# tests/compute/measure/test_provenance.py checks
 
 
 @cache

@@ -13,7 +13,7 @@ from tests.browser.conftest import LAPTOP
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.layout import comes, resize
 from tests.browser.serving import serve
-from tests.test_plugins import folder
+from tests.compute.lab.test_plugins import folder
 
 pytestmark = pytest.mark.extended
 

@@ -15,7 +15,7 @@ import pytest
 from app.server import login
 from app.server.admission import GONE
 from app.server.login import COOKIE, MOST_LOGINS, Logins, own_path
-from tests.app.test_access import SERVED, Answers, serving
+from tests.app.server.test_access import SERVED, Answers, serving
 
 GUARDED = SERVED.replace(
     "    access.install(); access.install()\n",

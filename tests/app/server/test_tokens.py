@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bokeh.util.token import get_token_payload
 
-from tests.app.test_access import Answers, serving
+from tests.app.server.test_access import Answers, serving
 
 SECRET = "s3cret-of-a-visitor"
 

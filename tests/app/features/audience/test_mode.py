@@ -1,0 +1,262 @@
+"""Audience mode of a page: the room's card, the link and its QR code, what followers receive, and how it ends."""
+
+from __future__ import annotations
+
+import socket
+from types import SimpleNamespace
+
+import pytest
+from bokeh.document import Document
+
+from app.features.audience import mode as modes
+from app.features.audience.mode import AudienceMode, is_base, line, network_address, paragraphs
+from app.features.audience.rooms import MOST_ROOMS, Rooms
+from app.features.presenter.presenter import PRESENTING, PresenterBar
+from app.page.qr_code import qr
+from app.tab.lab_tab import LabTab
+from compute.export.link import asked_in, packed, unpacked
+from compute.export.scene import Scene
+from compute.labs.diffusion import Diffusion
+from tests.app.features.audience.test_broadcast import Onlooker
+from tests.app.features.audience.test_rooms import Fed
+
+BASE = "http://192.168.1.20:5006/follow/"
+
+
+@pytest.fixture
+def rooms(monkeypatch):
+    rooms = Rooms()
+    monkeypatch.setattr(modes, "rooms", lambda: rooms)
+    return rooms
+
+
+@pytest.fixture
+def audience(rooms, monkeypatch):
+    """Return the audience mode of an empty page; no event loop runs, so the feed sends nothing."""
+    teller = SimpleNamespace(open=False, story=None, number=0)
+    bar = PresenterBar(lambda key: None, lambda: None)
+    bar.mode = PRESENTING
+    page = SimpleNamespace(document=Document(), current=None, stories=teller, bar=bar, visible=True)
+    audience = AudienceMode(page)
+    monkeypatch.setattr(audience._feed, "wake", lambda: None)
+    return audience
+
+
+def test_it_is_off_until_a_room_is_asked_for(audience, rooms):
+    audience.toggle()
+    assert (audience.card.content, rooms.open_rooms) == ({"open": True, "code": ""}, 0)
+    audience._told({"do": "begin"})
+    audience._told({"do": "begin"})
+    assert rooms.open_rooms == 1
+    assert len(audience.code) == 6
+    assert audience.card.content["followers"] == 0
+    rooms.follow(audience.code, Onlooker())
+    audience._show()
+    assert audience.card.content["followers"] == 1
+    assert audience._page.bar.room == f"{audience.code} · 1"
+    audience._told({"do": "end"})
+    assert (audience.card.content["code"], audience._page.bar.room, rooms.open_rooms) == ("", "", 0)
+    assert not audience._page.document.session_callbacks
+
+
+def test_a_story_that_was_closed_is_not_led_on_by_the_lecturer_s_window(audience):
+    """The window shows its buttons until it receives the new state, and a busy document runs the act later."""
+    document, teller, gone = audience._page.document, audience._page.stories, []
+    teller.go, teller.number = gone.append, 3
+    for teller.open, wanted in ((True, [2, 4]), (False, [])):
+        for name in ("next", "previous"):
+            audience.acts()[name]()
+        for callback in list(document.session_callbacks):
+            callback.callback()
+        assert sorted(gone) == wanted
+        gone.clear()
+
+
+def test_the_link_is_the_page_s_own_address_and_localhost_has_no_qr_code(audience):
+    audience.begin()
+    audience._told({"base": BASE})
+    content = audience.card.content
+    assert content["link"] == BASE + audience.code
+    assert not content["local"]
+    assert content["qr"] == qr(content["link"])
+    for host in ("localhost", "127.0.0.1", "[::1]"):
+        audience._told({"base": f"http://{host}:5006/follow/"})
+        assert audience.card.content["local"]
+        assert "qr" not in audience.card.content
+        assert audience.card.content["network"] == network_address()
+
+
+@pytest.mark.parametrize(
+    ("route", "said"), [("192.168.7.9", "192.168.7.9"), ("127.0.1.1", ""), ("0.0.0.0", ""), (OSError("no route"), "")]
+)
+def test_the_address_that_phones_need_is_that_of_this_computer(monkeypatch, route, said):
+    class Probe:
+        """Socket with a simulated route."""
+
+        def __init__(self, *kind):
+            assert kind == (socket.AF_INET, socket.SOCK_DGRAM)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            return None
+
+        def connect(self, address):
+            if isinstance(route, OSError):
+                raise route
+
+        def getsockname(self):
+            return route, 40_000
+
+    monkeypatch.setattr(modes.socket, "socket", Probe)
+    assert network_address() == said
+
+
+@pytest.mark.parametrize("path", ["", "fieldlab/", "user/a%40b/proxy/5006/", "user/a@b.example/proxy/5006/"])
+def test_rooms_lie_under_any_path_of_a_proxy(path):
+    for host in ("lab.example", "192.168.1.7:5006", "[::1]:5006"):
+        assert is_base(f"https://{host}/{path}follow/")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "javascript:alert(1)//follow/", "http:///follow/", "http://a/b", "ftp://a/follow/", "http://[/follow/",
+             "http://a/?x=/follow/", "http://a\n/follow/",
+             "http://a/<img src=x onerror=f()>/follow/",
+             'http://a/"x/follow/', "http://a/'x/follow/",
+             "http://a/&lt;b/follow/", "http://<b>/follow/", "http://a:b/follow/", "http://a:70000/follow/",
+             "http://user@a/follow/", "http://a//follow/", "HTTP://a/follow/",
+             "http://" + "a" * 300 + "/follow/", 7, None]
+)  # fmt: skip
+def test_what_is_no_address_of_rooms_is_not_linked(audience, text):
+    audience.begin()
+    audience._told({"base": text})
+    assert "link" not in audience.card.content
+    assert not isinstance(text, str) or not is_base(text)
+
+
+def test_a_closed_page_takes_its_room_and_windows_along(audience, rooms):
+    follower, window = Onlooker(), Onlooker()
+    audience.begin()
+    audience._told({"do": "window"})
+    assert audience.card.content["windows"] == 1
+    token = audience.card.content["window"].removeprefix("lecturer/")
+    rooms.follow(audience.code, follower)
+    rooms.look_on(token, window)
+    audience.close()
+    audience.close()
+    assert follower.dismissed
+    assert window.dismissed
+    assert rooms.open_rooms == 0
+
+
+def test_a_room_too_many_is_said(audience, rooms):
+    for _ in range(MOST_ROOMS):
+        rooms.open(Fed())
+    audience.begin()
+    assert f"{MOST_ROOMS} rooms" in audience.card.content["problem"]
+
+
+def test_a_room_that_was_opened_after_all_leaves_no_problem(audience, rooms):
+    """The card used to show the code together with the error of the previous attempt."""
+    codes = [rooms.open(Fed()) for _ in range(MOST_ROOMS)]
+    audience.begin()
+    rooms.end(codes[0])
+    audience.begin()
+    assert audience.card.content["code"] == audience.code != ""
+    assert "problem" not in audience.card.content
+
+
+def frame(number):
+    return SimpleNamespace(rasters={"u": number})
+
+
+def show(audience, frame, lab=object):
+    """Let the page show a frame of a lab."""
+    controls = SimpleNamespace(style=lambda part: None, dials=list, acts=list)
+    session = SimpleNamespace(latest=frame, lab=lab)
+    audience._page.current = SimpleNamespace(session=session, controls=controls, readout=None)
+
+
+def test_frozen_pictures_stand_still_for_followers_too(audience):
+    first, later = frame(1), frame(2)
+    assert audience.picture() is None
+    show(audience, first)
+    assert audience.picture().frame is first
+    audience._page.bar.freeze()
+    show(audience, later)
+    assert audience.picture().frame is first
+    audience._page.bar.freeze()
+    assert audience.picture().frame is later
+
+
+def test_who_comes_to_frozen_pictures_sees_what_was_frozen(audience):
+    """The picture shown at the freeze, not the last one read by a viewer, which may belong to another lab."""
+    diffusion, mandelbrot = frame("diffusion"), frame("mandelbrot")
+    show(audience, diffusion)
+    assert audience.picture().frame is diffusion
+    show(audience, mandelbrot, lab=str)
+    audience._page.bar.follow(audience._page.current)
+    audience._page.bar.freeze()  # without any viewer
+    show(audience, frame("later"), lab=str)
+    picture = audience.picture()
+    assert (picture.frame, picture.lab) == (mandelbrot, str)
+
+
+def test_another_lab_s_picture_is_not_kept(audience):
+    """A newly opened tab shows no picture at first, whether pictures are frozen or not."""
+    show(audience, frame("diffusion"))
+    audience._page.bar.freeze()
+    assert audience.picture().frame.rasters == {"u": "diffusion"}
+    show(audience, None, lab=str)
+    audience._page.bar.follow(audience._page.current)
+    assert audience.picture() is None
+    audience._page.bar.freeze()
+    assert audience.picture() is None
+    first = frame("mandelbrot")
+    show(audience, first, lab=str)
+    assert audience.picture().frame is first
+    show(audience, frame("later"), lab=str)
+    assert audience.picture().frame is first
+
+
+def test_html_of_ours_leaves_as_text():
+    html = "<h3>It <i>never</i> fades</h3><p>Every&nbsp;step &lt;b&gt;\n turns</p><ul><li>a</li><li>b</li></ul>end"
+    assert paragraphs(html) == [
+        ["h", "It never fades"], ["p", "Every\N{NO-BREAK SPACE}step <b> turns"], ["li", "a"], ["li", "b"], ["p", "end"],
+    ]  # fmt: skip
+    assert line("<b>29×</b><span class='x'>as fast</span>") == "29× as fast"
+    number = "<div class='headline'><b>2×<small> slower</small></b><span>Numba</span></div>"
+    assert line(f"{number}<p class='reason'>too small</p>") == "2× slower Numba: too small"
+    assert paragraphs("") == []
+
+
+def test_followers_open_no_long_run_and_nothing_where_that_is_switched_off(audience):
+    long = packed(Scene("diffusion", {"r": 0.1}, steps=68_017))
+    short = packed(Scene("diffusion", {"r": 0.1}, steps=4))
+    assert audience._try("") == ""
+    assert audience._try(f"scene={short}&run=1") == f"scene={short}&run=1"
+    for rest, plays in (("&run=1", True), ("", False)):
+        text, runs = asked_in(audience._try(f"scene={long}{rest}"))
+        assert unpacked(text) == Scene("diffusion", {"r": 0.1})
+        assert runs is plays
+    audience.begin()
+    assert audience.card.content["tries"] is True
+    audience._told({"tries": "no"})  # "no" is not a value that our page sends
+    assert audience.tries
+    audience._told({"tries": False})
+    assert audience.card.content["tries"] is False
+    assert audience._try(f"scene={short}") == ""
+
+
+def test_a_hidden_tab_is_refreshed_while_somebody_follows():
+    """These refreshes also load the step of a story that the second window can turn to."""
+    tab, refreshed = LabTab(Diffusion, Document(), (1280, 720)), []
+    tab.on_tick = lambda: refreshed.append(True)
+    tab.look(False)
+    tab._tick()
+    assert not refreshed
+    tab.followed = lambda: True
+    tab._tick()
+    assert refreshed
+    tab.close()

@@ -1,0 +1,108 @@
+"""The server's health report and metrics, and the clients that may read them."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.server import operations
+from app.server.operations import LEAST_FREE, LoopClock, Status
+from tests.app.server.test_access import serving
+
+FINE = {"pages": 3, "pages_limit": 64, "engines": {"host": ("ready", 0, 3)}, "waiting": 1, "running": 2,
+        "free": 10**10, "late": 0.0012345}  # fmt: skip
+
+
+def ask(path: str, host: str = "localhost") -> dict[str, Any]:
+    return {"kind": "http", "path": path, "host": host, "origin": None}
+
+
+def test_all_is_well() -> None:
+    found = Status(**FINE).as_json()
+    assert (found["status"], found["problems"]) == ("ok", [])
+    assert found["pages"] == {"open": 3, "limit": 64}
+    assert found["engines"] == {"host": {"state": "ready", "restarts": 0, "labs": 3}}
+    assert found["jobs"] == {"waiting": 1, "running": 2}
+    assert found["loop_late_seconds"] == 0.0012
+
+
+@pytest.mark.parametrize(
+    ("changed", "state", "word"),
+    [
+        ({"engines": {"host": ("broken", 3, 1)}}, "failing", "host is broken"),
+        ({"engines": {"host": ("busy", 0, 1), "cuda:0": ("broken", 3, 1)}}, "degraded", "cuda:0 is broken"),
+        ({"free": int(LEAST_FREE) - 1}, "degraded", "disk"),
+    ],
+)
+def test_what_does_not_work_is_named(changed: dict[str, Any], state: str, word: str) -> None:
+    """A GPU's broken engine does not make the server fail: its labs continue on the host."""
+    status = Status(**{**FINE, **changed})
+    assert status.as_json()["status"] == state
+    assert word in status.problems[0]
+    assert status.failing is (state == "failing")
+
+
+def test_before_anything_is_started_all_is_well() -> None:
+    assert not Status(**{**FINE, "engines": {}}).failing
+
+
+def test_it_looks_where_things_are(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations.shutil, "disk_usage", lambda path: SimpleNamespace(free=7))
+    engine = SimpleNamespace(state="busy", restarts=2, open_labs=5)
+    pages = SimpleNamespace(pages={1: "a", 2: "b"}, limit=9, started_engines=lambda: {"host": engine})
+    clock = LoopClock()
+    clock._late.extend([0.5, 0.25])
+    found = Status.now(pages, SimpleNamespace(counts=lambda: (4, 6)), clock)  # type: ignore[arg-type]
+    assert found == Status(2, 9, {"host": ("busy", 2, 5)}, 4, 6, 7, 0.5)
+
+
+@pytest.mark.parametrize("text", ["", "yes", "2"])
+def test_the_switch_is_0_or_1(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(operations.METRICS, text)
+    with pytest.raises(ValueError, match="FIELDLAB_METRICS must be 0 or 1"):
+        operations.metrics_wanted()
+
+
+def test_health_is_for_everybody_who_may_ask_and_metrics_for_who_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a server: a foreign host gets neither; without the switch there are no metrics."""
+    monkeypatch.delenv(operations.METRICS, raising=False)
+    with serving() as answers:
+        found = answers([ask("/health"), ask("/health", "evil.example"), ask("/metrics")])
+    (status, headers, text), (refused, *_), (absent, *_) = found
+    assert (status, refused, absent) == (200, 403, 404)
+    assert headers["Content-Type"].startswith("application/json")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert json.loads(text)["status"] == "ok"
+
+
+def test_metrics_are_what_prometheus_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsed with Prometheus' own parser; the request refused before is counted."""
+    monkeypatch.setenv(operations.METRICS, "1")
+    with serving() as answers:
+        told = answers([ask("/", "evil.example"), ask("/metrics"), ask("/metrics", "evil.example")])
+    _, (status, _, text), (refused, *_) = told
+    assert (status, refused) == (200, 403)
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert found["fieldlab_pages_open",] == 0
+    assert found["fieldlab_pages_limit",] == 64
+    assert found["fieldlab_requests_refused_total", "403"] == 1
+    assert found["fieldlab_followers",] == found["fieldlab_follower_frames_sent_total",] == 0
+    assert found["fieldlab_temporary_free_bytes",] > 0
+    assert found["fieldlab_python_blocks",] > 10_000
+    assert found["fieldlab_malloc_bytes",] >= 0
+
+
+def test_each_engine_is_in_one_state() -> None:
+    families = {one.name: one for one in Status(**{**FINE, "engines": {"host": ("busy", 2, 5)}}).metrics()}
+    states = {sample.labels["state"]: sample.value for sample in families["fieldlab_engine_state"].samples}
+    assert {state for state, value in states.items() if value} == {"busy"}
+    assert set(states) == set(operations.STATES)
+    assert [sample.value for sample in families["fieldlab_engine_restarts"].samples if "total" in sample.name] == [2]

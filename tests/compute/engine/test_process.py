@@ -1,0 +1,303 @@
+"""When a worker counts as dead, the takeover by the spare process, and complete cleanup."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from compute.engine import EngineRestarted, LabClosed, Paused, Refused, Supervisor
+from compute.engine.process import (
+    HALTED,
+    MAX_RESTARTS,
+    MAX_WAITING,
+    STARTUP,
+    CircuitBreaker,
+    Watchdog,
+    WorkerExit,
+    WorkerProcess,
+)
+from tests.compute.engine.faulty import Client, running
+
+pytestmark = pytest.mark.extended
+
+PROC = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of its processes in /proc")
+
+
+class Looked:
+    """A worker as seen by the watchdog. waited: seconds of waiting for a processor, by thread."""
+
+    def __init__(self) -> None:
+        self.stopped, self.waited = False, {"1": 100.0, "2": 0.0}
+
+    def processor_waits(self) -> Mapping[str, float]:
+        return dict(self.waited)
+
+
+class TestWatchdog:
+    worker = Looked()  # has a processor all the time
+
+    def look(self, dog: Watchdog, start: float, end: float, worker: Looked | None = None) -> WorkerExit | None:
+        """Return the watchdog's first verdict, at ten checks per second."""
+        looks = (start + 0.1 * i for i in range(round((end - start) / 0.1) + 1))
+        return next((ended for now in looks if (ended := dog.overdue(now, worker or self.worker))), None)
+
+    def test_a_start_takes_its_time_and_then_the_deadline_holds(self):
+        dog = Watchdog(5.0, 0.0)
+        assert not self.look(dog, 0.0, STARTUP)
+        dog.sign_of_life(STARTUP)
+        assert not self.look(dog, STARTUP, STARTUP + 4.9)
+        ended = self.look(dog, STARTUP + 4.9, STARTUP + 5.3)
+        assert ended is not None
+        assert ended.since == STARTUP
+        assert ended.natural
+
+    def test_what_was_announced_may_take_longer(self):
+        dog = Watchdog(5.0, 0.0)
+        dog.sign_of_life(0.0, extra=115.0)
+        assert not self.look(dog, 0.0, 119.0)
+        assert self.look(dog, 119.0, 121.0)
+
+    def test_a_server_that_slept_itself_gives_another_deadline(self):
+        dog = Watchdog(5.0, 0.0)
+        dog.sign_of_life(0.0)
+        assert not dog.overdue(3600.0, self.worker)
+        assert not self.look(dog, 3600.0, 3604.0)
+        assert self.look(dog, 3604.0, 3606.0)
+
+    def test_waiting_for_a_processor_is_no_hang_unless_it_never_ends(self):
+        dog, worker = Watchdog(3.0, 0.0), Looked()
+        dog.sign_of_life(0.0)
+        for i in range(1, 101):  # the worker runs a fifth of the time
+            worker.waited["2"] += 0.08
+            assert not dog.overdue(0.1 * i, worker)
+        dog.sign_of_life(10.0)
+        for i in range(1, 300):  # never
+            worker.waited["2"] += 0.1
+            if dog.overdue(10.0 + 0.1 * i, worker):
+                break
+        assert 3.0 * (1 + MAX_WAITING) <= 0.1 * i < 3.0 * (1 + MAX_WAITING) + 1.0
+
+    def test_waiting_before_the_last_sign_of_life_does_not_count(self):
+        dog, worker = Watchdog(3.0, 0.0), Looked()
+        for i in range(20):
+            worker.waited["1"] += 10.0
+            dog.sign_of_life(float(i))
+        assert not self.look(dog, 19.1, 21.9, worker)
+        assert self.look(dog, 22.0, 22.5, worker)
+
+    def test_a_stopped_worker_is_found_though_long_work_was_announced(self):
+        dog, worker = Watchdog(3.0, 0.0), Looked()
+        dog.sign_of_life(0.0, extra=115.0)
+        worker.stopped = True
+        assert not self.look(dog, 0.1, HALTED, worker)
+        ended = self.look(dog, HALTED, HALTED + 1.0, worker)
+        assert ended is not None
+        assert "SIGSTOP" in ended.reason
+        assert not ended.natural  # no lab is charged
+
+    def test_a_worker_that_is_stopped_now_and_then_is_left_alone(self):
+        dog, worker = Watchdog(3.0, 0.0), Looked()
+        dog.sign_of_life(0.0, extra=115.0)
+        for i in range(300):
+            worker.stopped = i % 10 > 0
+            assert not dog.overdue(0.1 * i, worker)
+
+    def test_the_breaker_opens_after_three_restarts_in_a_minute_and_not_in_an_hour(self):
+        quick, slow = CircuitBreaker(), CircuitBreaker()
+        assert [quick.died(float(i)) for i in range(MAX_RESTARTS + 1)] == [False] * MAX_RESTARTS + [True]
+        assert not any(slow.died(25.0 * i) for i in range(20))
+        quick.reset()
+        assert not quick.died(10.0)
+
+
+@pytest.fixture
+def engine() -> Iterator[Supervisor]:
+    yield from running(deadline=30.0, spare=0.0)
+
+
+def until(good: Callable[[], object], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not good():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def spare(engine: Supervisor) -> int:
+    """Return the spare's process id, after its preparation has ended."""
+    until(lambda: engine.spare_pid and engine._standby._process.channel.waiting(0.0))
+    assert engine.spare_pid
+    return engine.spare_pid
+
+
+def end(pid: int | None, how: signal.Signals = signal.SIGKILL) -> None:
+    assert pid
+    os.kill(pid, how)
+
+
+def at_work(engine: Supervisor) -> Client:
+    """Return a running lab with a checkpoint."""
+    client = Client(engine, eager=True, cost=0.001)
+    client.handle.run()
+    until(lambda: client.handle._lab.checkpoint)
+    return client
+
+
+def goes_on(client: Client, restarts: int = 1) -> None:
+    """Check that a lab received that many restarts, and advances from a consistent state."""
+    client.wait(EngineRestarted, restarts)
+    last = client.frames[-1].number
+    frame = client.wait_frame(lambda frame: frame.number > last + 3 and frame.facts["step"] > 0)
+    assert frame.facts["value"] == frame.facts["step"]
+
+
+def test_the_spare_takes_over_with_the_state_and_gets_a_successor(engine):
+    client = at_work(engine)
+    first, second = engine.pid, spare(engine)
+    assert first != second
+    end(first)
+    goes_on(client)
+    assert engine.pid == second
+    assert spare(engine) not in {first, second}
+    assert engine.restarts == 1
+
+
+def test_a_spare_that_was_killed_is_not_taken(engine):
+    client = at_work(engine)
+    lost = spare(engine)
+    end(lost)
+    until(lambda: engine.spare_pid != lost)  # reaped, and replaced after a delay: it may die again
+    assert not psutil.pid_exists(lost)
+    end(engine.pid)
+    goes_on(client)
+    assert engine.restarts == 1
+
+
+def test_a_spare_that_dies_with_the_engine_is_not_a_second_death(engine):
+    client = at_work(engine)
+    lost = spare(engine)
+    end(lost)
+    end(engine.pid)
+    goes_on(client)
+    assert engine.pid != lost
+    assert engine.restarts == 1
+
+
+@PROC
+def test_a_spare_that_is_stopped_is_not_taken(engine):
+    client = at_work(engine)
+    stopped = spare(engine)
+    end(stopped, signal.SIGSTOP)
+    end(engine.pid)
+    goes_on(client)
+    assert engine.pid != stopped
+    assert not psutil.pid_exists(stopped)
+
+
+def test_two_deaths_in_a_row(engine):
+    """The second death occurs while the former spare opens the lab, when there is no other spare."""
+    client = at_work(engine)
+    first, second = engine.pid, spare(engine)
+    end(first)
+    until(lambda: engine.pid == second)
+    end(second)
+    goes_on(client)
+    assert engine.pid not in {first, second}
+    assert engine.restarts in {1, 2}  # one, if the second process died before it was ready and does not count
+    assert 1 <= len(client.of(EngineRestarted)) <= engine.restarts
+
+
+@PROC
+def test_a_stopped_engine_is_replaced_long_before_the_deadline_and_no_lab_is_blamed():
+    for engine in running(deadline=60.0, spare=0.0):
+        client = at_work(engine)
+        for i in range(2):
+            spare(engine)
+            end(engine.pid, signal.SIGSTOP)
+            assert "SIGSTOP" in client.wait(EngineRestarted, i + 1).reason
+            goes_on(client, i + 1)
+        assert client.of(Paused) == []
+
+
+def test_the_spare_is_a_worker_like_any_other_that_ends_when_its_pipe_does():
+    process = WorkerProcess("host")
+    assert process.channel.waiting(120.0)
+    assert not process.ended
+    process.channel.close()
+    assert process.end(60.0) == "it ended with exit code 0"
+    assert not psutil.pid_exists(process.pid)
+
+
+@PROC
+def test_what_is_told_of_a_process():
+    process = WorkerProcess("host")
+    try:
+        assert process.channel.waiting(120.0)
+        assert not process.stopped
+        assert all(seconds >= 0 for seconds in process.processor_waits().values())
+        end(process.pid, signal.SIGSTOP)
+        until(lambda: process.stopped)
+    finally:
+        process.close()
+    assert process.ended
+    assert not process.stopped
+    assert process.processor_waits() == {}
+
+
+@PROC
+def test_nothing_is_left_of_labs_that_are_opened_refused_killed_and_closed(engine):
+    witness = Client(engine)
+
+    def cycle(restarts: int) -> None:
+        labs = [Client(engine) for _ in range(3)]
+        refused = [Client(engine, level=7.0), Client(engine, text="huge"), Client(engine, "unknown")]
+        for lab in refused:
+            lab.wait(Refused)
+            lab.wait(LabClosed)
+        for lab in labs:
+            lab.handle.step(2)
+            until(lambda lab=lab: lab.handle._lab.checkpoint)
+        spare(engine)
+        end(engine.pid)
+        for lab in labs:
+            lab.wait(EngineRestarted)
+            lab.handle.close()
+            lab.wait(LabClosed)
+        witness.wait(EngineRestarted, restarts)
+        engine._breaker.reset()
+        spare(engine)
+
+    def words(child: psutil.Process) -> list[str]:
+        """Return a child's command line, or an empty list if the child is ending."""
+        try:
+            return child.cmdline()
+        except psutil.Error:
+            return []
+
+    def held() -> dict[str, int]:
+        witness.barrier()
+        witness.events = [event for event in witness.events if isinstance(event, EngineRestarted)]
+        gc.collect()  # snapshots are shared memory, each with a descriptor
+        return {
+            "descriptors here": len(list(Path("/proc/self/fd").iterdir())),
+            "descriptors there": len(list(Path(f"/proc/{engine.pid}/fd").iterdir())),
+            "threads here": threading.active_count(),
+            "children": len(children := psutil.Process().children(recursive=True)),
+            "engines": sum("compute.engine" in words(child) for child in children),
+        }
+
+    cycle(1)
+    before = held()
+    for i in range(2):
+        cycle(i + 2)
+    # one more descriptor at either end during the transfer of a state; one thread or child less, left by another test
+    until(lambda: all(n <= before[name] for name, n in held().items()))
+    assert before["engines"] == held()["engines"] == 2  # the engine and its spare

@@ -1,0 +1,302 @@
+"""The crossover as a lab: its slices, its frames, the end of a sweep, and a wrong way."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from math import isnan
+
+import pytest
+
+from compute.devices.backends import Backend, backend
+from compute.devices.devices import Host
+from compute.engine import LabClosed, Refused, Supervisor
+from compute.labs.crossover import Crossover, benchmark, lab, picture, results
+from compute.labs.crossover import sweep as sweeps
+from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.crossing import crossing
+from compute.labs.crossover.plan import Point, SweepPlan
+from compute.labs.crossover.roofline import Roof
+from compute.labs.crossover.workload import Way
+from tests.compute.engine.faulty import Client
+from tests.compute.labs.crossover.test_sweep import A, B, give_roofs, script
+
+LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "budget": 0.2,
+          "longest": 60.0}  # fmt: skip  # a busy machine skips nothing
+
+
+@pytest.fixture(autouse=True)
+def no_roofs(monkeypatch):
+    """Skip the roofs, which take seconds and have separate tests."""
+    give_roofs(monkeypatch)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Simulated times, by (way, n); no array is made."""
+    return script(monkeypatch)
+
+
+def sampling(made):
+    """Advance until the first time is measured."""
+    while not any(point.samples for point in made.sweep.points.values()):
+        made.advance()
+    return made
+
+
+def wrong(way):
+    """Return a way of square whose last result is wrong."""
+    call = way.module().square
+
+    def square(a, out):
+        found = call(a, out)
+        out[-1] += 1
+        return found
+
+    return square
+
+
+def test_a_way_that_disagrees_shows_no_time_anywhere(monkeypatch):
+    planted, right = "cpu_numpy_power", Way.function
+    monkeypatch.setattr(Way, "function", lambda way: wrong(way) if way.name == planted else right(way))
+    monkeypatch.setattr(workload("square").way(planted).module(), "square", lambda a, out: out.__setitem__(..., a**2))
+    made = Crossover(workload="square", ways=["cpu_numpy", planted], split=True, **LITTLE)
+    made.run()
+    frame = made.frame()
+    drawn = picture.ways_of(frame)
+    assert drawn["cpu_numpy"].status in ("measured", "noisy")
+    assert drawn[planted].status == "disagrees"
+    assert "tolerance is" in drawn[planted].reason
+    assert drawn[planted].series() == {}
+    for spot in drawn[planted].points:
+        assert spot.step is None
+        assert spot.difference > 0.01
+        times = (spot.launch, spot.transfer, spot.flops, spot.moved, spot.percent)
+        assert all(isnan(number) for number in times)
+    rows = [row for row in results.rows(made.sweep, {}) if row.extra["way"] == planted]
+    assert {(row.status, row.measurement, row.speed_up) for row in rows} == {("disagrees", None, None)}
+
+
+def test_a_step_is_one_slice_and_the_curves_fill_in(scripted):
+    scripted.seconds = lambda way, n: 1e-6
+    made = Crossover(**LITTLE, ways=["cpu_numpy", "cpu_numba"])
+    assert {spot.status for line in picture.ways_of(made.frame()).values() for spot in line.points} == {"waiting"}
+    counts, shown = [0], []
+    while not made.resting:
+        made.advance()
+        counts.append(sum(len(point.samples) for point in made.sweep.points.values()))
+        shown.append(picture.ways_of(made.frame()))
+        facts = made.frame().facts
+        assert facts["finished"] == (facts["progress"] == 1.0) == made.resting
+    assert set(itertools.starmap(lambda a, b: b - a, itertools.pairwise(counts))) == {0, 1}
+    drawn = [sum(len(line.series()) for line in lines.values()) for lines in shown]
+    assert drawn == sorted(drawn)
+    assert drawn[-1] == 4
+    assert {0, 1, 2, 3} <= set(drawn)
+    assert made.frame().notes["doing"] == "complete"
+
+
+def test_a_turn_ends_although_more_slices_are_asked_for(monkeypatch):
+    made = Crossover(**LITTLE)
+    clock = itertools.count(step=0.005).__next__  # five milliseconds per reading
+    monkeypatch.setattr(lab, "perf_counter", clock)
+    assert made.advance(1000).steps == 2
+    assert made.elapsed == pytest.approx(0.01)
+
+
+def test_the_crossing_and_the_roofs_of_a_frame(scripted):
+    scripted.seconds = lambda way, n: 1e-9 * n if way == "cpu_numpy" else 1e-7 * n**0.5
+    ways = ["cpu_numpy", "cpu_numba"]
+    made = Crossover(backend="cpu_numba", least=100, most=10**6, per_decade=1, ways=ways, longest=60)
+    made.run()
+    frame = made.frame()
+    slow, fast = (picture.ways_of(frame)[way].series() for way in ("cpu_numpy", "cpu_numba"))
+    assert crossing(slow, fast).n == pytest.approx(1e4)
+    assert (frame.notes["slow"], frame.notes["fast"]) == ("cpu_numpy", "cpu_numba")
+    assert re.fullmatch("Numba is faster than NumPy from n ≈ 10,00[01] on", frame.notes["crossing"])  # equal at 10 000
+    spot = picture.ways_of(frame)["cpu_numpy"].points[0]
+    assert spot.moved == pytest.approx(16e9)  # 8 bytes read and 8 written in a nanosecond
+    assert spot.intensity == pytest.approx(1 / 16)
+    assert spot.percent == pytest.approx(1600)  # of a simulated 1 GB/s
+    assert picture.roofs_of(frame)["host"].bandwidth == 1e9
+    assert picture.ways_of(frame)["cpu_numpy"].series(transfer=True) == {}  # unknown, as it was not requested
+
+
+def test_a_new_value_drops_the_sweep_and_gives_its_arrays_back(scripted):
+    scripted.seconds = lambda way, n: 1e-6
+    made = sampling(Crossover(**LITTLE))
+    assert scripted.open == 1
+    made.update(dtype="float32")
+    assert scripted.open == 0
+    assert {point.status for point in made.sweep.points.values()} == {"waiting"}
+    assert made.sweep.plan.dtype == "float32"
+    made.update(ways=["cpu_numpy"], most=1000)
+    made.update(workload="histogram")
+    assert (made.ways, made.settings, made.most, made.least) == ([], {}, None, None)
+    made.update(workload="determinants", settings={"side": 64}, most=5)
+    assert made.sweep.plan.settings == {"side": 64}
+    assert max(made.sweep.plan.sizes) == 5
+    made.close()
+
+
+def test_cancelled_it_rests_and_keeps_what_was_measured(scripted):
+    scripted.seconds = lambda way, n: 1e-6
+    made = sampling(Crossover(**LITTLE))
+    made.act("cancel")
+    assert made.resting
+    assert scripted.open == 0
+    assert sum(len(line.series()) for line in picture.ways_of(made.frame()).values()) == 1
+    assert (made.frame().notes["doing"], made.frame().facts["finished"]) == ("cancelled", 0.0)
+    made.act("reset")
+    assert not made.resting
+    assert made.progress.done == 0
+
+
+def test_a_snapshot_is_shown_again_and_makes_a_record():
+    made = Crossover(**LITTLE, ways=["cpu_numpy", "cpu_numba"], split=True)
+    half = made.snapshot()
+    made.run()
+    kept = made.snapshot()
+    again = Crossover(**LITTLE, ways=["cpu_numpy", "cpu_numba"], split=True)
+    again.restore(kept)
+    assert again.resting
+    series = [{name: line.series(True) for name, line in picture.ways_of(of.frame()).items()} for of in (made, again)]
+    assert series[0] == series[1] != {}
+    again.restore(half)
+    assert not again.resting
+    record = benchmark.record_of(kept, "a click")
+    assert (record["lab"], record["command"]) == ("crossover", "a click")
+    medians = {(result["backend"], result["size"]): result["median"] for result in record["results"]}
+    assert medians == {(name, n): spread.median for name, of in series[0].items() for n, spread in of.items()}
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"ways": ["gpu_magic"]}, "add_one has no way 'gpu_magic'"),
+        ({"settings": {"bins": 3}}, "settings must be some of none for add_one, not 'bins'"),
+        ({"workload": "histogram", "settings": {"bins": 4}}, r"bins must be one of \(1200, 3\) for histogram, not 4"),
+        ({"least": 1000, "most": 10}, r"most must be from 1000 \(least\) to 100000000 for add_one, not 10"),
+        ({"most": 10**9}, r"most must be from 10 \(least\) to 100000000 for add_one, not 1000000000"),
+        ({"device_index": 1}, "device_index must be 0"),
+        ({"budget": float("nan")}, "budget"),
+        ({"longest": 0.0}, "longest"),
+    ],
+)
+def test_bad_values_are_refused_and_change_nothing(values, text):
+    with pytest.raises(ValueError, match=text):
+        Crossover(**{"backend": "cpu_numba", **values})
+    made = Crossover(backend="cpu_numba", seed=3)
+    before, sweep = made.values(), made.sweep
+    with pytest.raises(ValueError, match=text):
+        made.update(**values)
+    assert made.values() == before
+    assert made.sweep is sweep
+    with pytest.raises(ValueError, match="steps must be at least 1, not 0"):
+        made.advance(0)
+    with pytest.raises(ValueError, match=r"trap must be one of .*complex_power, not 'x'"):
+        made.act("try_trap", which="x")
+
+
+def test_it_lives_with_the_gpu_if_there_is_one(monkeypatch):
+    gone, here = (Backend(f"gpu_{name}", "cuda", Host, needs, name)
+                  for name, needs in (("cupy", ("no_wand",)), ("numba", ())))  # fmt: skip
+    for known, home in (((gone, backend("cpu_numba")), "cpu_numba"), ((gone, here, backend("cpu_numba")), "gpu_numba")):
+        monkeypatch.setattr(Crossover, "backends", classmethod(lambda cls, known=known: known))
+        assert Crossover.home() == home
+    monkeypatch.undo()
+    on_host = Crossover(**LITTLE, ways=["cpu_numpy", "gpu_cupy"])
+    on_host.run()
+    assert picture.ways_of(on_host.frame())["gpu_cupy"].status == "missing"
+    reason = lab.GpuWayOnHost("add_one", here, "").missing
+    assert reason == "this lab is open on the host; open it with a GPU's backend"
+
+
+def test_larger_n_that_would_hold_up_others_are_skipped():
+    plan = SweepPlan(workload("add_one"), (A, B), (10, 100, 1000), longest=0.5)
+    points = {(way.name, n): Point(way, n) for way in plan.ways for n in plan.sizes}
+    checks = sweeps.Checks(plan, points)
+    a, b = ([points[f"cpu_numpy_{way}", n] for n in plan.sizes] for way in "ab")
+    a[0].call_seconds, a[0].handling = 1e-6, 2.0
+    assert checks._too_slow(a[1], plan.case(100)) == ""  # the first call compiles
+    a[1].call_seconds, a[1].handling = 1e-6, 0.06
+    reason = checks._too_slow(a[2], plan.case(1000))
+    assert reason == "about 0.6 s to prepare and compare its arrays; limit 0.5 s"
+    a[0].n, a[0].handling = 10**7, 0.06  # 160 MB explain the time
+    late, case = Point(A, 10**8), plan.case(10**8)
+    reason = sweeps.Checks(plan, {("cpu_numpy_a", 10**7): a[0]})._too_slow(late, case)
+    assert reason == "about 0.6 s to prepare and compare its arrays; limit 0.5 s"
+    b[0].call_seconds, b[0].handling = 0.101, 0.0
+    reason = checks._too_slow(b[1], plan.case(100))
+    assert reason == "about 1 s a call; limit 0.5 s"
+    b[1].call_seconds, b[1].handling = 0.102, 0.0
+    assert checks._too_slow(b[2], plan.case(1000)) == ""  # a call costs a tenth of a second at any n
+    checks._references[10] = 0.06
+    b[0].call_seconds = 0.0
+    reason = checks._too_slow(b[1], plan.case(100))
+    assert reason == "about 0.6 s for the reference; limit 0.5 s"
+    checks._references[10] = 0.04
+    assert checks._too_slow(b[1], plan.case(100)) == ""
+
+
+def test_after_a_change_of_dtype_the_new_roof_gives_percents(scripted):
+    scripted.seconds = lambda way, n: 1e-6
+    made = Crossover(**LITTLE, ways=["cpu_numpy"])
+    made.run()
+    made.update(dtype="float32")
+    sampling(made)
+
+    def percents():
+        return [spot.percent for spot in picture.ways_of(made.frame())["cpu_numpy"].points if spot.step]
+
+    assert percents()
+    assert all(isnan(percent) for percent in percents())  # the available roof is that of float64
+    made.roofs = {**made.roofs, "host": Roof("host", "float32", 1e9, 1e9)}
+    assert not any(isnan(percent) for percent in percents())
+
+
+def test_only_first_calls_and_roofs_are_announced_as_cold(scripted):
+    scripted.seconds = lambda way, n: 1e-6
+    made = Crossover(**LITTLE)
+    assert made.cold
+    sampling(made)
+    made.advance()
+    assert not made.cold
+    made.act("try_trap", which="zeros")
+    assert made.cold
+
+
+def test_it_lives_in_an_engine_beside_another_lab():
+    labs = {"crossover": "compute.labs.crossover:Crossover"}
+    engine = Supervisor("host", labs=labs)
+    engine.start()
+    try:
+        other = Client(engine, "diffusion", eager=True, backend="cpu_numpy", ny=32, nx=32)
+        client = Client(engine, "crossover", eager=True, **LITTLE, workload="square")
+        other.handle.run()
+        before = len(other.frames)
+        client.handle.pace(None)
+        client.handle.run()
+        last = client.wait_frame(lambda frame: frame.facts["finished"] == 1.0)  # the roofs may compile
+        assert len(other.frames) > before
+        drawn = picture.ways_of(last)
+        on_host = [way for way in workload("square").ways() if way.backend.device == "host"]
+        assert {way.name for way in on_host if not way.missing} == set(drawn)
+        assert all(set(line.series()) == {10, 100} for line in drawn.values())
+        client.handle.act("try_trap", which="complex_power")
+        seen = client.wait_frame(lambda frame: picture.trap_result(frame) is not None)
+        assert picture.trap_result(seen)["name"] == "complex_power"
+        assert set(picture.trap_result(seen)) == {"name", "wrong", "right"}
+        assert {name: line.series() for name, line in picture.ways_of(seen).items()} == {
+            name: line.series() for name, line in drawn.items()
+        }
+        client.handle.update(ways=["gpu_magic"])
+        assert "has no way" in client.wait(Refused).text
+        client.handle.update(workload="sort", most=100)
+        again = client.wait_frame(lambda frame: frame.notes["workload"] == "sort")
+        assert again.facts["progress"] < 1
+        for end in (client, other):
+            end.handle.close()
+            end.wait(LabClosed)
+    finally:
+        engine.close()

@@ -1,0 +1,74 @@
+"""The lab in a live engine: the curve grows and rests; the lab accepts new values and files, and refuses bad ones."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from compute.engine import EngineRestarted, LabClosed, Refused
+from compute.labs.l_curve import LCurve
+from tests.compute.engine.faulty import Client
+
+
+@pytest.fixture
+def client(engine):
+    client = Client(engine, "l_curve", eager=True, backend="cpu_numba", problem="shaw", n=60, noise=1e-3)
+    client.handle.run()
+    yield client
+    client.handle.close()
+    client.wait(LabClosed)
+
+
+def done(frame):
+    """Return whether the curve and its rules are done; the periodogram is the last rule."""
+    return frame.facts["done"] == 1 and frame.notes["ncp"] != "worked out when the steps are done"
+
+
+def test_the_curve_grows_and_comes_to_rest(client):
+    last = client.wait_frame(done)
+    steps = [frame.facts["steps"] for frame in client.frames]
+    assert len(set(steps)) > 5
+    assert steps == sorted(steps)
+    alone = LCurve(problem="shaw", n=60, noise=1e-3)
+    curve = alone.solve()
+    np.testing.assert_allclose(last.curves["l-curve"].x, curve.residual_norms, rtol=1e-4)
+    assert last.facts["curvature"] == pytest.approx(curve.corners["curvature"], rel=1e-3)
+    client.barrier()
+    shown = len(client.frames)
+    client.barrier()
+    assert len(client.frames) == shown
+
+
+def test_noise_lambdas_and_the_chosen_one_are_taken_while_it_runs(client):
+    client.wait_frame(done)
+    client.handle.update(lam=0.3)
+    assert client.wait_frame(lambda frame: frame.facts["lam"] == 0.3).facts["products"] > 1
+    client.handle.update(noise=0.1)
+    client.wait_frame(lambda frame: done(frame) and frame.facts["noise"] > 1)
+    client.handle.update(lambdas=(0.01, 1.0, 37))
+    assert client.wait_frame(lambda frame: frame.curves["l-curve"].x.size == 37).curves["width"].x[0] == 0.01
+
+
+def test_a_file_is_taken_and_a_bad_one_leaves_everything(client):
+    client.wait_frame(done)
+    client.handle.update(problem="own", options={"matrix": b"GIF89a\x01\x00"})
+    assert "this file is none of these" in client.wait(Refused).text
+    client.handle.update(lambdas=(0.0, 1.0, 10))
+    assert "0 < lowest < highest" in client.wait(Refused, 2).text
+    client.handle.update(problem="blur", n=10**6)
+    assert "GiB" in client.wait(Refused, 3).text
+    client.handle.update(lam=0.2)
+    assert client.wait_frame(lambda frame: frame.facts["lam"] == 0.2).facts["columns"] == 60
+    buffer = io.BytesIO()
+    np.savez(buffer, A=np.diag(np.geomspace(1, 1e-3, 17)), b=np.ones(17))
+    client.handle.update(problem="own", options={"matrix": buffer.getvalue()})
+    assert client.wait_frame(lambda frame: frame.facts["columns"] == 17 and done(frame)).facts["converged"] == 1
+    assert client.of(EngineRestarted) == []
+
+
+def test_a_picture_comes_through(client):
+    client.handle.update(problem="paralleltomo", n=15)
+    frame = client.wait_frame(lambda frame: "truth" in frame.rasters and done(frame))
+    assert frame.rasters["solution"].levels.shape == (8, 8)

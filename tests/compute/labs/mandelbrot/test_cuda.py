@@ -1,0 +1,218 @@
+"""The lab's GPU kernels without a GPU: CUDA C on the CPU, and Numba's kernels in its simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compute.display import cpu_numpy as raster
+from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy
+from compute.labs.mandelbrot.painting import Painting, kernel_of
+from compute.labs.mandelbrot.schedule import Schedule
+from compute.labs.mandelbrot.state import FEW, LaunchPart
+from tests.cuda_on_cpu import FakeGpu, Library, upload
+from tests.simulator import simulate
+
+pytestmark = pytest.mark.extended
+
+VIEWS = {
+    "home": {"ny": 21, "nx": 26, "max_iterations": 150},
+    "float32": {"ny": 21, "nx": 26, "max_iterations": 150, "precision": "float32"},
+    "seahorses": {"center": ("-0.743643887", "0.131825904"), "zoom": "1e5", "ny": 9, "nx": 10, "max_iterations": 700},
+    "edge": {
+        "center": ("-1.757", "0.001"),
+        "zoom": "1e2",
+        "ny": 6,
+        "nx": 9,
+        "max_iterations": 900,
+        "precision": "perturbation",
+    },
+    "spiral e50": {"center": ("0", "1"), "zoom": "1e50", "ny": 6, "nx": 9, "max_iterations": 400},
+    "spiral e400": {"center": ("0", "1"), "zoom": "1e400", "ny": 5, "nx": 4, "max_iterations": 1500},
+}
+
+
+@pytest.fixture(scope="module")
+def library():
+    return Library()
+
+
+@pytest.fixture
+def on_cpu(library, monkeypatch):
+    """Return a function that makes labs on the host with the CUDA C kernels, run on the CPU."""
+    monkeypatch.setattr(gpu_cupy, "compile_cuda", library)
+    gpu_cupy._kernel.cache_clear()
+
+    def make(**values):
+        monkeypatch.setattr(Mandelbrot, "kernels", gpu_cupy)
+        lab = Mandelbrot(**values)
+        lab.device = FakeGpu()
+        lab.painting = Painting(lab.device, gpu_cupy, raster, "gpu_cupy")
+        lab.reset()
+        return lab
+
+    yield make
+    gpu_cupy._kernel.cache_clear()
+
+
+def agree(lab, truth):
+    """Check that nearly all counts are equal: fused multiply-adds round differently."""
+    counts, wanted = lab.counts(), truth["counts"]
+    assert np.mean(counts != wanted) <= 0.005
+    assert np.abs(counts - wanted).max() <= 1
+    same = counts == wanted
+    np.testing.assert_allclose(lab.smooth()[same], truth["smooth"][same], rtol=2e-3)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_cuda_c_on_the_cpu_equals_numba(on_cpu, view):
+    reference = Mandelbrot(**VIEWS[view])
+    truth = {"counts": reference.counts(), "smooth": reference.smooth()}
+    lab = on_cpu(**VIEWS[view])
+    agree(lab, truth)
+    assert lab.iterations > 0
+    samples = upload(np.zeros((-(-lab.ny // 4), -(-lab.nx // 4)), np.float32))
+    gpu_cupy.pick(lab.state.smooth, samples, 4)
+    np.testing.assert_array_equal(samples, lab.state.smooth[::4, ::4])
+
+
+def test_counts_without_smooth_ones_are_the_same(on_cpu):
+    """No smooth count of an escaping pixel is written."""
+    lab = on_cpu(**{**VIEWS["home"], "shortcuts": False})
+    truth = lab.counts()
+    lab.reset()
+    lab.state.smooth[:] = 7
+    lab.state.forget_totals(lab.device)
+    top = lab.max_iterations
+    gpu_cupy.counts_only(lab.state, LaunchPart(0, lab.ny, 1, top, top, top, shortcuts=False))
+    np.testing.assert_array_equal(lab.state.count, truth)
+    assert (lab.state.smooth[truth < top] == 7).all()
+    assert lab.state.sums(lab.device) == (truth.sum(), 0)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("top", [1, 4, 20, 23, 64])
+def test_few_iterations_by_tiles_give_every_bit_of_the_general_kernel(on_cpu, top, precision):
+    """Odd sizes, partially filled tiles, a row with real c; counts, smooth counts and totals."""
+    sizes = {"ny": 21, "nx": 45, "max_iterations": top, "precision": precision}
+    lab = on_cpu(**sizes, center=("-0.5", "0"), zoom="1", shortcuts=False)
+    assert 0 in lab.state.im
+    for kernel in (gpu_cupy.direct, gpu_cupy.counts_only):
+        found = []
+        for fresh in (True, False):
+            lab.reset()
+            lab.state.forget_totals(lab.device)
+            part = LaunchPart(2, 21, 1, top, top, top, shortcuts=False, fresh=fresh)
+            assert part.few is fresh
+            kernel(lab.state, part)
+            found.append((lab.state.count.copy(), lab.state.smooth.copy(), lab.state.sums(lab.device)))
+        tiles, general = found
+        np.testing.assert_array_equal(tiles[0], general[0])
+        np.testing.assert_allclose(tiles[1], general[1], rtol=2e-6, atol=4e-6)  # computed a few steps later
+        assert np.isnan(tiles[1]).all() == (kernel is gpu_cupy.counts_only)
+        assert tiles[2] == general[2]
+        assert (tiles[0][2:] >= 0).all()
+        assert (tiles[0][:2] < 0).all()  # rows of another part are not written
+
+
+def test_a_part_is_fresh_in_the_first_sweep_of_a_new_picture_alone():
+    schedule = Schedule(16, 9, 5000, shortcuts=False, fresh=True)
+    first = schedule.part(10**9)
+    assert (first.fresh, first.stride, first.few) == (True, 8, False)
+    schedule.did(first, 3)  # pixels are left: the next sweep continues them
+    assert not schedule.part(10**9).fresh
+    assert not Schedule(16, 9, 20, shortcuts=False).part(10**9).fresh
+    assert Schedule(16, 9, 20, False, (1,), fresh=True).part(10**9).few
+    assert not Schedule(16, 9, 20, True, (1,), fresh=True).part(10**9).few
+    assert not Schedule(16, 9, FEW + 1, False, (1,), fresh=True).part(10**9).few
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
+    lab = on_cpu(**VIEWS[view])
+    truth, top = lab.counts(), lab.max_iterations
+    lab.reset()
+    deep = (_ready(lab),) if lab.painting.builder else ()
+    kernel, turn = kernel_of(gpu_cupy, lab.painting.task.arithmetic), 0
+    while (lab.state.count < 0).any():
+        lab.state.forget_totals(lab.device)
+        first = turn % 2 * (lab.ny // 2)
+        last = lab.ny if turn % 2 else lab.ny // 2
+        kernel(lab.state, LaunchPart(first, last, 1, (33, 70, 100)[turn % 3], top, top, shortcuts=turn % 4 < 2), *deep)
+        assert lab.state.sums(lab.device)[1] == (lab.state.count[first:last] < 0).sum()
+        turn += 1
+    np.testing.assert_array_equal(lab.state.count, truth)
+
+
+def test_a_part_touches_its_own_pixels_only_in_cuda_c(on_cpu):
+    for view in ("home", "spiral e50"):
+        lab = on_cpu(**{**VIEWS[view], "ny": 21, "nx": 26})
+        kernel, deep = (
+            kernel_of(gpu_cupy, lab.painting.task.arithmetic),
+            (_ready(lab),) if lab.painting.builder else (),
+        )
+        kernel(lab.state, LaunchPart(1, 4, 4, 400, 400, 400, shortcuts=False), *deep)
+        touched = np.zeros((21, 26), bool)
+        touched[4:16:4, ::4] = True
+        np.testing.assert_array_equal(lab.state.count >= 0, touched)
+
+
+def _ready(lab):
+    while not lab.painting.builder.ready:
+        lab.painting.builder.advance(1, 1)
+    return lab.painting.builder.reference
+
+
+def test_shortcuts_change_no_count_in_cuda_c(on_cpu):
+    for view in ("home", "float32"):
+        on, off = on_cpu(**VIEWS[view]), on_cpu(**VIEWS[view], shortcuts=False)
+        np.testing.assert_array_equal(on.counts(), off.counts())
+        assert on.iterations < off.iterations
+
+
+@pytest.mark.parametrize("variant", ["doubling by addition", "test each step"])
+@pytest.mark.parametrize("view", ["home", "float32"])
+def test_the_slow_kernels_on_the_cpu_equal_numba(on_cpu, view, variant):
+    reference = Mandelbrot(**VIEWS[view])
+    truth = {"counts": reference.counts(), "smooth": reference.smooth()}
+    agree(on_cpu(**VIEWS[view], variant=variant, shortcuts=False), truth)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from compute.labs.mandelbrot import Mandelbrot
+from tests.compute.labs.mandelbrot.test_cuda import SIMULATED
+made = {}
+for name, view in SIMULATED.items():
+    lab = Mandelbrot(backend="gpu_numba", **view)
+    lab.advance(1)
+    lab.frame()
+    made[name], made[name + " smooth"] = lab.counts(), lab.smooth()
+    assert lab.iterations > 0
+np.savez(sys.argv[1], **made)
+"""
+SIMULATED = {
+    "home": {"ny": 6, "nx": 9, "max_iterations": 40},
+    "float32": {"ny": 5, "nx": 4, "max_iterations": 40, "precision": "float32", "shortcuts": False},
+    "each step": {"ny": 3, "nx": 4, "max_iterations": 20, "shortcuts": False, "variant": "test each step"},
+    "literals": {"ny": 3, "nx": 4, "max_iterations": 20, "shortcuts": False, "variant": "float64 literals"},
+    "complex": {"ny": 3, "nx": 4, "max_iterations": 20, "shortcuts": False, "variant": "complex z**2"},
+    "inside": {"center": ("-1.757", "0"), "zoom": "1e8", "ny": 2, "nx": 3, "max_iterations": 900},
+    "spiral e50": {"center": ("0", "1"), "zoom": "1e50", "ny": 3, "nx": 4, "max_iterations": 400},
+    "spiral e320": {"center": ("0", "1"), "zoom": "1e320", "ny": 2, "nx": 3, "max_iterations": 1100},
+}
+
+
+def test_numba_cuda_in_the_simulator_equals_numba(tmp_path):
+    simulate(PROGRAM, tmp_path / "made.npz")
+    made = dict(np.load(tmp_path / "made.npz"))
+    for name, view in SIMULATED.items():
+        truth = Mandelbrot(**{**view, "variant": ""})
+        np.testing.assert_array_equal(made[name], truth.counts())
+        np.testing.assert_allclose(made[name + " smooth"], truth.smooth(), rtol=1e-5)
+
+
+def test_every_backend_has_the_same_kernels():
+    for name in ("direct", "perturbed", "far", "pick"):
+        assert getattr(gpu_cupy, name).__doc__.split("\n")[0] == getattr(cpu_numba, name).__doc__.split("\n")[0]

@@ -1,0 +1,146 @@
+"""The recipes of deploy/ match the code: valid options, the installed files in the image, equal versions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from app.server import serve
+from compute.cli import serve_options
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+def parsed(options: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    serve_options.add(parser)
+    return parser.parse_args(options)
+
+
+def test_the_service_s_options_are_taken_and_are_those_of_the_proxy():
+    text = (DEPLOY / "fieldlab.service").read_text().replace("\\\n", " ")
+    chosen = parsed(re.search(r"^ExecStart=\S+ serve (.*)$", text, re.MULTILINE)[1].split())
+    proxy, passed = (DEPLOY / "nginx.conf").read_text(), (DEPLOY / "fieldlab_proxy.conf").read_text()
+    assert f"location {chosen.prefix}/ " in proxy
+    assert f"proxy_pass         http://{chosen.address}:{chosen.port};" in passed
+    assert f"server_name {chosen.origin[0]};" in proxy
+    assert chosen.behind_proxy
+    assert "X-Real-Ip $remote_addr" in passed
+
+
+def test_the_service_may_have_as_many_connections_as_the_server_takes():
+    limit = re.search(r"^LimitNOFILE=(\d+)$", (DEPLOY / "fieldlab.service").read_text(), re.MULTILINE)
+    assert limit is not None
+    assert int(limit[1]) == serve.DESCRIPTORS
+
+
+def test_the_image_gets_what_is_installed_and_starts_with_options_that_are_taken():
+    recipe = (DEPLOY / "Dockerfile").read_text()
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {word for line in recipe.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]}
+    assert copied == let_in >= {*wheel["only-include"], "pyproject.toml", "README.md", "LICENSE"}
+    assert all((ROOT / name).exists() for name in copied)
+    entry = json.loads(re.search(r"^ENTRYPOINT (.*)$", recipe, re.MULTILINE)[1])
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    assert entry[:2] == ["fieldlab", "serve"]
+    assert parsed(entry[2:] + services["fieldlab"]["command"]).address == "0.0.0.0"
+    for command in re.findall(r"docker run .* fieldlab(?:-cuda)? (--.*)$", recipe, re.MULTILINE):
+        assert parsed(shlex.split(command)).origin == ["localhost:5006"]
+
+
+def test_the_image_does_not_run_as_root():
+    users = re.findall(r"^(USER|RUN|ENTRYPOINT) ?(\S*)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert [name for what, name in users if what == "USER"] == ["10001"]  # a number: Kubernetes does not look up names
+    assert users.index(("USER", "10001")) < len(users) - 1
+    assert "useradd --create-home --uid 10001 fieldlab" in (DEPLOY / "Dockerfile").read_text()
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (cited["version"], cited["license"]) == (project["version"], project["license"])
+
+
+def test_files_that_the_guides_name_exist():
+    for guide in ("SECURITY.md", "CONTRIBUTING.md", "docs/deploy.md"):
+        text = (ROOT / guide).read_text()
+        linked = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+        named = re.findall(r"`((?:app|compute|docs|deploy)/[\w/]+\.\w+)`", text)
+        missing = [one for one in linked if not ((ROOT / guide).parent / one).exists()]
+        assert not missing + [one for one in named if not (ROOT / one).exists()], guide
+
+
+@pytest.mark.parametrize("text", ["/a/../b", "", "a b", "/" + "x" * 50, "/a" * 9, "/ä", "lab", "//x"])
+def test_a_prefix_is_a_path_of_plain_letters(text: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        parsed(["--prefix", text])
+    assert "must be like /lectures/fieldlab" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "kept"), [("/lab", "/lab"), ("/lab/", "/lab"), ("/a/b-c_d.e~f", "/a/b-c_d.e~f")])
+def test_a_slash_behind_a_prefix_is_left_out(given: str, kept: str):
+    assert parsed(["--prefix", given]).prefix == kept
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--port", "0"], ["--port", "65536"], ["--port", "٣"], ["--sessions", "0"], ["--sessions", "x"]]
+)
+def test_numbers_are_bounded(wrong: list[str], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        parsed(wrong)
+    assert repr(wrong[1]) in capsys.readouterr().err
+
+
+CONDA = {"matplotlib": "matplotlib-base", "prometheus-client": "prometheus_client"}  # different names on conda-forge
+
+
+def test_the_conda_package_needs_what_the_wheel_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = yaml.safe_load((DEPLOY / "conda" / "recipe.yaml").read_text())
+    assert recipe["context"]["version"] == project["version"]
+    wanted = [Requirement(one) for one in project["dependencies"]]
+    wanted = {CONDA.get(one.name, one.name): one.specifier for one in wanted} | {
+        "python": SpecifierSet(project["requires-python"])
+    }
+    given = dict(one.split(" ", 1) for one in recipe["requirements"]["run"])
+    assert {name: SpecifierSet(bounds) for name, bounds in given.items()} == wanted
+    assert recipe["build"]["python"]["entry_points"] == [
+        f"{name} = {target}" for name, target in project["scripts"].items()
+    ]
+
+
+def test_the_lowest_and_the_newest_versions_are_tried_every_week():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "bounds.yml").read_text())
+    job = workflow["jobs"]["bounds"]
+    assert workflow[True]["schedule"]  # YAML parses the key `on` as True
+    assert workflow["permissions"] == {"contents": "read"}
+    assert 'python .ci/bounds.py "$VERSIONS"' in [step.get("run") for step in job["steps"]]
+    tried = {one["versions"] for one in job["strategy"]["matrix"]["include"]}
+    assert tried == {"lowest", "newest"}
+    for versions in (*tried, "oldest"):
+        code = f"import runpy, sys; print({versions!r} in runpy.run_path(sys.argv[1])['RESOLUTIONS'])"
+        command = [sys.executable, "-c", code, str(ROOT / ".ci" / "bounds.py")]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        assert told == str(versions != "oldest")
+
+
+def test_a_release_is_tested_and_published_without_a_password():
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    build, publish = release["jobs"]["build"], release["jobs"]["publish"]
+    assert "bash .ci/run" in [step.get("run") for step in build["steps"]]
+    assert (publish["needs"], publish["permissions"]) == ("build", {"id-token": "write"})
+    assert release["permissions"] == {"contents": "read"}
+    assert "secrets." not in (ROOT / ".github" / "workflows" / "release.yml").read_text()

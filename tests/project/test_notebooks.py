@@ -1,0 +1,259 @@
+"""The notebooks in docs/notebooks run from top to bottom with the stated results; a lab displays itself in one.
+
+A notebook runs as in Jupyter, cell by cell in one namespace, but without Jupyter: the test requests the picture of the
+value of each cell's last line. Without the extra `notebook`, cells that need the canvas are skipped.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from PIL import Image
+
+from compute.export.scene import SceneError
+from compute.lab.notebook import ANYWIDGET, NotebookStream, canvas_class, mimebundle
+from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve import LCurve
+
+NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
+
+
+def shown(value: object) -> bool:
+    """Return whether a notebook displays a picture of a value; a PNG is verified."""
+    if hasattr(value, "_repr_mimebundle_"):
+        bundle = value._repr_mimebundle_()
+        if "image/png" in bundle:
+            Image.open(io.BytesIO(bundle["image/png"])).verify()
+        return "image/png" in bundle or "application/vnd.jupyter.widget-view+json" in bundle
+    return False
+
+
+def run(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], int, str]:
+    """Run a notebook; return its final namespace, the number of pictures of labs, and its output."""
+    notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    names: dict[str, Any] = {}
+    pictures = 0
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] != "code" or ("canvas" in cell["metadata"].get("tags", ()) and not ANYWIDGET.installed):
+            continue
+        assert not cell["outputs"]  # outputs of one machine do not belong in the repository
+        tree = ast.parse("".join(cell["source"]), f"{name}, cell {number}")
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, f"{name}, cell {number}", "exec"), names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), f"{name}, cell {number}", "eval"), names)
+            pictures += shown(value)
+    return names, pictures, capsys.readouterr().out
+
+
+@pytest.fixture(autouse=True)
+def no_window(monkeypatch):
+    """Make matplotlib draw into memory."""
+    monkeypatch.setitem(mpl.rcParams, "backend", "agg")
+
+
+def test_the_notebook_on_diffusion_finds_what_it_says(capsys):
+    names, pictures, out = run("diffusion", capsys)
+    assert pictures >= 2
+    assert abs(names["after"] / names["before"] - 1) < 1e-3  # zero-flux edges keep the heat; float32 rounds
+    stable, beyond = (float(line.rpartition(" ")[2]) for line in out.splitlines() if line.startswith("r = "))
+    assert stable < 10 < beyond
+    assert {"cpu_numpy", "cpu_numba"} <= names["fields"].keys()
+    assert all(np.allclose(field, names["fields"]["cpu_numpy"], atol=1e-4) for field in names["fields"].values())
+
+
+def test_the_notebook_on_the_l_curve_finds_what_it_says(capsys):
+    names, pictures, out = run("l_curve", capsys)
+    assert pictures >= 1
+    too_little, right, too_much = names["errors"].values()
+    assert right < too_little
+    assert right < too_much
+    assert "curvature" in out
+    # by the definition of the curve: a larger λ leaves a larger residual and a smaller solution
+    assert (np.diff(names["curve"].residual_norms) > 0).all()
+    assert (np.diff(names["curve"].solution_norms) < 0).all()
+
+
+@pytest.fixture
+def small():
+    """A lab of 8 × 6 cells."""
+    lab = Diffusion(backend="cpu_numpy", ny=6, nx=8)
+    yield lab
+    lab.close()
+
+
+class Browser:
+    """A client of a stream. frames: the received frames; `paint()` confirms the latest as painted."""
+
+    def __init__(self, lab) -> None:
+        self.frames, self.others = [], []
+        self.stream = NotebookStream(lab, self.take)
+
+    def take(self, message, buffers) -> None:
+        (self.frames if "frame" in message else self.others).append((message, buffers))
+
+    def paint(self) -> None:
+        self.stream.hear({"painted": self.frames[-1][0]["frame"]})
+
+
+def test_a_lab_plays_no_further_than_its_browser_has_painted(small):
+    browser = Browser(small)
+    browser.stream.hear({"ready": True})
+    browser.stream.play(5)
+    browser.paint()
+    assert small.steps == 5
+    for _ in range(3):  # a browser that repeats a confirmation, or confirms an old frame
+        browser.stream.hear({"painted": browser.frames[-2][0]["frame"]})
+    assert small.steps == 5
+    browser.paint()
+    assert small.steps == 10
+    browser.stream.pause()
+    browser.paint()
+    assert small.steps == 10
+    assert [frame["playing"] for frame, _ in browser.frames[-2:]] == [True, False]
+
+
+def test_a_second_canvas_has_the_newest_frame_and_its_colours_at_once(small):
+    browser = Browser(small)
+    browser.stream.hear({"ready": True})
+    browser.stream.play(1)
+    browser.paint()
+    seen = small.steps
+    browser.stream.hear({"ready": True})
+    assert len(browser.others) == 2
+    assert len(browser.others[-1][1][0]) == 3 * 257  # 255 levels, not finite, not computed
+    assert small.steps == seen
+    browser.paint()  # and the stream continues for the new canvas
+    assert small.steps == seen + 1
+
+
+def test_a_frame_holds_the_levels_of_the_field(small):
+    field = np.zeros((6, 8), np.float32)
+    field[0, 3] = 1.0
+    small.load(field)
+    browser = Browser(small)
+    browser.stream.show()
+    (frame, (levels,)) = browser.frames[0]
+    assert (frame["kind"], frame["width"], frame["height"]) == ("levels", 8, 6)
+    assert levels[3] == 254
+    assert sum(levels) == 254
+    assert frame["words"].startswith("Field u: a picture of 8 × 6 pixels")
+
+
+def test_buttons_step_reset_and_stop_it_and_foreign_messages_do_nothing(small):
+    browser = Browser(small)
+    browser.stream.hear({"do": "step"})
+    assert small.steps == 1
+    for message in ({"do": "close"}, {"painted": "1"}, {"painted": 99}, None, [], {"ready": 0}):
+        browser.stream.hear(message)
+    assert (small.steps, len(browser.frames)) == (1, 1)
+    browser.stream.hear({"do": "reset"})
+    assert small.steps == 0
+    with pytest.raises(ValueError, match=r"steps must be from 0 to 100000, not -1"):
+        browser.stream.play(-1)
+
+
+def test_a_lab_that_has_come_to_its_end_plays_no_longer():
+    lab = LCurve(backend="cpu_numpy", problem="shaw", n=16, tolerance=1e-2)
+    browser = Browser(lab)
+    browser.stream.play(100)
+    for _ in range(50):
+        if not browser.stream.playing:
+            break
+        browser.paint()
+    assert lab.resting
+    assert not browser.stream.playing
+    (frame, (picture,)) = browser.frames[-1]
+    assert frame["kind"] == "png"
+    assert Image.open(io.BytesIO(picture)).size == (frame["width"], frame["height"])
+    lab.close()
+
+
+def test_without_the_extra_there_is_a_still_picture_and_the_line_that_installs_it(small, monkeypatch):
+    monkeypatch.setattr("compute.lab.notebook.ANYWIDGET", replace(ANYWIDGET, name="no_such_widget"))
+    monkeypatch.setattr("compute.lab.notebook.canvas_class", canvas_class.__wrapped__)
+    bundle = mimebundle(small)
+    assert Image.open(io.BytesIO(bundle["image/png"])).size == (640, 480)
+    assert "Diffusion" in bundle["text/plain"]
+    assert small._display_().size == (640, 480)
+    with pytest.raises(SceneError, match=r"pip install 'fieldlab\[notebook\]'"):
+        small.play()
+
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class Cells:
+    """The outputs of a notebook's cells as saved; each run adds the bundles that a cell displays."""
+
+    def __init__(self) -> None:
+        self.shell = InteractiveShell.instance()
+        self.shell.display_pub = self
+        self.outputs: list[dict[str, Any]] = []
+        self._named: dict[str, int] = {}
+
+    def publish(self, data, metadata=None, *, transient=None, update=False, **_) -> None:
+        """Store an output, or replace an earlier one, as Jupyter does."""
+        name = (transient or {}).get("display_id")
+        if update:
+            self.outputs[self._named[name]] = data
+        else:
+            self._named[name] = len(self.outputs)
+            self.outputs.append(data)
+
+    def clear_output(self, *_, **__) -> None:
+        """Do nothing: the tests clear no output."""
+
+    def run(self, value) -> dict[str, Any]:
+        """Display the value of a cell's last line; return the cell's final output."""
+        self.shell.display_formatter.format(value)
+        return self.outputs[-1]
+
+
+@pytest.fixture
+def cells():
+    """A notebook in IPython, without Jupyter."""
+    made = Cells()
+    yield made
+    InteractiveShell.clear_instance()
+
+
+def test_each_cell_keeps_the_state_that_it_showed(small, cells):
+    before = cells.run(small)
+    small.advance(50)
+    after = cells.run(small)
+    assert VIEW not in before
+    assert VIEW not in after
+    assert before["image/png"] != after["image/png"]
+
+
+def test_a_lab_plays_in_a_canvas_that_becomes_a_picture_when_it_stops(small, cells):
+    cells.run(small)
+    assert VIEW in cells.run(small.play())
+    assert "image/png" in cells.outputs[1]  # for viewers without widgets
+    small.advance(30)
+    small.pause()
+    assert [VIEW in output for output in cells.outputs] == [False, False]
+    assert cells.outputs[1]["image/png"] != cells.outputs[0]["image/png"]
+    cells.run(small.play())
+    small.close()
+    assert not any(VIEW in output for output in cells.outputs)
+    assert all("image/png" in output for output in cells.outputs)
+
+
+def test_marimo_shows_a_canvas_while_the_lab_plays(small):
+    assert small._display_().size == (640, 480)
+    assert small.play() is small
+    assert small._display_() is small.play()._display_()
+    assert small._display_().stream.playing
+    assert small.pause()._display_().size == (640, 480)
