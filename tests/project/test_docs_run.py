@@ -60,7 +60,7 @@ ELSEWHERE = {
     "fieldlab serve": "a server; tests/compute/test_start.py and tests/compute/cli/test_cli.py start it",
     "fieldlab try blur.py --check --watch": "does not end; tests/compute/own/test_watch.py",
     "fieldlab try blur.py --open": "a server; tests/compute/own/test_opened.py",
-    "fieldlab bench": "compares results and measures roofs for half a minute; tests/compute/cli/test_cli.py and tests/compute/measure",
+    "fieldlab bench": "compares results and measures roofs for half a minute; tests/compute/cli/test_cli.py",
     "python -m pyperf": "a program of others, named with a file to come",
     "python -m app.upstream": "writes a page of the docs; tests/app/upstream/test_fixes.py compares it",
     "python -m app.load.soak": "needs a server for minutes; tests/app/load/test_load.py",

@@ -19,9 +19,9 @@ from compute.devices.backends import BACKENDS
 from compute.display import cpu_numpy as reference
 from compute.display import gpu as display
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
-from tests.cuda_on_cpu import DeviceArray, FakeGpu, Library
 from tests.compute.display import test_colour as colours
 from tests.compute.labs.mandelbrot import test_cycle as interiors
+from tests.cuda_on_cpu import DeviceArray, FakeGpu, Library
 from tests.simulator import simulate
 
 SMALL = [

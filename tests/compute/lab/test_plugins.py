@@ -46,9 +46,9 @@ from compute.labs import LABS, lab_class, labs, outside
 from compute.measure import records, verdict
 from compute.measure.race import Race, Racer, run_race
 from tests.comparing import LiveComparison
+from tests.compute.engine.faulty import Client, has_extensions, running
 from tests.conftest import WAVE
 from tests.direct import DirectSession
-from tests.compute.engine.faulty import Client, has_extensions, running
 from tests.sources import ROOT
 
 pytestmark = pytest.mark.extended

@@ -24,8 +24,8 @@ from compute.measure.machine_roofs import MachineRoofs
 from compute.measure.rates import host_caches
 from compute.measure.roofs import Copies, MeasuredRoof, MultiplyAdds, RoofMeter, copy_bandwidth, fma_rate
 from compute.measure.statistics import Spread
-from tests.cuda_on_cpu import Module, upload
 from tests.compute.measure.test_rates import plant
+from tests.cuda_on_cpu import Module, upload
 
 SMALL = {"cpu": 2**20, "gpu": 2**20}
 COPY, FMA = ("host", "copy", ""), ("host", "fma", "float32")

@@ -1,6 +1,7 @@
 """Measures the crossover of files/gain.py with plain clocks, and compares it with the verdict of `fieldlab try`.
 
-Run manually on a quiet machine, since it measures time: `python -m tests.compute.own.measure_crossover [ROUNDS] [BUDGET]`. The
+Run manually on a quiet machine, since it measures time:
+`python -m tests.compute.own.measure_crossover [ROUNDS] [BUDGET]`. The
 first half uses none of Fieldlab's harness: plain loops, time.perf_counter or CUDA events for CuPy on a GPU, medians,
 and a straight line in log-log. It compares NumPy with Numba, or Numba with CuPy on a GPU.
 """

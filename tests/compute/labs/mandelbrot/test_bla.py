@@ -13,8 +13,8 @@ from compute.devices.devices import Host
 from compute.labs.mandelbrot import Mandelbrot, bla, cpu_numba, gpu_cupy, reference_orbit
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.views import VIEWS
-from tests.cuda_on_cpu import Library, upload
 from tests.compute.labs.mandelbrot.test_deep import BRUTE, SEED, brute, lab_of
+from tests.cuda_on_cpu import Library, upload
 from tests.simulator import simulate
 
 NUCLEUS = -1 + Fraction(1, 10**170), Fraction(0)  # every second Z is about 1e-170: its square underflows in float64
