@@ -71,7 +71,7 @@ soak: $(VENV)/installed$(EXTRAS)  ## open, use and close 20 tabs for half an hou
 	@$(bin)/python -m app.load.soak
 
 # Tests that try a third of their examples, or a second of each kind, in `make test`.
-fuzzed = tests/fuzz/test_parsers.py tests/app/features/export/test_hostile_state.py tests/app/labs/crossover/test_finding.py
+fuzzed = tests/fuzz/test_parsers.py tests/app/tab/test_hostile_state.py tests/app/labs/crossover/test_finding.py
 
 fuzz: $(VENV)/installed-dev$(EXTRAS)  ## try what strangers may send: each parser for FUZZ_SECONDS=600, 100000 messages, 10000 sequences of values
 	@FIELDLAB_FUZZ_SECONDS=$(FUZZ_SECONDS) $(bin)/python -m pytest -q -o timeout=0 $(fuzzed)

@@ -17,20 +17,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from bokeh.document import Document
 from msgspec import structs
 
-from app.features.export.source import scene_of_lab
+from app.tab.open_lab import OpenLab
+from app.tab.restore import scene_of_lab
 from app.tab.stream import ignore
 from compute.engine import messages
 from compute.export.link import LONGEST, NAME, RUN, packed
 from compute.export.scene import LONGEST_WORDS, Scene, SceneError, Style
-
-if TYPE_CHECKING:
-    from app.tab.lab_tab import LabTab
-
 
 CALM = 0.3  # s without a change before the address is updated
 PERIOD = 2.0  # s between two addresses of a running lab, and between two requests to the engine
@@ -45,7 +42,7 @@ class LabAddress:
     new entry of the browser's history.
     """
 
-    def __init__(self, tab: LabTab, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tab: OpenLab, clock: Callable[[], float] = time.monotonic) -> None:
         self._tab, self._clock = tab, clock
         self.text = ""
         self.on_written: Callable[[str, bool], object] = ignore

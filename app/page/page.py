@@ -18,7 +18,6 @@ from panel.io.resources import _env
 from app.features.audience.mode import AudienceMode
 from app.features.code.code_panel import CodePanel
 from app.features.export.card import ExportCard
-from app.features.export.restore import asked_for, scene_in
 from app.features.presenter.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar
 from app.features.race.race import RaceTrack
 from app.features.stories.stories import StoryTeller
@@ -34,6 +33,7 @@ from app.server.builder import builder
 from app.tab.lab_tab import ACROSS, HEADER, LEAST_VIEW, PADDING, READOUT, SIDEBAR, STATUS, LabTab, view_size
 from app.tab.lab_view import Size, labs_with_tabs
 from app.tab.plot_words import numbers_html
+from app.tab.restore import asked_for, scene_in
 from app.upstream import fixes
 from app.upstream.document_changes import changed_together
 from app.upstream.panel_workarounds import font_files, load_early, never_busy

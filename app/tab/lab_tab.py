@@ -9,7 +9,6 @@ from typing import Any
 import panel as pn
 from bokeh.document import Document
 
-from app.features.export.restore import Restorer
 from app.page.address import LabAddress
 from app.page.explain import label_html, term
 from app.page.markup import filled, plain
@@ -20,6 +19,7 @@ from app.server.admission import session_limiter
 from app.tab.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of, questions
 from app.tab.lean_plots import lighten
 from app.tab.plot_words import PlotWords, name_plots
+from app.tab.restore import Restorer
 from app.tab.session import Session
 from app.tab.stream import Delivered, ignore
 from app.upstream.document_changes import changed_together

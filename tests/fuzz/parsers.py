@@ -22,10 +22,10 @@ from PIL import Image
 from tornado.httputil import HTTPHeaders, HTTPInputError, HTTPServerRequest, RequestStartLine
 
 from app.features.audience import handlers
-from app.features.export.restore import scene_in
 from app.server import access
 from app.server.message_bounds import BoundedProtocol
 from app.tab import frame_channel
+from app.tab.restore import scene_in
 from compute.cli import serve_options
 from compute.cli.settings import SettingsError
 from compute.engine.recording import FrameRecorder

@@ -20,7 +20,6 @@ from bokeh.document import Document
 
 from app.features.audience.feed import PageFeed, Picture
 from app.features.audience.rooms import RoomError, rooms
-from app.features.export.restore import beginning
 from app.features.presenter.presenter import PresenterBar
 from app.page.markup import plain
 from app.page.qr_code import is_local, qr
@@ -29,12 +28,13 @@ from app.page.widgets import Card, card_script, icon
 from app.server.hosts import is_host
 from app.tab.lab_tab import WORDS
 from app.tab.lab_view import SaysHeadline
+from app.tab.open_lab import OpenLab
+from app.tab.restore import beginning
 from compute.devices.backends import backend
 from compute.export.link import NAME, RUN, asked_in, packed, unpacked
 
 if TYPE_CHECKING:
     from app.features.stories.stories import StoryTeller
-    from app.tab.lab_tab import LabTab
 
 
 TICK = 500  # ms between two updates of the number of followers
@@ -48,10 +48,13 @@ class AudiencePage(Protocol):
     """The part of the page's interface that audience mode uses."""
 
     document: Document
-    current: LabTab | None
     stories: StoryTeller
     bar: PresenterBar
     visible: bool  # whether the browser tab is visible
+
+    @property
+    def current(self) -> OpenLab | None:
+        """The shown lab."""
 
 
 class AudienceCard(Card):
@@ -322,7 +325,7 @@ def line(html: str) -> str:
     return ": ".join(text for _, text in paragraphs(html.replace("><", "> <")))  # separates adjacent elements
 
 
-def lab_words(tab: LabTab) -> dict[str, Any]:
+def lab_words(tab: OpenLab) -> dict[str, Any]:
     """Return a lab's text for viewers: lab, phase, headline, sentence, and values and facts, each [name, text]."""
     session, readout = tab.session, tab.readout
     values = [[plain(dial.label), plain(dial.words())] for dial in tab.controls.dials()]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
@@ -20,13 +20,11 @@ from app.features.code.code_html import SOURCE, TABS, CodeSide, page_html
 from app.page.theme import ASSETS, CARD, html_pane
 from app.page.widgets import icon
 from app.server.builder import builder
+from app.tab.open_lab import OpenLab
 from compute.export.jobs import Job
 from compute.own.code_files import CodeFile, files_of_lab
 from compute.own.code_tasks import LISTINGS, Asked
 from compute.own.code_view import ARCHITECTURES, INSTALL, CodeUnavailable, missing
-
-if TYPE_CHECKING:
-    from app.tab.lab_tab import LabTab
 
 TICK = 250  # ms
 NONE = "nothing beside it"
@@ -46,7 +44,7 @@ class CodePanel:
     """The panel of one page. `button` belongs in the page's header, `card` in its body, from the beginning."""
 
     def __init__(self, document: Document) -> None:
-        self._document, self._tab = document, None  # type: Document, LabTab | None
+        self._document, self._tab = document, None  # type: Document, OpenLab | None
         self.open = False
         self.button = icon("code", "The code that runs (K)", self.toggle, color="default", align="center")
         self.card = pn.Column(styles=PLACE, margin=0, visible=False)  # filled when it is opened for the first time
@@ -56,7 +54,7 @@ class CodePanel:
         self._shown: tuple[Any, ...] = ()
         self._jobs: dict[Asked, Job] = {}
 
-    def show(self, tab: LabTab) -> None:
+    def show(self, tab: OpenLab) -> None:
         """Show the files of this tab's lab."""
         self._tab = tab
         if self.open:

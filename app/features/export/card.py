@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 from bokeh.document import Document
 
 from app.features.export.download import FileDownload
+from app.features.export.drop import DropZone
 from app.features.export.exports import Exports
 from app.features.export.fields import ExportSection
 from app.features.export.film import FilmSection
-from app.features.export.restore import DropZone
 from app.features.export.sections import LinkSection, NumbersSection, PictureSection, RecordSection, TimingsSection
 from app.features.export.source import ExportSource
 from app.page.notices import Notices
@@ -22,10 +22,8 @@ from app.page.widgets import FULL, icon
 from app.readout.readout import SaveButtons
 from app.server.builder import builder
 from app.tab.controls import column
+from app.tab.open_lab import OpenLab
 from compute.export.jobs import JOBS
-
-if TYPE_CHECKING:
-    from app.tab.lab_tab import LabTab
 
 PLACE = CARD | {"z-index": "1250"}  # above the other card
 TITLE = "<h2 class='along'>Export</h2>"
@@ -48,7 +46,7 @@ class ExportCard:
         self.exports = Exports(document, self.download, notices)
         self.open = False
         self._sections: dict[str, LabExports] = {}
-        self._tab: LabTab | None = None
+        self._tab: OpenLab | None = None
         self._ticking: Any = None
         self.button = icon("ios_share", WORDS, self.toggle,
                            color="default", align="center")  # fmt: skip
@@ -68,13 +66,13 @@ class ExportCard:
         head = pn.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
         return [head, self._body, self.exports.panel]
 
-    def show(self, tab: LabTab) -> None:
+    def show(self, tab: OpenLab) -> None:
         """Show the sections of `tab` from now on; called when the page shows another lab."""
         self._tab = tab
         if self.open:
             self._show()
 
-    def forget(self, tab: LabTab) -> None:
+    def forget(self, tab: OpenLab) -> None:
         """Remove and close the sections of a tab that was closed permanently."""
         sections = self._sections.pop(tab.session.lab.LAB, None)
         if sections is not None:
@@ -145,7 +143,7 @@ class LabExports:
     changed(): called when a recording begins or ends.
     """
 
-    def __init__(self, tab: LabTab, exports: Exports, download: FileDownload, changed: Callable[[], object]) -> None:
+    def __init__(self, tab: OpenLab, exports: Exports, download: FileDownload, changed: Callable[[], object]) -> None:
         self.source = source = ExportSource(tab)
         self._makers: dict[str, Callable[[], ExportSection]] = {
             LinkSection.TITLE: lambda: LinkSection(source, exports, download),

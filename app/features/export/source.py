@@ -6,19 +6,18 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
+from app.tab.open_lab import OpenLab
+from app.tab.restore import scene_of_lab
 from compute.engine import messages
 from compute.export.render import LiveState
-from compute.export.scene import LONGEST_WORDS, Scene, SceneError, Style
-from compute.lab.frames import Frame, View
+from compute.export.scene import LONGEST_WORDS, Scene, SceneError
+from compute.lab.frames import Frame
 from compute.lab.lab import Lab
 from compute.lab.panels import Panel
-
-if TYPE_CHECKING:
-    from app.tab.lab_tab import LabTab
 
 SLIDE = 16 / 9  # aspect ratio (width / height) of a drawing
 PATIENCE = 60.0  # s to wait for the engine's snapshot: the engine may be compiling
@@ -49,7 +48,7 @@ class Moment:
 class ExportSource:
     """Interface of the exports to the lab of one tab."""
 
-    def __init__(self, tab: LabTab) -> None:
+    def __init__(self, tab: OpenLab) -> None:
         self._tab = tab
         self.session = tab.session
         self._waiting: list[PendingSnapshot] = []
@@ -151,22 +150,6 @@ class ExportSource:
         with ExitStack() as all_of_them:  # all callbacks run, even if one raises
             for pending in reversed(waiting):
                 all_of_them.callback(give, pending)
-
-
-def scene_of_lab(
-    lab: type[Lab], values: Mapping[str, Any], origin: Mapping[str, Any], part: str, style: Style, view: View | None
-) -> Scene:
-    """Return the scene that reproduces the picture `part` of a lab with these values.
-
-    origin: the lab's snapshot, or Lab.origin.
-    """
-    history = lab.history_of(values, origin)
-    screen = {*lab.sized(), *lab.LOCAL}
-    own = {name: value for name, value in history.values.items() if name not in screen}
-    return Scene(
-        lab.LAB, own, steps=history.steps, part=part, look=style,
-        history=history.entries, missing=history.missing, view=view,
-    )  # fmt: skip
 
 
 def slide(height: int) -> tuple[int, int]:

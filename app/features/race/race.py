@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from bokeh.document import Document
@@ -32,6 +32,7 @@ from app.page.theme import ASSETS
 from app.page.widgets import Card, card_script, icon
 from app.readout.readout import recorded_figures
 from app.readout.readout_html import times
+from app.tab.open_lab import OpenLab
 from compute.export.jobs import RACE, Job, internal_error
 from compute.export.render_pool import on_gpu
 from compute.export.scene import Style, coloured
@@ -55,9 +56,6 @@ from compute.measure.race import (
     time_words,
 )
 from compute.measure.rates import spaced
-
-if TYPE_CHECKING:
-    from app.tab.lab_tab import LabTab
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +91,10 @@ class RacePage(Protocol):
     """The part of the page that a race uses."""
 
     document: Document
-    current: LabTab | None
+
+    @property
+    def current(self) -> OpenLab | None:
+        """The shown lab."""
 
 
 class RaceCard(Card):
@@ -116,7 +117,7 @@ class OpenRace:
     run.
     """
 
-    tab: LabTab
+    tab: OpenLab
     race: Race
     work: str
     shared: SharedJob
@@ -141,7 +142,7 @@ class RaceTrack:
     def __init__(self, page: RacePage) -> None:
         self._page = page
         self._run: OpenRace | None = None
-        self._awaited: LabTab | None = None  # the tab whose race begins when its plots are drawn
+        self._awaited: OpenLab | None = None  # the tab whose race begins when its plots are drawn
         self._chosen: dict[str, tuple[str, ...]] = {}  # keys of the chosen lanes, by the name of the lab
         self._answers = 0
         self.card = RaceCard(self._told)
@@ -209,7 +210,7 @@ class RaceTrack:
         self._answers += 1
         return self._answers
 
-    def _refuse(self, tab: LabTab, why: str) -> None:
+    def _refuse(self, tab: OpenLab, why: str) -> None:
         """Show why this tab's lab cannot race; on the card if a race of the tab is open, which then stays unchanged."""
         run = self._run
         if run is None or run.tab is not tab:
@@ -235,13 +236,13 @@ class RaceTrack:
         chosen = tuple(racer for racer in possible if racer.key in self._chosen.get(lab.LAB, ()))
         return (chosen if can_race(chosen) else racers), possible
 
-    def _later(self, tab: LabTab, begin: Callable[[], None]) -> None:
+    def _later(self, tab: OpenLab, begin: Callable[[], None]) -> None:
         """Try again after TICK, unless another tab or a race is shown by then."""
         if self._awaited is not tab:
             self._awaited = tab
             self._page.document.add_timeout_callback(partial(self._again, tab, begin), TICK)
 
-    def _again(self, tab: LabTab, begin: Callable[[], None]) -> None:
+    def _again(self, tab: OpenLab, begin: Callable[[], None]) -> None:
         self._awaited = None
         if tab is self._page.current and not self.open:
             begin()
@@ -428,7 +429,7 @@ def can_race(racers: Sequence[Racer]) -> bool:
     return FEWEST_LANES <= len(racers) <= MOST_LANES and any(racer.record is None for racer in racers)
 
 
-def shown_style(tab: LabTab) -> Style:
+def shown_style(tab: OpenLab) -> Style:
     """Return the style in which a tab shows its picture."""
     return tab.controls.style(next(iter(tab.session.latest.rasters), "") if tab.session.latest else "")
 

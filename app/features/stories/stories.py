@@ -3,7 +3,7 @@
 The link of a step sets the lab's values. The next step changes only values that the links of this story name, so that
 other settings of the lecturer are kept; "back to the step" restores everything. After a deviation from a step, or when
 going backwards, the next step is restored completely, so that a story cannot break. States that must be computed or
-replayed first are restored by the Restorer (app/features/export/restore.py).
+replayed first are restored by the Restorer (app/tab/restore.py).
 
 A step is applied after the browser has drawn the lab: see app/page/page.py.
 """
@@ -11,7 +11,7 @@ A step is applied after the browser has drawn the lab: see app/page/page.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import panel_material_ui as pmui
 import param
@@ -22,13 +22,11 @@ from panel_material_ui.widgets.base import MaterialWidget
 
 from app.page.theme import ASSETS
 from app.page.widgets import Card, card_script, icon
+from app.tab.open_lab import OpenLab
 from compute.devices.backends import preferred
 from compute.export.scene import Scene
 from compute.lab.lab import Lab
 from compute.stories import AREAS, Story, StoryStep, stories
-
-if TYPE_CHECKING:
-    from app.tab.lab_tab import LabTab
 
 TICK = 250  # ms between two comparisons of the lab with the step
 AT_WORK = ("running", "paused")  # phases of a session that accepts values
@@ -49,7 +47,10 @@ class StoryPage(Protocol):
     """The part of the page that a story uses."""
 
     document: Document
-    current: LabTab | None
+
+    @property
+    def current(self) -> OpenLab | None:
+        """The shown lab."""
 
     def show_soon(self, kind: type[Lab]) -> None:
         """Show the tab of a lab, which waits for its state; repeated calls have no effect."""
@@ -198,7 +199,7 @@ class StoryTeller:
             self._away = away
             self._show()
 
-    def _bring(self, tab: LabTab, step: StoryStep, names: Collection[str]) -> None:
+    def _bring(self, tab: OpenLab, step: StoryStep, names: Collection[str]) -> None:
         """Set the values `names` of the step, () for all, and reset the field unless the step continues it."""
         session, scene = tab.session, step.scene
         tab.notices.clear()  # they are about the previous step
@@ -225,12 +226,12 @@ class StoryTeller:
         session.play(step.plays or (scene.kind.ENDS and tab.parts.plays))
         session.later(lambda: tab.lab_view.show_part(scene.view))
 
-    def _with_backend(self, tab: LabTab, scene: Scene) -> Scene:
+    def _with_backend(self, tab: OpenLab, scene: Scene) -> Scene:
         """Return the scene with the best available backend, unless the scene names a backend."""
         best = {"backend": preferred(tab.session.lab.backends()).name}
         return structs.replace(scene, values=best | dict(scene.values))
 
-    def _wanted(self, tab: LabTab, scene: Scene) -> dict[str, Any]:
+    def _wanted(self, tab: OpenLab, scene: Scene) -> dict[str, Any]:
         """Return all values of the scene's state, with an unavailable backend replaced."""
         fitting, _ = tab.restorer.fitting(self._with_backend(tab, scene))
         parameters = tab.session.lab.param

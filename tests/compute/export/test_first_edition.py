@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 from PIL import Image, ImageSequence
 
-from app.features.export.restore import scene_in
+from app.tab.restore import scene_in
 from compute.__main__ import OK, main
 from compute.export import render
 from compute.export.link import packed, unpacked

@@ -25,13 +25,13 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app.features.export.restore import Restorer, scene_in
 from app.features.export.source import ExportSource
 from app.labs.plain.parts import PARTS, PlainControls, PlainView, largest_scale, step_of
 from app.page.notices import Notices
 from app.page.widgets import number_format
 from app.tab import lab_view
 from app.tab.lab_tab import LabTab
+from app.tab.restore import Restorer, scene_in
 from app.tab.stream import ignore
 from compute import __main__ as command_line
 from compute.__main__ import BAD_INPUT, OK, main

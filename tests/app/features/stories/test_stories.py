@@ -8,9 +8,9 @@ import panel_material_ui as pmui
 import pytest
 from bokeh.document import Document
 
-from app.features.export.restore import Restorer
 from app.features.stories.stories import StoryTeller
 from app.tab.controls import accordion, column
+from app.tab.restore import Restorer
 from compute.devices.backends import preferred
 from compute.export.link import packed
 from compute.export.scene import Scene

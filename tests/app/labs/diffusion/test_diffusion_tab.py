@@ -235,7 +235,7 @@ class Sided:
         self.controls.tick()
 
     def bring(self, **values):
-        """Set values from a link, a file or a story, as app.features.export.restore does."""
+        """Set values from a link, a file or a story, as app.tab.restore does."""
         self.session.change(**values)
         self.session.on_values(values)
 

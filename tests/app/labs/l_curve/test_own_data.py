@@ -120,7 +120,7 @@ def test_made_problems_have_their_noise_back_after_ones_own(shaw):
 
 
 def test_noise_that_was_saved_with_ones_own_data_stays(shaw):
-    """A link, or a file dropped on the page: all values in one change, as app.features.export.restore sets them."""
+    """A link, or a file dropped on the page: all values in one change, as app.tab.restore sets them."""
     tab = Tab()
     data = {"matrix": shaw[1].tolist(), "rhs": shaw[2].tolist()}
     wanted = {"problem": OWN, "options": data, "noise": 0.25, "n": 20, "lam": None, "lambdas": None, "rays": None}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.features.export.source import scene_of_lab
+from app.tab.restore import scene_of_lab
 from compute.devices import backends
 from compute.display import gpu as raster
 from compute.export.scene import Style

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.features.export.source import scene_of_lab
+from app.tab.restore import scene_of_lab
 from compute.export.render import Replay
 from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion

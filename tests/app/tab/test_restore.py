@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.features.export import restore
+from app.tab import restore
 from compute.cli import settings
 from compute.devices import backends
 from compute.export.jobs import JOBS, Job
@@ -351,7 +351,7 @@ def test_a_server_is_as_large_as_before_when_links_with_pictures_are_closed(tmp_
     script = """
 import sys, time
 import psutil
-from app.features.export import restore
+from app.tab import restore
 from compute.export.jobs import JOBS
 from compute.export.scene import Scene
 from compute.machine.freed_memory import give_back

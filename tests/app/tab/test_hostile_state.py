@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
-from app.features.export import restore
-from app.features.export.restore import asked_for, scene_in
+from app.tab import restore
+from app.tab.restore import asked_for, scene_in
 from compute.export.link import CHECK, WORDS, packed, unpacked
 from compute.export.scene import Scene, SceneError, scene_of
 from compute.export.shared_jobs import SharedJobs

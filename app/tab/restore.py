@@ -1,8 +1,9 @@
-"""Scenes from the page's URL or a dropped file, and restoring a lab from them. All input is untrusted.
+"""Scenes of an open lab: making one from its state, and restoring the lab from one. All input is untrusted.
 
-DropZone receives a file, `asked_for` and `scene_in` return a scene, and a Restorer applies it to the lab: values, style
-and, for labs that must compute up to it, the state. A state that several pages request is computed once (STATES), in a
-child process, with a deadline set by the server. Short work has a separate lane and never waits behind long work.
+`scene_of_lab` makes a scene. `asked_for` and `scene_in` read one from the page's URL or the text of a file, and a
+Restorer applies it to the lab: values, style and, for labs that must compute up to it, the state. A state that several
+pages request is computed once (STATES), in a child process, with a deadline set by the server. Short work has a
+separate lane and never waits behind long work.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from math import prod
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bokeh.document import Document
 from msgspec import structs
-from panel.custom import JSComponent
 
+from app.tab.open_lab import OpenLab
 from compute.cli.settings import MIB, current
 from compute.export import tasks
 from compute.export.film import SCHEMA as FILM
@@ -26,14 +26,12 @@ from compute.export.film import film_of
 from compute.export.jobs import BRIEF, STATE, Job
 from compute.export.link import NAME, unpacked
 from compute.export.render_pool import on_gpu
-from compute.export.scene import Scene, SceneError, read, scene_of, values_along
+from compute.export.scene import Scene, SceneError, Style, read, scene_of, values_along
 from compute.export.shared_jobs import NoRoom, SharedJob, SharedJobs
+from compute.lab.frames import View
 from compute.lab.history import Entries, Entry
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.loaded import kept_bytes
-
-if TYPE_CHECKING:
-    from app.tab.lab_tab import LabTab
 
 # Estimate of the time for a state on a fast machine; a slow machine or a slow backend takes up to twenty times as long.
 CELLS_PER_SECOND = 2e9  # grid cells times steps
@@ -45,24 +43,20 @@ SIZE = ("ny", "nx")  # parameters that determine the shape of a state
 KEPT = 2**26  # bytes of cached states without waiting pages
 
 
-class DropZone(JSComponent):
-    """Invisible component for files that are dropped on the page.
+def scene_of_lab(
+    lab: type[Lab], values: Mapping[str, Any], origin: Mapping[str, Any], part: str, style: Style, view: View | None
+) -> Scene:
+    """Return the scene that reproduces the picture `part` of a lab with these values.
 
-    dropped(name, text) is called for each file; text is None for a file that cannot contain a scene.
+    origin: the lab's snapshot, or Lab.origin.
     """
-
-    _esm = Path(__file__).with_name("drop.js").read_text(encoding="utf-8")
-
-    def __init__(self, dropped: Callable[[str, str | None], None], **params: Any) -> None:
-        super().__init__(width=0, height=0, margin=0, **params)
-        self._dropped = dropped
-
-    def _handle_msg(self, data: Any) -> None:
-        if not isinstance(data, dict) or not isinstance(data.get("name"), str):
-            return
-        text = data.get("text")
-        if text is None or isinstance(text, str):
-            self._dropped(data["name"], text)
+    history = lab.history_of(values, origin)
+    screen = {*lab.sized(), *lab.LOCAL}
+    own = {name: value for name, value in history.values.items() if name not in screen}
+    return Scene(
+        lab.LAB, own, steps=history.steps, part=part, look=style,
+        history=history.entries, missing=history.missing, view=view,
+    )  # fmt: skip
 
 
 def asked_for(document: Document) -> Scene | None:
@@ -180,7 +174,7 @@ def _fitting_history(
 class Restorer:
     """Restores the lab of one tab from a scene. tell(kind, text, about): see Notices."""
 
-    def __init__(self, tab: LabTab, tell: Callable[..., None]) -> None:
+    def __init__(self, tab: OpenLab, tell: Callable[..., None]) -> None:
         self._tab, self._tell = tab, tell
         self._scene: Scene | None = None
         self._state: SharedJob | None = None

@@ -26,8 +26,9 @@ from app.features.export.sections import (
     file_job,
     not_made,
 )
-from app.features.export.source import ExportSource, Moment, scene_of_lab
+from app.features.export.source import ExportSource, Moment
 from app.page.qr_code import qr
+from app.tab.restore import scene_of_lab
 from app.tab.tab_recording import TabRecording
 from compute.cli import settings
 from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
