@@ -158,7 +158,7 @@ def _named() -> tuple[Path, ...]:
 
 def stories_in(folders: Iterable[Path]) -> FoundStories:
     """Return the stories of the .md files in `folders`, sorted by name within each folder."""
-    told: dict[str, Story] = {}
+    by_name: dict[str, Story] = {}
     problems: list[str] = []
     for folder in folders:
         try:
@@ -169,12 +169,12 @@ def stories_in(folders: Iterable[Path]) -> FoundStories:
         for path in files:
             try:
                 story = read_story(path)
-                if story.name in told:
+                if story.name in by_name:
                     raise StoryError(f"{path.name}: there is another story of that name")  # noqa: TRY301 - as others
-                told[story.name] = story
+                by_name[story.name] = story
             except StoryError as error:
                 problems.append(str(error))
-    return FoundStories(tuple(told.values()), tuple(problems))
+    return FoundStories(tuple(by_name.values()), tuple(problems))
 
 
 def _files(folder: Path) -> list[Path]:

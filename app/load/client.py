@@ -74,7 +74,7 @@ class Client:
 
     async def open(self) -> None:
         """Open the page and wait for its first frame; raise ClientError at a timeout."""
-        answer = await self._asked(AsyncHTTPClient().fetch(self._request(self.address)))
+        answer = await self._within_patience(AsyncHTTPClient().fetch(self._request(self.address)))
         for line in answer.headers.get_list("Set-Cookie"):
             keep_cookies(self.cookies, line)
         found = TOKEN.search(answer.body)
@@ -92,7 +92,7 @@ class Client:
         address = re.sub(r"^http", "ws", self.address.partition("?")[0]) + "/ws"
         self._ready.clear()
         protocols = ["bokeh", self._token]
-        self._socket = await self._asked(
+        self._socket = await self._within_patience(
             websocket_connect(self._request(address), subprotocols=protocols, max_message_size=LONGEST_MESSAGE)
         )
         protocol: Any = self._socket.protocol
@@ -110,7 +110,7 @@ class Client:
             request_timeout=self._patience,
         )
 
-    async def _asked(self, answer: Awaitable[Reply]) -> Reply:
+    async def _within_patience(self, answer: Awaitable[Reply]) -> Reply:
         """Return the answer to a request; raise ClientError in place of Tornado's timeout error."""
         try:
             return await answer
@@ -137,11 +137,11 @@ class Client:
 
     async def _wait(self, what: asyncio.Event, words: str) -> None:
         """Wait for an event until the timeout or the end of the connection. words: name of the awaited answer."""
-        waiting = asyncio.create_task(what.wait())
+        waiter = asyncio.create_task(what.wait())
         reader = [self._reader] if self._reader else []
-        done, _ = await asyncio.wait([waiting, *reader], timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        for ended in done - {waiting}:
+        done, _ = await asyncio.wait([waiter, *reader], timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
+        waiter.cancel()
+        for ended in done - {waiter}:
             await ended  # raises the error that ended it
         if not what.is_set():
             raise ClientError(f"the page at {self.address} did not send {words} within {self._patience:.0f} s")
@@ -157,7 +157,7 @@ class Client:
         """Switch to another lab's tab, by its number in the header."""
         self.set(self._document["tabs"], "active", lab)
 
-    def ask(self) -> None:
+    def send_change(self) -> None:
         """Press KEY unless the answer to the last press is pending."""
         if not self._pressed:
             self._pressed = time.perf_counter()
@@ -185,11 +185,11 @@ class Client:
             ])  # fmt: skip
         self._message(model, [["status", "finished"]])
         end = time.perf_counter() + self._patience
-        while (said := self._labels[label]) == before or said.startswith(READING):
+        while (label_text := self._labels[label]) == before or label_text.startswith(READING):
             if time.perf_counter() > end:
-                raise ClientError(f"{name} was not answered within {self._patience:.0f} s: {said}")
+                raise ClientError(f"{name} was not answered within {self._patience:.0f} s: {label_text}")
             await asyncio.sleep(LOOK)
-        return said
+        return label_text
 
     async def close(self) -> None:
         """Close the tab."""
@@ -216,7 +216,7 @@ class Client:
     async def _read_frames(self) -> None:
         """Open the connection for frames and confirm each frame."""
         address = re.sub(r"^http(.*/)[^/]*$", r"ws\1", self.address.partition("?")[0]) + frame_channel.PATH[1:]
-        self._frames = await self._asked(websocket_connect(address, max_message_size=LONGEST_MESSAGE))
+        self._frames = await self._within_patience(websocket_connect(address, max_message_size=LONGEST_MESSAGE))
         protocol: Any = self._frames.protocol
         protocol.stream.set_nodelay(True)
         await self._frames.write_message(f"page {self._key}")

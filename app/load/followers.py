@@ -74,15 +74,15 @@ class Lecturer(Client):
 
     async def begin(self) -> None:
         """Open a room in a window that fits pictures of 512 cells a side; raise ClientError at a timeout."""
-        self._tell("browser", list(zip(("width", "height"), WINDOW, strict=True)))
-        self._tell("audience", [("do", "begin")])
+        self._send_to("browser", list(zip(("width", "height"), WINDOW, strict=True)))
+        self._send_to("audience", [("do", "begin")])
         end = time.monotonic() + PATIENCE
         while not self.code:
             if time.monotonic() > end:
                 raise ClientError(f"the page at {self.address} opened no room within {PATIENCE:.0f} s")
             await asyncio.sleep(0.1)
 
-    def _tell(self, component: str, entries: Sequence[tuple[str, object]]) -> None:
+    def _send_to(self, component: str, entries: Sequence[tuple[str, object]]) -> None:
         data = {"type": "map", "entries": [list(entry) for entry in entries]}
         self._event("data_event", ["model", {"id": self._document[component]}], ["data", data])
 
@@ -236,7 +236,7 @@ async def _answers(lecturer: Client, seconds: float) -> list[float]:
     lecturer.answers.clear()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        lecturer.ask()
+        lecturer.send_change()
         await asyncio.sleep(BETWEEN)
     return list(lecturer.answers)
 

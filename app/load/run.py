@@ -145,7 +145,7 @@ async def _press(tab: Client, seconds: float) -> None:
     end = time.perf_counter() + seconds
     while (now := time.perf_counter()) < end:
         await asyncio.sleep(min(random.uniform(0.5, 1.5) * BETWEEN, end - now))
-        tab.ask()
+        tab.send_change()
 
 
 def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float) -> float:

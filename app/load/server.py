@@ -76,7 +76,7 @@ def kinds_of(process: int) -> dict[str, int]:
 
 @contextmanager
 def serving(
-    environment: Mapping[str, str] | None = None, start: Sequence[str] = ("panel", "serve"), said: Path | None = None
+    environment: Mapping[str, str] | None = None, start: Sequence[str] = ("panel", "serve"), output: Path | None = None
 ) -> Iterator[Server]:
     """Run `panel serve app` on a free port and stop it at exit; raise OSError if it does not answer or ends early.
 
@@ -84,7 +84,7 @@ def serving(
     """
     port = _free_port()
     command = [sys.executable, "-m", *start, str(APP), "--address", HOST, "--port", str(port)]
-    with said.open("w+b") if said else tempfile.TemporaryFile() as log:
+    with output.open("w+b") if output else tempfile.TemporaryFile() as log:
         process = psutil.Popen(command, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT)
         try:
             _wait(process, port, log)

@@ -45,9 +45,9 @@ RECORD, VISITS_RECORD = Path("build/soak.json"), Path("build/soak_visits.json")
 KEYS = (" ", "s", "r", "h", "e", "u", "p", "l")
 USED, REST = 10.0, 2.0  # s of a round in which tabs are used, and s of rest before a reading
 ROUNDS = 3  # rounds between two readings without tabs
-GONE = 45.0  # s until the sessions of closed tabs end: Bokeh keeps them for up to 32 s, longer on a busy machine
+SESSION_LIFETIME = 45.0  # s until the sessions of closed tabs end: Bokeh keeps them for up to 32 s or longer
 COLLECTED = 15.0  # s until their memory is freed: Panel collects after 5 s, an engine after 10 s
-GONE_AT_LAST = 600.0  # time limit in s for the end of sessions, for a machine busy with other work
+SESSION_DEADLINE = 600.0  # time limit in s for the end of sessions, for a machine busy with other work
 LEAST = 3  # minimum of readings without tabs
 PATIENCE = 300.0  # s for a tab; long, as the soak measures memory, not speed, also on a machine busy with other work
 HALF_AN_HOUR = 30.0  # in minutes
@@ -78,13 +78,13 @@ class Held:
     malloc: int = 0
 
 
-async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequence[Held]], object]) -> list[Held]:
-    """Return the readings after each round, and after every ROUNDS without tabs; told(readings so far) follows each.
+async def soak(server: Server, tabs: int, minutes: float, report: Callable[[Sequence[Held]], object]) -> list[Held]:
+    """Return the readings after each round, and after every ROUNDS without tabs; report(readings so far) follows each.
 
     Raise ClientError if the server refuses or loses a tab.
     """
     end, start = time.monotonic() + 60 * minutes, time.monotonic()
-    there: list[Client] = []
+    clients: list[Client] = []
     found: list[Held] = []
     opened = 0
 
@@ -92,20 +92,20 @@ async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequen
         """Read the server's memory and descriptors."""
         blocks, malloc = await _allocated(server)
         if use := server.use():
-            found.append(Held((time.monotonic() - start) / 60, len(there), use, opened, blocks, malloc))
-            told(found)
+            found.append(Held((time.monotonic() - start) / 60, len(clients), use, opened, blocks, malloc))
+            report(found)
 
     try:
         while time.monotonic() < end or len(alone(found)) < LEAST:
             for _ in range(ROUNDS):
-                opened += await _round(server, there, tabs)
+                opened += await _round(server, clients, tabs)
                 await look()
-                await _leave(there, max(1, tabs // 2))
-            await _leave(there, len(there))
-            await _gone(server)
+                await _leave(clients, max(1, tabs // 2))
+            await _leave(clients, len(clients))
+            await _wait_for_sessions(server)
             await look()
     finally:
-        await _leave(there, len(there))
+        await _leave(clients, len(clients))
     return found
 
 
@@ -117,13 +117,13 @@ async def _allocated(server: Server) -> tuple[int, int]:
     return int(float(lines.get("fieldlab_python_blocks", 0))), int(float(lines.get("fieldlab_malloc_bytes", 0)))
 
 
-async def _gone(server: Server) -> None:
+async def _wait_for_sessions(server: Server) -> None:
     """Wait until the server has discarded the pages of closed tabs; raise ClientError if it keeps one."""
-    health, end = f"{server.address.rpartition('/')[0]}/health", time.monotonic() + GONE_AT_LAST
-    await asyncio.sleep(GONE)
+    health, end = f"{server.address.rpartition('/')[0]}/health", time.monotonic() + SESSION_DEADLINE
+    await asyncio.sleep(SESSION_LIFETIME)
     while kept := json.loads((await AsyncHTTPClient().fetch(health, request_timeout=PATIENCE)).body)["pages"]["open"]:
         if time.monotonic() > end:
-            raise ClientError(f"the server keeps {kept} pages of tabs that were closed {GONE_AT_LAST:.0f} s ago")
+            raise ClientError(f"the server keeps {kept} pages of tabs that were closed {SESSION_DEADLINE:.0f} s ago")
         await asyncio.sleep(REST)
     await asyncio.sleep(COLLECTED)
 
@@ -133,22 +133,22 @@ def alone(found: Sequence[Held]) -> list[Held]:
     return [held for held in found if not held.tabs]
 
 
-async def _round(server: Server, there: list[Client], tabs: int) -> int:
+async def _round(server: Server, clients: list[Client], tabs: int) -> int:
     """Open tabs until `tabs` are open, and use them; return the number of opened tabs."""
-    opened = tabs - len(there)
-    while len(there) < tabs:
+    opened = tabs - len(clients)
+    while len(clients) < tabs:
         tab = Client(server.address, PATIENCE)
-        there.append(tab)
+        clients.append(tab)
         await tab.open()
-    await asyncio.gather(*(_use(tab) for tab in there))
+    await asyncio.gather(*(_use(tab) for tab in clients))
     await asyncio.sleep(REST)
     return opened
 
 
-async def _leave(there: list[Client], count: int) -> None:
+async def _leave(clients: list[Client], count: int) -> None:
     """Close `count` random tabs."""
-    for tab in random.sample(there, count):
-        there.remove(tab)
+    for tab in random.sample(clients, count):
+        clients.remove(tab)
         await tab.close()
 
 
@@ -164,7 +164,7 @@ async def _use(tab: Client) -> None:
     tab.choose(0)
 
 
-def _tell(held: Held) -> None:
+def _print_reading(held: Held) -> None:
     use = held.use
     parts = f"{use.memory / 2**20:7.1f} MB  {use.descriptors} descriptors  engines {use.engines_memory / 2**20:.1f} MB"
     sys.stderr.write(f"{held.minutes:5.1f} min  {held.tabs:3} tabs of {held.opened:4}  {parts}\n")
@@ -244,15 +244,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen.tabs, chosen.minutes = chosen.tabs or 20, chosen.minutes or 30.0
     chosen.out = chosen.out or RECORD
 
-    def told(found: Sequence[Held]) -> None:
+    def report(found: Sequence[Held]) -> None:
         """Print a reading and update the record."""
-        _tell(found[-1])
+        _print_reading(found[-1])
         with whole(chosen.out) as out:
             json.dump(record_of(found, chosen.tabs), out, indent=1, ensure_ascii=False)
 
     try:
         with serving({METRICS: "1"}) as server:
-            found = asyncio.run(soak(server, chosen.tabs, chosen.minutes, told))
+            found = asyncio.run(soak(server, chosen.tabs, chosen.minutes, report))
     except (ClientError, OSError) as error:
         sys.stderr.write(f"fieldlab: {error}\n")
         return 2
@@ -266,7 +266,7 @@ def _visit(count: int, out: Path) -> int:
     command = f"python -m app.load.soak --visits {count}"
     found: list[visits.MemoryReading] = []
 
-    def told(reading: visits.MemoryReading, counts: Counter[str]) -> None:
+    def report(reading: visits.MemoryReading, counts: Counter[str]) -> None:
         """Print a reading and update the record."""
         found.append(reading)
         sys.stderr.write(f"{visits.words(reading, counts)}\n")
@@ -276,8 +276,8 @@ def _visit(count: int, out: Path) -> int:
     log = out.with_suffix(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with serving({METRICS: "1"}, said=log) as server:
-            _, counts = asyncio.run(visits.visit_all(server, count, told))
+        with serving({METRICS: "1"}, output=log) as server:
+            _, counts = asyncio.run(visits.visit_all(server, count, report))
     except (ClientError, OSError) as error:
         sys.stderr.write(f"fieldlab: {error}; the server's log is in {log}\n")
         return 2

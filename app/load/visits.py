@@ -132,13 +132,13 @@ def verdict(readings: Sequence[MemoryReading]) -> str:
 async def visit_all(
     server: Server,
     visits: int,
-    told: Callable[[MemoryReading, Counter[str]], object],
+    report: Callable[[MemoryReading, Counter[str]], object],
     warm: int = WARM,
     readings: int = READINGS,
 ) -> tuple[list[MemoryReading], Counter[str]]:
     """Open and close `visits` pages; return the readings and the number of visits of each kind.
 
-    told(reading, counts) is called after each reading. warm: visits before the first reading; readings: number of
+    report(reading, counts) is called after each reading. warm: visits before the first reading; readings: number of
     readings after it. Raises ClientError if the server keeps closed pages, if too many visits fail, or at the time
     limit.
     """
@@ -158,7 +158,7 @@ async def visit_all(
             raise ClientError(f"{done} visits took {time.monotonic() - start:.0f} s")
         await _emptied(server)
         found.append(await _read(server, done, time.monotonic() - start))
-        told(found[-1], counts)
+        report(found[-1], counts)
     return found, counts
 
 
@@ -228,11 +228,11 @@ async def _upload(server: str, number: int) -> None:
     try:
         await tab.run()
         if image:
-            said = await tab.upload(IMAGES, f"{number}.png", noise_image(number))
+            answer = await tab.upload(IMAGES, f"{number}.png", noise_image(number))
         else:
-            said = await tab.upload(MATRICES, f"{number}.npz", own_problem(number))
-        if f"{number}." not in said or said.startswith("Not taken"):
-            raise ClientError(f"a file was not taken: {said}")
+            answer = await tab.upload(MATRICES, f"{number}.npz", own_problem(number))
+        if f"{number}." not in answer or answer.startswith("Not taken"):
+            raise ClientError(f"a file was not taken: {answer}")
         await asyncio.sleep(LOOKED_AT)
     finally:
         await tab.close()

@@ -1,7 +1,7 @@
 """Admission control: limit the number of pages before they are built; the open pages and the engines that they share.
 
 A page costs 0.2 s of the builder's thread (builder.py), and some MB of memory until its session expires; a bare GET is
-enough to build a page. So at most WAITING pages may wait for their browser to report that it is ready, at most half
+enough to build a page. So at most MAX_PENDING pages may wait for their browser to report that it is ready, at most half
 of them for one address, and the total may not exceed the limit on open pages. All other requests get a response of a
 few hundred bytes with the status 503 and create no session; the response reloads automatically. A WebSocket request
 that would create a session is refused likewise, by closing the connection.
@@ -13,8 +13,8 @@ A closed page is kept for 15 to 32 s, because its browser may reconnect. When al
 requested, the page that has been without a browser for longest is ended. A browser that reconnects to an ended page, or
 after a restart of the server, gets a close code and reloads the page with the state in its address.
 
-So a flood of GETs costs at most WAITING pages in the time that Bokeh keeps unused sessions (15 to 32 s): 10 to 20 % of
-the builder's time. It can delay new visitors, but does not affect open pages.
+So a flood of GETs costs at most MAX_PENDING pages in the time that Bokeh keeps unused sessions (15 to 32 s): 10 to 20 %
+of the builder's time. It can delay new visitors, but does not affect open pages.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def session_limiter() -> SessionLimiter:
     return SessionLimiter(session_limit())
 
 
-WAITING = 24  # limit on pages that wait for their browser to report that it is ready
+MAX_PENDING = 24  # limit on pages that wait for their browser to report that it is ready
 PATIENCE = 60.0  # s for that report: 4 MB of scripts take 32 s at 1 Mbit/s, and a slow phone draws for as long again
 BUSY_AGAIN, FULL_AGAIN = 4, 10  # least delay in s before a refused page reloads; the random delay is below twice that
 MARK = "fieldlab_admission"
@@ -153,7 +153,7 @@ class NotAdmitted(ProtocolError, HTTPError):
         return self.title
 
 
-class Waiting(NamedTuple):
+class PendingPage(NamedTuple):
     """A page that waits for its browser: the address that requested it, and the time of the request in s."""
 
     address: str
@@ -165,13 +165,13 @@ class Admission:
 
     def __init__(self, pages: SessionLimiter, clock: Callable[[], float] = time.monotonic) -> None:
         self._pages, self._clock = pages, clock
-        self._waiting: dict[str, Waiting] = {}
+        self._pending: dict[str, PendingPage] = {}
 
     def late(self, alive: set[str]) -> list[str]:
         """Return the ids of the sessions that have waited for more than PATIENCE. alive: ids of all sessions."""
         self._look(alive)
         now = self._clock()
-        return [name for name, one in self._waiting.items() if now - one.since > PATIENCE]
+        return [name for name, one in self._pending.items() if now - one.since > PATIENCE]
 
     def admit(self, name: str, address: str, alive: set[str]) -> None:
         """Register the session `name` as waiting, or raise NotAdmitted at a limit. alive: ids of all sessions."""
@@ -181,27 +181,27 @@ class Admission:
             words = server_full(self._pages.limit, "This page tries again by itself until there is room.")
             raise NotAdmitted(*words, again=FULL_AGAIN)
         self._look(alive)
-        most = min(WAITING, self._pages.limit - len(self._pages.pages))
-        if len(self._waiting) >= most or not self._may_wait(address):
+        most = min(MAX_PENDING, self._pages.limit - len(self._pages.pages))
+        if len(self._pending) >= most or not self._may_wait(address):
             REFUSED["busy"] += 1
-            log.warning("a page was refused: %d wait for their browsers", len(self._waiting))
+            log.warning("a page was refused: %d wait for their browsers", len(self._pending))
             raise NotAdmitted(*BUSY, again=BUSY_AGAIN)
-        self._waiting[name] = Waiting(address, self._clock())
+        self._pending[name] = PendingPage(address, self._clock())
 
     def lacks_a_seat(self, address: str, alive: set[str]) -> bool:
         """Return whether only the limit on pages refuses a new session of `address`. alive: ids of all sessions."""
         self._look(alive)
-        return len(self._pages.pages) + len(self._waiting) >= self._pages.limit and self._may_wait(address)
+        return len(self._pages.pages) + len(self._pending) >= self._pages.limit and self._may_wait(address)
 
     def _may_wait(self, address: str) -> bool:
         """Return whether the limits on waiting pages, in all and for `address`, allow one more."""
-        own = sum(one.address == address for one in self._waiting.values())
-        return len(self._waiting) < WAITING and own < WAITING // 2
+        own = sum(one.address == address for one in self._pending.values())
+        return len(self._pending) < MAX_PENDING and own < MAX_PENDING // 2
 
     def _look(self, alive: set[str]) -> None:
         """Remove sessions that are ready or have ended from the waiting ones."""
-        there = alive - self._pages.ready
-        self._waiting = {known: one for known, one in self._waiting.items() if known in there}
+        unready = alive - self._pages.ready
+        self._pending = {known: one for known, one in self._pending.items() if known in unready}
 
 
 def install() -> None:

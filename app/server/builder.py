@@ -33,7 +33,6 @@ from tornado.ioloop import IOLoop
 from app.upstream.document_changes import encode_held
 from app.upstream.internals import builder_thread, document_of, is_unlocked
 
-SHORT_TURNS = 3  # most short turns before a waiting long one; each page needs two, for its HTML and its document
 SWITCH = 0.0005  # s between thread switches while the builder runs; Python's default is ten times as long
 Made = TypeVar("Made")
 
@@ -58,29 +57,23 @@ class BuildTurn:
 
 
 class Builder:
-    """One thread with two queues: short turns have priority over long ones, and each queue is first in, first out.
-
-    After SHORT_TURNS short turns in a row, a waiting long one is next. Otherwise a client that requests an existing
-    page again and again, which takes short turns, would block all builds.
-    """
+    """One thread, whose turns are granted in the order of the requests."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="builder")
         self._thread = _Thread()
         self.busy = False  # whether a turn is active
-        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}  # keys: `short`
-        self._short_turns = 0  # short turns from the queue since the last long one
+        self._queue: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def turn(self, short: bool = False) -> AsyncIterator[BuildTurn]:
+    async def turn(self) -> AsyncIterator[BuildTurn]:
         """Wait for a turn, which ends with `end` or with the block.
 
-        short: whether the turn has priority over long ones, see Builder. Callers that also need the lock of an open
-        page must use `with_page`.
+        Callers that also need the lock of an open page must use `with_page`.
         """
         if self.busy:
             mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting[short].append(mine)
+            self._queue.append(mine)
             try:
                 await mine
             except asyncio.CancelledError:
@@ -94,22 +87,20 @@ class Builder:
         finally:
             turn.end()
 
-    async def with_page(
-        self, session: ServerSession, work: Callable[[BuildTurn], Awaitable[Made]], short: bool = False
-    ) -> Made | None:
+    async def with_page(self, session: ServerSession, work: Callable[[BuildTurn], Awaitable[Made]]) -> Made | None:
         """Call `work` with a turn and the page's lock, and return its result; None if the page is closed.
 
         The lock of a page stays locked while its browser does not read the messages sent to it. So this method never
         waits for a lock during a turn, and `work` should end the turn before its changes are written, because that
         happens under the lock.
         """
-        async with self.turn(short) as turn:
+        async with self.turn() as turn:
             if is_unlocked(session):
                 return await session.with_document_locked(work, turn)
 
         async def within_the_lock() -> Made:
             """Wait for a turn while owning the lock, which delays only this page."""
-            async with self.turn(short) as turn:
+            async with self.turn() as turn:
                 return await work(turn)
 
         return await session.with_document_locked(within_the_lock)
@@ -118,15 +109,12 @@ class Builder:
         self.busy = self._next()
 
     def _next(self) -> bool:
-        """Start the next turn; return False if none waits."""
-        for short in (True, False) if self._short_turns < SHORT_TURNS else (False, True):
-            waiting = self._waiting[short]
-            while waiting:
-                turn = waiting.popleft()
-                if not turn.done():  # done: the waiting task was cancelled
-                    self._short_turns = self._short_turns + 1 if short else 0
-                    turn.set_result(None)
-                    return True
+        """Start the next turn; return False if none is queued."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():  # done: the queued task was cancelled
+                turn.set_result(None)
+                return True
         return False
 
     async def work(self, document: Document, work: Callable[[], Made]) -> Made:

@@ -53,11 +53,11 @@ def limit() -> float | None:
 class LoopWatch:
     """Time each callback of the event loop in the thread that calls `install`, and report slow ones.
 
-    told(seconds, where) is called for each slow callback; the default logs it.
+    report(seconds, where) is called for each slow callback; the default logs it.
     """
 
-    def __init__(self, seconds: float, told: Callable[[float, str], None] | None = None) -> None:
-        self._limit, self._told = seconds, told or _log
+    def __init__(self, seconds: float, report: Callable[[float, str], None] | None = None) -> None:
+        self._limit, self._report = seconds, report or _log
         self._thread = threading.get_ident()
         self._began = 0.0
         self._seen = ""
@@ -78,7 +78,7 @@ class LoopWatch:
             finally:
                 self._began, took = 0.0, time.thread_time() - start
             if took > self._limit:
-                self._told(took, self._seen or repr(handle))
+                self._report(took, self._seen or repr(handle))
 
         asyncio.events.Handle._run = timed  # type: ignore[assignment,method-assign]  # noqa: SLF001 as above
         threading.Thread(target=self._look, name="loop watch", daemon=True).start()

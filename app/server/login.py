@@ -126,21 +126,21 @@ def install() -> None:
         log.warning(EMBEDDED)
     BasicAuthProvider.get_user = property(lambda _provider: user_of)
     BasicLoginHandler.get, BasicLoginHandler.post = _show_form, _log_in
-    LogoutHandler.get, LogoutHandler.post = _ask, _log_out
+    LogoutHandler.get, LogoutHandler.post = _confirm, _log_out
 
 
 def _show_form(handler: BasicLoginHandler) -> None:
     """Answer GET /login."""
-    asked = own_path(handler.get_argument("next", ""), handler.application.prefix)
-    _write(handler, "login", asked=asked, error=bool(handler.get_argument("error", "")))
+    target = own_path(handler.get_argument("next", ""), handler.application.prefix)
+    _write(handler, "login", target=target, error=bool(handler.get_argument("error", "")))
 
 
 def _log_in(handler: BasicLoginHandler) -> None:
     """Answer POST /login: create a login and redirect to the requested page, or back to the form."""
     prefix, user = handler.application.prefix, handler.get_argument("username", "")
-    asked = own_path(f"{prefix}/{handler.get_argument('next', '')}", prefix)
+    target = own_path(f"{prefix}/{handler.get_argument('next', '')}", prefix)
     if not user or not is_valid_login(handler, user, handler.get_argument("password", "")):
-        again = urlencode({"error": "1", "next": f"{prefix}/{asked}"})
+        again = urlencode({"error": "1", "next": f"{prefix}/{target}"})
         handler.redirect(f"{_name(login_address(handler))}?{again}", status=303)
         return
     logins().end(handler.get_cookie(COOKIE, "") or "")
@@ -148,10 +148,10 @@ def _log_in(handler: BasicLoginHandler) -> None:
     secure = handler.request.protocol == "https"
     kept = {"path": _cookie_path(handler), "httponly": True, "secure": secure, "samesite": "Lax"}
     handler.set_cookie(COOKIE, logins().begin(user, days * DAY), expires_days=days, **kept)
-    handler.redirect(f"./{asked}", status=303)
+    handler.redirect(f"./{target}", status=303)
 
 
-def _ask(handler: LogoutHandler) -> None:
+def _confirm(handler: LogoutHandler) -> None:
     """Answer GET /logout with a button: a link must not end a login."""
     _write(handler, "logout")
 
@@ -181,14 +181,14 @@ def _page() -> jinja2.Template:
     return jinja2.Environment(autoescape=True).from_string(PAGE.read_text(encoding="utf-8"))
 
 
-def _write(handler: RequestHandler, form: str, asked: str = "", error: bool = False) -> None:
+def _write(handler: RequestHandler, form: str, target: str = "", error: bool = False) -> None:
     """Write the login or logout page; the login form by Panel's option `basic_login_template` if set."""
     handler.set_header("Cache-Control", "no-store")
     chosen = getattr(handler, "_login_template", BASIC_LOGIN_TEMPLATE)
     if chosen is not BASIC_LOGIN_TEMPLATE:
         words = "Wrong name or password." if error else ""
         endpoint = _name(handler.request.path)
-        handler.finish(chosen.render(login_endpoint=endpoint, errormessage=words, PANEL_CDN=CDN_DIST, next=asked))
+        handler.finish(chosen.render(login_endpoint=endpoint, errormessage=words, PANEL_CDN=CDN_DIST, next=target))
         return
     handler.set_header("Content-Security-Policy", f"{POLICY}frame-ancestors {access.frames()}")
-    handler.finish(_page().render(form=form, endpoint=_name(handler.request.path), asked=asked, error=error))
+    handler.finish(_page().render(form=form, endpoint=_name(handler.request.path), target=target, error=error))

@@ -35,12 +35,12 @@ from compute.machine.freed_memory import in_use
 
 METRICS = "FIELDLAB_METRICS"
 STATES = ("starting", "ready", "busy", "restarting", "broken", "closed")  # of an engine
-GONE = ("broken", "closed")
+FAILED_STATES = ("broken", "closed")
 LEAST_FREE = 100e6  # bytes: with less, recordings and films fail
 LOOK, LOOKS = 1.0, 60  # seconds between two measurements of the loop's delay, and how many are kept
 
 
-def metrics_wanted() -> bool:
+def metrics_enabled() -> bool:
     """Return True if FIELDLAB_METRICS is 1; ValueError for values other than 0 and 1."""
     text = os.environ.get(METRICS, "0")
     if text not in {"0", "1"}:
@@ -99,7 +99,7 @@ class Status:
     @property
     def problems(self) -> list[str]:
         """The parts that do not work, as sentences; empty if the server is healthy."""
-        found = [f"engine {name} is {state}" for name, (state, *_) in self.engines.items() if state in GONE]
+        found = [f"engine {name} is {state}" for name, (state, *_) in self.engines.items() if state in FAILED_STATES]
         if self.free < LEAST_FREE:
             found.append("the disk for temporary files is full")
         return found
@@ -107,7 +107,7 @@ class Status:
     @property
     def failing(self) -> bool:
         """Whether no page can be served, because the host's engine, the fallback of all others, has stopped."""
-        return self.engines.get("host", ("ready",))[0] in GONE
+        return self.engines.get("host", ("ready",))[0] in FAILED_STATES
 
     def as_json(self) -> dict[str, Any]:
         """Return the answer of /health."""
@@ -225,7 +225,7 @@ def install() -> None:
     """Serve these addresses under the server's prefix; further calls have no effect. Called on the loop."""
     loop_clock().start()
     handlers: dict[str, type[RequestHandler]] = {"/health": Health}
-    if metrics_wanted():
+    if metrics_enabled():
         handlers["/metrics"] = Metrics
 
     def route(server: BokehTornado, request: HTTPServerRequest) -> Any:

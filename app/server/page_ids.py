@@ -40,7 +40,7 @@ PORT = re.compile(r":([0-9]{1,5})$", re.ASCII)
 KEY = re.compile(r"[\w-]{43}", re.ASCII)
 KEY_BYTES = 32
 MOST_COOKIES = 20  # of a request that are read
-LASTING = 7 * 24 * 3600  # seconds for which a page's token is valid, so that its browser may reconnect
+TOKEN_LIFETIME = 7 * 24 * 3600  # seconds for which a page's token is valid, so that its browser may reconnect
 GONE = 4410  # close code of a WebSocket without an existing page: app/upstream/reconnecting.js reloads the page
 NO_COOKIE = 4411  # close code of a WebSocket without the cookie: a reload would not help
 MARK = "fieldlab_page_ids"
@@ -151,7 +151,7 @@ def install() -> None:
 
     DocHandler.get_session, ws.WSHandler.prepare = get_bound_session, prepare_websocket
     wrap_open(owned)  # the token is passed on here only
-    BokehTornado.session_token_expiration = property(lambda _server: LASTING)
+    BokehTornado.session_token_expiration = property(lambda _server: TOKEN_LIFETIME)
     setattr(DocHandler, MARK, True)
 
 

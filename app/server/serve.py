@@ -137,14 +137,14 @@ def raise_descriptor_limit() -> None:
     allowed, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unbounded = resource.RLIM_INFINITY
     for most in (DESCRIPTORS, MACOS_DESCRIPTORS):
-        wanted = most if hard == unbounded else min(most, hard)
-        if allowed == unbounded or allowed >= wanted:
+        limit = most if hard == unbounded else min(most, hard)
+        if allowed == unbounded or allowed >= limit:
             break
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            allowed = wanted
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            allowed = limit
         except (OSError, ValueError) as error:
-            log.info("the limit of open files stays %d: %d was refused: %s", allowed, wanted, error)
+            log.info("the limit of open files stays %d: %d was refused: %s", allowed, limit, error)
     chosen = settings.current()
     needed = min(DESCRIPTORS, CONNECTIONS * (chosen.sessions + chosen.followers))
     if allowed != unbounded and allowed < needed:
@@ -178,8 +178,8 @@ def _running(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], Si
 
     def read() -> None:
         """Queue each line, then None. The pipe is closed in this thread: elsewhere, that could happen during a read."""
-        with process.stdout or nullcontext(()) as said:
-            for line in said:
+        with process.stdout or nullcontext(()) as output:
+            for line in output:
                 lines.put(line)
         lines.put(None)
 
@@ -218,9 +218,9 @@ class CompileProgress:
         if code and not failures:
             raise OSError(f"the compiling process ended with {code}")
 
-    def _take(self, said: list[Any]) -> bool:
+    def _take(self, output: list[Any]) -> bool:
         """Write one reported line; return True for a failure."""
-        match said:
+        match output:
             case ["began", int(number), int(count), str(what)]:
                 self._words, self._since = f"compiling {what} {number} of {count}", self._clock()
                 self._show_seconds()
@@ -230,7 +230,7 @@ class CompileProgress:
                 self._say(f"{self._words}: failed, so the page compiles them when it needs them: {why}")
                 return True
             case _:
-                raise ValueError(f"not understood: {said}")
+                raise ValueError(f"not understood: {output}")
         return False
 
     def _show_seconds(self) -> None:

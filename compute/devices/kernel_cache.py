@@ -34,7 +34,7 @@ except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
 PACKAGE = Path(__file__).absolute().parent.parent  # not resolved: Numba derives folder names from it
-BESIDE = "__pycache__"
+BYTECODE = "__pycache__"
 SOURCES = ("*.py", "display/**/*.py", "labs/**/*.py", "measure/**/*.py")  # possible sources of kernels
 LOCK = "fieldlab-kernels.lock"  # locked by the process that writes into the folder
 RECORD, TIMES = "fieldlab-kernels.json", "fieldlab-build-times.json"
@@ -72,7 +72,7 @@ def _folders() -> Iterator[Path]:
     """Yield the folders that Numba tries, in its order."""
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(named)
-    yield PACKAGE / BESIDE
+    yield PACKAGE / BYTECODE
     from numba.misc.appdirs import AppDirs  # as Numba determines it
 
     yield Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
@@ -194,7 +194,7 @@ def _index_files() -> dict[Path, Path]:
     for home in sorted({path.parent for pattern in SOURCES for path in PACKAGE.glob(pattern)}):
         # under another folder, Numba gives a source's folder this name
         name = f"{home.name}_{sha1(str(home).encode()).hexdigest()}"  # noqa: S324 - a name, no secret
-        place = home / BESIDE if base == PACKAGE / BESIDE else base / name
+        place = home / BYTECODE if base == PACKAGE / BYTECODE else base / name
         found |= dict.fromkeys(place.glob("*.nbi"), home)
     return found
 

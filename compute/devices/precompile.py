@@ -95,12 +95,12 @@ def _be_compared(lab: type[Lab], values: Mapping[str, Any]) -> None:
         target.result()
 
 
-def precompile(wanted: Sequence[Part], listener: CompileListener) -> bool:
+def precompile(parts: Sequence[Part], listener: CompileListener) -> bool:
     """Run the parts in order; return True if all succeeded, so that their kernels are in the cache."""
     kernel_cache.forget_stale()
     fine = True
-    for number, part in enumerate(wanted, 1):
-        listener.began(number, len(wanted), part.words)
+    for number, part in enumerate(parts, 1):
+        listener.began(number, len(parts), part.words)
         start = monotonic()
         try:
             with watching(ended=lambda: kernel_cache.remember(builds.kernel, builds.seconds)) as builds:

@@ -102,10 +102,10 @@ def _refusal(text: str, document: Any, what: str) -> str:
     if missing := re.fullmatch("Object missing required field `(.*)", text.removesuffix("`")):
         return f"{path[1:] or what} must have the entry {missing[1]}"
     if expected := re.fullmatch(r"Expected (.*?)(, got .*)?", text):
-        wanted = " ".join(WORDS.get(word, word) for word in expected[1].replace("`", "").split())
+        expected_words = " ".join(WORDS.get(word, word) for word in expected[1].replace("`", "").split())
         if "[...]" in path:  # in one of a mapping's values; msgspec does not state which
-            return f"{path[1:]} must be {wanted}"
+            return f"{path[1:]} must be {expected_words}"
         for entry, index in re.findall(r"\.(\w+)|\[(\d+)\]", path):
             document = document[entry or int(index)]
-        return f"{path[1:] or what} must be {wanted}, not {short(document)}"
+        return f"{path[1:] or what} must be {expected_words}, not {short(document)}"
     return f"{what} is not as it must be: {short(text)}"

@@ -94,7 +94,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 PICTURE_CHUNKS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 FRAME_CHUNKS = (b"acTL", b"fcTL", b"fdAT")  # of an animated PNG
 CHUNK_HEAD = struct.Struct(">I4s")
-BESIDE = 12  # bytes of a chunk in addition to its contents: length, type, checksum
+CHUNK_OVERHEAD = 12  # bytes of a chunk in addition to its contents: length, type, checksum
 
 
 def _png(data: bytes) -> Essential:
@@ -104,7 +104,7 @@ def _png(data: bytes) -> Essential:
     at, chunks, frames = 8, 0, 0
     while at + 8 <= len(data):
         length, kind = CHUNK_HEAD.unpack_from(data, at)
-        end = at + BESIDE + length
+        end = at + CHUNK_OVERHEAD + length
         chunks += 1
         _require_count("chunks", chunks, MOST_PARTS)
         if kind in PICTURE_CHUNKS:

@@ -43,22 +43,22 @@ class Nvml:
         self._library = library
         count = library.nvmlDeviceGetCount()
         handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-        uuids = [self._ask("nvmlDeviceGetUUID", handle) for handle in handles]
+        uuids = [self._query("nvmlDeviceGetUUID", handle) for handle in handles]
         order = os.environ.get("CUDA_VISIBLE_DEVICES")
         chosen = visible(order, uuids)
         numbered = order is None or any(part.strip().isdecimal() for part in order.split(","))
         if numbered and os.environ.get(ORDER, BY_BUS) != BY_BUS:
-            models = {self._ask("nvmlDeviceGetName", handle) for handle in handles}
+            models = {self._query("nvmlDeviceGetName", handle) for handle in handles}
             if len(models) > 1:
                 raise NvmlError(f"CUDA numbers these GPUs by speed and NVML by bus: set {ORDER}={BY_BUS}")
         self._handles: list[tuple[Any, Any]] = []  # each with the whole GPU that contains it
         for entry in chosen:
-            handle = handles[entry] if isinstance(entry, int) else self._ask("nvmlDeviceGetHandleByUUID", entry)
+            handle = handles[entry] if isinstance(entry, int) else self._query("nvmlDeviceGetHandleByUUID", entry)
             if handle is None:
                 break  # like CUDA, which stops at an unknown entry
             whole = None
             if not isinstance(entry, int):
-                whole = self._ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle)
+                whole = self._query("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle)
             self._handles.append((handle, handle if whole is None else whole))
 
     def read(self) -> list[dict[str, Any]]:
@@ -66,34 +66,34 @@ class Nvml:
         return [self._read(handle, whole) for handle, whole in self._handles]
 
     def _read(self, handle: Any, whole: Any) -> dict[str, Any]:
-        ask, library = self._ask, self._library
-        use, memory = ask("nvmlDeviceGetUtilizationRates", handle), ask("nvmlDeviceGetMemoryInfo", handle)
+        query, library = self._query, self._library
+        use, memory = query("nvmlDeviceGetUtilizationRates", handle), query("nvmlDeviceGetMemoryInfo", handle)
         return {
-            "name": ask("nvmlDeviceGetName", handle) or "NVIDIA GPU",
+            "name": query("nvmlDeviceGetName", handle) or "NVIDIA GPU",
             "use": None if use is None else float(use.gpu),
             "memory_used": None if memory is None else int(memory.used),
             "memory_total": None if memory is None else int(memory.total),
-            "clock": _times(1e6, ask("nvmlDeviceGetClockInfo", whole, library.NVML_CLOCK_SM)),
-            "clock_limit": _times(1e6, ask("nvmlDeviceGetMaxClockInfo", whole, library.NVML_CLOCK_SM)),
-            "temperature": _times(1.0, ask("nvmlDeviceGetTemperature", whole, library.NVML_TEMPERATURE_GPU)),
-            "power": _times(1e-3, ask("nvmlDeviceGetPowerUsage", whole)),
-            "power_limit": _times(1e-3, ask("nvmlDeviceGetEnforcedPowerLimit", whole)),
-            "held_down": reasons(ask("nvmlDeviceGetCurrentClocksThrottleReasons", whole)),
+            "clock": _times(1e6, query("nvmlDeviceGetClockInfo", whole, library.NVML_CLOCK_SM)),
+            "clock_limit": _times(1e6, query("nvmlDeviceGetMaxClockInfo", whole, library.NVML_CLOCK_SM)),
+            "temperature": _times(1.0, query("nvmlDeviceGetTemperature", whole, library.NVML_TEMPERATURE_GPU)),
+            "power": _times(1e-3, query("nvmlDeviceGetPowerUsage", whole)),
+            "power_limit": _times(1e-3, query("nvmlDeviceGetEnforcedPowerLimit", whole)),
+            "held_down": reasons(query("nvmlDeviceGetCurrentClocksThrottleReasons", whole)),
             "held_seconds": self._held_seconds(whole),
             "users": self._users(handle),
         }
 
     def _held_seconds(self, handle: Any) -> float | None:
         """Return the seconds since the driver was loaded in which power or heat held the clock down."""
-        found = [self._ask("nvmlDeviceGetViolationStatus", handle, policy) for policy in POLICIES]
+        found = [self._query("nvmlDeviceGetViolationStatus", handle, policy) for policy in POLICIES]
         known = [1e-9 * entry.violationTime for entry in found if entry is not None]
         return sum(known) if known else None
 
     def _users(self, handle: Any) -> list[tuple[int, int | None]] | None:
-        found = self._ask("nvmlDeviceGetComputeRunningProcesses", handle)
+        found = self._query("nvmlDeviceGetComputeRunningProcesses", handle)
         return None if found is None else [(int(entry.pid), entry.usedGpuMemory) for entry in found]
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _query(self, name: str, *arguments: Any) -> Any:
         """Return NVML's answer, None if the value is unsupported; NvmlError if the GPU or NVML itself is lost."""
         function = getattr(self._library, name, None)
         if function is None:

@@ -83,7 +83,7 @@ def show(found: dict[str, Any], console: Console) -> None:
     versions = [f"{name} {number}" for name, number in found["versions"].items() if name != "fieldlab"]
     table.add_row("Versions", ", ".join(versions))
     table.add_row("Labs", ", ".join(lab["name"] for lab in found["labs"]))
-    table.add_row("Roofs", _said(found["roofs"]))
+    table.add_row("Roofs", _roofs_text(found["roofs"]))
     kept = found["kernel_cache"]
     words = f"compiled kernels are not kept: {kept['problem']}" if kept["problem"] else kept["folder"]
     table.add_row("Kernels", Text(words, style="yellow" if kept["problem"] else ""))
@@ -98,17 +98,17 @@ def show(found: dict[str, Any], console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _said(roofs: dict[str, Any] | None) -> str:
+def _roofs_text(roofs: dict[str, Any] | None) -> str:
     """Return the roofs as text, one line per device."""
     if roofs is None:
         return "not measured yet, or not on this machine as it is now: the next server does, or `fieldlab info --roofs`"
     lines = []
     for device, rates in roofs["rates"].items():
         fma = {kind.removeprefix("fma "): rate for kind, rate in rates.items() if kind.startswith("fma ")}
-        said = [f"{rate / 1e9:.3g} G {dtype} FMA/s" for dtype, rate in fma.items()]
-        lines.append(", ".join([f"{device}: copies {rates['copy'] / 1e9:.3g} GB/s", *said]))
-    beside = f", while others had {roofs['others']:.0%} of the processors" if roofs["others"] > kept_roofs.CALM else ""
-    return "\n".join([*lines, f"measured {roofs['date']}{beside}; anew: fieldlab info --roofs"])
+        rates_text = [f"{rate / 1e9:.3g} G {dtype} FMA/s" for dtype, rate in fma.items()]
+        lines.append(", ".join([f"{device}: copies {rates['copy'] / 1e9:.3g} GB/s", *rates_text]))
+    load = f", while others had {roofs['others']:.0%} of the processors" if roofs["others"] > kept_roofs.CALM else ""
+    return "\n".join([*lines, f"measured {roofs['date']}{load}; anew: fieldlab info --roofs"])
 
 
 def _backends(backends: list[dict[str, Any]]) -> Iterator[Text]:

@@ -26,7 +26,7 @@ DISTRIBUTIONS = (
     *("torch", "triton", "jax", "jaxlib", "awkward"),
 )
 CHANGED = "+changes"  # appended to a commit if the source differs from it
-ASK_SECONDS = 10.0  # longest wait for git or nvidia-smi
+PROGRAM_SECONDS = 10.0  # longest wait for git or nvidia-smi
 
 
 @cache
@@ -56,11 +56,13 @@ def nvidia() -> tuple[list[dict[str, Any]], str | None]:
 
     A part of a GPU (MIG) has its profile's name and memory. ([], None) on a machine without nvidia-smi.
     """
-    text = _ask("nvidia-smi", "--query-gpu=name,memory.total,driver_version,uuid", "--format=csv,noheader,nounits")
+    text = _run_program(
+        "nvidia-smi", "--query-gpu=name,memory.total,driver_version,uuid", "--format=csv,noheader,nounits"
+    )
     rows = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
     rows = [row for row in rows if len(row) == 4]
     order = os.environ.get("CUDA_VISIBLE_DEVICES")
-    parts = gpu_parts(_ask("nvidia-smi", "-L") or "") if rows and gpu_nvml.PART in (order or "") else {}
+    parts = gpu_parts(_run_program("nvidia-smi", "-L") or "") if rows and gpu_nvml.PART in (order or "") else {}
     gpus = []
     for entry in gpu_nvml.visible(order, [row[3] for row in rows]):
         if isinstance(entry, int):
@@ -105,13 +107,13 @@ def commit() -> str | None:
 
     Without a checkout with a commit, return the variable FIELDLAB_COMMIT, or None.
     """
-    top = _ask("git", "-C", str(ROOT), "rev-parse", "--show-toplevel")
+    top = _run_program("git", "-C", str(ROOT), "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != ROOT:
         return os.environ.get("FIELDLAB_COMMIT")
-    head = _ask("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
+    head = _run_program("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
     if head is None:
         return os.environ.get("FIELDLAB_COMMIT")
-    changed = _ask("git", "-C", str(ROOT), "status", "--porcelain", "--", "compute")
+    changed = _run_program("git", "-C", str(ROOT), "status", "--porcelain", "--", "compute")
     return f"{head}{CHANGED}" if changed else head
 
 
@@ -128,13 +130,13 @@ def slug(facts: dict[str, Any]) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _ask(program: str, *arguments: str) -> str | None:
+def _run_program(program: str, *arguments: str) -> str | None:
     """Return the output of a program; None for a missing program, and if it fails or hangs."""
     path = shutil.which(program)
     if path is None:
         return None
     try:
-        done = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
+        done = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False)
     except (subprocess.TimeoutExpired, OSError):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

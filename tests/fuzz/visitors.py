@@ -145,7 +145,7 @@ class Neighbour(Guest):
     async def lives(self) -> float:
         """Return the seconds until its next frame and its next answer; raise FuzzError if they do not arrive."""
         start, frames, answers = time.monotonic(), len(self.arrivals), len(self.answers)
-        self.ask()
+        self.send_change()
         while len(self.arrivals) == frames or len(self.answers) == answers:
             if self.reading.done() or time.monotonic() - start > PATIENCE:
                 raise FuzzError("the neighbour's page stands still")

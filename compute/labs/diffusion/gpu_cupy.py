@@ -52,18 +52,18 @@ class Tiling:
         lost = -(-self.steps // self.columns) * self.columns
         return WARP * self.columns - 2 * lost
 
-    def cut(self, ny: int, nx: int, multiprocessors: int, beside: int = 0) -> tuple[int, int]:
+    def cut(self, ny: int, nx: int, multiprocessors: int, concurrent: int = 0) -> tuple[int, int]:
         """Return (number of warps, rows written per warp) for a grid of ny x nx cells.
 
         All warps run concurrently, in one wave; with `inner`, in as many waves as TALL requires or one more, whichever
-        reads fewer rows. beside: warps of each strip that belong to a concurrent launch.
+        reads fewer rows. concurrent: warps of each strip that belong to a concurrent launch.
         """
         strips = -(-nx // self.width)
         wave = multiprocessors * self.warps
 
         def rows_of(waves: int) -> int:
             """Return the rows that each warp writes."""
-            return -(-ny // max(1, waves * wave // strips - beside))
+            return -(-ny // max(1, waves * wave // strips - concurrent))
 
         def cost(waves: int) -> float:
             """Return the rows that are read one after the other."""

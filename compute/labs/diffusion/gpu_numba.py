@@ -86,13 +86,13 @@ def _tile_step(u, out, r, four, zero, edges, only_laplacian):  # type: ignore[no
     top, left = cuda.blockIdx.y * HEIGHT - 1, cuda.blockIdx.x * WIDTH - 1
     k = cuda.threadIdx.x + 1
     side = cuda.threadIdx.x * (WIDTH + 1)  # two threads of a row also load the cells next to the tile
-    x, beside = _source(left + k, nx, edges), _source(left + side, nx, edges)
+    x, side_x = _source(left + k, nx, edges), _source(left + side, nx, edges)
     i = cuda.threadIdx.y
     while i < HEIGHT + 2:
         y = _source(top + i, ny, edges)
         tile[i, k] = zero if _held(top + i, left + k, ny, nx, edges) else u[y, x]
         if k <= 2:
-            tile[i, side] = zero if _held(top + i, left + side, ny, nx, edges) else u[y, beside]
+            tile[i, side] = zero if _held(top + i, left + side, ny, nx, edges) else u[y, side_x]
         i += ROWS
     cuda.syncthreads()
     i = cuda.threadIdx.y + 1
@@ -111,13 +111,13 @@ def _racing_tile(u, r, four, zero, edges):  # type: ignore[no-untyped-def]
     top, left = cuda.blockIdx.y * SIDE - 1, cuda.blockIdx.x * SIDE - 1
     k = cuda.threadIdx.x + 1
     side = cuda.threadIdx.x * (SIDE + 1)
-    x, beside = _source(left + k, nx, edges), _source(left + side, nx, edges)
+    x, side_x = _source(left + k, nx, edges), _source(left + side, nx, edges)
     i = cuda.threadIdx.y
     while i < SIDE + 2:
         y = _source(top + i, ny, edges)
         tile[i, k] = zero if _held(top + i, left + k, ny, nx, edges) else u[y, x]
         if k <= 2:
-            tile[i, side] = zero if _held(top + i, left + side, ny, nx, edges) else u[y, beside]
+            tile[i, side] = zero if _held(top + i, left + side, ny, nx, edges) else u[y, side_x]
         i += SIDE
     cuda.syncthreads()
     i = cuda.threadIdx.y + 1

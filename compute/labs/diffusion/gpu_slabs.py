@@ -142,8 +142,8 @@ def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable
             view = views[0][work.slab]
             tiling = _tiling(sizes[work.slab], dtype, view.device.id, work.steps)
             strips, middle = cuts[work.slab]
-            beside = len(strips) if list(work.bands) == middle else 0
-            known[key] = _slab_launcher(view.shape, dtype, view.device.id, tiling, bands, work.strip, beside)
+            concurrent = len(strips) if list(work.bands) == middle else 0
+            known[key] = _slab_launcher(view.shape, dtype, view.device.id, tiling, bands, work.strip, concurrent)
         known[key](views[work.source][work.slab], views[1 - work.source][work.slab], ratio, code)
 
     return launch
@@ -164,17 +164,17 @@ def _slab_launcher(
     tiling: Tiling,
     bands: tuple[tuple[int, int], ...],
     strip: bool,
-    beside: int,
+    concurrent: int,
 ) -> Callable[..., None]:
     """Return a function (u, out, r, edge code) that launches tiling.steps steps on that GPU, for the rows in `bands`.
 
-    beside: number of bands of a concurrent launch; as many warps are left out of each column of the grid.
+    concurrent: number of bands of a concurrent launch; as many warps are left out of each column of the grid.
     """
     first, last = bands[0]
     if strip:
         blocks, rows = -(-shape[1] // tiling.width) * len(bands), last - first
     else:
-        blocks, rows = tiling.cut(last - first, shape[1], multiprocessors(gpu), beside)
+        blocks, rows = tiling.cut(last - first, shape[1], multiprocessors(gpu), concurrent)
     apart = bands[1][0] - first if len(bands) > 1 else rows
     kernel = compile_cuda(SOURCE, defines=tiling.defines(dtype)).get_function("slab_steps")
     numbers = [np.int32(number) for number in (rows, first, bands[-1][1], apart)]

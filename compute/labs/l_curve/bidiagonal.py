@@ -220,7 +220,7 @@ class Bidiagonalisation:
         `enough` is called after every `every` steps; True ends the run. Steps already launched by then, those of AHEAD
         checks, are completed and count.
         """
-        before, launch, queued, asked = self.seconds, 0.0, self.k, self.k
+        before, launch, queued, checked_at = self.seconds, 0.0, self.k, self.k
         goal, ahead = min(self.k + count, self.most), AHEAD[self.device.kind]
         looks: deque[_Look] = deque()
         while (queued < goal or looks) and not self.exhausted:
@@ -232,8 +232,8 @@ class Bidiagonalisation:
             self._take(looks.popleft())
             if not looks:
                 self._settle()
-            if self.k - asked >= every and not self.exhausted:
-                asked, goal = self.k, queued if enough() else goal
+            if self.k - checked_at >= every and not self.exhausted:
+                checked_at, goal = self.k, queued if enough() else goal
         self._settle()
         self.seconds += sum(look.watch.seconds() for look in looks)  # of discarded steps
         self.launched += launch

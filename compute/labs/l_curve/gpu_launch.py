@@ -130,7 +130,7 @@ class Vectors:
         module = compile_cuda(VECTORS_SOURCE, defines={"REAL": REAL[real], "LINES": LINES})
         names = "squares", "finish", "project", "subtract", "combine", "merge"
         self._kernels: dict[str, Any] = {name: module.get_function(name) for name in names}
-        self._wanted = FULL * facts(device).multiprocessors
+        self._blocks_to_fill = FULL * facts(device).multiprocessors
 
     def squares(self, x: Array, made: Array) -> int:
         """Compute made[: blocks] = sums of squares of x, float64; return blocks."""
@@ -145,7 +145,7 @@ class Vectors:
 
     def slices_for(self, rows: int, width: int) -> int:
         """Return the number of parts that keeps the GPU busy."""
-        return max(1, min(SLICES, self._wanted // -(-rows // FOLD), width // SLICE))
+        return max(1, min(SLICES, self._blocks_to_fill // -(-rows // FOLD), width // SLICE))
 
     def subtract(self, V: Array, rows: int, parts: Array, slices: int, w: Array, made: Array) -> int:
         """Compute w -= c V[:rows], c the sums of the parts; made: sums of squares of w. Return their number."""

@@ -51,11 +51,11 @@ def scene_of(values: Mapping[str, Any]) -> BenchScene:
     """Return the bench's scene for these values; raise ValueError if it lacks their arithmetic."""
     given = {**values, **RULES.sampled(values)}
     view = Landmark(given["center"], given["zoom"], given["max_iterations"])
-    asked = arithmetic(given)
-    dtype = "float64" if asked.deep else asked.name
+    precision = arithmetic(given)
+    dtype = "float64" if precision.deep else precision.name
     scene = BenchScene("race", view, (given["ny"], given["nx"]), dtype, given["shortcuts"])
-    if scene.arithmetic.deep != asked.deep:
-        raise ValueError(f"precision must be what this view needs, {scene.arithmetic.name}, not {asked.name}")
+    if scene.arithmetic.deep != precision.deep:
+        raise ValueError(f"precision must be what this view needs, {scene.arithmetic.name}, not {precision.name}")
     return scene
 
 

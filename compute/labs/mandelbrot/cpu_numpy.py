@@ -306,12 +306,12 @@ def multiplier(
     out[...] = np.nan
     i, j = np.nonzero(count == max_iterations)
     c = re[j] + 1j * im[i]
-    z, n, wanted = np.zeros_like(c), 0, FIRST
+    z, n, limit = np.zeros_like(c), 0, FIRST
     with np.errstate(over="ignore", invalid="ignore"):
         while n < settle and c.size:
-            for _ in range(min(wanted, settle) - n):
+            for _ in range(min(limit, settle) - n):
                 z = z * z + c
-            n, wanted = min(wanted, settle), 2 * wanted
+            n, limit = min(limit, settle), 2 * limit
             stays = np.abs(z) <= 2
             i, j, c, z = i[stays], j[stays], c[stays], z[stays]
             size = _attraction(z, c, min(longest, n))

@@ -203,15 +203,15 @@ def attraction(x, y, cr, ci, longest):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def multiplier_at(cr, ci, settle, longest):  # type: ignore[no-untyped-def]
     """Return |multiplier| of the attracting cycle of c, 0 to 1; NaN if none was found within `settle` iterations."""
-    x, y, n, wanted = 0.0, 0.0, 0, FIRST
+    x, y, n, limit = 0.0, 0.0, 0, FIRST
     while n < settle:
-        for _ in range(min(wanted, settle) - n):
+        for _ in range(min(limit, settle) - n):
             x, y = step(x, y, cr, ci)
-        n = min(wanted, settle)
+        n = min(limit, settle)
         if not x * x + y * y <= 4.0:
             return math.nan
         size = attraction(x, y, cr, ci, min(longest, n))
         if size >= 0.0:
             return size
-        wanted *= 2
+        limit *= 2
     return math.nan

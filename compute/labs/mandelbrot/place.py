@@ -184,13 +184,13 @@ PRECISIONS = {
 CHOICES = ("auto", "float32", "float64", "perturbation")  # perturbation becomes extended below a spacing of 1e-290
 
 
-def choose(wanted: str, place: Place) -> Precision:
+def choose(precision: str, place: Place) -> Precision:
     """Return the arithmetic for `place` when the lab's precision is `wanted`, one of CHOICES."""
-    if wanted == "auto":
-        wanted = "float64" if place.spacing.log2 >= PRECISIONS["float64"].good else "perturbation"
-    if wanted == "perturbation" and not enough(wanted, place):
-        wanted = "extended"
-    return PRECISIONS[wanted]
+    if precision == "auto":
+        precision = "float64" if place.spacing.log2 >= PRECISIONS["float64"].good else "perturbation"
+    if precision == "perturbation" and not enough(precision, place):
+        precision = "extended"
+    return PRECISIONS[precision]
 
 
 def enough(name: str, place: Place) -> bool:

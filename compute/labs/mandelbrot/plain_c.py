@@ -95,8 +95,8 @@ def compiled() -> Iterator[CDLL]:
 
 def program() -> str:
     """Return the compiler's version and flags, and a description of the program."""
-    said = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=False).stdout
-    version = (said.splitlines() or [""])[0]
+    output = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=False).stdout
+    version = (output.splitlines() or [""])[0]
     return f"plain.cpp by {version}, {' '.join(FLAGS[:3])}: {WORK}"
 
 

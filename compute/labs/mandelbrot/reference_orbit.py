@@ -210,14 +210,14 @@ class ReferenceBuilder:
         old: ReferenceBuilder | None,
     ) -> None:  # fmt: skip
         self._device, self._bla, self.place, self._epsilon, self._far = device, bla, place, log2_epsilon, far
-        wanted = max(SHORTEST, max_iterations)
+        length = max(SHORTEST, max_iterations)
         self.orbit: Orbit
         self._reach = 0.0  # log2 of the table's largest |dc|
         if old is not None and _serves(old.orbit, place):
             self.orbit = old.orbit
-            self.orbit.extend(wanted)
+            self.orbit.extend(length)
         else:
-            self.orbit = Orbit(place.re, place.im, place.bits + SPARE_BITS, wanted)
+            self.orbit = Orbit(place.re, place.im, place.bits + SPARE_BITS, length)
         self._reference = self._kept(old) if old is not None and self.orbit is old.orbit else None
 
     def _kept(self, old: ReferenceBuilder) -> ReferenceOrbit | None:

@@ -85,7 +85,7 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
     """Tabs are opened and closed and visit labs other than the first; after some rounds no tab is open."""
     for name, value in (("USED", 1.0), ("REST", 0.2), ("ROUNDS", 2), ("LEAST", 2)):
         monkeypatch.setattr(soak, name, value)
-    monkeypatch.setattr(soak, "_gone", lambda server: asyncio.sleep(0.5))
+    monkeypatch.setattr(soak, "_wait_for_sessions", lambda server: asyncio.sleep(0.5))
     random.seed(3)
     told = []
     found = asyncio.run(soak.soak(server, 2, 0.01, lambda rounds: told.append(len(rounds))))
@@ -110,11 +110,11 @@ def test_a_soak_looks_when_the_server_has_given_the_closed_pages_up(monkeypatch)
     async def waited():
         with closing_server(Application([("/health", Health)])) as port:
             fake = Server(f"http://localhost:{port}/app")
-            await soak._gone(fake)
+            await soak._wait_for_sessions(fake)
             assert kept == [5]
-            monkeypatch.setattr(soak, "GONE_AT_LAST", 0.1)
+            monkeypatch.setattr(soak, "SESSION_DEADLINE", 0.1)
             with pytest.raises(ClientError, match="keeps 5 pages"):
-                await soak._gone(fake)
+                await soak._wait_for_sessions(fake)
 
     asyncio.run(waited())
 

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from app.server import admission
-from app.server.admission import BUSY_AGAIN, FULL_AGAIN, PATIENCE, WAITING, Admission, NotAdmitted, SessionLimiter
+from app.server.admission import BUSY_AGAIN, FULL_AGAIN, MAX_PENDING, PATIENCE, Admission, NotAdmitted, SessionLimiter
 from app.server.page_ids import GONE
 from compute import BACKENDS
 
-HALF = WAITING // 2
+HALF = MAX_PENDING // 2
 
 
 class House:
@@ -40,7 +40,7 @@ def test_pages_that_wait_are_bounded_for_an_address_and_in_all():
     for number in range(HALF):
         house.ask(f"a{number}")
     assert house.refuses("one more", "10.0.0.1").again == BUSY_AGAIN
-    for number in range(WAITING - HALF):
+    for number in range(MAX_PENDING - HALF):
         house.ask(f"b{number}", f"10.0.1.{number}")
     assert house.refuses().again == BUSY_AGAIN
 
@@ -158,7 +158,8 @@ SERVED = """async def main():
     async def opened():
         answer = await client.fetch(f"http://{address}", raise_error=False, request_timeout=240)
 """
-RETURNED = """
+RETURNED = (
+    """
 import asyncio, json, time, tornado.httpclient, tornado.websocket
 import panel as pn
 from bokeh.util.token import get_token_payload
@@ -177,7 +178,9 @@ def page():
     pn.state.on_session_destroyed(lambda _context: limiter.remove(made))
     return "page"
 
-""" + SERVED + """        token = TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
+"""
+    + SERVED
+    + """        token = TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
         cookies[token] = answer.headers.get("Set-Cookie", "").partition(";")[0]
         return answer, token
 
@@ -207,6 +210,7 @@ def page():
 
 asyncio.run(main())
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +247,8 @@ def test_a_page_can_be_come_back_to_after_a_lecture(returned):
     assert returned["lasts"] > 12 * 3600
 
 
-IDLE = """
+IDLE = (
+    """
 import asyncio, json, tornado.httpclient, tornado.websocket
 import panel as pn
 from panel.io.server import get_server
@@ -259,10 +264,12 @@ def page():
     pn.state.on_session_destroyed(lambda _context: ended.append(1))
     return "page"
 
-""" + SERVED + """        return answer.code, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
+"""
+    + SERVED
+    + """        return answer.code, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
 
     sockets = []
-    for _ in range(1 + admission.WAITING // 2):
+    for _ in range(1 + admission.MAX_PENDING // 2):
         protocols = ["bokeh", (await opened())[1]]
         sockets.append(await tornado.websocket.websocket_connect(f"ws://{address}/ws", subprotocols=protocols))
         for _ in "head", "metadata", "content":
@@ -280,6 +287,7 @@ def page():
 
 asyncio.run(main())
 """
+)
 
 
 @pytest.fixture(scope="module")

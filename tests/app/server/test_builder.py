@@ -15,7 +15,7 @@ from bokeh.io import curdoc
 from bokeh.server.session import ServerSession
 from tornado.ioloop import IOLoop
 
-from app.server.builder import SHORT_TURNS, Builder
+from app.server.builder import Builder
 
 pytestmark = pytest.mark.extended
 
@@ -109,7 +109,7 @@ def test_the_loop_goes_on(told):
     assert told["turns"] > 100 * PAGES  # pages built on the loop would leave a handful of turns each
 
 
-def test_one_thing_is_built_at_a_time_and_what_is_short_first():
+def test_turns_are_granted_one_at_a_time_in_the_order_of_the_requests():
     done, built = [], Builder()
     first, second = Document(), Document()
 
@@ -121,44 +121,19 @@ def test_one_thing_is_built_at_a_time_and_what_is_short_first():
 
         return call
 
-    async def run(name, document, short):
-        async with built.turn(short):
+    async def run(name, document):
+        async with built.turn():
             await built.work(document, work(name, document))
 
     async def main():
-        jobs = (("a", first, False), ("b", second, False), ("c", second, True), ("d", first, False))
+        jobs = (("a", first), ("b", second), ("c", second), ("d", first))
         async with asyncio.TaskGroup() as group:
             for job in jobs:
                 group.create_task(run(*job))
 
     asyncio.run(main())
-    assert done == ["a", "c", "b", "d"]
+    assert done == ["a", "b", "c", "d"]
     assert not built.busy
-
-
-def test_what_takes_long_has_its_turn_however_much_there_is_that_takes_short():
-    """Regression test: two repeated requests for an existing page kept all other pages from being built."""
-    done, built, document = [], Builder(), Document()
-
-    async def again_and_again():
-        for _ in range(20):
-            async with built.turn(short=True):
-                await built.work(document, lambda: done.append("short"))
-
-    async def once():
-        async with built.turn():
-            await built.work(document, lambda: done.append("long"))
-
-    async def main():
-        async with asyncio.TaskGroup() as group:
-            for job in (again_and_again(), again_and_again(), once(), once()):
-                group.create_task(job)
-
-    asyncio.run(main())
-    first = done.index("long")
-    assert first <= SHORT_TURNS + 1  # including the one that found the builder idle
-    assert done.index("long", first + 1) == first + SHORT_TURNS + 1
-    assert done.count("short") == 40
 
 
 def test_what_fails_is_told_and_the_next_goes_on():

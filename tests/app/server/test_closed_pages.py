@@ -132,7 +132,7 @@ async def visit(address, number):
     if number % 2:
         page.choose(1 + number // 2 % 3)
     page.press(KEYS[number % len(KEYS)])
-    page.ask()
+    page.send_change()
     async with asyncio.timeout(PATIENCE):
         while not page.answers:  # noqa: ASYNC110 the client sends no event
             await asyncio.sleep(0.02)

@@ -103,7 +103,7 @@ def told(tmp_path_factory):
         async def step(name):
             """Wait until the server has finished the earlier requests and the work that they started."""
             known = len(client.answers)
-            client.ask()
+            client.send_change()
             async with asyncio.timeout(PATIENCE):
                 while len(client.answers) == known:  # noqa: ASYNC110 the client sends no event
                     await asyncio.sleep(0.05)

@@ -64,7 +64,7 @@ def test_it_looks_where_things_are(tmp_path: Any, monkeypatch: pytest.MonkeyPatc
 def test_the_switch_is_0_or_1(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(operations.METRICS, text)
     with pytest.raises(ValueError, match="FIELDLAB_METRICS must be 0 or 1"):
-        operations.metrics_wanted()
+        operations.metrics_enabled()
 
 
 def test_health_is_for_everybody_who_may_ask_and_metrics_for_who_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,7 +181,7 @@ def test_a_record_names_the_gpus_that_cuda_may_use(monkeypatch, order, names):
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", order)
-    monkeypatch.setattr(machine, "_ask", lambda *words: PARTS if "-L" in words else SMI)
+    monkeypatch.setattr(machine, "_run_program", lambda *words: PARTS if "-L" in words else SMI)
     gpus, driver = machine.nvidia()
     assert ([gpu["name"] for gpu in gpus], driver) == (names, "580.1")
     if order == "MIG-78":

@@ -63,8 +63,8 @@ class Angles:
         known = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
         angles = tuple(value) if known else ()
         if not 1 <= len(angles) <= self.most or not all(map(is_finite, angles)):
-            wanted = f"a count, or 1 to {self.most} finite angles in degrees"
-            raise ValueError(f"{name} must be {wanted}, not {short(value)}")
+            expected = f"a count, or 1 to {self.most} finite angles in degrees"
+            raise ValueError(f"{name} must be {expected}, not {short(value)}")
         return tuple(map(float, angles))
 
 

@@ -182,9 +182,9 @@ def _archive(data: bytes) -> Mapping[str, Any]:
         raise ValueError(f"it must hold at most {MOST_MEMBERS} arrays; the list of them has {listing} bytes")
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
         parts = {part.filename.removesuffix(".npy"): part for part in packed.infolist()}
-        wanted = [name for name in NAMES if name in parts]
-        _require_bytes(sum(parts[name].file_size for name in wanted))
-        for name in wanted:
+        present = [name for name in NAMES if name in parts]
+        _require_bytes(sum(parts[name].file_size for name in present))
+        for name in present:
             if parts[name].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{name} must be stored or deflated, as np.savez_compressed does")
             with packed.open(parts[name]) as opened:
@@ -266,10 +266,10 @@ def _rows(data: bytes) -> NDArray[np.float64]:
     try:
         return np.loadtxt(io.BytesIO(data), np.float64, delimiter=sign, ndmin=2, encoding="latin-1")
     except ValueError as error:
-        said = str(error).partition(";")[0][:200]
-        if "number of columns changed" in said:
-            raise ValueError(f"its rows must have as many numbers as the first, {columns}: {said}") from error
-        raise ValueError(f"it must hold nothing but numbers, a row a line: {said}") from error
+        message = str(error).partition(";")[0][:200]
+        if "number of columns changed" in message:
+            raise ValueError(f"its rows must have as many numbers as the first, {columns}: {message}") from error
+        raise ValueError(f"it must hold nothing but numbers, a row a line: {message}") from error
 
 
 # -- Matrix Market files
