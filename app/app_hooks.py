@@ -72,6 +72,7 @@ def bound_what_strangers_may_do() -> None:
 
 def change_panel_and_bokeh() -> None:
     """Limit the changes that browsers may send, and install the enabled fixes (app/upstream/fixes.py)."""
+    from app.server import widget_values
     from app.upstream import document_changes as bokeh_messages
     from app.upstream import fixes, internals, panel_workarounds
 
@@ -84,8 +85,7 @@ def change_panel_and_bokeh() -> None:
     except ValueError as error:
         sys.exit(str(error))
     bokeh_messages.allow_listed_changes()
-    panel_workarounds.refuse_what_is_no_option()
-    panel_workarounds.refuse_what_no_field_sends()
+    widget_values.install()
     panel_workarounds.begin_housekeeping()
     fixes.install()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,9 @@ from bokeh.document import Document
 from panel.io.resources import LOCAL_DIST
 from panel.models.browser import BrowserInfo
 from panel.util import edit_readonly
-from panel.widgets.select import SingleSelectBase
 from tornado.ioloop import IOLoop
 
-from app.upstream.internals import PropertyChange, set_loaded, wrap_property_change
-
-log = logging.getLogger(__name__)
+from app.upstream.internals import set_loaded
 
 HOUR = 3_600_000  # ms; longer than any callback runs
 
@@ -77,70 +72,8 @@ def serve_own_files(document: Document) -> None:
     document.template_variables["dist_url"] = f"{folder}/{LOCAL_DIST}" if folder else LOCAL_DIST
 
 
-MOST_TEXT = 5000  # characters of a text field: Panel's default of max_length, which a message could raise
-
-
 def font_files() -> list[str]:
     """Return the addresses, below static/extensions/, of the fonts that every page needs: regular and bold."""
     folder = Path(str(pmui.__file__)).parent / "dist"
     found = [next(iter(sorted(folder.glob(f"roboto-latin-{weight}-normal-*.woff2"))), None) for weight in (400, 700)]
     return [f"panel-material-ui/{path.name}" for path in found if path is not None]
-
-
-def refuse_what_is_no_option() -> None:
-    """Make selection widgets refuse messages with a value other than their options, with one line in the log.
-
-    Panel looks up the received value without a check: an unknown or unhashable value raises an exception, and the log
-    gets its traceback.
-    """
-    for kind, key in (SingleSelectBase, str), (pmui.DiscreteSlider, int):
-        wrap_property_change(kind, _options_only(key))
-
-
-def refuse_what_no_field_sends() -> None:
-    """Make text fields refuse values other than strings of at most MOST_TEXT characters, with one line in the log.
-
-    The browser's field sends only such strings. Panel parses a number as Python code in the event loop: 4 MB of text
-    took half a minute and gigabytes of memory. None passes Panel's check and then fails in the parser of the text.
-    """
-    for kind in pmui.TextInput, pmui.LiteralInput:
-        wrap_property_change(kind, _texts_only)
-
-
-def _texts_only(given: PropertyChange) -> PropertyChange:
-    """Return a replacement of `given` that drops values other than short strings from messages."""
-
-    def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
-        """Pass on the accepted part of a message."""
-        sent = {name: message[name] for name in ("value", "value_input") if name in message}
-        refused = [name for name, text in sent.items() if not isinstance(text, str) or len(text) > MOST_TEXT]
-        if refused:
-            log.warning("a %s was sent no text of at most %d characters", type(widget).__name__, MOST_TEXT)
-            message = {name: its for name, its in message.items() if name not in refused}
-        return given(widget, message)
-
-    return change
-
-
-def _options_only(key: type) -> Callable[[PropertyChange], PropertyChange]:
-    """Return a wrapper for a widget's message reader that drops values other than the widget's options.
-
-    key: str for messages with the name of an option, int for messages with its index.
-    """
-
-    def wrap(given: PropertyChange) -> PropertyChange:
-        """Return the replacement of `given`."""
-
-        def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
-            """Pass on the accepted part of a message."""
-            options = range(len(widget.labels)) if key is int else [*widget.unicode_values, *widget.labels]
-            value = message.get("value")
-            if options and "value" in message and (type(value) is not key or value not in options):
-                count = len(widget.labels)
-                log.warning("a %s of %d options was sent another: %.99r", type(widget).__name__, count, value)
-                message = {name: its for name, its in message.items() if name != "value"}
-            return given(widget, message)
-
-        return change
-
-    return wrap

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import subprocess
 import sys
@@ -14,14 +13,11 @@ from pathlib import Path
 import holoviews as hv
 import panel as pn
 import panel_material_ui as pmui
-import pytest
 from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
-from panel.widgets.select import SingleSelectBase
 
 from app.labs.l_curve.linked_view import draw_linked
 from app.upstream import panel_workarounds
-from app.upstream.panel_workarounds import MOST_TEXT
 from tests.app.served_page import CLIENT
 
 SERVED = """
@@ -128,51 +124,6 @@ def test_a_plot_of_holoviews_belongs_to_its_page_whatever_document_is_current():
     mine, other = Document(), Document()
     plot, _ = invoke_with_curdoc(other, lambda: draw_linked(hv.Curve([1, 2]), mine, "curve"))
     assert plot.document is mine
-
-
-@pytest.mark.parametrize(
-    ("widget", "hostile", "good", "becomes"),
-    [
-        (pmui.Select(options=["a", "b"], value="a"), ("z", None, 7, ["b"], {}), "b", "b"),
-        (pmui.RadioButtonGroup(options={"one": 1, "two": 2}, value=1), ("z", None, 7.5, ["two"], {}), "two", 2),
-        (pmui.DiscreteSlider(options={"low": 10, "high": 20}, value=10), ("z", None, 2, -1, 1.5, True, 1e308), 1, 20),
-    ],
-)
-def test_what_is_no_option_is_refused_in_words(monkeypatch, caplog, widget, hostile, good, becomes) -> None:
-    """Found by a fuzz of messages."""
-    for kind in (SingleSelectBase, pmui.DiscreteSlider):
-        monkeypatch.setattr(kind, "_process_property_change", kind._process_property_change)
-    panel_workarounds.refuse_what_is_no_option()
-    before = widget.value
-    for value in hostile:
-        caplog.clear()
-        widget._process_events({"value": value})
-        assert widget.value == before
-        (record,) = [one for one in caplog.records if one.levelno >= logging.WARNING]
-        assert type(widget).__name__ in record.getMessage()
-        assert not record.exc_info
-    widget._process_events({"value": good})
-    assert widget.value == becomes
-
-
-@pytest.mark.parametrize("kind", [pmui.TextInput, pmui.LiteralInput])
-def test_a_text_that_no_field_takes_is_refused_in_words(monkeypatch, caplog, kind) -> None:
-    """Python's parser used to get any text on the loop: 4 MB took half a minute and 1.8 GB."""
-    for one in (pmui.TextInput, pmui.LiteralInput):
-        monkeypatch.setattr(one, "_process_property_change", one._process_property_change)
-    panel_workarounds.refuse_what_no_field_sends()
-    widget = kind(value="7" if kind is pmui.TextInput else 7)
-    before = widget.value
-    widget._process_events({"max_length": 10**9})
-    for name in ("value", "value_input"):
-        for hostile in ("8" * (MOST_TEXT + 1), ["8" * MOST_TEXT], None, 8, b"8"):
-            caplog.clear()
-            widget._process_events({name: hostile})
-            assert widget.value == before
-            (record,) = [one for one in caplog.records if one.levelno >= logging.WARNING]
-            assert kind.__name__ in record.getMessage()
-    widget._process_events({"value": "8"})
-    assert str(widget.value) == "8"
 
 
 def test_fonts_that_are_loaded_early_are_there():
