@@ -1,9 +1,9 @@
 """Conversion of Markdown to HTML with typeset equations, for the texts of About and of the lessons.
 
-A displayed equation is a fenced block "```math" of LaTeX, as on GitHub. It is converted to MathML, which browsers
-typeset and screen readers speak without any library. The converter accepts the commands below, fractions, roots, text,
-groups and scripts; a block with anything else is shown as LaTeX code. The Markdown may come from others: HTML in it is
-escaped.
+A displayed equation is a fenced block "```math" of LaTeX, as on GitHub. latex2mathml converts it to MathML, which
+browsers typeset and screen readers speak without any script. The Markdown may come from others: HTML in it is escaped.
+Length, nesting and commands of an equation are checked before the conversion; elements, attributes and their values
+after it. A block that fails a check is shown as LaTeX code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from html import escape
+from html import escape, unescape
+from xml.etree.ElementTree import Element
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -21,40 +22,38 @@ from markdown_it.utils import EnvType, OptionsDict
 
 LANGUAGE = "math"  # after the fence
 LONGEST, MOST_DEPTH = 2000, 20  # characters of an equation, and nesting depth of its groups
-TOKEN = re.compile(r"\\text\{[^{}\\]*\}|\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S", re.DOTALL)
+MOST_ELEMENT_DEPTH = 80  # nesting depth of MathML elements; a group becomes at most three of them
+ENVIRONMENTS = ("align*", "split", "matrix", "pmatrix", "bmatrix", "vmatrix", "cases")
+_NAMES = r"""
+    alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi rho sigma tau
+    upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar infty
+    nabla partial cdot times div pm mp le leq ge geq ne neq ll gg approx sim simeq equiv propto in notin subset cup cap
+    to leftarrow rightarrow leftrightarrow Leftarrow Rightarrow Leftrightarrow mapsto forall exists sum prod int oint
+    dots ldots cdots vdots ddots circ ast dagger perp prime lVert rVert lvert rvert langle rangle lceil rceil lfloor
+    rfloor sin cos tan cot sinh cosh tanh arcsin arccos arctan exp log ln min max sup inf lim arg det dim
+    frac sqrt text left right limits mathbf mathrm mathit mathcal mathbb hat bar tilde vec dot ddot overline
+    quad qquad , : ; \ { } | _ % #"""
+COMMANDS = {*_NAMES.split(), *(f"{edge}{{{name}}}" for name in ENVIRONMENTS for edge in ("begin", "end"))}
+COMMAND = re.compile(r"\\((?:begin|end)\{[^{}]*\}|[A-Za-z]+|.?)", re.DOTALL)
+CLOSING = {"}": "{", r"\right": r"\left", r"\end": r"\begin"}
+GROUP = re.compile(r"\\(?:left|right|begin|end)(?![A-Za-z])|\\.|[{}]", re.DOTALL)
+NORM = re.compile(r"(?<!\\left)(?<!\\right)\\([lr])([Vv]ert)(?![A-Za-z])")
+CHARACTER = re.compile(r"&#x[0-9A-Fa-f]+;")  # a character in the texts of latex2mathml
 
-
-def operator(character: str, attributes: str = "") -> str:
-    """Return a sign of an equation as a MathML operator that does not stretch."""
-    return f"<mo stretchy='false'{attributes}>{escape(character)}</mo>"
-
-
-LETTERS = {
-    "alpha": "α", "beta": "β", "delta": "δ", "Delta": "Δ", "eta": "η", "theta": "θ", "kappa": "κ", "lambda": "λ",
-    "nu": "ν", "phi": "φ", "pi": "π", "rho": "ρ", "sigma": "σ",
-}  # fmt: skip
-SIGNS = {
-    "nabla": "∇", "partial": "∂", "cdot": "⋅", "times": "×", "le": "≤", "ge": "≥", "approx": "≈", "to": "→",
-    "leftarrow": "←", "sum": "∑", "dots": "…",
-}  # fmt: skip
-NORMS = {"lVert": ("‖", "prefix"), "rVert": ("‖", "postfix"), "lvert": ("|", "prefix"), "rvert": ("|", "postfix")}
-FUNCTIONS = ("sin", "cos", "cosh", "log", "ln", "min", "max", "arg")
-CLOSE, APART = " lspace='0' rspace='0'", " lspace='0.17em' rspace='0.17em'"
-COMMANDS = {
-    **{name: f"<mi>{letter}</mi>" for name, letter in LETTERS.items()},
-    **{name: operator(sign) for name, sign in SIGNS.items()},
-    **{name: operator(sign, f" form='{form}'{CLOSE}") for name, (sign, form) in NORMS.items()},
-    **{name: operator(name, APART) for name in FUNCTIONS},
-    ",": "<mspace width='0.17em'></mspace>",
-    ";": "<mspace width='0.28em'></mspace>",
-    "quad": "<mspace width='1em'></mspace>",
-    "qquad": "<mspace width='2em'></mspace>",
+TEXTS = ("mi", "mn", "mo", "mtext")
+OPERANDS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3}
+ELEMENTS = frozenset((*TEXTS, *OPERANDS, "mrow", "msqrt", "mspace", "mstyle", "mtable", "mtr", "mtd"))
+LIMITS = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}  # of min, max and lim in a displayed equation
+FLAG, LENGTH = "true|false", r"[0-3](?:\.\d{1,4})?(?:em|pt)?"
+ATTRIBUTES = {
+    **dict.fromkeys(("stretchy", "fence", "accent", "displaystyle", "movablelimits"), FLAG),
+    "form": "prefix|postfix",
+    "mathvariant": "[a-z-]{1,22}",
+    "scriptlevel": "[0-2]",
+    "columnalign": "left|center|right",
+    **dict.fromkeys(("width", "lspace", "rspace"), LENGTH),
+    **dict.fromkeys(("rowspacing", "columnspacing"), rf"{LENGTH}(?: {LENGTH}){{0,40}}"),
 }
-TYPED = {"-": operator("−"), "'": operator("′", CLOSE)}
-BELOW = (r"\min", r"\max", r"\sum")  # their scripts are set below and above, not to the right
-SCRIPTS = {("_",): "msub", ("^",): "msup", ("_", "^"): "msubsup"}
-LIMITS = {("_",): "munder", ("^",): "mover", ("_", "^"): "munderover"}
-WHERE_NOTHING_BEGINS = ("", "}", "_", "^", "&", "\\", r"\right")
 
 
 @lru_cache(maxsize=32)
@@ -72,97 +71,66 @@ def mathml(latex: str, display: str = "block") -> str:
 
     display: "block" for a displayed equation, "inline" for one in a line of text.
     """
+    from latex2mathml.converter import convert_to_element  # reads a table of 2,700 symbols
+
+    _check(latex)
+    # A norm bar of its own would be an infix operator, spaced like one.
+    paired = NORM.sub(lambda bar: rf"\{'left' if bar[1] == 'l' else 'right'}\{bar[1]}{bar[2]}", latex)
+    try:
+        row = convert_to_element(paired, display=display)[0]
+    except Exception as error:  # the library's errors have no common class, and some are StopIteration
+        raise ValueError(f"the equation is no valid LaTeX: {type(error).__name__}") from error
+    return f"<math display='{display}'>{_written(row, display == 'block')}</math>"
+
+
+def _check(latex: str) -> None:
+    """Raise ValueError for an equation that exceeds a bound, has an unknown command or an unpaired bracket."""
     if len(latex) > LONGEST:
         raise ValueError(f"an equation has at most {LONGEST:,} characters, not {len(latex):,}")
-    return f"<math display='{display}'>{_Reading(TOKEN.findall(latex)).whole()}</math>"
+    for command in COMMAND.findall(latex):
+        if command not in COMMANDS:
+            raise ValueError(f"the command \\{command} is not supported")
+    opened: list[str] = []
+    for sign in GROUP.findall(latex):
+        if sign in CLOSING:
+            if not opened or opened.pop() != CLOSING[sign]:
+                raise ValueError(f"{sign} has no matching {CLOSING[sign]}")
+        elif sign in CLOSING.values():
+            opened.append(sign)
+        if len(opened) > MOST_DEPTH:
+            raise ValueError(f"at most {MOST_DEPTH} groups may be nested")
+    if opened:
+        raise ValueError(f"{opened[-1]} is not closed")
 
 
-class _Reading:
-    """A recursive-descent parser that reads an equation from left to right and returns MathML."""
+def _written(element: Element, block: bool, depth: int = 0) -> str:
+    """Return an element as MathML text; ValueError for an element, attribute or value that is not allowed."""
+    tag, text, children = element.tag, _text(element), list(element)
+    if tag not in ELEMENTS or depth > MOST_ELEMENT_DEPTH or (children and tag in TEXTS) or (text and tag not in TEXTS):
+        raise ValueError(f"{tag} is not supported here")
+    if len(children) != OPERANDS.get(tag, len(children)):
+        raise ValueError(f"{tag} needs {OPERANDS[tag]} operands, not {len(children)}")
+    for name, value in element.attrib.items():
+        if not re.fullmatch(ATTRIBUTES.get(name, "(?!)"), value):
+            raise ValueError(f"{name}={value!r} is not supported")
+    if tag == "mrow" and len(children) == 1:
+        return _written(children[0], block, depth + 1)
+    attributes = element.attrib
+    if tag in ("mi", "mo") and len(text) > 1 and text.isalpha():  # the name of a function
+        tag, attributes = "mo", {"stretchy": "false", "lspace": "0.17em", "rspace": "0.17em"}
+    if block and tag in LIMITS and _text(children[0]) in ("min", "max", "sup", "inf", "lim", "det"):
+        tag = LIMITS[tag]
+    listed = "".join(f" {name}='{value}'" for name, value in attributes.items())
+    content = escape(text) + "".join(_written(child, block, depth + 1) for child in children)
+    return f"<{tag}{listed}>{content}</{tag}>"
 
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self._tokens = [*tokens, ""]  # the empty token marks the end
-        self._at = self._depth = 0
 
-    def whole(self) -> str:
-        """Return the whole equation as MathML; ValueError for a closing token without an opening one."""
-        made = self._row()
-        if self._coming:
-            raise ValueError(f"nothing begins before {self._coming}")
-        return made
-
-    @property
-    def _coming(self) -> str:
-        return self._tokens[self._at]
-
-    def _take(self, wanted: str = "") -> str:
-        found = self._coming
-        if not found or (wanted and found != wanted):
-            raise ValueError(f"{wanted or 'something'} must stand before {found or 'the end'}")
-        self._at += 1
-        return found
-
-    def _row(self) -> str:
-        """Return all pieces up to the next closing token as one piece."""
-        self._depth += 1
-        if self._depth > MOST_DEPTH:
-            raise ValueError(f"at most {MOST_DEPTH} groups lie in each other")
-        pieces = []
-        while self._coming not in ("", "}", r"\right"):
-            pieces.append(self._with_scripts())
-        self._depth -= 1
-        return pieces[0] if len(pieces) == 1 else f"<mrow>{''.join(pieces)}</mrow>"
-
-    def _with_scripts(self) -> str:
-        names = LIMITS if self._coming in BELOW else SCRIPTS
-        base, scripts = self._piece(), dict[str, str]()
-        while self._coming in ("_", "^"):
-            mark = self._take()
-            if mark in scripts:
-                raise ValueError(f"there are two {mark} at one place")
-            scripts[mark] = self._piece()
-        given = tuple(sorted(scripts, reverse=True))  # _ before ^
-        name = names.get(given)
-        return f"<{name}>{base}{''.join(scripts[mark] for mark in given)}</{name}>" if name else base
-
-    def _group(self) -> str:
-        self._take("{")
-        made = self._row()
-        self._take("}")
-        return made
-
-    def _piece(self) -> str:
-        sign = self._coming
-        if sign in WHERE_NOTHING_BEGINS:
-            raise ValueError(f"something must stand before {sign or 'the end'}")
-        if sign == "{":
-            return self._group()
-        self._at += 1
-        if sign[0] == "\\":
-            return COMMANDS.get(sign[1:]) or self._command(sign[1:])
-        kind = "mn" if sign[0].isdigit() else "mi" if sign.isalpha() else ""
-        return f"<{kind}>{sign}</{kind}>" if kind else TYPED.get(sign) or operator(sign)
-
-    def _command(self, name: str) -> str:
-        if name.startswith("text{"):
-            return f"<mtext>{escape(name[5:-1])}</mtext>"
-        if name == "frac":
-            return f"<mfrac>{self._group()}{self._group()}</mfrac>"
-        if name == "sqrt":
-            return f"<msqrt>{self._group()}</msqrt>"
-        if name != "left":
-            raise ValueError(f"the command {name} is not known")
-        left, inside, _, right = self._bracket(), self._row(), self._take(r"\right"), self._bracket()
-        return f"<mrow><mo form='prefix'>{escape(left)}</mo>{inside}<mo form='postfix'>{escape(right)}</mo></mrow>"
-
-    def _bracket(self) -> str:
-        """Return the bracket after `left` or `right`: a sign, or the sign that a command names."""
-        sign = self._take()
-        if sign[0] != "\\":
-            return sign
-        if sign[1:] not in NORMS:
-            raise ValueError(f"the command {sign[1:]} is no bracket")
-        return NORMS[sign[1:]][0]
+def _text(element: Element) -> str:
+    """Return the text of an element as plain characters; ValueError for an alignment mark outside a table."""
+    if element.text == "&":
+        raise ValueError(f"& is supported only in {', '.join(sorted(ENVIRONMENTS))}")
+    text = CHARACTER.sub(lambda found: unescape(found[0]), element.text or "")
+    return text.removeprefix("\\") if element.tag == "mi" else text  # a name without a symbol: \\arg
 
 
 def _fence(renderer: RendererHTML, tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
