@@ -1,14 +1,14 @@
 """The command line: `fieldlab serve | info | bench | race | render | sweep | try | learn`, or `python -m compute`.
 
-Every command takes `--lab FOLDER`, once or more often: a lab from outside this repository (plugins.py).
+Every command accepts `--lab FOLDER`, repeatedly: a lab from outside this repository (plugins.py).
 
-Exit codes: 0 done; 1 a way disagreed with the reference or failed, or nothing was measured or made; 2 bad input or
-something missing; 130 interrupted; 143 ended by SIGTERM.
+Exit codes: 0 success; 1 a backend disagreed with the reference or failed, or there is no result; 2 invalid input or a
+missing file or package; 130 interrupted; 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before what takes seconds to import
+if __name__ == "__main__":  # before the imports that take seconds
     from compute.start import main as start
 
     raise SystemExit(start())
@@ -47,19 +47,19 @@ BAD_INPUT, INTERRUPTED, ENDED = 2, 130, 143
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line with `argv` (default: the process's own); returns the exit code."""
+    """Run the command line with `argv` (default: the arguments of the process) and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         given, rest = _lab_option().parse_known_args(arguments)
         _find_labs(given.folders)
         chosen = _parser(rest).parse_args(rest)
-    except SystemExit as stop:  # argparse has printed the help, or what is wrong
+    except SystemExit as stop:  # argparse has printed the help or the error
         return int(stop.code or 0)
     except PluginError as error:
         print(f"fieldlab: {error}", file=sys.stderr)
         return BAD_INPUT
     try:
-        if chosen.folders:  # shortened, as argparse allows
+        if chosen.folders:  # abbreviated options, which argparse allows
             _find_labs(chosen.folders)
         with _ending_in_order():
             return int(chosen.run(chosen, readable(shlex.join(["fieldlab", *without_paths(arguments)]))))
@@ -72,18 +72,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: to be left as by Ctrl-C, so that nothing half-done stays behind."""
+    """SIGTERM, handled like Ctrl-C, so that no partial files remain."""
 
 
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """Make SIGTERM an exception in the block."""
+    """Raise Terminated in the block on SIGTERM."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def end(*_: object) -> None:
-        """Leave the block; a signal handler."""
+        """Raise Terminated; the signal handler."""
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, end)
@@ -94,7 +94,7 @@ def _ending_in_order() -> Iterator[None]:
 
 
 def without_paths(arguments: Sequence[str]) -> list[str]:
-    """The arguments as a record keeps them: of a file its name alone, not where it lies on this machine."""
+    """Return the arguments for a record: paths are reduced to file names, without the folders of this machine."""
     out = list(arguments)
     for at, text in enumerate(out):
         name, equals, value = text.partition("=")
@@ -106,7 +106,7 @@ def without_paths(arguments: Sequence[str]) -> list[str]:
 
 
 def _lab_option() -> argparse.ArgumentParser:
-    """Of every command: read first, since what the others take depends on which labs there are."""
+    """Return the parser of `--lab`, which is parsed first: the other options depend on the known labs."""
     option = argparse.ArgumentParser(prog="fieldlab", add_help=False, allow_abbrev=False)
     _add_lab(option)
     return option
@@ -115,19 +115,19 @@ def _lab_option() -> argparse.ArgumentParser:
 def _add_lab(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lab", dest="folders", action="append", type=Path, default=[], metavar="FOLDER",
-        help=f"a folder with a further lab: {', '.join(plugins.NEEDED)}",
+        help=f"folder of an additional lab with {', '.join(plugins.NEEDED)}",
     )  # fmt: skip
 
 
 def _find_labs(folders: Sequence[Path]) -> None:
-    """Let this command and its processes know the labs in `folders`; PluginError for one that cannot be used.
+    """Register the labs in `folders` for this command and its processes; PluginError if one of them is unusable.
 
-    Of others, which the environment or an installed package names, it is only said that they are not there.
+    An unusable lab named by the environment or an installed package is only reported.
     """
     plugins.name_folders(folders)
-    asked = {str(folder.resolve()) for folder in folders}
+    requested = {str(folder.resolve()) for folder in folders}
     for problem in outside().problems:
-        if problem.where in asked:
+        if problem.where in requested:
             raise PluginError(str(problem))
         print(f"fieldlab: {problem}", file=sys.stderr)
 
@@ -140,13 +140,15 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     names = "serve | info | bench | race | render | sweep | try | learn"
     commands = parser.add_subparsers(required=True, metavar=names)
     serve = commands.add_parser(
-        "serve", help="the page, with the labs of --lab; it compiles at its first start", allow_abbrev=False
+        "serve", help="start the server of the page; compiles kernels at its first start", allow_abbrev=False
     )
     serve_options.add(serve)
     serve.set_defaults(run=lambda _chosen, _: _serve(serve, arguments[1:]))
-    about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
+    about = commands.add_parser("info", help="show machine, driver, versions, and why a backend is missing")
     about.add_argument("--json", action="store_true", help="as JSON")
-    about.add_argument("--roofs", action="store_true", help="measure copies and multiply-adds anew, and keep that")
+    about.add_argument(
+        "--roofs", action="store_true", help="measure the rates of copies and multiply-adds again, and save them"
+    )
     about.set_defaults(run=_info)
     if arguments[:2] == ["bench", export_benchmark.NAME]:
         export_benchmark.add(commands)
@@ -165,7 +167,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _add_load(commands: Any) -> None:
-    """Add the bench of many tabs, which belongs to the page and has options of its own."""
+    """Add `bench load`, which belongs to the page and parses its own options."""
     bench = commands.add_parser("bench", add_help=False)
     bench.add_argument("what", choices=[LOAD])
     bench.add_argument("options", nargs=argparse.REMAINDER)
@@ -173,15 +175,15 @@ def _add_load(commands: Any) -> None:
 
 
 def _become(module: str, *arguments: str) -> NoReturn:
-    """Go on as `python -m module`: its signals, its output and its exit code are then the command's."""
-    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - no shell is meant
+    """Replace this process by `python -m module`, which then receives the signals and sets the exit code."""
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - without a shell
 
 
 def _serve(parser: argparse.ArgumentParser, options: Sequence[str]) -> NoReturn:
-    """Become app/server/serve.py, and so the server; options: what `parser` has taken, as they were written."""
+    """Replace this process by the server; options: the arguments that `parser` accepted."""
     if find_spec("app") is None:
         raise ValueError("the package app is not installed: install fieldlab")
-    chosen = serve_options.parse(parser, options)  # what is wrong is said here, and again by nobody
+    chosen = serve_options.parse(parser, options)  # errors are reported here, not by the server
     serve_options.settings_of(chosen)
     serve_options.require_address(chosen.address)
     stories.name_folders(chosen.stories)
@@ -194,8 +196,8 @@ def _info(chosen: argparse.Namespace, _command: str) -> int:
 
         measured = machine_roofs.measure_and_keep()
         if not measured.worth_keeping:
-            part = f"{measured.others:.0%} of the processors"
-            print(f"fieldlab: the roofs are too low, and not kept: others had {part} meanwhile", file=sys.stderr)
+            load = f"other programs used {measured.others:.0%} of the processors"
+            print(f"fieldlab: the roofs are too low and were not saved: {load}", file=sys.stderr)
     found = info.facts()
     if chosen.json:
         print(as_json(found, sys.stdout))

@@ -40,22 +40,22 @@ WIDTH = 150  # columns of the table if the output is not a terminal
 
 def add_race(commands: Any) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("race", help="the same work on several backends, checked, each by its own clock")
+    parser = commands.add_parser("race", help="run the same work on several backends, compare results and times")
     parser.add_argument("lab", metavar="LAB", help=f"one of {', '.join(lab.LAB for lab in labs())}")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
-    parser.add_argument("--work", default="", help='work of a lab that has a name, such as "the lesson\'s scene"')
+    parser.add_argument("--work", default="", help='named work of a lab, such as "the lesson\'s scene"')
     finish = parser.add_mutually_exclusive_group()
-    finish.add_argument("--steps", type=int, help=f"to the finish line, up to {MOST_STEPS}; 0: a few seconds")
-    finish.add_argument("--time", type=float, help="simulated time to the finish line, in Δx²/D for diffusion")
+    finish.add_argument("--steps", type=int, help=f"steps to the finish, at most {MOST_STEPS}; 0: a few seconds")
+    finish.add_argument("--time", type=float, help="simulated time to the finish, in Δx²/D for diffusion")
     finish.add_argument(
-        "--tolerance", type=float, help="to which a whole result is wanted: the width of l_curve's ribbons"
+        "--tolerance", type=float, help="tolerance of a complete result: the width of l_curve's ribbons"
     )
     parser.add_argument(
         "--backends",
         default="",
-        help=f"lanes, {FEWEST_LANES} to {MOST_LANES}: some of {','.join(b.name for b in BACKENDS)}, another kernel as "
-        f"cpu_numba:one-step, and {RECORDED} for a recorded GPU that did the same work (default: those that are "
-        "ready, and the record)",
+        help=f"{FEWEST_LANES} to {MOST_LANES} lanes of {','.join(b.name for b in BACKENDS)}, a variant such as "
+        f"cpu_numba:one-step, or {RECORDED} for a recorded run of the same work (default: the available "
+        "backends and the record)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
     parser.set_defaults(run=run_command)
@@ -87,7 +87,7 @@ def race_of(chosen: argparse.Namespace) -> Race:
     if chosen.tolerance is not None:
         reached, _ = lab.benchmark().reached
         if not reached:
-            raise ValueError(f"--tolerance cannot be asked for in {lab.LAB}")
+            raise ValueError(f"--tolerance does not apply to {lab.LAB}")
         values[reached] = chosen.tolerance
     require_whole_numbers(lab, values)
     figures = library()[0]
@@ -105,7 +105,7 @@ def lanes_of(text: str, lab: type[Lab], values: Mapping[str, Any], figures: Sequ
     racers = []
     for name in (part.strip() for part in text.split(",")):
         if name == RECORDED and name not in possible:
-            raise ValueError(f"--backends: no record is of just this work in {lab.LAB}")
+            raise ValueError(f"--backends: no recorded run of {lab.LAB} matches these settings")
         of, _, variant = name.partition(":")
         if variant and name not in possible and Racer(backend(of).name).key in possible:
             known = ", ".join(key for key in possible if key.startswith(f"{of}:")) or "none in this lab"

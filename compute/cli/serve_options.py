@@ -34,38 +34,41 @@ FLAGS = ("behind_proxy", "metrics")  # options without a value
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options to `parser`."""
     parser.add_argument("--port", type=port, default=5006, help="default 5006")
-    parser.add_argument("--address", default="localhost", help="to listen on (default localhost)")
+    parser.add_argument("--address", default="localhost", help="address to listen on (default localhost)")
     parser.add_argument(
         "--origin",
         type=origin,
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="a name by which browsers may also open it; the port may be left out where it is 80 or 443",
+        help="additional host name for browsers; the port is optional if it is 80 or 443",
     )
-    parser.add_argument("--prefix", type=_prefix, metavar="/PATH", help="of all addresses, behind a proxy")
+    parser.add_argument("--prefix", type=_prefix, metavar="/PATH", help="path prefix of all addresses, behind a proxy")
     parser.add_argument(
         "--behind-proxy", action="store_true",
-        help="believe X-Real-Ip and X-Scheme: only where nobody gets past the proxy, which sets them",
+        help="trust X-Real-Ip and X-Scheme; only if every request passes through the proxy that sets them",
     )  # fmt: skip
     parser.add_argument(
-        "--stories", action="append", type=Path, default=[], metavar="FOLDER", help="a folder with stories of one's own"
+        "--stories", action="append", type=Path, default=[], metavar="FOLDER", help="folder of additional stories"
     )
-    parser.add_argument("--metrics", action="store_true", help="answer /metrics, for Prometheus")
-    parser.add_argument("--log", choices=("text", "json"), help="json: one object a line (default text)")
+    parser.add_argument("--metrics", action="store_true", help="serve /metrics for Prometheus")
+    parser.add_argument("--log", choices=("text", "json"), help="log format; json: one object per line (default text)")
     parser.add_argument(
-        "--auth", type=_passwords, metavar="FILE", help='ask for a password: JSON, {"name": "password"}, yours alone'
+        "--auth",
+        type=_passwords,
+        metavar="FILE",
+        help='require a password: JSON file, {"name": "password"}, readable only by its owner',
     )
-    parser.add_argument("--num-procs", type=_one_process, metavar="1", help="one process serves all: no other number")
+    parser.add_argument("--num-procs", type=_one_process, metavar="1", help="number of server processes, must be 1")
     _add_settings(parser)
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     """Add the presets, and an option for each setting."""
-    parser.add_argument("--settings", type=Path, metavar="FILE", help="a TOML file with any of these options by name")
+    parser.add_argument("--settings", type=Path, metavar="FILE", help="TOML file with any of these options")
     presets = parser.add_mutually_exclusive_group()
     for name in PRESETS:
-        words = f"limits {settings.WORDS[name]}"
+        words = f"limits {settings.PRESET_WORDS[name]}"
         presets.add_argument(f"--{name}", dest="preset", action="store_const", const=name, help=words)
     for limit in settings.limits().values():
         usual = ", ".join(f"{name} {getattr(preset, limit.name)}" for name, preset in PRESETS.items())
@@ -127,7 +130,7 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
     known = set(vars(_FileParser(path).parse_args([]))) - {"settings"}
     for name, value in entries.items():
         if name not in known:
-            raise SettingsError(f"{path}: there is no setting {short(name)}; there are {', '.join(sorted(known))}")
+            raise SettingsError(f"{path}: unknown setting {short(name)}; known settings: {', '.join(sorted(known))}")
         yield name, value
 
 
@@ -156,7 +159,7 @@ def _option(name: str) -> str:
 def _one_process(text: str) -> int:
     """Return 1; refuse several processes, since they would not share the engines' turns and the cap on tabs."""
     if text != "1":
-        why = "each process would start engines of its own, and count tabs and turns by itself"
+        why = "the processes would share neither engines nor the limit on tabs"
         raise argparse.ArgumentTypeError(f"must be 1, not {text[:40]!r}: {why}")
     return 1
 
@@ -173,9 +176,11 @@ def _passwords(text: str) -> Path:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f'{text[:200]} must be JSON, {{"name": "password"}}: {error}') from error
     if mode & 0o077:
-        raise argparse.ArgumentTypeError(f"{text[:200]} can be read by others: chmod 600 it")
+        raise argparse.ArgumentTypeError(f"{text[:200]} is readable by other users: run chmod 600")
     if not found or not all(name and len(word) >= SHORTEST_PASSWORD for name, word in found.items()):
-        raise argparse.ArgumentTypeError(f"passwords must have at least {SHORTEST_PASSWORD} characters, names one")
+        raise argparse.ArgumentTypeError(
+            f"each password needs at least {SHORTEST_PASSWORD} characters, each name at least one"
+        )
     return path.resolve()
 
 
@@ -223,8 +228,8 @@ def require_address(address: str) -> None:
     try:
         found = socket.getaddrinfo(address, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no name of a host"
-        raise ValueError(f"address: {address[:80]!r} cannot be found: {why}") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not a host name"
+        raise ValueError(f"address: {address[:80]!r} cannot be resolved: {why}") from error
     why = ""
     for family, kind, protocol, _, place in found:
         try:
@@ -234,4 +239,4 @@ def require_address(address: str) -> None:
             why = error.strerror or str(error)
         else:
             return
-    raise ValueError(f"address: {address[:80]!r} is none of this machine's to listen on: {why}")
+    raise ValueError(f"address: {address[:80]!r} cannot be bound on this machine: {why}")

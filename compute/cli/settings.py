@@ -37,7 +37,7 @@ class SettingsError(ValueError):
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The limits of one server; the defaults are the laptop's."""
 
-    sessions: Annotated[int, Meta(ge=1, le=10_000, description="browser tabs at a time")] = 64
+    sessions: Annotated[int, Meta(ge=1, le=10_000, description="open browser tabs")] = 64
     grid: Annotated[
         int, Meta(ge=2**20, le=2**28, description="cells or pixels of a lab's grid, rows times columns")
     ] = 2**28
@@ -45,32 +45,33 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     iterations: Annotated[
         int, Meta(ge=10_000, le=10**8, description="iterations of a Mandelbrot pixel, steps of an L-curve")
     ] = 10**8
-    upload: Annotated[int, Meta(ge=1, le=16, description="MiB of a file that is brought to the page")] = 16
-    exports: Annotated[int, Meta(ge=1, le=100, description="exports under way of one page")] = 20
+    upload: Annotated[int, Meta(ge=1, le=16, description="MiB of an uploaded file")] = 16
+    exports: Annotated[int, Meta(ge=1, le=100, description="concurrent exports of one page")] = 20
     disk: Annotated[
-        int, Meta(ge=0, le=2**24, description="MiB of one page's exports, and of one recording; 0: as the disk has")
+        int, Meta(ge=0, le=2**24, description="MiB of one page's exports, and of one recording; 0: limited by the disk")
     ] = 0
     device_seconds: Annotated[
-        int, Meta(ge=0, le=10**7, description="seconds that a device may compute for one lab of a page; 0: any")
+        int, Meta(ge=0, le=10**7, description="device seconds for one lab of a page; 0: no limit")
     ] = 0
     call_seconds: Annotated[
-        int, Meta(ge=1, le=60, description="seconds of a call of the crossover lab, in which its device's others wait")
+        int,
+        Meta(ge=1, le=60, description="seconds of a call of the crossover lab, which blocks other labs on its device"),
     ] = 60
     state_seconds: Annotated[
-        int, Meta(ge=5, le=10_000, description="seconds that computing the state of a link or a file may take")
+        int, Meta(ge=5, le=10_000, description="seconds to compute the state in a link or a file")
     ] = 600
     memory: Annotated[
         int,
         Meta(
             ge=64,
             le=2**20,
-            description="MiB, of all pages: for loaded files, for states of links on their way, for undo; each",
+            description="MiB of all pages each for uploaded files, for states of links being restored, and for undo",
         ),
     ] = 4096
-    followers: Annotated[int, Meta(ge=0, le=10_000, description="who may follow one lecturer's page; 0: none")] = 300
+    followers: Annotated[int, Meta(ge=0, le=10_000, description="followers of one lecturer's page; 0: none")] = 300
     embed: Annotated[
         tuple[str, ...],
-        Meta(max_length=MOST_ORIGINS, description="origins whose pages may show this one in a frame, https://…"),
+        Meta(max_length=MOST_ORIGINS, description="origins whose pages may embed this one in a frame, https://…"),
     ] = ()
 
     def __post_init__(self) -> None:
@@ -91,10 +92,10 @@ PRESETS: Mapping[str, Settings] = {
         device_seconds=1800, call_seconds=1, state_seconds=30, memory=512, followers=50,
     ),
 }  # fmt: skip
-WORDS = {
-    "laptop": "for whoever sits before it, which is the default: the labs' own bounds",
-    "classroom": "for a course that is known by name, on one machine",
-    "public": "for strangers",
+PRESET_WORDS = {
+    "laptop": "of the labs themselves, for a single user (default)",
+    "classroom": "for a course with known participants on one machine",
+    "public": "for anonymous visitors",
 }
 
 
@@ -119,7 +120,7 @@ def _limits() -> Iterator[Limit]:
         if isinstance(kind, msgspec.inspect.Metadata):
             words, kind = (kind.extra_json_schema or {})["description"], kind.type
             if isinstance(kind, msgspec.inspect.IntType):
-                assert kind.ge is not None and kind.le is not None  # noqa: S101, PT018 - every one has both
+                assert kind.ge is not None and kind.le is not None  # noqa: S101, PT018 - every field has both
                 yield Limit(field.name, kind.ge, kind.le, words)
 
 

@@ -190,12 +190,12 @@ def test_an_address_that_cannot_be_listened_on_is_refused_before_anything_is_com
     known = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     assert main(["serve", "--address", "nope.invalid"]) == BAD_INPUT
-    assert "address: 'nope.invalid' cannot be found: Name or service not known" in capsys.readouterr().err
+    assert "address: 'nope.invalid' cannot be resolved: Name or service not known" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         serve.main(["--address", "nope.invalid"])
     monkeypatch.setattr(socket, "getaddrinfo", known)
     assert main(["serve", "--address", "192.0.2.1"]) == BAD_INPUT  # of RFC 5737: assigned to no machine
-    assert "address: '192.0.2.1' is none of this machine's to listen on" in capsys.readouterr().err
+    assert "address: '192.0.2.1' cannot be bound on this machine" in capsys.readouterr().err
     assert main(["serve", "--address", "a" * 300]) == BAD_INPUT
     for address in ("localhost", "127.0.0.1", "0.0.0.0"):
         serve_options.require_address(address)

@@ -18,7 +18,7 @@ def test_a_list_is_put_in_order(text, numbers):
 
 @pytest.mark.parametrize("text", ["", "0", "1,x", "1,,2", "-1", "1.5", "501", "9" * 5000, "²", "1;2"])
 def test_what_is_no_such_list_is_refused_whole(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="no list of tabs such as 1,2, each from 1 to 500"):
+    with pytest.raises(argparse.ArgumentTypeError, match="not a list of tabs such as 1,2, each from 1 to 500"):
         counts(text, "tabs", 500)
 
 

@@ -96,7 +96,7 @@ WRONG = {
     "sessions = -1": "sessions: must be a whole number from 1 to 10000, not '-1'",
     "sessions = 1.5": "sessions must be a number, a text, or a list of texts, not 1.5",
     "sessions = true": "sessions must be",
-    "gird = 5": "there is no setting 'gird'; there are address, ",
+    "gird = 5": "unknown setting 'gird'; known settings: address, ",
     'preset = "home"': "preset must be one of laptop, classroom, public, not 'home'",
     "metrics = 3": "metrics must be true or false, not 3",
     'embed = ["ftp://a"]': "embed must be like https://course.example",
@@ -106,7 +106,7 @@ WRONG = {
     "a": "course.toml: ",
     "a = " + "[" * 5000: "course.toml: ",
     "# " + "x" * 70_000: "has at most 65536 bytes",
-    'settings = "other"': "there is no setting 'settings'",
+    'settings = "other"': "unknown setting 'settings'",
 }
 
 
@@ -151,14 +151,14 @@ def test_passwords_are_names_with_texts_that_nobody_else_reads(text, tmp_path, c
         path.chmod(0o640)
     with pytest.raises(SystemExit):
         chosen("--auth", str(path))
-    assert (PASSWORDS[text] or "chmod 600 it") in capsys.readouterr().err
+    assert (PASSWORDS[text] or "run chmod 600") in capsys.readouterr().err
 
 
 def test_several_processes_are_refused_with_the_reason(capsys):
     assert chosen("--num-procs", "1").num_procs == 1
     with pytest.raises(SystemExit):
         chosen("--num-procs", "4")
-    assert "must be 1, not '4': each process would start engines of its own" in capsys.readouterr().err
+    assert "must be 1, not '4': the processes would share neither engines nor" in capsys.readouterr().err
 
 
 def test_what_a_jupyter_server_starts_is_a_command_that_is_taken():
