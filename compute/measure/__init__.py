@@ -1,7 +1,7 @@
 """Measurement: one harness for `fieldlab bench`, the live readout (CPU against GPU) and the crossover lab.
 
 One call       timing.py             Timing, Span, Sample: the duration of a call and when its parts ran
-Many calls     sampling.py           length of a sample, shuffled rounds, the quiet core; Deadline
+Many calls     sampling.py           the scheduler: shuffled rounds, length of a sample, Budget, the quiet core
                statistics.py         Spread, SpeedUp, Measurement, Window; when quartiles have settled
 Machine        rates.py              Rate: the unit of a lab's work; caches: why a rate exceeds its roof
                roofs.py              copy bandwidth and multiply-adds, sampled in turn with the ways (RoofMeter)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from compute.devices.backends import Backend
 from compute.measure.case import Implementation, Row
 from compute.measure.run import CHECKING, CaseRun, Pace
-from compute.measure.sampling import Deadline
+from compute.measure.sampling import LEAST_RUN, Budget
 
 if TYPE_CHECKING:
     from compute.measure.benchmark import CaseBenchmark
@@ -54,10 +54,10 @@ def run_course(
     benchmark: CaseBenchmark, course: Course, backends: Sequence[Backend], heard: Callable[[float, str], object]
 ) -> list[Row]:
     """Check and time a whole result on each backend; return their rows in order. heard(part done, text): progress."""
-    deadline = Deadline(LONGEST_LANE * len(backends))
-    run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), deadline, alone=LONGEST_LANE)
+    budget = Budget(max(LONGEST_LANE * len(backends), LEAST_RUN))
+    run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), budget, alone=LONGEST_LANE)
     try:
-        with deadline.watching_builds():
+        with budget.excluding_builds():
             for number, backend in enumerate(backends):
                 heard(CHECKING * number / len(backends), f"checking {backend.label}")
                 run.check(Implementation(backend, "", course.kernel(backend)))

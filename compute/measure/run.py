@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from math import nan
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from compute.devices.backends import BACKENDS, Backend
@@ -27,7 +28,7 @@ from compute.measure.sampling import (
     LEAST_SAMPLES,
     OVER,
     SAMPLE_SECONDS,
-    Deadline,
+    Budget,
     interleave,
     steps_for,
 )
@@ -79,7 +80,7 @@ class Pace:
 class CaseRun:
     """The arrays and state of one case during its timing.
 
-    case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; deadline: of the whole
+    case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; budget: of the whole
     run; listen: whether to record the parts of each sample; alone: seconds that each way may take independently of the
     others, 0 if they share the time: a race drops no lane to save time for another. quick: True in the first pass,
     with FIRST_SAMPLES of slow ways and none beyond the fewest.
@@ -92,19 +93,19 @@ class CaseRun:
         right: Any,
         share: float,
         pace: Pace,
-        deadline: Deadline,
+        budget: Budget,
         listen: bool = False,
         alone: float = 0.0,
     ) -> None:
         self._benchmark, self._right, self._share, self._pace = benchmark, right, share, pace
-        self._deadline, self._alone = deadline, alone
+        self._budget, self._alone = budget, alone
         self.quick = False
         self.case = self._case = case
         self._listen = listen
         self._fixtures: dict[str, BenchmarkFixture] = {}
         self._checked: list[tuple[Implementation, Row, tuple[Sample, ...]]] = []
         self._taken: dict[str, Row] = {}  # of the first pass, by way
-        self._left_before = deadline.left
+        self._spent_before = budget.spent
         self._planned = 0.0  # predicted seconds of the fewest samples of the checked ways
         self.rows: list[Row] = []
 
@@ -112,7 +113,7 @@ class CaseRun:
         """Compare the way's result with the reference; add its row now unless it will be sampled."""
         work = self._benchmark.lesser.get(way.variant, "")
         row = Row(way.backend.name, way.variant, self._case, "skipped", reference=self._right.name, work=work)
-        reason = OVER if self._deadline.over else self._too_slow(way, self._pace.step_seconds(way, self._case))
+        reason = OVER if self._budget.over else self._too_slow(way, self._pace.step_seconds(way, self._case))
         if reason:
             self.rows.append(replace(row, reason=reason))
             return
@@ -125,7 +126,7 @@ class CaseRun:
     def resume(self, way: Implementation, row: Row) -> None:
         """Prepare a way timed in the first pass for more samples; on failure its row stays unchanged."""
         step = self._pace.step_seconds(way, self._case)
-        if self._deadline.over or self._too_slow(way, step):
+        if self._budget.over or self._too_slow(way, step):
             self.rows.append(row)
             return
         try:
@@ -145,7 +146,7 @@ class CaseRun:
         calls: dict[str, Callable[[], Sample]] = {}
         least: dict[str, int] = {}
         for way, _, _ in self._checked:
-            if self._deadline.over:
+            if self._budget.over:
                 break
             for _ in range(self._warm_ups(way)):  # the first one at full length: it may tune itself
                 self._pace.note(way, self._case, self._run(way).step_seconds)
@@ -153,10 +154,8 @@ class CaseRun:
             least[way.name] = self._fewest(way, self._pace.step_seconds(way, self._case))
         found: dict[str, list[Sample]] = {}
         try:
-            interleave(
-                calls, 0.0 if self.quick else self._for_samples, heard=heard, stop=lambda: self._deadline.over,
-                samples=found, least=least,
-            )  # fmt: skip
+            sampling = Budget(0.0 if self.quick else self._for_samples, self._budget.clock)
+            interleave(calls, sampling, heard=heard, stop=lambda: self._budget.over, samples=found, least=least)
         except KeyboardInterrupt:
             self._add(found, "interrupted before it was timed")
             raise
@@ -233,7 +232,7 @@ class CaseRun:
 
     def _open(self, way: Implementation) -> str:
         """Allocate the backend's arrays if needed, outside of the budget; return the reason for a refusal, or ""."""
-        with self._deadline.stopped():
+        with self._budget.counting(False):
             return self._opened(way)
 
     def _opened(self, way: Implementation) -> str:
@@ -249,9 +248,9 @@ class CaseRun:
     def _too_slow(self, way: Implementation, step: float) -> str:
         """Return why steps of `step` seconds take too long; "" if they do not, or take at most NOTHING seconds."""
         seconds = step * (self._benchmark.check_steps + self._fewest(way, step) * self._at_once(way))
-        left = min(self._alone or PATIENCE * self._share - self._spent - self._planned, self._deadline.left)
+        left = min(self._alone or PATIENCE * self._share - self._spent - self._planned, self._budget.left)
         if self.quick and not any(one.backend.device == way.backend.device for one, _, _ in self._checked):
-            left = max(left, HEADLINE * self._deadline.left)
+            left = max(left, HEADLINE * self._budget.left)
         if seconds <= max(left, NOTHING):
             return ""
         left, what = max(0.0, left), self._benchmark.rate.step
@@ -272,7 +271,7 @@ class CaseRun:
     @property
     def _spent(self) -> float:
         """Seconds that this case has taken, without building kernels."""
-        return self._left_before - self._deadline.left
+        return self._budget.spent - self._spent_before
 
     @property
     def _for_samples(self) -> float:
@@ -301,10 +300,16 @@ class CaseRun:
 class BenchRun:
     """One run of `plan`; keeps the pace of each way, to skip ways that could not finish."""
 
-    def __init__(self, benchmark: CaseBenchmark, plan: BenchPlan, progress: BenchProgress = silent) -> None:
+    def __init__(
+        self,
+        benchmark: CaseBenchmark,
+        plan: BenchPlan,
+        progress: BenchProgress = silent,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
         self._benchmark, self._plan, self._progress = benchmark, plan, progress
         self._shared: tuple[Any, Any] = (None, None)  # the `shared` of the latest reference, and that reference
-        self._deadline = Deadline(plan.budget)
+        self._budget = Budget(max(plan.budget, LEAST_RUN), clock)
         self.results = Results(notes=plan.notes)
 
     def run(self) -> Results:
@@ -312,7 +317,7 @@ class BenchRun:
         backends, cases = list(self._backends()), self._plan.cases
         self._progress(self._estimate(backends))
         try:
-            with self._deadline.watching_builds():
+            with self._budget.excluding_builds():
                 self._roofs(backends)
                 self._cases(backends, cases)
         except KeyboardInterrupt as stop:
@@ -322,7 +327,7 @@ class BenchRun:
     def _estimate(self, backends: Sequence[Backend]) -> str:
         """Return the expected duration as text."""
         ways = sum(1 for case in self._plan.cases for _ in self._ways(backends, case))
-        least, most = LEAST_SAMPLES * SAMPLE_SECONDS * ways, self._deadline.left
+        least, most = LEAST_SAMPLES * SAMPLE_SECONDS * ways, self._budget.left
         seconds = f"{min(least, most):.0f} to {most:.0f} s, compiling apart"
         return f"{len(self._plan.cases)} cases, {ways} ways in all: {seconds}; {KEPT}"
 
@@ -347,7 +352,7 @@ class BenchRun:
             timed = [case for case in order if not second or any(row.measurement for row in found[case])]
             for number, case in enumerate(timed):
                 ways = list(self._ways(backends, case))
-                if not self._deadline.over:
+                if not self._budget.over:
                     before = {(row.backend, row.variant): row for row in found.get(case, ())}
                     among = headline + 1 if not second and number < headline else len(timed)
                     self._case(case, ways, before, pace, (number, len(timed), max(1, among - number)), found)
@@ -366,10 +371,10 @@ class BenchRun:
         """
         done, count, among = place
         self._progress(f"{case.title}: reference", self._part(before, done, count))
-        with self._deadline.stopped():
+        with self._budget.counting(False):
             right = self._reference(case)
         share = (SAMPLING if before else FIRST_PASS / PATIENCE) * self._for_more / among
-        run = CaseRun(self._benchmark, case, right, share, pace, self._deadline, self._plan.listen)
+        run = CaseRun(self._benchmark, case, right, share, pace, self._budget, self._plan.listen)
         run.quick = not before
         try:
             self._time(run, ways, before, (done, count))
@@ -385,7 +390,7 @@ class BenchRun:
     @property
     def _for_more(self) -> float:
         """Seconds left of the budget; a small budget may be exceeded up to LEAST_RUN for the fewest samples."""
-        return max(0.0, self._deadline.left - max(0.0, LEAST_RUN - self._plan.budget))
+        return max(0.0, self._budget.left - max(0.0, LEAST_RUN - self._plan.budget))
 
     @staticmethod
     def _part(before: Mapping[Any, Row], done: float, count: int) -> float:

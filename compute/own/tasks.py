@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from math import isfinite, log, nan
+from math import isfinite, nan
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -27,6 +27,7 @@ from compute.labs.crossover.roofline import Roof, roof_of
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.sweep import Sweep, SweepProgress
 from compute.labs.crossover.workload import Way
+from compute.measure.sampling import CUBIC, expected_seconds
 from compute.own import cpu_threads, gpu_stand_in
 from compute.own.comparing import Question, ResultComparison, awkward, questions
 from compute.own.declaring import OwnFile, OwnWay, load
@@ -41,8 +42,6 @@ FEWEST_REPEATS = 3  # of the largest n, even if the time is over
 PATIENCE = 4.0  # factor on the allowed seconds for these
 WATCHED_SIZES = (33, 97, 257)  # n at which parallel loops run iteration by iteration
 PIECES = 16  # chunks of a loop per thread
-TINY = 1e-6  # s
-CUBIC = 3  # highest assumed power of n in the time of a run
 PARALLEL = ("parallel", "threading", "concurrent")  # words in sources that may start CPU threads
 MOST_ON_STAND_IN = 1031  # n: several blocks, the last of which is not full
 
@@ -172,7 +171,7 @@ def check(name: str, dtype: str, seed: int, seconds: float, most: int, longest: 
     for asked, question in enumerate(planned):
         if asked >= ENOUGH and monotonic() - started > seconds:
             return replace(checking.found, left=f"time ended before {question.text}")
-        if asked >= ENOUGH and (expected := _expected_seconds(durations, question.n)) > longest:
+        if asked >= ENOUGH and (expected := expected_seconds(durations, question.n)) > longest:
             return replace(checking.found, left=f"{question.text} would take about {expected:.0f} s")
         tell(0.0, question.text)
         began = monotonic()
@@ -191,16 +190,6 @@ def check(name: str, dtype: str, seed: int, seconds: float, most: int, longest: 
         took = checking.repeat(n, started + seconds, monotonic() + PATIENCE * seconds, tell)
         repeated = n
     return checking.found
-
-
-def _expected_seconds(durations: Mapping[int, float], n: int) -> float:
-    """Extrapolate to n the power law of the largest n of `durations` and the largest up to half of it; 0 for no n."""
-    last = max(durations)
-    before = max((m for m in durations if m <= last / 2), default=0)
-    if not before or n <= last:
-        return 0.0
-    power = log(max(durations[last] / max(durations[before], TINY), 1.0)) / log(last / before)
-    return durations[last] * (n / last) ** min(power, CUBIC)
 
 
 def watch_threads(name: str, dtype: str, seed: int, seconds: float, tell: Tell) -> WatchedThreads:
@@ -411,7 +400,7 @@ def next_round(tell: Tell) -> tuple[tuple[PointFacts, ...], bool]:
     with _told(opened.file.path, "timing it"):
         for progress in opened.going:
             tell(progress.done, progress.doing)
-            if progress.point is None and progress.rounds:
+            if progress.between_rounds:
                 over = False
                 break
     plan, counted = opened.sweep.plan, opened.file.flops is not None

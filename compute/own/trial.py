@@ -20,6 +20,7 @@ from statistics import median
 from compute.labs.crossover.crossing import with_rounds
 from compute.labs.crossover.finding import Finding, TimeCurve, compare, sides
 from compute.labs.crossover.roofline import Roof
+from compute.measure.sampling import in_turn
 from compute.measure.statistics import Spread
 from compute.own import tasks
 from compute.own.declaring import OwnWay, read_text
@@ -309,17 +310,17 @@ class KernelTrial:
             with self._fault_told(one):
                 self._here[one.way.name].ask(task)
                 going.append(one)
-        random = Random(self._options.seed)
-        while going:
-            random.shuffle(going)
-            for one in list(going):
-                self._tell(f"timing {one.way.name}, {dtype}")
-                over = True
-                with self._fault_told(one):
-                    points, over = self._here[one.way.name].ask(tasks.next_round)
-                    self._take(one, dtype, points)
-                if over:
-                    going.remove(one)
+
+        def turn(one: WayReport) -> bool:
+            """Take the next round of a way; return whether more follow."""
+            self._tell(f"timing {one.way.name}, {dtype}")
+            over = True
+            with self._fault_told(one):
+                points, over = self._here[one.way.name].ask(tasks.next_round)
+                self._take(one, dtype, points)
+            return not over
+
+        in_turn(going, turn, Random(self._options.seed))
 
     @contextmanager
     def _fault_told(self, one: WayReport) -> Iterator[None]:

@@ -31,13 +31,14 @@ from compute.measure.rates import Rate
 from compute.measure.report import as_record
 from compute.measure.roofs import RoofMeter, copy_bandwidth, fma_rate
 from compute.measure.run import BenchProgress, silent
-from compute.measure.sampling import KEPT, LEAST_RUN
+from compute.measure.sampling import KEPT, LEAST_RUN, Budget, in_turn
 
 LONGEST = 6.0  # seconds allowed for a reference or a comparison: larger n are skipped
 LONGEST_CALL = 2.0  # seconds allowed for a call
 CALL_SHARE = 0.05  # fraction of a curve's share of the budget allowed for a call: a round has one or two per way and n
 ROOF_SAMPLES = 2  # samples of each roof after a round of a curve
 OVER = "the time for all was over"
+NOT_BEGUN = SweepProgress(0.0, "not begun")
 LONGEST_LIMIT = 86_400.0
 QUICK_BYTES = 700 * 2**20  # larger n are left out by default, unless a tutorial used them
 MOST_SIZES, FEW_DECADES = 6, 5  # default number of n of a workload; a range of fewer decades has more n per decade
@@ -98,22 +99,21 @@ def _sizes(of: Workload, wanted: Sequence[int], dtype: str) -> tuple[int, ...]:
 
 @dataclass
 class BenchCurve:
-    """A sweep in progress. work: its slices; done: completed fraction; rounds: completed rounds; reason: why it ended
-    early.
+    """A sweep in progress. work: its slices; progress: of the last slice; over: whether it has ended, early for
+    `reason`.
     """
 
     title: str
     sweep: Sweep
     work: Generator[SweepProgress, None, None]
-    done: float = 0.0
-    rounds: int = 0
+    progress: SweepProgress = NOT_BEGUN
     over: bool = False
     reason: str = ""
 
     def end(self, reason: str = "") -> None:
         """Close the sweep, which releases its memory, and note the reason."""
         self.work.close()
-        self.over, self.done, self.reason = True, 1.0, reason
+        self.over, self.progress, self.reason = True, SweepProgress(1.0, ""), reason
 
 
 class SweepBench:
@@ -124,22 +124,24 @@ class SweepBench:
     """
 
     def __init__(self, plan: BenchPlan, say: BenchProgress, clock: Callable[[], float] = perf_counter) -> None:
-        self._plan, self._say, self._clock = plan, say, clock
+        self._plan, self._say = plan, say
         self._absent: dict[str, Row] = {}
         self._results = Results()
         self._curves: list[BenchCurve] = []
         self._groups = [list(group) for _, group in groupby(plan.cases, key=lambda case: case.group)]
-        self._left = max(plan.budget, LEAST_RUN)  # seconds of timing
-        self._end = inf
+        self._budget = Budget(max(plan.budget, LEAST_RUN), clock, running=False)  # of the timing
+        self._whole = Budget(min((case.limit for case in plan.cases), default=inf), clock)  # checks included
 
     def run(self) -> Results:
         """Time the curves in the plan's order until the time is used up."""
-        limit = min(case.limit for case in self._plan.cases)
-        self._end = self._clock() + limit
+        limit = self._whole.seconds
         within = "" if limit == inf else f", at most {limit:.0f} s in all"
-        self._say(f"{len(self._groups)} curves: up to {self._left:.0f} s of timing, checks apart{within}; {KEPT}", 0.0)
+        timing = f"up to {self._budget.seconds:.0f} s of timing, checks apart{within}"
+        self._say(f"{len(self._groups)} curves: {timing}; {KEPT}", 0.0)
         try:
-            self._sweep()
+            for group in self._groups:
+                self._begin(group)
+            in_turn([curve for curve in self._curves if not curve.over], self._turn)
         except KeyboardInterrupt as stop:
             self._results.interrupted = stop
             for curve in self._curves:
@@ -151,23 +153,16 @@ class SweepBench:
         self._results.rows[:0] = self._absent.values()
         return self._results
 
-    def _sweep(self) -> None:
-        """Run all curves, round by round."""
-        for group in self._groups:
-            self._begin(group)
-        while working := [curve for curve in self._curves if not curve.over]:
-            for curve in working:
-                self._turn(curve)
-
+    @property
     def _late(self) -> bool:
-        return self._left <= 0 or self._clock() > self._end
+        return self._budget.over or self._whole.over
 
     def _begin(self, group: Sequence[BenchCase]) -> None:
         """Check a curve and run its first round if time is left."""
         ways = tuple(self._present(ways_of(workload(group[0].workload), group[0].ways)))
         if not ways:
             return
-        late = self._late()
+        late = self._late
         sweep = Sweep(self._sweep_plan(group[:1] if late else group, ways))  # one n reports that it was not begun
         curve = BenchCurve(group[0].group, sweep, sweep.measure())
         self._curves.append(curve)
@@ -176,27 +171,33 @@ class SweepBench:
         else:
             self._turn(curve)
 
-    def _turn(self, curve: BenchCurve) -> None:
-        """Run the next round of a curve, or its checks and first round. An error ends this curve only."""
-        rounds = curve.rounds
+    def _turn(self, curve: BenchCurve) -> bool:
+        """Run the next round of a curve, or its checks and first round; return whether more rounds follow.
+
+        An error ends this curve only.
+        """
         try:
-            while not curve.over and curve.rounds == rounds:
-                if self._late():
-                    curve.end(OVER)
-                    return
-                began, timed = self._clock(), curve.done >= CHECKS
-                progress = next(curve.work, None)
-                if timed:
-                    self._left -= self._clock() - began
-                if progress is None:
-                    curve.end()
-                else:
-                    curve.done, curve.rounds = progress.done, progress.rounds
-                    self._tell(curve)
+            self._round(curve)
         except Exception as error:  # noqa: BLE001 one broken workload must not lose the figures of the others
             curve.end(error_line(error))
-        self._measure_roofs(curve)
-        self._results.conditions.note(curve.title)
+        if curve.reason != OVER:
+            self._measure_roofs(curve)
+            self._results.conditions.note(curve.title)
+        return not curve.over
+
+    def _round(self, curve: BenchCurve) -> None:
+        """Advance the curve until a round is complete, its sweep ends, or time is over."""
+        while not self._late:
+            with self._budget.counting(curve.progress.done >= CHECKS):
+                progress = next(curve.work, None)
+            if progress is None:
+                curve.end()
+                return
+            curve.progress = progress
+            self._tell(curve)
+            if progress.between_rounds:
+                return
+        curve.end(OVER)
 
     def _measure_roofs(self, curve: BenchCurve) -> None:
         """Sample the roofs between two rounds; their arrays are released before anything else is timed."""
@@ -206,8 +207,8 @@ class SweepBench:
                 meter.sample()
 
     def _tell(self, curve: BenchCurve) -> None:
-        doing = "timing" if curve.done > CHECKS else "checking"
-        self._say(f"{curve.title}: {doing}", sum(curve.done for curve in self._curves) / len(self._groups))
+        doing = "timing" if curve.progress.done > CHECKS else "checking"
+        self._say(f"{curve.title}: {doing}", sum(curve.progress.done for curve in self._curves) / len(self._groups))
 
     def _sweep_plan(self, group: Sequence[BenchCase], ways: tuple[Way, ...]) -> SweepPlan:
         first, sizes = group[0], tuple(case.size for case in group)
@@ -220,7 +221,7 @@ class SweepBench:
     @property
     def _longest_call(self) -> float:
         """Seconds allowed for a call: a smaller budget leaves out the largest n, not whole curves."""
-        return min(LONGEST_CALL, CALL_SHARE * max(self._plan.budget, LEAST_RUN) / len(self._groups))
+        return min(LONGEST_CALL, CALL_SHARE * self._budget.seconds / len(self._groups))
 
     def _present(self, ways: Sequence[Way]) -> Iterator[Way]:
         """Yield the ways of the requested backends that can be timed here; note why other libraries are absent.

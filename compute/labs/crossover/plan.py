@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.ecosystems import Extra
 from compute.labs.crossover.workload import Case, Way, Workload, error_line
-from compute.measure.sampling import MOST_SAMPLES
-from compute.measure.statistics import Measurement, Spread, settled
+from compute.measure.statistics import Measurement, Spread
 from compute.measure.timing import Sample, Timing
 
 PATIENCE = 2.0  # a call may take this multiple of its point's budget before larger n are skipped
@@ -128,12 +127,6 @@ class Point:
         """The status, or "noisy" if the time scatters too much to be quoted without a remark."""
         measured = self.measurement
         return "noisy" if measured and measured.noisy else self.status
-
-    @property
-    def finished(self) -> bool:
-        """Whether further samples are unnecessary."""
-        seconds = [timing.step_seconds for timing in self.timings]
-        return len(seconds) >= MOST_SAMPLES or settled(seconds)
 
     def refuse(self, status: PointStatus, reason: str) -> None:
         """Set a status without a time, and its reason."""

@@ -14,19 +14,28 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isfinite
+from operator import attrgetter
 from random import Random
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from compute.devices.devices import Host
 from compute.labs.crossover.arrays import SweepArrays
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.workload import Case, Way
-from compute.measure.sampling import LEAST_SAMPLES, MOST_SAMPLES, move_to_a_quiet_core, steps_for
+from compute.measure.sampling import (
+    LEAST_SAMPLES,
+    Budget,
+    expected_seconds,
+    move_to_a_quiet_core,
+    rounds,
+    shuffled_groups,
+    steps_for,
+)
 from compute.measure.timing import Sample, Timing, take_sample
 
 SAMPLE_SECONDS = 0.01  # length of a sample: short enough for live progress, and 1e4 ticks of the clock
@@ -44,19 +53,28 @@ TELLING = 0.01  # seconds of a reference above which it grows with n: shorter ti
 TRIAL_FACTOR = 3  # between two n of the trials
 WAITING = "waiting for another sweep on this device, whose arrays are large"
 
+SIZE: Callable[[Point], int] = attrgetter("n")
+SAMPLES: Callable[[Point], list[Sample]] = attrgetter("samples")
 PointsByWay = Mapping[tuple[str, int], Point]  # by name of the way and n
 
 
-class CheckProgress(NamedTuple):
-    """A piece of the checks. done: completed fraction; doing: text; point: the point in progress.
-
-    waits: no work was done, since another sweep has its arrays in memory.
+@dataclass(frozen=True)
+class SweepProgress:
+    """Progress of a sweep. done: completed fraction; point: the last point that changed, None between two rounds, when
+    no arrays are in use; rounds: completed rounds; waits: no work was done, since another sweep of this process has
+    its arrays in memory.
     """
 
     done: float
     doing: str
     point: Point | None = None
+    rounds: int = 0
     waits: bool = False
+
+    @property
+    def between_rounds(self) -> bool:
+        """Whether a round has just been completed."""
+        return self.point is None and self.rounds > 0
 
 
 class Checks:
@@ -70,7 +88,7 @@ class Checks:
         self._references: dict[int, float] = {}  # seconds by n
         self._trials: dict[str, tuple[int, float]] = {}  # by way: an n below the plan's, and the seconds of a call
 
-    def run(self) -> Generator[CheckProgress, None, None]:
+    def run(self) -> Iterator[SweepProgress]:
         """Check every way against the reference; yield after each."""
         for point in self._points.values():
             if point.way.missing:
@@ -78,32 +96,17 @@ class Checks:
                 point.refuse("missing", f"{point.way.missing}; {help_}" if help_ else point.way.missing)
         sizes = sorted({n for _, n in self._points})
         if self._plan.longest and any(point.status == "waiting" for point in self._points.values()):
-            yield CheckProgress(0.0, "trying the reference at small n")
+            yield SweepProgress(0.0, "trying the reference at small n")
             self._try_reference(sizes[0], self._plan.longest)
         for number, n in enumerate(sizes):
             case = self._plan.case(n)
             points = [point for (_, m), point in self._points.items() if m == n and self._feasible(point, case)]
             if points:
-                yield from self._check(points, case, number / len(sizes))
+                yield SweepProgress(number / len(sizes), f"reference, n = {n:,}")
+                make, work = partial(self._reference, case), partial(self._compare, case)
+                for progress in with_arrays(self._arrays, points, case, make, work, "checking"):
+                    yield replace(progress, done=number / len(sizes))
         self._spread_disagreement()
-
-    def _check(self, points: list[Point], case: Case, done: float) -> Generator[CheckProgress, None, None]:
-        yield CheckProgress(done, f"reference, n = {case.n:,}")
-        left = deque(points)
-        while left:
-            with closing(self._arrays) as arrays:
-                for _ in arrays.wait(_memory(left, case)):
-                    yield CheckProgress(done, WAITING, left[0], waits=True)
-                left = deque(point for point in left if _fits(point, case))
-                if left:
-                    arrays.keep(*self._reference(case))
-                while left and arrays.kept:
-                    piece = CheckProgress(done, f"checking {left[0].way.label}, n = {case.n:,}", left[0])
-                    yield piece
-                    for _ in arrays.run(partial(self._compare, left[0], case)):
-                        yield piece
-                    if arrays.kept:  # else it is checked again
-                        left.popleft()
 
     def _reference(self, case: Case) -> tuple[Any, Any]:
         """Return the inputs and the reference results, and note the seconds that both took together."""
@@ -135,7 +138,8 @@ class Checks:
             yield n
             n *= TRIAL_FACTOR
 
-    def _compare(self, point: Point, case: Case, inputs: Any, truth: Any) -> Generator[None, None, None]:
+    def _compare(self, case: Case, point: Point, inputs: Any, truth: Any) -> Generator[None, None, None]:
+        yield  # to report the point
         try:
             start = perf_counter()
             with WorkloadRunner(point.way, case, inputs) as runner:
@@ -177,10 +181,11 @@ class Checks:
         known = [p for p in before if isfinite(p.call_seconds)]
         if known:
             arithmetic, memory = self._growth(known[-1].n, case, point.way)
-            expected = _expected([p.call_seconds for p in known], max(arithmetic, memory), OVERHEAD)
+            taken = {p.n: p.call_seconds for p in known}
+            expected = expected_seconds(taken, point.n, max(arithmetic, memory), OVERHEAD)
             if expected > allowed:
                 return f"about {expected:.2g} s a call; limit {allowed:.2g} s"
-            expected = _expected(self._handling(known), memory, 0.0)
+            expected = expected_seconds(self._handling(known), point.n, memory)
             if expected > longest:
                 return f"about {expected:.2g} s to prepare and compare its arrays; limit {longest:.2g} s"
         if self._references and point.n not in self._references:
@@ -213,12 +218,11 @@ class Checks:
             self._trials[way.name] = found
         return self._trials[way.name]
 
-    def _handling(self, known: list[Point]) -> list[float]:
-        """Return the handling time at each n tried; the first is dropped, or capped as it may include compilation."""
-        if len(known) > 1:
-            return [point.handling for point in known[1:]]
+    def _handling(self, known: list[Point]) -> dict[int, float]:
+        """Return the handling time by n tried; the first is dropped, or capped as it may include compilation."""
         first = known[0]
-        return [min(first.handling, self._plan.case(first.n).work(first.way).moved / SLOWEST)]
+        capped = min(first.handling, self._plan.case(first.n).work(first.way).moved / SLOWEST)
+        return {point.n: point.handling for point in known[1:]} or {first.n: capped}
 
     def _growth(self, n: int, case: Case, way: Way | None = None) -> tuple[float, float]:
         """Return the ratios of operations and of bytes between the case and n."""
@@ -231,15 +235,6 @@ class Checks:
             for point in self._points.values():
                 if point.way == wrong.way and point.status == "checked":
                     point.refuse("disagrees", f"at n = {wrong.n:,} it {wrong.reason}")
-
-
-def _expected(seconds: list[float], growth: float, constant: float) -> float:
-    """Return the seconds expected at an n with `growth` times the work of the last n tried.
-
-    seconds: of the n tried, from small to large; the least of them does not grow, or `constant` for a single time.
-    """
-    fixed = min(seconds) if len(seconds) > 1 else min(constant, seconds[0])
-    return fixed + (seconds[-1] - fixed) * growth
 
 
 def _cold(point: Point, began: float) -> Sample:
@@ -268,47 +263,44 @@ def _fits(point: Point, case: Case) -> bool:
     return not reason
 
 
-def _memory(points: Iterable[Point], case: Case) -> float:
-    """Return the bytes of the way that needs most."""
-    return max(case.work(point.way).memory for point in points)
+def with_arrays(
+    arrays: SweepArrays,
+    points: Iterable[Point],
+    case: Case,
+    make: Callable[[], tuple[Any, ...]],
+    work: Callable[..., Generator[None, None, None]],
+    doing: str,
+) -> Iterator[SweepProgress]:
+    """Run work(point, *make()) for each point, and yield after each slice of it.
 
-
-@dataclass(frozen=True)
-class SweepProgress:
-    """Progress of a sweep. done: completed fraction; point: the last point that changed, None between two rounds, when
-    no arrays are in use; rounds: completed rounds; waits: no work was done, since another sweep of this process has
-    its arrays in memory.
+    The arrays that `make` returns are in memory until the last point; a point whose arrays were dropped for another
+    sweep is repeated. Points whose arrays do not fit into memory are left out.
     """
-
-    done: float
-    doing: str
-    point: Point | None = None
-    rounds: int = 0
-    waits: bool = False
-
-
-class Visit(NamedTuple):
-    """The next part of a round: the slices of a sample of `point`, or of waiting for memory for its arrays."""
-
-    point: Point
-    slices: Iterator[None]
-    waits: bool = False
-
-    def progress(self, done: float, rounds: int = 0) -> Iterator[SweepProgress]:
-        """Run the slices; yield after each."""
-        doing = WAITING if self.waits else f"timing {self.point.way.label}, n = {self.point.n:,}"
-        for _ in self.slices:
-            yield SweepProgress(done, doing, self.point, rounds, self.waits)
+    left = deque(points)
+    while left:
+        with closing(arrays):
+            for _ in arrays.wait(max(case.work(point.way).memory for point in left)):
+                yield SweepProgress(0.0, WAITING, left[0], waits=True)
+            left = deque(point for point in left if _fits(point, case))
+            if left:
+                arrays.keep(*make())
+            while left and arrays.kept:
+                progress = SweepProgress(0.0, f"{doing} {left[0].way.label}, n = {case.n:,}", left[0])
+                for _ in arrays.run(partial(work, left[0])):
+                    yield progress
+                if arrays.kept:
+                    left.popleft()
 
 
 class Sweep:
     """One run of `plan`. points: all points of the plan by name of the way and n."""
 
     def __init__(self, plan: SweepPlan, clock: Callable[[], float] = perf_counter) -> None:
-        self.plan, self._clock, self._random = plan, clock, Random(plan.seed)
+        self.plan, self._random = plan, Random(plan.seed)
         self._cores = Random(plan.seed)  # separate, so that the order of visits does not depend on the machine
         self.points = {(way.name, n): Point(way, n) for way in plan.ways for n in sorted(set(plan.sizes))}
-        self._start = 0.0  # of the sampling, shifted by the time spent in others' slices
+        self._budget = Budget(plan.budget, clock, running=False)  # of the sampling
+        self._visits = 0  # samples taken
         self._arrays = SweepArrays()
 
     @property
@@ -336,17 +328,17 @@ class Sweep:
         groups = self.plan.groups
         for number, ways in enumerate(groups):
             points = {key: point for key, point in self.points.items() if point.way in ways}
-            for piece in Checks(self.plan, points, self._arrays).run():
-                done = CHECKS * (number + piece.done) / len(groups)
-                yield SweepProgress(done, piece.doing, piece.point, waits=piece.waits)
+            for progress in Checks(self.plan, points, self._arrays).run():
+                yield replace(progress, done=CHECKS * (number + progress.done) / len(groups))
             if number + 1 < len(groups):
-                for visit in self._round(fresh=True):
-                    yield from visit.progress(CHECKS * (number + 1) / len(groups))
-        self._start = self._clock()
-        for progress in self._sample():
-            left = self._clock()
-            yield progress
-            self._start += self._clock() - left
+                fresh = [point for point in self._agreeing() if not point.samples]
+                for together in shuffled_groups(fresh, SIZE, self._random):
+                    for progress in self._visited(together):
+                        yield replace(progress, done=CHECKS * (number + 1) / len(groups))
+        with self._budget.counting(True):
+            for progress in self._sample():
+                with self._budget.counting(False):
+                    yield progress
 
     def snapshot(self) -> dict[str, Any]:
         """Return {"points": snapshots by name of the way and n}."""
@@ -361,57 +353,47 @@ class Sweep:
         return True
 
     def _sample(self) -> Iterator[SweepProgress]:
-        """Run rounds over the correct points: the first ROUNDS completely, further ones until the budget is used up."""
-        points = self._agreeing()
-        for number in range(1 + MOST_SAMPLES):
-            visited = 0
-            for visit in self._round():
-                late = self._clock() - self._start > self.plan.budget
-                if late and number >= ROUNDS:
-                    return
-                yield from visit.progress(self._part_done(number + visited / len(points)), number)
-                visited += not visit.waits
-            if all(point.finished for point in self._agreeing()):
-                return
-            yield SweepProgress(self._part_done(number + 1), "between two rounds", None, number + 1)
+        """Run rounds over the correct points: the first ROUNDS completely, further ones until the budget is used up.
 
-    def _part_done(self, rounds: float) -> float:
-        """Return the completed fraction of the whole after `rounds` rounds."""
-        part = min(1.0, (self._clock() - self._start) / self.plan.budget)
-        return CHECKS + (1 - CHECKS) * part * min(1.0, rounds / ROUNDS)
-
-    def _round(self, fresh: bool = False) -> Iterator[Visit]:
-        """Yield visits of all ways, with the same inputs, at every n with an unfinished way, in random order.
-
-        Finished ways are visited as well: compared ways are then sampled in the same phases of the machine, and none
-        ends after its first few samples because they happen to be alike. fresh: only points without a sample.
+        The ways are sampled with the same inputs, n by n.
         """
-        points = [point for point in self._agreeing() if not (fresh and point.samples)]
-        for n in self._shuffled(sorted({point.n for point in points if not point.finished})):
-            case, left = self.plan.case(n), deque(self._shuffled([point for point in points if point.n == n]))
-            while left:
-                with closing(self._arrays) as arrays:
-                    yield Visit(left[0], arrays.wait(_memory(left, case)), waits=True)
-                    left = deque(point for point in left if _fits(point, case))
-                    if left:
-                        arrays.keep(case.inputs(self.plan.seed))
-                    while left and arrays.kept:
-                        yield Visit(left[0], arrays.run(partial(self._visit, left[0])))
-                        if arrays.kept:  # else it is visited again
-                            left.popleft()
+        self._visits = 0
+        scheduled = rounds(self._agreeing, SAMPLES, self._budget, self._random, lambda _: ROUNDS, SIZE)
+        for number, groups in enumerate(scheduled):
+            if number:
+                yield SweepProgress(self._part_done(number), "between two rounds", None, number)
+            for together in groups:
+                if number >= ROUNDS and self._budget.over:
+                    return
+                for progress in self._visited(together, number >= ROUNDS):
+                    yield replace(progress, done=self._part_done(number), rounds=number)
+
+    def _part_done(self, completed: int) -> float:
+        """Return the completed fraction of the whole after `completed` rounds and the visits since then."""
+        part = max(completed, self._visits / max(1, len(self._agreeing()))) / ROUNDS
+        return CHECKS + (1 - CHECKS) * self._budget.part * min(1.0, part)
 
     def _agreeing(self) -> list[Point]:
-        return [point for point in self.points.values() if point.status in ("checked", "measured")]
+        """Return the correct points, by n."""
+        found = [point for point in self.points.values() if point.status in ("checked", "measured")]
+        return sorted(found, key=SIZE)
 
-    def _shuffled(self, items: list[Any]) -> list[Any]:
-        self._random.shuffle(items)
-        return items
+    def _visited(self, points: Iterable[Point], may_end: bool = False) -> Iterator[SweepProgress]:
+        """Take a sample of each of the points, which have the same n. may_end: only while the budget lasts."""
+        points = list(points)
+        case = self.plan.case(points[0].n)
+        work = partial(self._visit, case, may_end)
+        return with_arrays(self._arrays, points, case, lambda: (case.inputs(self.plan.seed),), work, "timing")
 
-    def _visit(self, point: Point, inputs: tuple[Any, ...]) -> Generator[None, None, None]:
+    def _visit(
+        self, case: Case, may_end: bool, point: Point, inputs: tuple[Any, ...]
+    ) -> Generator[None, None, None]:  # fmt: skip
         """Take a sample, after calls that do not count; each is a slice."""
+        if may_end and self._budget.over:
+            return
         try:
             move_to_a_quiet_core(self._cores)
-            with WorkloadRunner(point.way, self.plan.case(point.n), inputs) as runner:
+            with WorkloadRunner(point.way, case, inputs) as runner:
                 yield
                 steps = self._warm_up(runner, point)
                 yield
@@ -421,6 +403,7 @@ class Sweep:
                     runner.time(1)  # another lab may have had its turn: threads sleep, caches are cold
                 point.samples.append(take_sample(partial(runner.time, steps), self.plan.listen))
                 point.status = "measured"
+                self._visits += 1
                 yield
                 if self.plan.split and len(point.transfers) < TRANSFERS:
                     point.transfers.append(runner.transfer())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -24,7 +23,7 @@ from compute.labs.diffusion.gpu_slab_device import COMPARED, SlabArray, SlabDevi
 from compute.measure.case import Results, Row
 from compute.measure.report import INTERVALS
 from compute.measure.run import BenchProgress, silent
-from compute.measure.sampling import interleave, steps_for
+from compute.measure.sampling import Budget, interleave, steps_for
 from compute.measure.statistics import Measurement, SpeedUp
 from compute.measure.timing import Sample, Timing, take_sample
 
@@ -141,8 +140,7 @@ class ScalingRun:
     """Check and time cases until `budget` seconds are used up."""
 
     def __init__(self, cases: Sequence[ScalingCase], budget: float, progress: BenchProgress = silent) -> None:
-        self._cases, self._progress, self._end = cases, progress, monotonic() + budget
-        self._budget = budget
+        self._cases, self._progress, self._budget = cases, progress, Budget(budget)
         self.results = Results()
 
     def run(self) -> Results:
@@ -150,8 +148,7 @@ class ScalingRun:
         try:
             for number, case in enumerate(self._cases):
                 self._progress(f"{case.title}: checking", number / len(self._cases))
-                left = self._end - monotonic()
-                self.results.rows += self._rows(case, left / (len(self._cases) - number), number)
+                self.results.rows += self._rows(case, self._budget.left / (len(self._cases) - number), number)
                 self.results.conditions.note(case.title)
         except KeyboardInterrupt as stop:  # earlier measurements are kept
             self.results.interrupted = stop
@@ -161,7 +158,7 @@ class ScalingRun:
         rows = [Row(BACKEND, _variant(count), case, "skipped", reference=REFERENCE, extra=_extra(case, count))
                 for count in case.counts]  # fmt: skip
         if share <= 0:
-            return [replace(row, reason=f"the budget of {self._budget:.0f} s is over") for row in rows]
+            return [replace(row, reason=f"the budget of {self._budget.seconds:.0f} s is over") for row in rows]
         grids: dict[int, Grids] = {}
         try:
             rows = [self._checked(case, row, count, grids) for row, count in zip(rows, case.counts, strict=True)]
@@ -203,8 +200,7 @@ class ScalingRun:
             """Report the fraction of this case that is timed."""
             self._progress(f"{case.title}: timing", (number + part) / len(self._cases))
 
-        began = monotonic()
-        found = interleave(calls, max(0.0, min(share, self._end - began)), heard=heard) if calls else {}
+        found = interleave(calls, Budget(min(share, self._budget.left)), heard=heard)
         done = []
         for row, count in zip(rows, case.counts, strict=True):
             samples = found.get(str(count), [])

@@ -209,14 +209,14 @@ def test_who_interrupts_a_command_that_keeps_nothing_is_told_so(monkeypatch, cap
 
 
 def test_a_budget_holds_for_the_whole_run(monkeypatch):
-    monkeypatch.setattr(sampling, "LEAST_RUN", 0.0)
+    monkeypatch.setattr("compute.measure.run.LEAST_RUN", 0.0)
     rows = benchmark.BENCHMARK.run(plan(sizes=(24, 48), budget=1e-9)).rows
     assert {(row.status, row.reason) for row in rows} == {("skipped", sampling.OVER)}
     assert len(rows) == 6
 
 
 def test_a_bench_that_measures_nothing_says_so_and_shows_no_empty_table(monkeypatch, capsys):
-    monkeypatch.setattr(sampling, "LEAST_RUN", 0.0)
+    monkeypatch.setattr("compute.measure.run.LEAST_RUN", 0.0)
     assert main([*QUICK[:-1], "1e-9"]) == DISAGREED
     told = capsys.readouterr()
     assert "nothing was measured in 1e-09 s: " in told.err

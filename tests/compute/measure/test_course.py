@@ -25,7 +25,7 @@ from compute.measure.course import turns
 from compute.measure.race import Race, RaceError, Racer, default_racers, run_race
 from compute.measure.records import Recorded
 from compute.measure.run import CaseRun, Pace
-from compute.measure.sampling import Deadline
+from compute.measure.sampling import LEAST_RUN, Budget
 
 SMALL = {"ny": 30, "nx": 40, "max_iterations": 60}
 NUMPY, NUMBA = Racer("cpu_numpy"), Racer("cpu_numba")
@@ -75,7 +75,7 @@ def test_a_time_is_the_benchs_own_by_the_same_clock(seconds):
     raced = run_race(Race(Mandelbrot, SMALL, (NUMPY, NUMBA)), quiet)
     start()
     scene = scene_of(given(SMALL))
-    bench = CaseRun(BENCHMARK, scene, CountsReference(scene), course.SHARE, Pace(), Deadline(0))
+    bench = CaseRun(BENCHMARK, scene, CountsReference(scene), course.SHARE, Pace(), Budget(LEAST_RUN))
     for name in ("cpu_numpy", "cpu_numba"):
         bench.check(Implementation(backend(name), "block", backend(name).kernels(BENCHMARK.package).direct))
     bench.sample()

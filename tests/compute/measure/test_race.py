@@ -36,7 +36,7 @@ from compute.measure.race import (
 from compute.measure.rates import spaced
 from compute.measure.records import Recorded
 from compute.measure.run import CaseRun, Pace
-from compute.measure.sampling import Deadline
+from compute.measure.sampling import LEAST_RUN, Budget
 from compute.measure.statistics import Spread
 
 pytestmark = pytest.mark.extended
@@ -375,7 +375,7 @@ SECONDS = 10.0  # for a case of a bench
 
 def benched(case, *names):
     """Return the step of each of these backends' usual kernels, as timed by `fieldlab bench diffusion`."""
-    run = CaseRun(BENCHMARK, case, BENCHMARK.reference(case), SECONDS, Pace(), Deadline(10 * SECONDS))
+    run = CaseRun(BENCHMARK, case, BENCHMARK.reference(case), SECONDS, Pace(), Budget(max(10 * SECONDS, LEAST_RUN)))
     try:
         for name in names:
             module = backend(name).kernels(BENCHMARK.package)

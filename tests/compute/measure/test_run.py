@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,7 @@ from compute.labs.diffusion.benchmark import BENCHMARK as DIFFUSION
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import BenchPlan, Checked, Implementation, Row
 from compute.measure.run import BenchRun, CaseRun, Pace, _in_checking_order
-from compute.measure.sampling import LEAST_SAMPLES, Deadline, interleave
+from compute.measure.sampling import LEAST_SAMPLES, Budget
 from compute.measure.timing import Timing
 
 STEP = {"fast": 1e-4, "slow": 1.0, "as slow": 1.0, "first slow": 40.0}  # s per step, by variant
@@ -41,7 +40,7 @@ class FakeCase:
 
 
 class FakeFixture:
-    """Ways that take the seconds in STEP, on the deadline's clock. begun: the called ways, in order."""
+    """Ways that take the seconds in STEP, on the budget's clock. begun: the called ways, in order."""
 
     def __init__(self, clock: Clock, begun: list[str]) -> None:
         self.device, self._clock, self._begun = Host(), clock, begun
@@ -105,8 +104,8 @@ def rows_of(
 ) -> list[Row]:
     """Return the rows of a run."""
     numpy = backend("cpu_numpy")
-    case, deadline = FakeCase(), Deadline(1000, benchmark.clock)
-    run = CaseRun(benchmark, case, case, share, pace or Pace(), deadline, alone=alone)
+    case, budget = FakeCase(), Budget(1000, benchmark.clock)
+    run = CaseRun(benchmark, case, case, share, pace or Pace(), budget, alone=alone)
     for name in ways:
         run.check(Implementation(numpy, name, None))
     run.sample()
@@ -156,7 +155,7 @@ def test_a_case_times_the_first_way_of_the_cpu_even_if_those_of_the_gpu_took_its
     """An l_curve bench on an H200 had no CPU row for the curves of its GPU."""
     benchmark, numpy = FakeBenchmark(("slow", "as slow")), backend("cpu_numpy")
     other = SimpleNamespace(name="cpu_numba", device=device, open_device=Host)
-    run = CaseRun(benchmark, FakeCase(), FakeCase(), 0.1, Pace(), Deadline(100, benchmark.clock))
+    run = CaseRun(benchmark, FakeCase(), FakeCase(), 0.1, Pace(), Budget(100, benchmark.clock))
     run.quick = True
     run.check(Implementation(other, "slow", None))
     run.check(Implementation(numpy, "as slow", None))
@@ -181,11 +180,9 @@ def bench(monkeypatch):
 
     def ran(benchmark: FakeBenchmark, count: int, budget: float) -> list[Row]:
         monkeypatch.setattr("compute.measure.run.RoofMeter", NoMeter)
-        monkeypatch.setattr("compute.measure.run.interleave", partial(interleave, clock=benchmark.clock))
         monkeypatch.setattr(BenchRun, "_roof_of", lambda *_: None)
         cases = tuple(FakeCase(f"case {number}", pace=str(number)) for number in range(count))
-        run = BenchRun(benchmark, BenchPlan("fake", cases, ("cpu_numpy",), budget))
-        run._deadline = Deadline(budget, benchmark.clock)
+        run = BenchRun(benchmark, BenchPlan("fake", cases, ("cpu_numpy",), budget), clock=benchmark.clock)
         run._cases([backend("cpu_numpy")], cases)
         assert [row.case for row in run.results.rows] == [
             case for case in cases for _ in benchmark.variants(None, case)

@@ -10,14 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compute.devices.builds import building
 from compute.measure import sampling
 from compute.measure.sampling import (
     LEAST_SAMPLES,
     MOST_SAMPLES,
     MOST_STEPS,
     SAMPLE_SECONDS,
+    Budget,
+    expected_seconds,
+    in_turn,
     interleave,
     move_to_a_quiet_core,
+    rounds,
     steps_for,
 )
 from compute.measure.timing import Sample, Timing
@@ -42,6 +47,9 @@ class FakeClock:
     def __init__(self):
         self.now, self.calls = 0.0, []
 
+    def __call__(self):
+        return self.now
+
     def way(self, name, durations):
         stream = iter(durations)
 
@@ -62,7 +70,7 @@ def forever(values):
 def test_interleave_shuffles_and_stops_when_settled():
     clock = FakeClock()
     ways = {name: clock.way(name, forever([1.0])) for name in "abc"}
-    taken = interleave(ways, budget=1e9, clock=lambda: clock.now)
+    taken = interleave(ways, Budget(1e9, clock))
     assert {name: len(timings) for name, timings in taken.items()} == {"a": 9, "b": 9, "c": 9}
     rounds = [tuple(clock.calls[k : k + 3]) for k in range(0, 27, 3)]
     assert all(sorted(turn) == ["a", "b", "c"] for turn in rounds)
@@ -75,16 +83,111 @@ def test_interleave_goes_on_with_all_ways_until_each_has_settled():
         "steady": clock.way("steady", forever([1.0])),
         "slow start": clock.way("late", forever([9.0] * 4 + [1.0] * 99)),
     }
-    taken = interleave(ways, budget=1e9, clock=lambda: clock.now)
+    taken = interleave(ways, Budget(1e9, clock))
     assert len(taken["steady"]) == len(taken["slow start"]) > 9
 
 
 def test_interleave_ends_with_the_budget_or_at_most_samples():
     clock = FakeClock()
     wild = clock.way("wild", forever([1.0, 5.0, 1.0, 9.0, 2.0]))
-    assert len(interleave({"wild": wild}, budget=0.0, clock=lambda: clock.now)["wild"]) == LEAST_SAMPLES
+    assert len(interleave({"wild": wild}, Budget(0.0, clock))["wild"]) == LEAST_SAMPLES
     growing = clock.way("growing", (1.1**k for k in range(1000)))
-    assert len(interleave({"growing": growing}, budget=math.inf, clock=lambda: clock.now)["growing"]) == MOST_SAMPLES
+    assert len(interleave({"growing": growing}, Budget(math.inf, clock))["growing"]) == MOST_SAMPLES
+
+
+def test_an_interleaved_way_may_have_its_own_fewest_samples_and_stop_ends_all_at_once():
+    clock = FakeClock()
+    ways = {name: clock.way(name, forever([1.0])) for name in "ab"}
+    found = interleave(ways, Budget(0.5, clock), least={"a": 2})
+    assert {name: len(samples) for name, samples in found.items()} == {"a": 2, "b": LEAST_SAMPLES}
+    found = interleave(ways, Budget(1e9, clock), stop=lambda: len(clock.calls) > 12)
+    assert sum(map(len, found.values())) == 5  # 8 calls before
+    parts = []
+    interleave({"c": clock.way("c", forever([1.0]))}, Budget(4.0, clock), heard=parts.append)
+    assert parts == [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+
+
+def test_rounds_shuffle_groups_and_leave_out_those_with_enough_samples():
+    """Two groups, by the first letter: one settles after nine samples, the other one does not."""
+    scatter = Random(1)
+    samples = {name: [] for name in ("aa", "ab", "ba", "bb")}
+    orders, sizes = set(), []
+    scheduled = rounds(
+        lambda: list(samples), samples.__getitem__, Budget(40.0, FakeClock()), Random(0), group=lambda name: name[0]
+    )
+    for groups in scheduled:
+        orders.add(tuple(map(tuple, groups)))
+        sizes.append([len(group) for group in groups])
+        assert all(len({name[0] for name in group}) == 1 for group in groups)
+        for name in (name for group in groups for name in group):
+            seconds = scatter.uniform(1, 9) if name == "ba" else 1.0
+            samples[name].append(Sample(0.0, seconds, timing(seconds)))
+        if len(samples["bb"]) == 20:
+            break
+    assert sizes == [[2, 2]] * 9 + [[2]] * 11
+    assert len(samples["aa"]) == len(samples["ab"]) == 9
+    assert len(orders) > 4
+
+
+def test_subjects_get_turns_until_they_have_no_more_rounds():
+    left, calls = {"a": 1, "b": 3}, []
+
+    def turn(name):
+        calls.append(name)
+        left[name] -= 1
+        return left[name] > 0
+
+    in_turn(left, turn)
+    assert calls == ["a", "b", "b", "b"]
+
+
+# -- the budget
+
+
+def test_a_budget_counts_only_what_it_is_asked_to_count(monkeypatch):
+    clock = FakeClock()
+    whole, timing_only = Budget(10.0, clock), Budget(10.0, clock, running=False)
+    clock.now += 2.0
+    with whole.counting(False), timing_only.counting(True):
+        clock.now += 4.0
+        with whole.counting(True), timing_only.counting(False):
+            clock.now += 1.0
+    assert (whole.spent, timing_only.spent) == (3.0, 4.0)
+    assert (whole.left, whole.part, whole.over) == (7.0, 0.3, False)
+    clock.now += 100.0
+    assert (whole.left, whole.part, whole.over) == (0.0, 1.0, True)
+    assert timing_only.left == 6.0
+
+
+def test_the_time_of_builds_is_excluded_once(monkeypatch):
+    clock = FakeClock()
+    monkeypatch.setattr("compute.devices.builds.monotonic", clock)
+    budget = Budget(10.0, clock)
+    with budget.excluding_builds():
+        with building("a.kernel"):
+            clock.now += 5.0
+        with budget.counting(False), building("another.kernel"):
+            clock.now += 5.0
+        clock.now += 1.0
+    assert budget.spent == 1.0
+
+
+# -- extrapolation
+
+
+def test_expected_seconds_of_known_work_grow_but_for_a_fixed_part():
+    assert expected_seconds({10: 0.1}, 100, growth=10) == pytest.approx(1.0)
+    assert expected_seconds({10: 0.1}, 100, growth=10, overhead=1e-3) == pytest.approx(1e-3 + 0.099 * 10)
+    assert expected_seconds({10: 0.1}, 100, growth=10, overhead=1.0) == pytest.approx(0.1)
+    assert expected_seconds({10: 0.1, 100: 0.1}, 1000, growth=10) == pytest.approx(0.1)
+    assert expected_seconds({10: 0.1, 100: 0.2}, 1000, growth=10) == pytest.approx(1.1)
+
+
+@pytest.mark.parametrize(("power", "seconds"), [(0, 2.0), (1, 8.0), (2, 32.0), (3, 128.0), (5, 128.0)])
+def test_expected_seconds_of_unknown_work_follow_the_power_of_the_last_n(power, seconds):
+    taken = {1: 100.0, 100: 2.0 * 2.0**-power, 180: 1.0, 200: 2.0}  # the first one compiled
+    assert expected_seconds(taken, 800) == pytest.approx(seconds)
+    assert expected_seconds(taken, 200) == expected_seconds({100: 1.0, 150: 1.0}, 800) == 0.0
 
 
 # -- the quiet core: simulated cores with given speeds, and real ones
