@@ -9,6 +9,7 @@ from typing import Any
 import param
 from bokeh.document import Document
 
+from app.tab.publisher import Publisher
 from compute.engine import messages
 from compute.lab.lab import Lab
 
@@ -25,7 +26,7 @@ def read(upload: Any, seconds: float = 120.0) -> None:
 class DirectSession(param.Parameterized):
     """Apply values and actions immediately; restore values that the lab refuses, as app.tab.session does.
 
-    on_event(event): receives engine events; on_values: as in Session. `see` computes the latest frame.
+    frames, events, value_changes: as in Session. `see` computes the latest frame.
     """
 
     playing = param.Boolean(default=False)
@@ -42,9 +43,9 @@ class DirectSession(param.Parameterized):
         self.answered = False
         self.steps_per_frame = 1
         self.pixels = (64, 64)
-        self.on_frame: Any = lambda number, frame: None
-        self.on_values: Any = lambda values: None
-        self.on_event: Any = lambda event: None
+        self.frames: Publisher[Any] = Publisher()
+        self.value_changes: Publisher[Any] = Publisher()
+        self.events: Publisher[Any] = Publisher()
         self.changes: list[dict[str, Any]] = []
 
     @property
@@ -65,20 +66,23 @@ class DirectSession(param.Parameterized):
             kept = {name: self.live.values()[name] for name in changed}
             self.values.update(kept)
             self.answered = True
-            self.on_values(kept)
-            self.on_event(messages.Refused(str(error), 1, kept))
+            self.value_changes.publish(kept)
+            self.events.publish(messages.Refused(str(error), 1, kept))
 
     def act(self, name: str, **arguments: Any) -> None:
         try:
             self.live.act(name, **arguments)
         except ValueError as error:
-            self.on_event(messages.Refused(str(error)))
+            self.events.publish(messages.Refused(str(error)))
 
     def see(self) -> Any:
-        """Compute the current frame and pass it to `on_frame`."""
+        """Compute the current frame and publish it."""
         self.latest, self.answered = self.live.frame(), True
-        self.on_frame(self.latest.number, self.latest)
+        self.frames.publish(self.latest)
         return self.latest
+
+    def show_in(self, target: Any) -> None:
+        pass
 
     def later(self, callback: Any) -> None:
         callback()

@@ -24,7 +24,6 @@ from msgspec import structs
 
 from app.tab.open_lab import OpenLab
 from app.tab.restore import scene_of_lab
-from app.tab.stream import ignore
 from compute.engine import messages
 from compute.export.link import LONGEST, NAME, RUN, packed
 from compute.export.scene import LONGEST_WORDS, Scene, SceneError, Style
@@ -38,14 +37,15 @@ AT_WORK = ("running", "paused")  # states of a session that have an address
 class LabAddress:
     """Update the address of one tab's lab. text: the link that was written last, "" before the first.
 
-    on_written(query, push) is called with the query that belongs into the page's address and with whether it becomes a
-    new entry of the browser's history.
+    write(query, push) is called with the query that belongs into the page's address and with whether it becomes a new
+    entry of the browser's history.
     """
 
-    def __init__(self, tab: OpenLab, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tab, self._clock = tab, clock
+    def __init__(
+        self, tab: OpenLab, write: Callable[[str, bool], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tab, self._write_query, self._clock = tab, write, clock
         self.text = ""
-        self.on_written: Callable[[str, bool], object] = ignore
         self._push = False  # the next address becomes a new entry of the browser's history
         self._landmark: Any = None  # the landmark of the last address; None: a changed landmark is no action
         self._seen: Any = None  # the state at the last tick; `_since` is the time of its last change
@@ -161,7 +161,7 @@ class LabAddress:
         query = self.query
         if query != self._query or self._push:
             push, self._query, self._push = self._push, query, False
-            self.on_written(query, push)
+            self._write_query(query, push)
 
 
 def link_of(scene: Scene) -> tuple[str, str]:

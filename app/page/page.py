@@ -514,8 +514,7 @@ class Page:
             self._show_chosen_soon()
         elif not self._waiting:
             self._waiting = True
-            tab.on_drawn = self._choose_now
-            self.document.add_timeout_callback(partial(self._give_up_waiting, tab), DRAWN)
+            self.document.add_timeout_callback(partial(self._stop_waiting, tab), DRAWN)
 
     def _choose_now(self) -> None:
         if self._waiting:
@@ -569,8 +568,8 @@ class Page:
     def _is_tab(self, chosen: object) -> bool:
         return type(chosen) is int and 0 <= chosen < len(self.labs)
 
-    def _give_up_waiting(self, tab: LabTab) -> None:
-        """Stop waiting for a browser that has drawn nothing for DRAWN ms, for example because its tab is hidden."""
+    def _stop_waiting(self, tab: LabTab, _: None = None) -> None:
+        """Show the chosen lab when `tab` is drawn, or has not been drawn for DRAWN ms, for example in a hidden tab."""
         if tab is self.current:  # otherwise another lab is shown, and `_put` has ended the wait
             self._choose_now()
 
@@ -609,27 +608,27 @@ class Page:
             self._build(partial(self._fill, tab, number, bar))
         self._list_keys()
         self.bar.follow(tab)
-        tab.on_tick = self.bar.refresh
-        tab.followed = lambda: self.audience.viewed
         tab.look(self.visible)
         self.export.show(tab)
         self.code.show(tab)
-        tab.address.on_written = partial(self._write_address, tab)
 
     def _fill(self, tab: LabTab, bar: int, parts: list[Any]) -> None:
         """Show `parts` in a bar next to the view, unless another tab is current by now."""
         if tab is self.current:
             self._bars[bar].objects, self._bars[bar].visible = parts, True
 
-    def _write_address(self, tab: LabTab, query: str, push: bool) -> None:
-        """Write the state of a tab's lab to the browser's address, if the tab is current."""
-        if tab is self.current:
+    def _write_address(self, lab: type[Lab], query: str, push: bool) -> None:
+        """Write the state of a lab to the browser's address, if its tab is current."""
+        if self.current is not None and self.current.session.lab is lab:
             self.browser.write_address(query, push)
 
     def _made(self, lab: type[Lab]) -> LabTab | None:
         """Return the lab's new tab; if building it raises, report the error and return None."""
         try:
-            return LabTab(lab, self.document, self._window, alone=self.level != FULL)
+            tab = LabTab(
+                lab, self.document, self._window, self.level != FULL,
+                write_address=partial(self._write_address, lab), followed=lambda: self.audience.viewed,
+            )  # fmt: skip
         except Exception as error:
             self._failed.add(lab.LAB)
             problem = f"The lab {lab.LAB} cannot be shown: {type(error).__name__}: {error}"
@@ -639,6 +638,9 @@ class Page:
             if self._begun:  # otherwise `_begin` reports it once a lab is shown
                 self._notices().tell("error", problem)
             return None
+        tab.first_drawn.subscribe(partial(self._stop_waiting, tab))
+        tab.refreshed.subscribe(lambda _: self.bar.refresh())
+        return tab
 
     def _stay(self) -> None:
         """Handle a lab that cannot be shown: keep the current one, or show the first that works, or the problems."""

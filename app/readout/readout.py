@@ -81,8 +81,10 @@ class Readout:
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         self._details = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         plot = PlotPane(self.history.figure, sizing_mode="stretch_width", margin=0)
-        self.details = Fold("Details", self._details, plot, unfolded=self._comparison is None)
-        self.details.on_unfold = lambda: session.later(self._refresh)
+        self.details = Fold(
+            "Details", self._details, plot, unfolded=self._comparison is None,
+            on_unfold=lambda: session.later(self._refresh),
+        )  # fmt: skip
         self.again = again_button(self._measure_again)
         self.again.visible = self._comparison is not None
         self.shown = Shown(name, {}, "")  # the timings behind the text, for the export card
@@ -416,12 +418,18 @@ class Fold(pn.Column):
     on_unfold() is called each time the parts are unfolded, to update content that is not written while folded.
     """
 
-    def __init__(self, label: str, *parts: Any, unfolded: bool = False, margin: Any = (4, 0, 0, 0)) -> None:
+    def __init__(
+        self,
+        label: str,
+        *parts: Any,
+        unfolded: bool = False,
+        margin: Any = (4, 0, 0, 0),
+        on_unfold: Callable[[], object] = ignore,
+    ) -> None:
         head = FoldHead(label=label, unfolded=unfolded, margin=0, sizing_mode="stretch_width")
         body = pn.Column(*parts, visible=unfolded, margin=0, sizing_mode="stretch_width")
         super().__init__(head, body, margin=margin, sizing_mode="stretch_width")
-        self._head, self._body = head, body
-        self.on_unfold: Callable[[], object] = ignore
+        self._head, self._body, self._on_unfold = head, body, on_unfold
         self._head.param.watch(lambda event: self._fold(event.new), "unfolded")
 
     @property
@@ -436,7 +444,7 @@ class Fold(pn.Column):
     def _fold(self, unfolded: bool) -> None:
         self._body.visible = unfolded
         if unfolded:
-            self.on_unfold()
+            self._on_unfold()
 
 
 NARROW_TIP = ".MuiTooltip-tooltip { max-width: 136px !important; }"  # the width next to the button in the column

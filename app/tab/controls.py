@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -17,7 +18,6 @@ import panel_material_ui as pmui
 from app.page.theme import html_pane
 from app.page.widgets import FULL, ValueWidgets, Widget, icon
 from app.tab.session import Session
-from app.tab.stream import ignore
 from compute.devices.backends import Backend, preferred
 from compute.devices.gpu_devices import cuda_count
 from compute.export.scene import Style
@@ -167,8 +167,8 @@ class Undo:
     redo: make the redo button instead.
     """
 
-    def __init__(self, redo: bool = False, **style: Any) -> None:
-        self.act: Callable[[], object] = ignore
+    def __init__(self, act: Callable[[], object], redo: bool = False, **style: Any) -> None:
+        self._act = act
         self._nothing = NOTHING_UNDONE if redo else NOTHING_LOST
         self._words = "Redo: forward to {} (Ctrl+Shift+Z)" if redo else "Undo: back to {} (Ctrl+Z)"
         name = "redo" if redo else "undo"
@@ -184,7 +184,7 @@ class Undo:
     def press(self) -> None:
         """Call `act` unless the button is disabled."""
         if not self.button.disabled:
-            self.act()
+            self._act()
 
 
 class Transport:
@@ -202,13 +202,13 @@ class Transport:
             buttons.append(icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, **close))
             buttons.append(icon("settings_backup_restore", "Back to the checkpoint", self.back, **close))
         self.keys: dict[str, Callable[[], object]] = {" ": self.toggle, "s": self.step, "r": self.reset}
-        self.undo, self.redo = Undo(**close), Undo(redo=True, **close)
-        self.undo.act, self.redo.act = lambda: session.act("undo"), lambda: session.act("redo")
+        undo, redo = partial(session.act, "undo"), partial(session.act, "redo")
+        self.undo, self.redo = Undo(undo, **close), Undo(redo, redo=True, **close)
         if "undo" in known and "redo" in known:
             buttons += [self.undo.button, self.redo.button]
             # The keys call the actions, not the buttons: a button learns of a new state a moment later, and a quick
             # press would be lost. The lab refuses impossible actions with a message.
-            self.keys |= {UNDO: self.undo.act, REDO: self.redo.act}
+            self.keys |= {UNDO: undo, REDO: redo}
         self.speed = pmui.DiscreteSlider(
             label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
         )

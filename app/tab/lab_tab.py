@@ -19,9 +19,10 @@ from app.server.admission import session_limiter
 from app.tab.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of, questions
 from app.tab.lean_plots import lighten
 from app.tab.plot_words import PlotWords, name_plots
+from app.tab.publisher import Publisher
 from app.tab.restore import Restorer
 from app.tab.session import Session
-from app.tab.stream import Delivered, ignore
+from app.tab.stream import ignore
 from app.upstream.document_changes import changed_together
 from app.upstream.plot_pane import PlotPane
 from compute.lab.frames import Frame
@@ -105,16 +106,26 @@ def questions_fold(lab: type[Lab]) -> list[Fold]:
 class LabTab:
     """Build the parts of a lab's tab and pass events between them. The page shows `main`, `controls` and `readout`.
 
+    alone: show only the main picture; write_address: see app.page.address.LabAddress; followed(): returns whether
+    followers watch this page, which then is refreshed while hidden.
+
     started: whether the lab was opened; drawn: whether the browser has drawn the plots, after which frames are sent;
-    listeners: called with each engine event; on_tick: called a few times a second while the tab is shown.
+    first_drawn: published then; refreshed: published a few times a second while the tab is shown.
     """
 
-    def __init__(self, lab: type[Lab], document: Document, window: Size, alone: bool = False) -> None:
-        """alone: show only the main picture."""
+    def __init__(
+        self,
+        lab: type[Lab],
+        document: Document,
+        window: Size,
+        alone: bool = False,
+        write_address: Callable[[str, bool], object] = ignore,
+        followed: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.parts = parts = parts_of(lab)
         self.session = session = Session(lab, document, first_values(lab, parts), parts.pace)
         self.lab_view = parts.view(session, view_size(window))
-        self.lab_view.on_ready = self._stream
+        self.lab_view.ready.subscribe(lambda _: self._stream())
         self.lab_view.alone = alone
         self.notices = Notices(document)
         # Set before the run button is built: a browser that is still rendering the button would miss the change.
@@ -130,16 +141,16 @@ class LabTab:
         self.words = PlotWords(session)
         below = self.status.panel, self.notices.panel, self.words.panel, *self.controls.dialogs
         self.main = pn.Column(self.lab_view.panel, *below, margin=0, sizing_mode="stretch_both")
-        session.on_delivered = self._delivered
-        session.on_event = self._event
-        session.on_values = self.controls.show_values
+        session.delivered.subscribe(lambda delivered: self.readout.on_painted(delivered.timing))
+        session.events.subscribe(self._event)
+        session.value_changes.subscribe(self.controls.show_values)
         session.param.watch(lambda event: session.later(self._settle), "state")
         self.restorer = Restorer(self, self.notices.tell)
-        self.address = LabAddress(self)
-        self.listeners: list[Callable[[Any], None]] = [self.address.on_event]
-        self.on_drawn: Callable[[], object] = ignore
-        self.on_tick: Callable[[], object] = ignore
-        self.followed: Callable[[], bool] = lambda: False  # whether followers watch this page
+        self.address = LabAddress(self, write_address)
+        session.events.subscribe(self.address.on_event)
+        self.first_drawn: Publisher[None] = Publisher()
+        self.refreshed: Publisher[None] = Publisher()
+        self._followed = followed
         self.started = self.drawn = self._closed = False
         self.awaits_scene = False  # whether the lab runs only after its scene is restored
         self._shown = True  # whether the page shows this lab
@@ -166,7 +177,7 @@ class LabTab:
             return
         self.drawn = True
         self.notices.seen()
-        self.session.later(self.on_drawn)
+        self.session.later(lambda: self.first_drawn.publish(None))
         self.session.ready()
         self.session.document.add_periodic_callback(self._tick, TICK)
 
@@ -184,6 +195,8 @@ class LabTab:
         self.controls.close()
         self.session.close()
         self.readout.close()
+        for publisher in (self.lab_view.ready, self.first_drawn, self.refreshed):
+            publisher.close()
 
     def fit(self, room: Size, dark: bool, presenter: bool) -> None:
         """Follow the page's main area (px), colour scheme and type size.
@@ -207,7 +220,7 @@ class LabTab:
 
     def _tick(self) -> None:
         """Refresh the parts that do not follow each frame; less often with many open pages, never while hidden."""
-        if not self._shown or not (self._visible or self.followed()):
+        if not self._shown or not (self._visible or self._followed()):
             return
         self._passed += 1
         if self._passed < session_limiter().crowding:
@@ -219,7 +232,7 @@ class LabTab:
             if not self.restorer.busy:  # the readout would compare a state that is about to change
                 self.readout.tick()
             self.words.tick()
-            self.on_tick()
+            self.refreshed.publish(None)
             self._warn()
 
     def _warn(self) -> None:
@@ -235,15 +248,10 @@ class LabTab:
         if not self.session.detail:
             self.notices.resumed()
 
-    def _delivered(self, delivered: Delivered) -> None:
-        self.readout.on_painted(delivered.timing)
-
     def _event(self, event: Any) -> None:
         if not self.controls.on_event(event):
             self.notices.announce(event)
         self.readout.on_event(event)
-        for listener in self.listeners:
-            listener(event)
 
 
 def view_size(

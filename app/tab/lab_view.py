@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from app.page.equations import article
 from app.page.notices import Notices
 from app.tab.controls import Controls
+from app.tab.publisher import Publisher
 from app.tab.session import Session
 from app.tab.stream import FirstDraw
 from app.upstream.document_changes import changed_together
@@ -74,7 +75,7 @@ class LabView:
 
     Changing a plot before the browser has drawn it for the first time is an error in the browser. A view therefore
     registers its plots with `wait_for`. When all are drawn, its size and theme are applied and frames are requested
-    (`on_ready`).
+    (`ready`).
     """
 
     panel: Any
@@ -83,7 +84,7 @@ class LabView:
         self.session, self.size = session, size
         self.dark = self.presenter = False
         self.alone = False  # show only the main picture, as the page's address requests (app/page/address.py)
-        self.on_ready: Callable[[], object] = lambda: None
+        self.ready: Publisher[None] = Publisher()  # when all plots are drawn
         self.first_draw = FirstDraw()
 
     def samples(self) -> tuple[str, str]:
@@ -103,7 +104,7 @@ class LabView:
     def _one_drawn(self) -> None:
         if self.drawn:
             self._refresh()
-            self.on_ready()
+            self.ready.publish(None)
 
     def _refresh(self) -> None:
         with changed_together(self.session.document):

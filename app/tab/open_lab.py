@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from app.page.notices import Notices
 from app.tab.controls import Controls
@@ -52,7 +51,7 @@ class OpenLab(Protocol):
     """One lab in one tab; see app.tab.lab_tab.LabTab.
 
     parts: the lab's description; drawn: whether the browser has drawn the plots, after which frames are sent;
-    awaits_scene: whether the lab runs only after its scene is restored; listeners: called with each engine event.
+    awaits_scene: whether the lab runs only after its scene is restored.
     """
 
     parts: Parts
@@ -63,7 +62,6 @@ class OpenLab(Protocol):
     notices: Notices
     drawn: bool
     awaits_scene: bool
-    listeners: list[Callable[[Any], None]]
 
     @property
     def restorer(self) -> SceneRestorer:

@@ -8,6 +8,7 @@ has a separate colour. All pictures of a lab share one source and linked ranges;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -32,6 +33,7 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from app.page.theme import LIGHT, NOT_FINITE_COLOUR, SHORT_NUMBER, keep_type, letter
+from app.tab.publisher import Publisher
 from app.tab.stream import FrameSource, ignore
 from compute.display.palettes import PERCEPTUAL, table
 from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Raster
@@ -263,18 +265,34 @@ def probe_rows(at: Position) -> dict[str, list[Any]]:
     return {"x": [at[0]] * 2, "y": [at[1]] * 2, "colour": colours, "width": widths}
 
 
+@dataclass(frozen=True)
+class StrokePoint:
+    """A point of the brush in cells, None outside of the plot; end: whether its stroke ends there."""
+
+    x: float | None
+    y: float | None
+    end: bool
+
+
 class RasterPlots:
     """The pictures of a frame's rasters `names`, in that order, each with its palette.
 
-    frames.painted is called after every paint. Callbacks, all on the document's loop: brushed(points, end) with points
-    in cells; tapped(x, y) in cells; viewed() after a pan or zoom; unzoomed() after a double click;
-    section_moved(location in cells).
+    units: titles of the colour bars, for pictures whose name does not suffice. Called on the document's loop:
+    tapped(x, y) in cells; viewed() after a pan or zoom; unzoomed() after a double click; section_moved(location in
+    cells). strokes: the points of the brush.
     """
 
     def __init__(
-        self, names: Sequence[str], palettes: Mapping[str, str], units: Mapping[str, str] = MappingProxyType({})
+        self,
+        names: Sequence[str],
+        palettes: Mapping[str, str],
+        units: Mapping[str, str] = MappingProxyType({}),
+        *,
+        tapped: Callable[[float, float], object] = ignore,
+        viewed: Callable[[], object] = ignore,
+        unzoomed: Callable[[], object] = ignore,
+        section_moved: Callable[[float], object] = ignore,
     ) -> None:
-        """units: titles of the colour bars, for pictures whose name does not suffice."""
         self.x_range, self.y_range = Range1d(0, 1), Range1d(0, 1)
         blank = np.full((1, 1), 255, np.uint8)
         data: dict[str, Any] = {"x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]}
@@ -288,11 +306,9 @@ class RasterPlots:
             for name in names
         }
         self.frames.draw_in(*(plot.figure for plot in self.plots.values()))
-        self.brushed: Callable[[list[Position], bool], None] = ignore
-        self.tapped: Callable[[float, float], None] = ignore
-        self.viewed: Callable[[], None] = ignore
-        self.unzoomed: Callable[[], None] = ignore
-        self.section_moved: Callable[[float], None] = ignore
+        self.strokes: Publisher[StrokePoint] = Publisher()
+        self._tapped, self._viewed = tapped, viewed
+        self._unzoomed, self._section_moved = unzoomed, section_moved
         self.painting = False
         self._shape = (1, 1)
         self._connect()
@@ -306,29 +322,29 @@ class RasterPlots:
             plot.figure.on_event(PanEnd, self._stroke_end)
             plot.figure.on_event(Tap, self._tap)
             plot.figure.on_event(DoubleTap, self._double_tap)
-            plot.figure.on_event(RangesUpdate, lambda event: self.viewed())
-            plot.section.on_change("location", lambda attr, old, new: self.section_moved(new))
+            plot.figure.on_event(RangesUpdate, lambda event: self._viewed())
+            plot.section.on_change("location", lambda attr, old, new: self._section_moved(new))
             for other in spans:
                 if other is not plot.section:
                     plot.section.js_link("location", other, "location")
 
     def _stroke(self, event: Pan) -> None:
         if self.painting:
-            self.brushed([(event.x, event.y)], False)
+            self.strokes.publish(StrokePoint(event.x, event.y, end=False))
 
     def _stroke_end(self, event: PanEnd) -> None:
         if self.painting:
-            self.brushed([(event.x, event.y)], True)
+            self.strokes.publish(StrokePoint(event.x, event.y, end=True))
 
     def _tap(self, event: Tap) -> None:
         if self.painting:
-            self.brushed([(event.x, event.y)], True)
+            self.strokes.publish(StrokePoint(event.x, event.y, end=True))
         elif event.x is not None and event.y is not None:
-            self.tapped(event.x, event.y)
+            self._tapped(event.x, event.y)
 
     def _double_tap(self, event: DoubleTap) -> None:
         if not self.painting:
-            self.unzoomed()
+            self._unzoomed()
 
     def show(self, number: int, rasters: Mapping[str, Raster]) -> None:
         """Write one frame: every picture and its number in a single message."""

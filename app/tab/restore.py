@@ -280,6 +280,6 @@ class Restorer:
         session, names = self._tab.session, self.names()
         self._wanted = wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
         session.change(**wanted)
-        session.on_values(wanted)
+        session.value_changes.publish(wanted)
         if scene.look is not None:
             self._tab.controls.apply_style(scene.look, scene.part)

@@ -30,14 +30,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import param
 from bokeh.document import Document
 
 from app.server.admission import session_limiter
 from app.server.builder import builder
-from app.tab.stream import Delivered, FrameGate, ignore
+from app.tab.publisher import Publisher
+from app.tab.stream import Delivered, FrameGate
 from app.tab.tab_recording import TabRecording
 from app.upstream.internals import is_destroyed
 from compute.devices.backends import backend
@@ -161,6 +162,17 @@ def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
 MOST_WAITING = 4096  # queued requests during a move: a minute of fast input
 
 
+class FrameTarget(Protocol):
+    """The part of a view that shows the session's frames and confirms them; see app.tab.stream.FrameSource."""
+
+    def skip(self, number: int) -> None:
+        """Request only a confirmation of frame `number` from the browser."""
+
+    @property
+    def lock_free(self) -> bool:
+        """Whether a frame can be shown without the document's lock."""
+
+
 OpenedLab: TypeAlias = tuple[int, LabHandle]  # the number that identifies a lab's events, and the lab
 
 
@@ -169,10 +181,9 @@ class Session(param.Parameterized):
 
     state, playing: see above; busy: description of a long operation of the engine for this lab, or ""; values: every
     parameter of the lab, initially `values` and the defaults; answered: False from a change until the next frame;
-    steps_per_frame: initially `pace`, None for the highest rate; lock_free: returns whether a frame can be shown
-    without the document's lock. Listeners: on_frame(number, frame), on_confirm(number) of a frame that the browser
-    should confirm again, on_delivered(Delivered), on_event(engine event), on_values(values that differ from the
-    requested ones).
+    steps_per_frame: initially `pace`, None for the highest rate. All publishers call on the document's loop; `close`
+    closes them. frames: frames to show; delivered: painted frames; events: engine events; value_changes: values that
+    were changed without their widgets, because others were refused or a scene was loaded.
     """
 
     # values that select engine and kernel
@@ -197,14 +208,13 @@ class Session(param.Parameterized):
         self.pixels = (512, 512)
         self.latest: Frame | None = None
         self.answered = False
-        self.on_frame: Callable[[int, Frame], None] = ignore
-        self.on_confirm: Callable[[int], None] = ignore
-        self.on_delivered: Callable[[Delivered], None] = ignore
-        self.on_event: Callable[[Any], None] = ignore
-        self.on_values: Callable[[dict[str, Any]], None] = ignore
-        self.lock_free: Callable[[], bool] = lambda: False
+        self.frames: Publisher[Frame] = Publisher()
+        self.delivered: Publisher[Delivered] = Publisher()
+        self.events: Publisher[messages.Event] = Publisher()
+        self.value_changes: Publisher[Mapping[str, Any]] = Publisher()
+        self._frame_target: FrameTarget | None = None
         self._loop = builder().loop()
-        self.gate = FrameGate(self._send, self._permit, self._schedule, self._confirm, self._painted)
+        self.gate = FrameGate(self._send, self._permit, self._schedule, self._confirm, self.delivered.publish)
         self._first = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
         self._asked, self._applied = KeptUnion(), KeptUnion()
         self._handle: LabHandle | None = None  # of the shown lab
@@ -214,7 +224,7 @@ class Session(param.Parameterized):
         self._failures = 0  # number of LabFailed events with the current values
         self._pending_snapshots = 0  # requested snapshots that have not arrived
         self._checkpoints = 0  # requested checkpoints of the shown lab that have not arrived
-        self._recording = TabRecording(lambda news: self.later(lambda: self.on_event(news)))
+        self._recording = TabRecording(lambda news: self.later(lambda: self.events.publish(news)))
 
     # -- status
 
@@ -325,7 +335,9 @@ class Session(param.Parameterized):
         for handle in (self._handle, old.handle if isinstance(old, Moving) else None):
             if handle is not None:
                 handle.close()
-        self._handle = None
+        self._handle = self._frame_target = None
+        for publisher in (self.frames, self.delivered, self.events, self.value_changes):
+            publisher.close()
 
     def later(self, callback: Callable[[], object]) -> None:
         """Run `callback` soon with the document's lock, which changes of Bokeh models require.
@@ -393,7 +405,7 @@ class Session(param.Parameterized):
             self._key, self._handle = self._open(self._target, values, self.gate.newest)
             self._resume(self._handle)
             if changed:
-                self.on_values(changed)
+                self.value_changes.publish(changed)
         else:
             self.state = Restarting(reason)
 
@@ -438,13 +450,13 @@ class Session(param.Parameterized):
                 self.state.waiting.append(request)
             else:
                 text = f"the lab is moving to {self.state.target}, and {MOST_WAITING} requests wait for that already"
-                self.on_event(messages.Refused(text))
+                self.events.publish(messages.Refused(text))
         elif self._handle is not None:
             self._pass_on(request, self._handle)
 
     def _pass_on(self, request: LabRequest, handle: LabHandle) -> None:
         if handle.closed and not isinstance(request, UpdateRequest):
-            self.on_event(messages.Refused("there is no lab that could do it: it could not be opened, or was stopped"))
+            self.events.publish(messages.Refused("the lab is not open: it could not be opened, or was stopped"))
         else:
             request(handle)
 
@@ -477,7 +489,9 @@ class Session(param.Parameterized):
 
     def _schedule(self, show: Callable[[], None]) -> None:
         """Show a frame soon, with the document's lock if a model may change. Callable from any thread."""
-        if self._loop is not None and isinstance(self.state, Live) and not self.busy and self.lock_free():
+        target = self._frame_target
+        live = isinstance(self.state, Live) and not self.busy
+        if self._loop is not None and live and target is not None and target.lock_free:
             self._loop.add_callback(show)
         else:
             self.later(show)
@@ -486,8 +500,13 @@ class Session(param.Parameterized):
         """Permit further frames although a hidden browser tab has painted none of the previous ones."""
         self._schedule(self.gate.pass_on)
 
+    def show_in(self, target: FrameTarget) -> None:
+        """Let `target` confirm the frames, instead of an earlier one."""
+        self._frame_target = target
+
     def _confirm(self, number: int) -> None:
-        self.on_confirm(number)
+        if self._frame_target is not None:
+            self._frame_target.skip(number)
 
     def _send(self, number: int, frame: Frame) -> None:
         self.latest, self.answered = frame, True
@@ -496,10 +515,7 @@ class Session(param.Parameterized):
             self.busy = ""
         if isinstance(state, Opening):
             self.state = Live()
-        self.on_frame(number, frame)
-
-    def _painted(self, delivered: Delivered) -> None:
-        self.on_delivered(delivered)
+        self.frames.publish(frame)
 
     # -- events of the engines
 
@@ -543,7 +559,7 @@ class Session(param.Parameterized):
                 return
             case messages.EngineBroken(reason=reason) | messages.LabFailed(reason=reason) if self._target != HOST:
                 event = FellBack(reason)
-        self.on_event(event)
+        self.events.publish(event)
 
     def _follow_engine(self, event: messages.Event) -> None:
         """Follow the state of the shown lab's engine."""
@@ -582,7 +598,7 @@ class Session(param.Parameterized):
         if kept:
             self.answered = True
             now = self._all_values()
-            self.on_values({name: now[name] for name in kept})
+            self.value_changes.publish({name: now[name] for name in kept})
             if self._handle is not None:  # requests the frame again that `change` dropped from the gate
                 self._handle.set_view(self.view, self.pixels)
 
@@ -625,7 +641,7 @@ class Session(param.Parameterized):
     def _refuse_snapshots(self, reason: str) -> None:
         """Refuse all pending snapshots, because the engine does not answer."""
         for _ in range(self._pending_snapshots):
-            self.on_event(messages.Refused(f"the engine stopped: {reason}", request=messages.TakeSnapshot))
+            self.events.publish(messages.Refused(f"the engine stopped: {reason}", request=messages.TakeSnapshot))
         self._pending_snapshots = 0
 
     # -- moving to another engine
@@ -698,7 +714,7 @@ class Session(param.Parameterized):
         self._go_on(move)
         if move.broken:  # the user did not request these values
             now = self._all_values()
-            self.on_values({name: now[name] for name in move.cause})
+            self.value_changes.publish({name: now[name] for name in move.cause})
 
     def _fail(self, move: Moving, text: str) -> None:
         """Continue with the old lab after a refused or failed move, and report that."""
@@ -706,8 +722,8 @@ class Session(param.Parameterized):
         names = move.cause.keys() - move.wanted.keys()
         now = self._all_values()
         self.answered = True
-        self.on_values({name: now[name] for name in names})
-        self.on_event(messages.Refused(f"the lab stays on {self._target}: {text}"))
+        self.value_changes.publish({name: now[name] for name in names})
+        self.events.publish(messages.Refused(f"the lab stays on {self._target}: {text}"))
 
     def _stay(self, move: Moving) -> None:
         """End a move and stay on the old lab."""

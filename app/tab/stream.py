@@ -293,7 +293,7 @@ class FirstDraw:
 
 
 class FrameSource:
-    """A data source with one row for each frame; painted(number, client seconds) is called on the document's loop.
+    """A data source with one row for each frame, whose paints it confirms to the session (`serve`).
 
     data: the columns of the row; rest: seconds after each paint before the next frame, which the gate counts as the
     browser's time, so that they do not widen the window; transport: the browser's capability, PUBLIC (the source's
@@ -304,7 +304,7 @@ class FrameSource:
 
     def __init__(self, data: Mapping[str, Any], name: str) -> None:
         self.source = ColumnDataSource({"number": [0], **data}, name=name)
-        self.painted: Callable[[int, float], None] = ignore
+        self._painted: Callable[[int, float], None] = ignore
         self.rest = 0.0
         self.transport = PUBLIC
         self._figures: list[str] = []
@@ -345,12 +345,11 @@ class FrameSource:
             else:
                 confirm()
 
-        self.painted = painted
+        self._painted = painted
         self._later = session.later
         self._code.args = {**self._code.args, "page": frame_channel.key_of(session.document)}
         self._alone = alone
-        session.on_confirm = self.skip
-        session.lock_free = self._lock_free
+        session.show_in(self)
 
     def write(self, number: int, data: Mapping[str, Any]) -> None:
         """Show `data` as frame `number`, in a single message."""
@@ -364,10 +363,10 @@ class FrameSource:
 
     def confirm(self, number: int, seconds: float) -> None:
         """Record that frame `number` is painted. The next one may change models, which requires the lock."""
-        if self._lock_free():
-            self.painted(number, seconds)
+        if self.lock_free:
+            self._painted(number, seconds)
         else:
-            self._later(partial(self.painted, number, seconds))
+            self._later(partial(self._painted, number, seconds))
 
     def lost(self) -> None:
         """Show the latest frame again as public data, because its message may have been lost."""
@@ -383,7 +382,8 @@ class FrameSource:
         document = self.source.document
         return self.transport == FAST and document is not None and frame_channel.connected(document)
 
-    def _lock_free(self) -> bool:
+    @property
+    def lock_free(self) -> bool:
         """Whether a frame can be shown without the document's lock."""
         return self._alone and self._fast
 
@@ -393,7 +393,7 @@ class FrameSource:
 
     def _acknowledged(self, attr: str, old: object, new: list[float]) -> None:
         if len(new) == 2:
-            self.painted(int(new[0]), float(new[1]))
+            self._painted(int(new[0]), float(new[1]))
 
     def _told(self, attr: str, old: object, new: str) -> None:
         """Record the browser's transport after it has tested its capability."""

@@ -120,7 +120,7 @@ class ExportCard:
         sections = self._shown
         if sections is None:
             sections = self._sections[tab.session.lab.LAB] = LabExports(tab, self.exports, self.download, self._mark)
-            tab.listeners.append(sections.on_event)
+            tab.session.events.subscribe(sections.on_event)
         self._body.objects = [sections.panel]
         self.card.visible = True
         self._tick()

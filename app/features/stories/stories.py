@@ -218,7 +218,7 @@ class StoryTeller:
         if begins:
             session.play(False)  # first: a running lab would advance the new field before it is paused
         session.change(**changed)
-        session.on_values(changed)
+        session.value_changes.publish(changed)
         if scene.look is not None:
             tab.controls.apply_style(scene.look, scene.part)
         if begins:

@@ -55,8 +55,7 @@ class CrossoverReadout:
         self._sweep = SweepSaves(session)
         self.saves = self._sweep.buttons
         self._details = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
-        self._fold = Fold("Details", self._details)
-        self._fold.on_unfold = self.tick
+        self._fold = Fold("Details", self._details, on_unfold=self.tick)
         self.panel = pn.Column(self._text, self._fold, sizing_mode="stretch_width", margin=(8, 16))
         self.tick()
 

@@ -81,7 +81,7 @@ class CrossoverView(LabView):
         self.programs = ProgramsView(self.model)
         self.roofline = RooflineView(self.model, self.refresh)
         self.traps = TrapsView(self._run_trap)
-        session.on_frame = self._show
+        session.frames.subscribe(self._show)
         self._build()
 
     def _build(self) -> None:
@@ -202,9 +202,9 @@ class CrossoverView(LabView):
 
     # -- frames
 
-    def _show(self, number: int, frame: Frame) -> None:
+    def _show(self, frame: Frame) -> None:
         self.refresh()
-        self.plot.frames.skip(number)
+        self.plot.frames.skip(frame.number)
 
     def refresh(self) -> None:
         """Show the current results."""

@@ -16,7 +16,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.page.widgets import FULL
-from app.tab.plots import Position, RasterPlots
+from app.tab.plots import Position, RasterPlots, StrokePoint
 from app.tab.session import FellBack, Session
 from app.tab.upload import Upload, sketch
 from compute.cli.settings import current
@@ -173,24 +173,23 @@ class Brush:
         self._waiting: list[StrokePart] = []  # one part per stroke
         self._last: Position | None = None  # of the current stroke
         self._scheduled = False
-        pictures.brushed = self.stroke
+        pictures.strokes.subscribe(self.stroke)
 
     def _switch(self, event: object) -> None:
         self._options.visible = self.mode.value != "move"
         self.value.disabled = self.mode.value == "erase"
         self.session.later(lambda: self.pictures.use_pointer_for(self.mode.value != "move"))
 
-    def stroke(self, points: list[Position], end: bool) -> None:
-        """Continue the stroke through `points` (in cells); `end`: whether it ends there."""
-        inside = [(x, y) for x, y in points if x is not None and y is not None]
-        if inside:
+    def stroke(self, point: StrokePoint) -> None:
+        """Continue the stroke through `point`, or end it there."""
+        if point.x is not None and point.y is not None:
             if self._last is None:
                 self._waiting.append(StrokePart([], begins=True))
             elif not self._waiting:
                 self._waiting.append(StrokePart([self._last], begins=False))
-            self._waiting[-1].points.extend(inside)
-            self._last = inside[-1]
-        if end:
+            self._last = (point.x, point.y)
+            self._waiting[-1].points.append(self._last)
+        if point.end:
             self._last = None
         if self._waiting and not self._scheduled:
             self._scheduled = True

@@ -62,7 +62,10 @@ class DiffusionView(LabView):
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
-        self.pictures = RasterPlots(tuple(TITLES), PALETTES, UNITS)
+        self.pictures = RasterPlots(
+            tuple(TITLES), PALETTES, UNITS, tapped=self._probe, viewed=self._ask_soon, unzoomed=self.unzoom,
+            section_moved=self._move_section,
+        )  # fmt: skip
         self.profile = CurvePlot("place [cells]", "u", ("profile", "exact"))
         self.series = CurvePlot("time [steps]", "u", ("probe",))
         self.series.figure.xaxis[0].ticker.min_interval = 1.0  # after a restore there is only one step
@@ -88,19 +91,11 @@ class DiffusionView(LabView):
         self._row = pn.Row(*self._columns.values(), margin=0, sizing_mode="fixed")
         self._with_curves = True
         self.panel = pn.Row(self._row, self._curves, margin=0, sizing_mode="fixed", styles=WRAPPED)
-        self._connect()
+        self.pictures.frames.serve(session, alone=True)
+        session.frames.subscribe(lambda frame: self.pictures.show(frame.number, frame.rasters))
         pictures = (plot.figure for plot in self.pictures.plots.values())
         self.wait_for(*pictures, self.profile.figure, self.series.figure)
         self.show_whole()
-
-    def _connect(self) -> None:
-        pictures = self.pictures
-        pictures.frames.serve(self.session, alone=True)
-        pictures.tapped = self._probe
-        pictures.viewed = self._ask_soon
-        pictures.unzoomed = self.unzoom
-        pictures.section_moved = self._move_section
-        self.session.on_frame = lambda number, frame: pictures.show(number, frame.rasters)
 
     # -- layout
 

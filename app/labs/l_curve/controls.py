@@ -59,11 +59,17 @@ class GrowthControls:
     """Run, step, restart, further, undo, and the speed of growth.
 
     rest(seconds) sets the view's pause after each frame; went_further() is called when `further` has changed the
-    tolerance or the limit of steps. While a slider is dragged (`rush`), the curve of a small problem is shown when it
-    is almost complete.
+    tolerance or the limit of steps; undo() restores the previous problem. While a slider is dragged (`rush`), the curve
+    of a small problem is shown when it is almost complete.
     """
 
-    def __init__(self, session: Session, rest: Callable[[float], None], went_further: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        rest: Callable[[float], None],
+        went_further: Callable[[], object],
+        undo: Callable[[], object],
+    ) -> None:
         self.session, self._rest, self._went_further = session, rest, went_further
         self._rushing = False
         self.run = run_button(session, self.toggle)
@@ -72,7 +78,7 @@ class GrowthControls:
             icon("replay", "Again from the first step (R)", self.again, align="center"),
             icon("fast_forward", "Further: narrower ribbons, or more steps (F)", self.further, align="center"),
         ]
-        self.undo = Undo()
+        self.undo = Undo(undo)
         buttons.append(self.undo.button)
         self.tempo = pmui.DiscreteSlider(label="Growth", options=TEMPI, value=1, size="small", **FULL)
         self.tempo.param.watch(lambda event: self.grow(), "value")
@@ -313,7 +319,7 @@ class LCurveControls(Controls):
         super().__init__(session)
         self.lab_view = lab_view
         self.lambda_choice = LambdaControls(session, lab_view)
-        self.growth = growth = GrowthControls(session, lab_view.set_rest, self.lambda_choice.refresh)
+        self.growth = growth = GrowthControls(session, lab_view.set_rest, self.lambda_choice.refresh, undo=self._undo)
         self.problem = ProblemControls(session, growth.grow, growth.rush, self.lambda_choice.show_values)
         self.problem.problem.param.watch(lambda event: self._veil(), "value")
         self.compute = ComputeControls(session)
@@ -323,8 +329,7 @@ class LCurveControls(Controls):
             "Compute": column(*self.compute.items, self.choice("dtype"), self.switch("reorthogonalise")),
         }
         self.panel = column(growth.panel, accordion(groups, opened=(0, 1)))
-        lab_view.on_picked = self.lambda_choice.show_picked
-        growth.undo.act = self.problem.undo
+        lab_view.picked.subscribe(self.lambda_choice.show_picked)
         self.keys = {
             UNDO: growth.undo.press,
             REDO: growth.undo.press,  # undo has one level and undoes itself
@@ -336,6 +341,10 @@ class LCurveControls(Controls):
             "n": self._flip_kept,
             "c": lambda: lab_view.take_rule(session.values["rule"]),
         }
+
+    def _undo(self) -> None:
+        """Restore the previous problem."""
+        self.problem.undo()
 
     def acts(self) -> list[BarButton]:
         """Return the buttons Run and Step, and one that restarts the curve."""

@@ -1,7 +1,7 @@
 """A small plot linked to the L-curve: all plots share one picked λ, which each can set.
 
-HoloViews draws each plot once and reports taps and drags as streams; `PickedLambda` is a custom stream. Changes by a
-frame or a pick are written into the existing Bokeh sources, ten times as fast as a redraw.
+HoloViews draws each plot once and reports taps and drags as streams. Changes by a frame or a pick are written into the
+existing Bokeh sources, ten times as fast as a redraw.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any
 
 import holoviews as hv
 import numpy as np
-import param
 from bokeh.document import Document
 from bokeh.io import doc as current_document
 from bokeh.models import BasicTicker, CustomJSTickFormatter, Range1d, Span
 from bokeh.plotting import figure
-from holoviews.streams import Draw, SingleTap, Stream
+from holoviews.streams import Draw, SingleTap
 from numpy.typing import NDArray
 
 from app.labs.l_curve.labels import LambdaNotation, rule_hue
@@ -29,12 +28,6 @@ from compute.lab.frames import Frame
 
 hv.extension("bokeh")
 hv.renderer("bokeh").webgl = False
-
-
-class PickedLambda(Stream):
-    """The λ picked in one of the plots; None: the λ of the rule."""
-
-    lam = param.Number(default=None, allow_None=True, constant=True, doc="λ > 0.")
 
 
 class PlotPointer:

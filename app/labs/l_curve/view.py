@@ -1,12 +1,10 @@
 """The main area of the L-curve lab: the curve with its rules, the solution, and the linked views.
 
-A λ picked in any plot is published through one stream, `PickedLambda`: every view marks it immediately, and the
-solution is requested from the lab.
+A λ picked in any plot is marked in every view immediately, and its solution is requested from the lab.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
 from math import isfinite, nan
 from typing import Any
@@ -16,11 +14,11 @@ import panel as pn
 from app.labs.l_curve.l_curve_plot import LCurvePlot
 from app.labs.l_curve.labels import RULE_NUMBERS, LambdaNotation, short
 from app.labs.l_curve.linked_plots import LinkedPlots
-from app.labs.l_curve.linked_view import PickedLambda
 from app.labs.l_curve.rule_markers import RuleList
 from app.page.markup import filled
 from app.page.theme import GRID, html_pane
 from app.tab.lab_view import LabView, Size
+from app.tab.publisher import Publisher
 from app.tab.session import Session
 from app.upstream.document_changes import changed_together
 from app.upstream.plot_pane import PlotPane
@@ -54,15 +52,12 @@ class LCurveView(LabView):
         self.notation = LambdaNotation()
         self._axes: tuple[Any, ...] = ()
         self._brief = False  # whether the line above the curve contains λ only
-        self.on_picked: Callable[[float | None], object] = lambda lam: None  # None: the rule's λ is used again
-        self.picked = PickedLambda()
+        self.picked: Publisher[float | None] = Publisher()  # None: the rule's λ is used again
         self.plot = LCurvePlot(session.document, self.pick)
         self.linked_plots = LinkedPlots(session.document, self.pick)
         self.rules = RuleList(self.take_rule, sizing_mode="fixed", styles={"grid-area": "rules"})
         self.plot.frames.serve(session)
-        for subscriber in (self._ask, self.plot.mark, self.linked_plots.mark):  # the engine works first
-            self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
-        session.on_frame = self._show
+        session.frames.subscribe(self._show)
         self._build()
 
     def _build(self) -> None:
@@ -167,16 +162,15 @@ class LCurveView(LabView):
     def pick(self, lam: float) -> None:
         """Mark λ in all views and request its solution."""
         with changed_together(self.session.document):
-            self.picked.event(lam=lam)
-
-    def _ask(self, lam: float | None) -> None:
-        self.session.change(lam=lam)
-        self.on_picked(lam)
+            self.session.change(lam=lam)  # first: the engine computes while the plots change
+            self.picked.publish(lam)
+            self.plot.mark(lam)
+            self.linked_plots.mark(lam)
 
     def take_rule(self, rule: str) -> None:
         """Use the λ of `rule` from now on."""
         self.session.change(rule=rule, lam=None)
-        self.on_picked(None)
+        self.picked.publish(None)
 
     def keep(self, kept: bool) -> str:
         """Keep the current solution for comparison, or discard it; return its λ as text, "" for none."""
@@ -186,7 +180,7 @@ class LCurveView(LabView):
 
     # -- frames
 
-    def _show(self, number: int, frame: Frame) -> None:
+    def _show(self, frame: Frame) -> None:
         axes = (self.session.values["problem"], frame.notes["files"], *(frame.facts[name] for name in SAME))
         if axes != self._axes:
             self._axes = axes
@@ -196,7 +190,7 @@ class LCurveView(LabView):
         self.plot.mark_rules(rules_of(frame))
         self.linked_plots.show_solution(frame)
         self._mark(frame)
-        self.plot.frames.skip(number)
+        self.plot.frames.skip(frame.number)
 
     def set_rest(self, seconds: float) -> None:
         """Set the pause in s after each frame before the next is requested, for slow growth."""

@@ -11,6 +11,7 @@ import panel_material_ui as pmui
 
 from app.labs.mandelbrot.bookmarks import HOME
 from app.labs.mandelbrot.control_groups import ExplainGroup, IterationGroup, MandelbrotDisplay
+from app.labs.mandelbrot.navigator import Viewport
 from app.labs.mandelbrot.places import PlaceGroup
 from app.labs.mandelbrot.view import MandelbrotView
 from app.page.notices import Notices
@@ -44,7 +45,7 @@ class MandelbrotControls(Controls):
     def __init__(self, session: Session, lab_view: MandelbrotView, notices: Notices) -> None:
         super().__init__(session)
         self.lab_view, self.navigator = lab_view, lab_view.navigator
-        self.places = PlaceGroup(session, lab_view)
+        self.places = PlaceGroup(session, lab_view, self._picked)
         self.iteration, self.explain = IterationGroup(session), ExplainGroup(session)
         self.display = MandelbrotDisplay(session, lab_view)
         self.compute = ComputeControls(session, reasons=REASONS)
@@ -91,8 +92,7 @@ class MandelbrotControls(Controls):
         return pn.Row(run, self.undo, self.redo, home, margin=(8, 0, 0, 0), sizing_mode="stretch_width")
 
     def _connect(self) -> None:
-        self.navigator.changed.append(self._moved)
-        self.places.picked = self._picked
+        self.navigator.changed.subscribe(self._moved)
         self.keys = {
             "backspace": self.navigator.undo,
             UNDO: self.navigator.undo,
@@ -127,7 +127,7 @@ class MandelbrotControls(Controls):
         """Continue or pause the picture."""
         self.session.play(not self.session.playing)
 
-    def _moved(self) -> None:
+    def _moved(self, view: Viewport) -> None:
         """Update the buttons after a change of the view; resume a paused lab, as a move requests its picture."""
         self.undo.disabled, self.redo.disabled = not self.navigator.can_undo, not self.navigator.can_redo
         if self.session.phase == "paused":

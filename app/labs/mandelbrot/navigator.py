@@ -16,6 +16,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
+from app.tab.publisher import Publisher
 from app.tab.stream import ignore
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import DEEPEST, FARTHEST, SHALLOWEST, VIEW_HEIGHT, Place, Scaled, number
@@ -102,7 +103,7 @@ class Navigator:
     """Moves the view and records its history.
 
     change(center=, zoom=[, max_iterations=]) sets the lab's values; values contains the current ones, including ny and
-    nx. forget() discards changes that have not been sent to the lab. changed: callbacks for every move; jumps: number
+    nx. forget() discards changes that have not been sent to the lab. changed: the view after every move; jumps: number
     of jumps to a place, as opposed to gradual moves. fx, fy are fractions of the view from its lower left corner.
     """
 
@@ -118,7 +119,7 @@ class Navigator:
         self._past: list[HistoryEntry] = []
         self._future: list[HistoryEntry] = []
         self._moved = -float("inf")
-        self.changed: list[Callable[[], object]] = []
+        self.changed: Publisher[Viewport] = Publisher()
         self.jumps = 0
 
     # -- current view
@@ -248,7 +249,7 @@ class Navigator:
             if not refused and Viewport.parse(left.shown.center, left.shown.zoom_text) != self.shown:
                 self._remember(left)
                 self._future.clear()
-            self._tell()
+            self.changed.publish(self._now.aim)
 
     # -- internal
 
@@ -296,11 +297,7 @@ class Navigator:
         self._now, other = step, step.max_iterations != self._values["max_iterations"]
         budget = {"max_iterations": step.max_iterations} if other else {}
         self._change(center=self.center, zoom=self.zoom, **budget)
-        self._tell()
-
-    def _tell(self) -> None:
-        for callback in self.changed:
-            callback()
+        self.changed.publish(step.aim)
 
 
 def _standing(values: Mapping[str, Any]) -> HistoryEntry:

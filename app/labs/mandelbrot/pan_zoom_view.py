@@ -127,10 +127,13 @@ class PanZoomView:
     """
 
     def __init__(
-        self, navigator: Navigator, mapper: LinearColorMapper, later: Callable[[Callable[[], object]], object]
+        self,
+        navigator: Navigator,
+        mapper: LinearColorMapper,
+        later: Callable[[Callable[[], object]], object],
+        pointed: Callable[[float, float], object],
     ) -> None:
-        self.navigator, self._later = navigator, later
-        self.pointed: Callable[[float, float], None] = lambda fx, fy: None
+        self.navigator, self._later, self._report_pointer = navigator, later, pointed
         self._anchors, self._at, self._serial, self._hearing = {0: Anchor.near(navigator.aim)}, 0, 0, False
         self.drawn: Extent = self._everywhere()
         self._shown = (BLANK, 0, self.drawn, True)
@@ -153,7 +156,7 @@ class PanZoomView:
         self.frames.draw_in(self.plot.figure)
         self.pointer_state = PointerState(told=self._look())
         self._connect()
-        navigator.changed.append(self._follow)
+        navigator.changed.subscribe(self._follow)
 
     @property
     def anchor(self) -> Anchor:
@@ -197,15 +200,15 @@ class PanZoomView:
             self._hearing = False
         aim = self.navigator.aim
         if abs(aim.height / height - 1) > Fraction(1, 10**6):  # the lab's limit of depth or distance
-            self._follow()
+            self._follow(aim)
 
     def _pointed(self, attr: str, old: object, new: list[float]) -> None:
         if len(new) == 2:
-            self.pointed(new[0], new[1])
+            self._report_pointer(new[0], new[1])
 
     # -- view
 
-    def _follow(self) -> None:
+    def _follow(self, aim: Viewport) -> None:
         """Send the navigator's view to the browser, unless the pointer has set it."""
         if not self._hearing:
             self._later(self._tell)

@@ -80,13 +80,12 @@ class PlaceGroup:
     picked(view) is called with the chosen bookmark.
     """
 
-    def __init__(self, session: Session, lab_view: MandelbrotView) -> None:
-        self.session, self.lab_view = session, lab_view
+    def __init__(self, session: Session, lab_view: MandelbrotView, picked: Callable[[Landmark], object]) -> None:
+        self.session, self.lab_view, self._picked = session, lab_view, picked
         self.navigator = lab_view.navigator
         self.goto = GoToDialog(session, lab_view.navigator)
         self._bookmarks = [Bookmark(title, view, thumbnail(title)) for title, view in places().items()]
         self._marked = 0
-        self.picked: Callable[[Landmark], object] = lambda view: None
         self.gallery = Gallery(self.pick, self.drop)
         self.gallery.show(self._bookmarks)
         go = pmui.Button(label="Go to …", icon="my_location", variant="outlined", size="small", margin=(6, 4, 6, 8))
@@ -104,7 +103,7 @@ class PlaceGroup:
         """Go to a bookmark."""
         view = self._bookmarks[index].view
         self.navigator.go(view.center, view.zoom, view.max_iterations)
-        self.picked(view)
+        self._picked(view)
 
     def mark(self) -> None:
         """Store the current view with its picture in the current palette, until the page is closed."""

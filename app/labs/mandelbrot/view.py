@@ -67,11 +67,10 @@ class MandelbrotView(LabView):
         moves = Throttle(session.change, later)
         self.navigator = Navigator(moves, session.values, forget=moves.forget)
         self.colours = PaletteMapper()
-        self.picture = PanZoomView(self.navigator, self.colours.mapper, session.later)
+        self.picture = PanZoomView(self.navigator, self.colours.mapper, session.later, self._pointed)
         self.picture.frames.serve(session)
         self.colours.follow(self.picture.frames.source)
         self._point = Throttle(session.change, later)
-        self.picture.pointed = self._pointed
         self.orbit = OrbitOverlay(self.picture.plot.figure, "mandelbrot orbit")
         self.inset = JuliaPlot(self.colours.mapper)
         self.histogram = Histogram(self.colours.mapper, self._under(True))
@@ -79,7 +78,7 @@ class MandelbrotView(LabView):
         self._pointer = MIDDLE
         self._marks: dict[float, str] = {}
         self._build()
-        session.on_frame = self._show
+        session.frames.subscribe(self._show)
 
     def _build(self) -> None:
         plot, source = self.picture.plot, self.picture.frames.source
@@ -191,8 +190,8 @@ class MandelbrotView(LabView):
 
     # -- frames
 
-    def _show(self, number: int, frame: Frame) -> None:
-        self.picture.draw(number, frame)
+    def _show(self, frame: Frame) -> None:
+        self.picture.draw(frame.number, frame)
         self._trace(frame)
         self.inset.show(frame, self.session.values["julia"])
 

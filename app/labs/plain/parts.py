@@ -56,32 +56,31 @@ class PlainView(LabView):
         self._pictures = self._below = pn.Row()  # the rows of pictures and curves
         self._built = False
         self._extent = (0.0, 0.0, 1.0, 1.0)  # of the rasters, in the lab's cells
-        session.on_frame = self._show
+        session.frames.subscribe(self._show)
         session.later(self._begin)
 
     def _begin(self) -> None:
         """Request the first frame immediately, as no plot exists before it."""
-        self.on_ready()
+        self.ready.publish(None)
 
     @property
     def _plots(self) -> Mapping[str, Any]:
         return self.pictures.plots if self.pictures is not None else {}
 
-    def _show(self, number: int, frame: Frame) -> None:
+    def _show(self, frame: Frame) -> None:
         if not self._built:
             self._build(frame)
         if self.pictures is None or not self.drawn:
-            self.session.gate.acknowledge(number)
+            self.session.gate.acknowledge(frame.number)
         else:
-            self.pictures.show(number, frame.rasters)
+            self.pictures.show(frame.number, frame.rasters)
 
     def _build(self, frame: Frame) -> None:
         self._built = True
         names = list(frame.rasters)
         if names:
-            self.pictures = pictures = RasterPlots(names, dict.fromkeys(names, PALETTE))
+            self.pictures = pictures = RasterPlots(names, dict.fromkeys(names, PALETTE), unzoomed=self._show_whole)
             pictures.frames.serve(self.session)
-            pictures.unzoomed = self._show_whole
             pictures.place("horizontal", nan, (nan, nan))
             self._fit_ranges(pictures, frame)
         for plot in self._plots.values():

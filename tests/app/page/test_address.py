@@ -36,8 +36,7 @@ class Tab:
         self.notices = SimpleNamespace(tell=lambda kind, words: self.told.append(words))
         self.about, self.told = "hot spots", []
         self.written: list[tuple[str, bool]] = []
-        self.address = LabAddress(self, lambda: self.now)  # type: ignore[arg-type]
-        self.address.on_written = lambda query, push: self.written.append((query, push))
+        self.address = LabAddress(self, lambda *written: self.written.append(written), lambda: self.now)  # type: ignore[arg-type]
 
     def ask(self, number: int) -> None:
         self.questions = number

@@ -135,7 +135,7 @@ def test_a_wait_for_a_tab_that_is_left_before_it_was_drawn_ends_with_it(page):
     page._put(again)
     page._choose_soon()
     assert page._waiting
-    again.on_drawn()
+    page._stop_waiting(again)
     while page.document.waiting:
         page.document.turn()
     assert chosen == [2, 2]

@@ -31,8 +31,8 @@ class Tab:
         self.told: list[Any] = []
         document: Any = SimpleNamespace(add_next_tick_callback=self.jobs.append)
         self.session = Session(Diffusion, document, values)
-        self.session.on_event = self.told.append
-        self.session.on_frame = lambda number, frame: self.session.gate.acknowledge(number, 0.0)
+        self.session.events.subscribe(self.told.append)
+        self.session.frames.subscribe(lambda frame: self.session.gate.acknowledge(frame.number, 0.0))
         self.session.start()
         self.session.ready()
 

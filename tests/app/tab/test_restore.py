@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from app.tab import restore
+from app.tab.publisher import Publisher
 from compute.cli import settings
 from compute.devices import backends
 from compute.export.jobs import JOBS, Job
@@ -63,7 +64,7 @@ def tab(waits):
     nothing = lambda *anything, **more: None  # noqa: E731
     session = Session(
         lab=Scene("diffusion", VALUES).kind, playing=False, done=[], phase="paused", values=VALUES, confirmed=VALUES,
-        change=nothing, on_values=nothing, later=nothing,
+        change=nothing, value_changes=Publisher(), later=nothing,
     )  # fmt: skip
     parts = SimpleNamespace(plays=True)
     forgotten = []

@@ -46,8 +46,8 @@ def live_tab(get, monkeypatch) -> Iterator[Tab]:
     monkeypatch.setattr(module, "session_limiter", lambda: limiter)
     tab = Tab(level=0.5)
     tab.restored = []
-    tab.session.on_values = tab.restored.append
-    tab.session.on_frame = lambda number, frame: tab.session.gate.acknowledge(number, 0.0)
+    tab.session.value_changes.subscribe(tab.restored.append)
+    tab.session.frames.subscribe(lambda frame: tab.session.gate.acknowledge(frame.number, 0.0))
     tab.session.ready()
     tab.until(lambda: tab.session.latest)
     yield tab
@@ -262,7 +262,7 @@ def test_a_lab_that_failed_is_opened_again_by_run_at_last_with_the_default_value
         assert "Press Run" in session.detail
         assert session.values["trap"] == "crash"
         session.act("spoil")
-        assert "there is no lab that could do it" in refusals(tab)[-1].text
+        assert "the lab is not open" in refusals(tab)[-1].text
     session.play(True)
     assert tab.restored[-1].items() >= {"level": 0.5, "trap": ""}.items()
     tab.until(lambda: session.phase == "running" and session.latest.facts["step"] > 3)

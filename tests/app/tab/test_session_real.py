@@ -49,9 +49,9 @@ class Tab:
         document: Any = SimpleNamespace(add_next_tick_callback=self.jobs.append)
         self.session = Two(Faulty, document, {"backend": "cpu_numpy"})
         self.widgets = dict(self.session.values)
-        self.session.on_values = self.widgets.update
-        self.session.on_event = self.told.append
-        self.session.on_frame = lambda number, frame: self.session.gate.acknowledge(number, 0.0)
+        self.session.value_changes.subscribe(self.widgets.update)
+        self.session.events.subscribe(self.told.append)
+        self.session.frames.subscribe(lambda frame: self.session.gate.acknowledge(frame.number, 0.0))
         self.session.start()
         self.session.ready()
 

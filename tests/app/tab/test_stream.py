@@ -21,7 +21,18 @@ from bokeh.server.session import ServerSession
 
 from app.tab import frame_channel
 from app.tab.plots import RasterPlots
-from app.tab.stream import FAST, PUBLIC, WIDEST, Delivered, FirstDraw, FrameGate, ignore, wanted_transport, window_for
+from app.tab.stream import (
+    FAST,
+    PUBLIC,
+    WIDEST,
+    Delivered,
+    FirstDraw,
+    FrameGate,
+    FrameSource,
+    ignore,
+    wanted_transport,
+    window_for,
+)
 from compute.lab.frames import Frame, Raster
 from compute.measure.timing import Timing
 from tests.app.tab.test_frame_channel import unpacked
@@ -403,6 +414,10 @@ class Tab:
         self.document = Document()
         self.pictures = RasterPlots(("u", "v"), {"u": "Inferno", "v": "Viridis"})
         self.frames, self.source = self.pictures.frames, self.pictures.frames.source
+        self.painted: list[tuple[int, float]] = []
+        self.later = self.show_in = ignore
+        self.gate: Any = SimpleNamespace(acknowledge=lambda *painted: self.painted.append(painted))
+        self.frames.serve(self)  # type: ignore[arg-type]
         for plot in self.pictures.plots.values():
             self.document.add_root(plot.figure)
         self.frames._answer.transport = told
@@ -413,8 +428,6 @@ class Tab:
             self.session.subscribe(wire)
         self.delivered: list[bytes] = []  # by the page's frame channel
         frame_channel._sockets[self.document] = SimpleNamespace(deliver=self.delivered.append)  # type: ignore[assignment]
-        self.painted: list[tuple[int, float]] = []
-        self.frames.painted = lambda number, seconds: self.painted.append((number, seconds))
 
     def locked(self, act: Callable[[], object]) -> None:
         """Run it as a callback of the document, and wait until everything is sent."""
@@ -510,10 +523,10 @@ def test_a_page_without_its_connection_gets_public_frames_and_the_one_that_may_b
     tab.locked(lambda: tab.frames.serve(session, alone=True))  # type: ignore[arg-type]
     tab.show(1)
     assert len(tab.delivered) == 1
-    assert session.lock_free()
+    assert session.target.lock_free
     del frame_channel._sockets[tab.document]
     tab.frames.lost()
-    assert not session.lock_free()
+    assert not session.target.lock_free
     for act in session.waiting:
         tab.locked(act)
     tab.show(2)
@@ -528,6 +541,7 @@ def test_a_lab_that_is_to_be_watched_rests_before_its_next_frame() -> None:
         gate=SimpleNamespace(acknowledge=lambda number, seconds: confirmed.append((number, round(seconds, 3)))),
         document=Timed(later),
         later=ignore,
+        show_in=ignore,
     )
     tab.locked(lambda: tab.frames.serve(session))
     tab.answer(value=[1.0, 0.012])
@@ -546,7 +560,7 @@ def test_a_slow_browser_is_sent_no_more_than_it_confirms(told: str) -> None:
     gate = FrameGate(
         lambda number, sent: tab.pictures.show(number, rasters(number)), ignore, lambda act: act(), tab.frames.skip
     )
-    tab.frames.painted = gate.acknowledge
+    tab.gate = gate
     tab.locked(gate.open)
     for number in range(1, 100):
         tab.locked(partial(gate.offer, frame(number)))
@@ -588,7 +602,9 @@ class Showing:
         self.confirmed: list[int] = []
         self.waiting: list[Callable[[], None]] = []
         self.gate = self
-        self.lock_free: Callable[[], bool] = lambda: False
+
+    def show_in(self, target: FrameSource) -> None:
+        self.target = target
 
     def acknowledge(self, number: int, seconds: float) -> None:
         self.confirmed.append(number)
@@ -605,7 +621,7 @@ def test_an_answer_past_bokeh_waits_for_the_lock_where_a_frame_may_change_a_mode
     tab.locked(lambda: tab.frames.serve(session, alone))  # type: ignore[arg-type]
     tab.answer(transport=told)
     free = alone and told == FAST
-    assert session.lock_free() is free
+    assert session.target.lock_free is free
     tab.frames.confirm(5, 0.1)
     assert session.confirmed == ([5] if free else [])
     for act in session.waiting:

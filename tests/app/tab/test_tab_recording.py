@@ -36,7 +36,7 @@ class Tab:
         self.heard: list[Any] = []
         document: Any = SimpleNamespace(add_next_tick_callback=self.jobs.append)
         self.session = Moving(Faulty, document, {"backend": "cpu_numpy", "text": "a", **values})
-        self.session.on_event = self.heard.append
+        self.session.events.subscribe(self.heard.append)
         self.session.start()
 
     def until(self, good: Callable[[], object]) -> None:

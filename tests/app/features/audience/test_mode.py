@@ -251,12 +251,13 @@ def test_followers_open_no_long_run_and_nothing_where_that_is_switched_off(audie
 
 def test_a_hidden_tab_is_refreshed_while_somebody_follows():
     """These refreshes also load the step of a story that the second window can turn to."""
-    tab, refreshed = LabTab(Diffusion, Document(), (1280, 720)), []
-    tab.on_tick = lambda: refreshed.append(True)
+    followers, refreshed = [], []
+    tab = LabTab(Diffusion, Document(), (1280, 720), followed=lambda: bool(followers))
+    tab.refreshed.subscribe(refreshed.append)
     tab.look(False)
     tab._tick()
     assert not refreshed
-    tab.followed = lambda: True
+    followers.append("phone")
     tab._tick()
     assert refreshed
     tab.close()

@@ -10,6 +10,7 @@ from bokeh.document import Document
 
 from app.features.stories.stories import StoryTeller
 from app.tab.controls import accordion, column
+from app.tab.publisher import Publisher
 from app.tab.restore import Restorer
 from compute.devices.backends import preferred
 from compute.export.link import packed
@@ -41,7 +42,7 @@ class Tab:
             self.asked.append(changed)
 
         self.session = SimpleNamespace(
-            lab=lab, values=values, phase="paused", change=change, on_values=lambda values: None,
+            lab=lab, values=values, phase="paused", change=change, value_changes=Publisher(),
             act=self.asked.append, play=self.asked.append, later=lambda call: call(),
         )  # fmt: skip
         self.drawn, self.awaits_scene, self.parts = True, True, SimpleNamespace(plays=True)

@@ -14,6 +14,8 @@ from PIL import Image
 from app.labs.diffusion.controls import DiffusionControls, told_apart
 from app.labs.diffusion.view import DiffusionView
 from app.tab.controls import REDO, UNDO
+from app.tab.plots import StrokePoint
+from app.tab.publisher import Publisher
 from app.tab.session import FellBack
 from compute.engine import messages
 from compute.labs.diffusion import Diffusion
@@ -34,8 +36,7 @@ class Probed:
         gate = SimpleNamespace(acknowledge=lambda *heard: None)
         self.session = SimpleNamespace(
             document=Document(), gate=gate, values=self.lab.values(), latest=None, set_view=lambda view, pixels: None,
-            later=lambda callback: callback(),
-            change=self._change,
+            later=lambda callback: callback(), change=self._change, frames=Publisher(), show_in=lambda target: None,
         )  # fmt: skip
         self.lab_view = DiffusionView(self.session, (1200, 800))
 
@@ -221,8 +222,8 @@ class Sided:
         notices = SimpleNamespace(tell=lambda kind, text: self.told.append(text))
         self.lab_view = DiffusionView(self.session, (1200, 800))
         self.controls = DiffusionControls(self.session, self.lab_view, notices)
-        self.session.on_values = self.controls.show_values
-        self.session.on_event = lambda event: self.controls.on_event(event) or self.told.append(event.text)
+        self.session.value_changes.subscribe(self.controls.show_values)
+        self.session.events.subscribe(lambda event: self.controls.on_event(event) or self.told.append(event.text))
         self.see()
 
     @property
@@ -237,7 +238,7 @@ class Sided:
     def bring(self, **values):
         """Set values from a link, a file or a story, as app.tab.restore does."""
         self.session.change(**values)
-        self.session.on_values(values)
+        self.session.value_changes.publish(values)
 
     def give(self, name, data):
         """Upload a file as the browser sends it."""
@@ -398,9 +399,9 @@ def test_strokes_of_one_turn_of_the_loop_are_apart_and_each_has_its_undo():
     before, waiting, brush = tab.lab.field(), [], tab.controls.brush
     tab.session.later = waiting.append
     brush.value.value = 2.0
-    brush.stroke([(4.0, 4.0)], True)
-    brush.stroke([(28.0, 28.0)], False)
-    brush.stroke([(28.0, 24.0)], True)
+    brush.stroke(StrokePoint(4.0, 4.0, True))
+    brush.stroke(StrokePoint(28.0, 28.0, False))
+    brush.stroke(StrokePoint(28.0, 24.0, True))
     for callback in waiting:
         callback()
     painted = tab.lab.field()
@@ -418,8 +419,8 @@ def test_a_stroke_goes_on_from_one_turn_of_the_loop_to_the_next():
     tab = Sided(preset="single mode")
     before, brush = tab.lab.field(), tab.controls.brush
     brush.value.value = 2.0
-    brush.stroke([(4.0, 16.0)], False)
-    brush.stroke([(28.0, 16.0)], True)
+    brush.stroke(StrokePoint(4.0, 16.0, False))
+    brush.stroke(StrokePoint(28.0, 16.0, True))
     assert (tab.lab.field()[16, 4:29] == 2.0).all()
     tab.session.act("undo")
     np.testing.assert_array_equal(tab.lab.field(), before)

@@ -26,7 +26,7 @@ class Tab:
         self.session = DirectSession(LCurve(**{**FIRST, "n": 40, "backend": "cpu_numpy", **values}))
         self.lab_view = LCurveView(self.session, (1200, 800))
         self.controls = LCurveControls(self.session, self.lab_view, None)
-        self.session.on_values = self.controls.show_values
+        self.session.value_changes.subscribe(self.controls.show_values)
         while not self.session.live.resting:
             self.session.live.advance(8)
         self.see()

@@ -28,7 +28,8 @@ class Tab:
         self.session = DirectSession(LCurve(**{**FIRST, "n": 40, "backend": "cpu_numpy", **values}))
         self.lab_view = LCurveView(self.session, (1200, 800))
         self.controls = LCurveControls(self.session, self.lab_view, None)
-        self.session.on_values, self.session.on_event = self.controls.show_values, self.controls.on_event
+        self.session.value_changes.subscribe(self.controls.show_values)
+        self.session.events.subscribe(self.controls.on_event)
         self.see()
 
     @property
@@ -125,7 +126,7 @@ def test_noise_that_was_saved_with_ones_own_data_stays(shaw):
     data = {"matrix": shaw[1].tolist(), "rhs": shaw[2].tolist()}
     wanted = {"problem": OWN, "options": data, "noise": 0.25, "n": 20, "lam": None, "lambdas": None, "rays": None}
     tab.session.change(**wanted)
-    tab.session.on_values(wanted)
+    tab.session.value_changes.publish(wanted)
     assert (tab.lab.problem, tab.lab.noise) == (OWN, 0.25)
     assert tab.noise() == pytest.approx(0.25, rel=0.06)  # the nearest step of the slider
     assert tab.session.values["noise"] == 0.25
@@ -346,7 +347,7 @@ def test_what_was_saved_is_not_rounded_to_a_slider_s_level():
     tab = Tab()
     wanted = {"tolerance": 3e-4, "noise": 0.033}
     tab.session.change(**wanted)
-    tab.session.on_values(wanted)
+    tab.session.value_changes.publish(wanted)
     assert (tab.lab.tolerance, tab.lab.noise) == (3e-4, 0.033)
     tab.controls.lambda_choice.tolerance.value = 1e-5  # by hand
     assert tab.lab.tolerance == 1e-5

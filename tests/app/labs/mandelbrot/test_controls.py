@@ -28,8 +28,8 @@ class Sided:
         self.told = []
         self.lab_view = MandelbrotView(self.session, (900, 600))
         self.controls = MandelbrotControls(self.session, self.lab_view, SimpleNamespace())
-        self.session.on_values = self.controls.show_values
-        self.session.on_event = lambda event: self.told.append(event.text)
+        self.session.value_changes.subscribe(self.controls.show_values)
+        self.session.events.subscribe(lambda event: self.told.append(event.text))
         self.navigator = self.lab_view.navigator
         self.turn()
 
@@ -42,7 +42,7 @@ class Sided:
     def bring(self, **values):
         """Set values from a link, a file or a story, as app.tab.restore does."""
         self.session.change(**values)
-        self.session.on_values(values)
+        self.session.value_changes.publish(values)
 
     def see(self):
         """Compute and deliver a frame of the complete picture."""

@@ -274,7 +274,7 @@ def test_a_new_move_drops_what_was_undone_and_history_has_an_end():
 def test_a_move_that_changes_nothing_is_no_step():
     lab = Lab()
     heard = []
-    lab.navigator.changed.append(lambda: heard.append(1))
+    lab.navigator.changed.subscribe(lambda view: heard.append(1))
     lab.navigator.pan_pixels(0, 0)
     assert (heard, lab.changes, lab.navigator.can_undo) == ([], [], False)
     lab.navigator.pan_pixels(1, 0)
