@@ -72,7 +72,7 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
                 for pixels in PIXELS:
                     live.frame(None, pixels)
             quiet = 0 if builds.count else quiet + 1
-            if quiet == QUIET or live.resting:
+            if quiet == QUIET or live.status.resting:
                 break
         live.snapshot()
         compared = live.benchmark().rules is not None

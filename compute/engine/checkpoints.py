@@ -90,7 +90,7 @@ class Checkpointer:
         needed, free = self._lab.predicted_bytes(**self._lab.values()), Host().free_bytes()
         if needed > free / MARGIN:
             raise NoSharedMemory(f"{needed} bytes for a copy are too much where {free} are free")
-        if self._lab.healthy and all_finite(snapshot := self._lab.snapshot()):
+        if self._lab.status.healthy and all_finite(snapshot := self._lab.snapshot()):
             self._values, self._offset = self._lab.values(), self._recording_offset()
             self._writer = BlobWriter(snapshot)
 

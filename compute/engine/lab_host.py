@@ -186,7 +186,7 @@ class LabHost:
         ready = self._ring.free() is not None if shows else self._steps(now) > 0
         if ready or self._waiting or self.recorder.due(running=self.pacer.running):
             return 0.0
-        unwatched_at = self.pacer.unwatched_at() if self.recorder.on and not (shows or self.lab.resting) else inf
+        unwatched_at = self.pacer.unwatched_at() if self.recorder.on and not (shows or self.lab.status.resting) else inf
         return min(self.checkpointer.wakes_at(), self.recorder.wakes_at(), unwatched_at if unwatched_at > now else inf)
 
     def urgency(self) -> Urgency:
@@ -225,15 +225,16 @@ class LabHost:
 
     def _frame_due(self) -> bool:
         """Return whether to show the lab now; a resting lab is shown only if it has changed."""
-        if self.lab.resting:
+        resting = self.lab.status.resting
+        if resting:
             self.pacer.rest()
-        return self.pacer.frame_due(self.lab.resting)
+        return self.pacer.frame_due(resting)
 
     def _steps(self, now: float) -> int:
-        if self.lab.resting:
+        if self.lab.status.resting:
             return 0
         steps = self.recorder.limited(self.pacer.next_steps(now, recorded=self.recorder.on))
-        return 0 if steps and self.lab.waits else steps
+        return 0 if steps and self.lab.blocked() else steps
 
     def _carry_out(self, until: float) -> bool:
         """Carry out waiting requests in order; return False if the turn's time ended before the last one."""
@@ -310,7 +311,7 @@ class LabHost:
 
     def _examine(self) -> None:
         """Pause the lab if its last frame contained NaN or inf."""
-        sick = not self.lab.healthy
+        sick = not self.lab.status.healthy
         if sick and (self.pacer.running or not self._sick):
             self.pacer.stop()
             self._sender.send_event(self.number, messages.Paused(NOT_FINITE))
@@ -345,7 +346,7 @@ class LabHost:
     @contextmanager
     def _allow_time(self, what: str = "") -> Iterator[None]:
         """Announce work that may exceed the usual deadline: a kernel's first call, or any work on a large field."""
-        cold = what in self._cold or (bool(what) and self.lab.cold)
+        cold = what in self._cold or (bool(what) and self.lab.status.cold)
         seconds = COMPILING if cold else self._allowance
         if seconds < NOTICEABLE:
             yield
@@ -356,7 +357,7 @@ class LabHost:
 
     def _expected_seconds(self) -> float:
         """Return the seconds that one operation may take with the current values, without compiling."""
-        return max(self.lab.predicted_bytes(**self.lab.values()) / BYTES_PER_SECOND, self.lab.longest_piece)
+        return max(self.lab.predicted_bytes(**self.lab.values()) / BYTES_PER_SECOND, self.lab.status.longest_call)
 
     def close(self) -> None:
         """Release all resources."""

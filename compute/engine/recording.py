@@ -234,7 +234,7 @@ class LabRecorder:
 
     def due(self, *, running: bool) -> bool:
         """Return whether a frame is due now."""
-        return self._recorder is not None and self._recorder.due(resting=self._lab.resting, running=running)
+        return self._recorder is not None and self._recorder.due(resting=self._lab.status.resting, running=running)
 
     def wakes_at(self) -> float:
         """Return the time of the next report; inf without a recording."""
@@ -265,4 +265,4 @@ class LabRecorder:
     def _take(self, recorder: FrameRecorder) -> str:
         with self._allow_time("show"):
             frame = self._lab.frame(None, recorder.pixels)
-        return recorder.take(frame, self._lab.values(), resting=self._lab.resting)
+        return recorder.take(frame, self._lab.values(), resting=self._lab.status.resting)

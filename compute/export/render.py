@@ -55,9 +55,9 @@ class Replay:
     def to(self, steps: int, progress: OnProgress = lambda _: None) -> None:
         """Run a lab that ends to its end, others to step `steps`, applying the history up to that step."""
         if self.lab.ENDS:
-            while not self.lab.resting:
+            while not self.lab.status.resting:
                 self.lab.advance(SLICE)
-                progress(self.lab.headway)
+                progress(self.lab.status.progress)
             return
         while self._coming and self._coming[0]["step"] <= steps:
             entry = self._coming.popleft()

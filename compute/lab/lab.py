@@ -37,6 +37,7 @@ from compute.lab.fields import as_field
 from compute.lab.frames import Curve, Frame, Raster, View, freeze
 from compute.lab.history import GIVEN, Entry, History, StepHistory, plain_history
 from compute.lab.panels import Panel, plain
+from compute.lab.status import LabStatus
 from compute.measure.timing import Timing
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     STRUCTURAL: ClassVar[tuple[str, ...]] = ("backend", "device_index")  # parameters that rebuild the state
     INITIAL: ClassVar[tuple[str, ...]] = ()  # parameters that reset the state to step 0
     LOCAL: ClassVar[tuple[str, ...]] = ()  # parameters about this machine that change no result: in no link or file
-    ENDS: ClassVar[bool] = False  # whether advancing leads to `resting`
+    ENDS: ClassVar[bool] = False  # whether advancing leads to `status.resting`
     HISTORY_NAMES: ClassVar[tuple[str, ...]]  # parameters and actions allowed in a history: those that keep the state
     FIRST: ClassVar[str] = ""  # the one of those actions that makes a new state: only a history's first entry
     RESTORES: ClassVar[bool] = True  # whether a snapshot includes the whole displayed state, not only the progress
@@ -281,11 +282,6 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self.spent, self.number = None, self.number + 1
         return Frame(parts, freeze({"step": self.steps, **facts}), timing, self.number)
 
-    @property
-    def healthy(self) -> bool:
-        """False after NaN or inf was found in the state."""
-        return self._nonfinite == 0
-
     @classmethod
     def panels(cls, frame: Frame) -> Mapping[str, Panel]:
         """Return the drawable panels of a frame by name; the first is the default."""
@@ -301,27 +297,16 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return {}
 
     @property
-    def resting(self) -> bool:
-        """True while advancing would have no effect until a value changes, as for a complete picture."""
-        return False
+    def status(self) -> LabStatus:
+        """Whether the lab rests, how far it is, whether its state is finite, and what its next call may take."""
+        return LabStatus(healthy=self._nonfinite == 0)
 
-    @property
-    def waits(self) -> bool:
-        """True while another lab of its process prevents it from advancing; its engine polls this."""
-        return False
+    def blocked(self) -> bool:
+        """Return whether another lab of the process prevents this one from advancing.
 
-    @property
-    def cold(self) -> bool:
-        """True while the next slice may have to compile kernels; the very first call always may."""
-        return False
-
-    @property
-    def longest_piece(self) -> float:
-        """Longest uninterruptible call of `advance` in seconds; 0 if `predicted_bytes` suffices to estimate it.
-
-        For 0, the engine assumes that a lab hangs if a call takes seconds longer than its memory suggests.
+        The engine calls this only when the lab is to advance.
         """
-        return 0.0
+        return False
 
     # -- values and actions, common to every lab
 
@@ -493,11 +478,6 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return {name: mixed(value, last[name], part) for name, value in first.items()}
 
     # -- how files recreate a state
-
-    @property
-    def headway(self) -> float:
-        """Progress of a lab that ends, from 0 to 1."""
-        return 1.0 if self.resting else 0.0
 
     def origin(self) -> dict[str, Any]:
         """Return the snapshot entries that `history_of` needs of a lab that never ends: steps and history, no array."""

@@ -157,7 +157,7 @@ class NotebookStream:
         self._send({**head, **about}, [picture])
 
     def _go_on(self) -> None:
-        if self.lab.resting:
+        if self.lab.status.resting:
             self.playing = False
         else:
             self._advance(self._asked or self._fitting)

@@ -59,7 +59,7 @@ class StateTarget:
 
     def advance(self, steps: int) -> Timing:
         """Run exactly `steps` steps; a lab at its end is first reset to the start state."""
-        if self.lab.resting:
+        if self.lab.status.resting:
             self.lab.restore(self._start)
         return advanced(self.lab, steps)
 

@@ -171,7 +171,7 @@ def test_a_lab_that_has_come_to_its_end_plays_no_longer():
         if not browser.stream.playing:
             break
         browser.paint()
-    assert lab.resting
+    assert lab.status.resting
     assert not browser.stream.playing
     (frame, (picture,)) = browser.frames[-1]
     assert frame["kind"] == "png"

@@ -78,7 +78,7 @@ def draw(view: Landmark) -> NDArray[np.uint8]:
         nx=WIDTH,
         samples=4,
     )
-    while not lab.resting:
+    while not lab.status.resting:
         lab.advance()
     levels = lab.frame(pixels=(HEIGHT, WIDTH)).rasters["escape"].levels
     lab.close()

@@ -19,6 +19,7 @@ from compute.lab.frames import Frame, View
 from compute.lab.history import History
 from compute.lab.lab import Lab
 from compute.lab.panels import Panel
+from compute.lab.status import LabStatus
 from compute.labs.crossover import finding, panels, picture
 from compute.labs.crossover.catalogue import workload, workload_names
 from compute.labs.crossover.plan import SweepPlan
@@ -212,8 +213,8 @@ class Crossover(Lab):
     def snapshot(self) -> dict[str, Any]:
         """Return every point of the sweep as plain values, and the lab's values."""
         roofs = {kind: (roof.dtype, roof.bandwidth, roof.flops, roof.l2) for kind, roof in self.roofs.items()}
-        kept = self.sweep.snapshot()
-        return {"values": self.values(), "elapsed": self.elapsed, "resting": self.resting, "roofs": roofs, **kept}
+        own = {"values": self.values(), "elapsed": self.elapsed, "resting": self.status.resting, "roofs": roofs}
+        return {**own, **self.sweep.snapshot()}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Restore the measurements. A sweep that had not ended is restarted with the next step."""
@@ -255,20 +256,18 @@ class Crossover(Lab):
         return self.progress.done >= 1.0
 
     @property
-    def headway(self) -> float:
-        """Completed fraction of the sweep."""
-        return self.progress.done
+    def status(self) -> LabStatus:
+        """The status: resting without a sweep and a trap; the progress is that of the sweep.
 
-    @property
-    def resting(self) -> bool:
-        """Whether the lab is idle until a value changes or a trap is tried."""
-        return self._work is None and not self._traps
+        A slice may create the inputs of an n and the arrays of a way, `longest` each.
+        """
+        resting = self._work is None and not self._traps
+        return LabStatus(resting, self.progress.done, cold=self._cold, longest_call=2 * self.longest)
 
-    @property
-    def waits(self) -> bool:
-        """Whether this sweep must wait because another sweep of the process has its arrays in memory.
+    def blocked(self) -> bool:
+        """Return whether this sweep must wait because another sweep of the process has its arrays in memory.
 
-        The engine reads this whenever it chooses among the labs that want a slice; this keeps the arrays of a running
+        The engine calls this whenever it chooses among the labs that are to advance; this keeps the arrays of a running
         sweep, however long visible labs are served before it.
         """
         if self.progress.waits and not self._traps:
@@ -277,22 +276,17 @@ class Crossover(Lab):
         return False
 
     @property
-    def cold(self) -> bool:
+    def _cold(self) -> bool:
         """Whether the next slice may compile, or measures a roof."""
         timing = CHECKS * SWEEP_PART <= self.progress.done < SWEEP_PART and self.progress.doing != ROOFS
         return bool(self._traps) or not timing
-
-    @property
-    def longest_piece(self) -> float:
-        """Longest slice in seconds: it may create the inputs of an n and the arrays of a way, `longest` each."""
-        return 2 * self.longest
 
     def advance(self, steps: int = 1) -> Timing:
         """Run up to `steps` >= 1 slices of the sweep, begun within TURN seconds; a pending trap runs first."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
-        start, cold, done, seconds = perf_counter(), self.cold, 0, 0.0
-        while done < steps and seconds < TURN and not self.resting:
+        start, cold, done, seconds = perf_counter(), self._cold, 0, 0.0
+        while done < steps and seconds < TURN and not self.status.resting:
             self._slice()
             done, seconds = done + 1, perf_counter() - start
             if self.progress.waits:
@@ -302,7 +296,7 @@ class Crossover(Lab):
 
     def run(self) -> Sweep:
         """Run the sweep to its end and return it."""
-        while not self.resting:
+        while not self.status.resting:
             self.advance()
         return self.sweep
 

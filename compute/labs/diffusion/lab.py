@@ -31,6 +31,7 @@ from compute.lab.frames import Frame, View
 from compute.lab.history import GIVEN, Entry
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.panels import Panel
+from compute.lab.status import LabStatus
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
 from compute.labs.diffusion.picture import extremes_of, panels_of, show
@@ -509,9 +510,9 @@ class Diffusion(Lab):
         return self.exact_mode.field() if self.exact_mode else None
 
     @property
-    def healthy(self) -> bool:
-        """False after a frame contained NaN or inf."""
-        return self.heat.nonfinite == 0
+    def status(self) -> LabStatus:
+        """The status; unhealthy after a frame contained NaN or inf."""
+        return LabStatus(healthy=self.heat.nonfinite == 0)
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """Return field and Laplacian as rasters, the section as curve(s), and the facts and notes listed in picture.py.

@@ -23,6 +23,7 @@ from compute.lab.fields import is_finite, real_array
 from compute.lab.frames import Frame, View
 from compute.lab.lab import Lab, OutOfMemory
 from compute.lab.panels import Panel
+from compute.lab.status import LabStatus
 from compute.labs.l_curve.bidiagonal import SPARE, Bidiagonalisation, footprint, nbytes, room_for
 from compute.labs.l_curve.picture import panels_of, show
 from compute.labs.l_curve.problems import NAMES, PROBLEMS
@@ -268,9 +269,10 @@ class LCurve(Lab):
         return self.bidiagonal.exhausted or self.bidiagonal.k >= self.limit
 
     @property
-    def resting(self) -> bool:
-        """Whether the curve and its rules are complete, until a value changes."""
-        return self.done and self.survey.complete
+    def status(self) -> LabStatus:
+        """The status; the lab rests when the curve and its rules are complete."""
+        complete = self.done and self.survey.complete
+        return LabStatus(resting=complete, progress=float(complete))
 
     def advance(self, steps: int = 1) -> Timing:
         """Do `steps` >= 1 bidiagonalisation steps, fewer if the ribbons close; then the products of the rules."""
@@ -326,7 +328,7 @@ class LCurve(Lab):
 
     def complete(self) -> LCurveResult:
         """Return the whole curve, with the choices of all rules."""
-        while not self.resting:
+        while not self.status.resting:
             self.advance(self.chunk)
         return self.curve()
 

@@ -198,7 +198,7 @@ def _facts(lab: LCurve) -> dict[str, float]:
         "width": width,
         "tolerance": lab.tolerance,
         "done": float(lab.done),
-        "finished": float(lab.resting),
+        "finished": float(lab.status.resting),
         "converged": float(run.exhausted or width <= lab.tolerance),
         "exhausted": float(run.exhausted),
         "products": float(run.products),

@@ -19,6 +19,7 @@ from compute.lab.fields import is_finite
 from compute.lab.frames import Frame, View
 from compute.lab.lab import Lab
 from compute.lab.panels import Panel
+from compute.lab.status import LabStatus
 from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.overlays import PointerPoint, under
 from compute.labs.mandelbrot.painting import Painting, Task
@@ -221,14 +222,15 @@ class Mandelbrot(Lab):
         return self.painting.finished
 
     @property
-    def resting(self) -> bool:
-        """Whether pixels, their further samples and the area are complete."""
-        return self.finished and not ((self.samples > 1 or self.area) and self.picture.wants(self.samples, self.area))
+    def status(self) -> LabStatus:
+        """The status: resting when the pixels, their further samples and the area are complete.
 
-    @property
-    def cold(self) -> bool:
-        """Whether this process has not yet run this arithmetic or displayed it with these settings."""
-        return self.painting.cold or self._shown_as not in _SHOWN
+        The lab is cold while this process has not yet run this arithmetic, or displayed it with these settings.
+        """
+        refined = self.samples > 1 or self.area
+        resting = self.finished and not (refined and self.picture.wants(self.samples, self.area))
+        cold = self.painting.cold or self._shown_as not in _SHOWN
+        return LabStatus(resting, self.progress, cold=cold)
 
     @property
     def _shown_as(self) -> tuple[str, str, str, bool]:
@@ -239,11 +241,6 @@ class Mandelbrot(Lab):
         """Approximate completed part of the work, from 0 to 1: the reference orbit, then the pixels."""
         builder, pixels = self.painting.builder, self.painting.schedule.progress
         return ORBIT_SHARE * builder.progress + (1 - ORBIT_SHARE) * pixels if builder else pixels
-
-    @property
-    def headway(self) -> float:
-        """Completed part of the picture, from 0 to 1."""
-        return self.progress
 
     @property
     def reference_length(self) -> int:

@@ -18,6 +18,7 @@ from compute.devices.builds import building
 from compute.engine import Event, FrameReady, LabHandle, SnapshotTaken, Supervisor
 from compute.lab.frames import Frame, Raster
 from compute.lab.lab import Lab
+from compute.lab.status import LabStatus
 from compute.measure.timing import Timing
 
 LABS = {"faulty": "tests.compute.engine.faulty:Faulty"}
@@ -149,12 +150,8 @@ class Faulty(Lab):
             os.kill(os.getpid(), signal.SIGABRT)
 
     @property
-    def healthy(self) -> bool:
-        return not self.seen_bad
-
-    @property
-    def cold(self) -> bool:
-        return self.text == "cold"
+    def status(self) -> LabStatus:
+        return LabStatus(healthy=not self.seen_bad, cold=self.text == "cold")
 
 
 class Client:

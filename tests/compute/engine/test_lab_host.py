@@ -162,7 +162,7 @@ def test_a_long_call_of_a_sweep_is_announced_while_it_times():
         """Records the extension of the deadline while no compilation is possible."""
 
         def advance(self, steps=1):
-            if not self.cold:
+            if not self.status.cold:
                 allowed.append(sender.seconds)
             return super().advance(steps)
 

@@ -31,7 +31,7 @@ def record(lab, folder: Path, every: int, frames: int, pixels=(60, 80), changes=
             recorder.advanced(every)
         lab.update(**dict(changes).get(number, {}))
         taken.append(lab.frame(None, pixels))
-        recorder.take(taken[-1], lab.values(), resting=lab.resting)
+        recorder.take(taken[-1], lab.values(), resting=lab.status.resting)
     recorder.finish()
     return taken
 

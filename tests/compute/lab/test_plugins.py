@@ -113,7 +113,7 @@ def test_parameters_advance_and_frame_are_all_that_a_lab_must_give(tmp_path, mon
         lab.load(np.full((4, 4), np.nan))
     lab.arrays["u"][0, 0] = np.nan
     lab.frame()
-    assert not lab.healthy
+    assert not lab.status.healthy
 
 
 def test_a_lab_may_bring_actions_and_kernels_to_choose_from(tmp_path, monkeypatch):

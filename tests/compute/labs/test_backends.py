@@ -61,7 +61,7 @@ def make(name, any_backend):
 def run(lab, slices=(STEPS,)):
     """Return the results after STEPS steps, or at the lab's end."""
     if lab.ENDS:
-        while not lab.resting:
+        while not lab.status.resting:
             lab.advance(slices[0])
     else:
         for steps in slices:

@@ -169,7 +169,7 @@ def test_what_measures_a_roof_for_the_first_time_is_announced():
     made = Crossover(backend="cpu_numba", ways=["cpu_numpy"], most=100, per_decade=1, budget=0.1, longest=60.0)
     while made.progress.doing != lab.ROOFS:
         made.advance()
-    assert made.cold
+    assert made.status.cold
     made.close()
 
 

@@ -27,7 +27,7 @@ class Tab:
         self.lab_view = LCurveView(self.session, (1200, 800))
         self.controls = LCurveControls(self.session, self.lab_view, None)
         self.session.value_changes.subscribe(self.controls.show_values)
-        while not self.session.live.resting:
+        while not self.session.live.status.resting:
             self.session.live.advance(8)
         self.see()
 

@@ -266,7 +266,7 @@ def test_a_field_that_may_be_empty():
 
 def test_the_views_and_the_status_bar_read_what_a_frame_holds():
     lab = LCurve(problem="heat", n=40, noise=1e-2, backend="cpu_numpy", tolerance=1e-3)
-    while not lab.resting:
+    while not lab.status.resting:
         lab.advance(8)
     frame = lab.frame()
     for view in VIEWS.values():
@@ -281,7 +281,7 @@ def test_the_views_and_the_status_bar_read_what_a_frame_holds():
 def test_another_lambda_draws_no_curve_anew_that_stays_as_it_was():
     """A finished curve is the same for every λ: only the solution's line and the ring change."""
     lab = LCurve(problem="heat", n=40, noise=1e-2, backend="cpu_numpy", tolerance=1e-3)
-    while not lab.resting:
+    while not lab.status.resting:
         lab.advance(8)
     document, solution = Document(), SolutionPlots()
     curve, error = LCurvePlot(document, print), LinkedPlot("error", VIEWS["error"], document, print)

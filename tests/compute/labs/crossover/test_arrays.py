@@ -192,12 +192,12 @@ def test_a_sweep_that_raises_leaves_the_lease(now, monkeypatch):
 def test_a_lab_that_ends_its_sweep_leaves_the_place_to_one_that_waits(now, leave):
     holder, other = one_that_holds(), Crossover(**LITTLE)
     for _ in range(100):  # a busy machine does one slice per call
-        if not other.waits:
+        if not other.blocked():
             other.advance(100)
     assert other.progress.doing == WAITING
-    assert other.waits
+    assert other.blocked()
     leave(holder)
-    assert not other.waits
+    assert not other.blocked()
     other.run()
     assert other.finished
     holder.close()
@@ -214,7 +214,7 @@ def test_a_lab_that_waits_has_no_work_and_takes_no_time(now):
         if host.wakes_at(time.monotonic()) > 0.0:
             break
         host.turn(time.monotonic(), 1.0)
-    assert other.waits
+    assert other.blocked()
     assert host.wakes_at(time.monotonic()) > 0.0
     assert other.advance(10**6).steps == 1
     holder.close()
@@ -229,10 +229,10 @@ def test_a_lab_keeps_its_arrays_while_its_engine_has_no_turn_for_it_and_loses_th
         other.advance(100)
     for _ in range(20):
         now.seconds += IDLE
-        assert not holder.waits  # the engine asks, because the lab has steps to do
-        assert all(other.waits for _ in range(2 * IN_VAIN))
+        assert not holder.blocked()  # the engine asks, because the lab has steps to do
+        assert all(other.blocked() for _ in range(2 * IN_VAIN))
     now.seconds += IDLE  # the engine does not ask
-    assert not all(other.waits for _ in range(2 * IN_VAIN))
+    assert not all(other.blocked() for _ in range(2 * IN_VAIN))
     holder.close()
     other.close()
 
@@ -240,10 +240,10 @@ def test_a_lab_keeps_its_arrays_while_its_engine_has_no_turn_for_it_and_loses_th
 def test_a_trap_waits_for_no_sweep(now):
     holder, other = one_that_holds(), Crossover(**LITTLE)
     other.advance()
-    while not other.waits:
+    while not other.blocked():
         other.advance()
     other.try_trap(traps()[0].name)
-    assert not other.waits
+    assert not other.blocked()
     holder.close()
     other.close()
 

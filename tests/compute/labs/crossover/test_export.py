@@ -179,7 +179,7 @@ def test_a_sweep_that_had_not_ended_is_shown_and_begins_anew():
     with closing(Crossover(**VALUES)) as made, closing(Crossover(**VALUES)) as again:
         while sum(bool(point.samples) for point in made.sweep.points.values()) < 3:
             made.advance()
-        assert 0 < made.headway < 1
+        assert 0 < made.status.progress < 1
         snapshot = made.snapshot()
         history = Crossover.history_of(made.values(), snapshot)
         assert (history.steps, history.entries, history.values["least"]) == (0, (), 100)
@@ -188,11 +188,11 @@ def test_a_sweep_that_had_not_ended_is_shown_and_begins_anew():
         shown = [{name: line.series() for name, line in picture.ways_of(of.frame()).items()} for of in (made, again)]
         assert shown[0] == shown[1]
         assert sum(map(len, shown[1].values())) == 3
-        assert not again.resting
+        assert not again.status.resting
         again.advance()
         assert {point.status for point in again.sweep.points.values()} == {"waiting"}
         again.run()
-        assert (again.headway, len(again.data())) == (1.0, 8)
+        assert (again.status.progress, len(again.data())) == (1.0, 8)
 
 
 @pytest.mark.parametrize("of", workloads(), ids=lambda of: of.name)

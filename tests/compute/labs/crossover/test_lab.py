@@ -82,12 +82,12 @@ def test_a_step_is_one_slice_and_the_curves_fill_in(scripted):
     made = Crossover(**LITTLE, ways=["cpu_numpy", "cpu_numba"])
     assert {spot.status for line in picture.ways_of(made.frame()).values() for spot in line.points} == {"waiting"}
     counts, shown = [0], []
-    while not made.resting:
+    while not made.status.resting:
         made.advance()
         counts.append(sum(len(point.samples) for point in made.sweep.points.values()))
         shown.append(picture.ways_of(made.frame()))
         facts = made.frame().facts
-        assert facts["finished"] == (facts["progress"] == 1.0) == made.resting
+        assert facts["finished"] == (facts["progress"] == 1.0) == made.status.resting
     assert set(itertools.starmap(lambda a, b: b - a, itertools.pairwise(counts))) == {0, 1}
     drawn = [sum(len(line.series()) for line in lines.values()) for lines in shown]
     assert drawn == sorted(drawn)
@@ -143,12 +143,12 @@ def test_cancelled_it_rests_and_keeps_what_was_measured(scripted):
     scripted.seconds = lambda way, n: 1e-6
     made = sampling(Crossover(**LITTLE))
     made.act("cancel")
-    assert made.resting
+    assert made.status.resting
     assert scripted.open == 0
     assert sum(len(line.series()) for line in picture.ways_of(made.frame()).values()) == 1
     assert (made.frame().notes["doing"], made.frame().facts["finished"]) == ("cancelled", 0.0)
     made.act("reset")
-    assert not made.resting
+    assert not made.status.resting
     assert made.progress.done == 0
 
 
@@ -159,11 +159,11 @@ def test_a_snapshot_is_shown_again_and_makes_a_record():
     kept = made.snapshot()
     again = Crossover(**LITTLE, ways=["cpu_numpy", "cpu_numba"], split=True)
     again.restore(kept)
-    assert again.resting
+    assert again.status.resting
     series = [{name: line.series(True) for name, line in picture.ways_of(of.frame()).items()} for of in (made, again)]
     assert series[0] == series[1] != {}
     again.restore(half)
-    assert not again.resting
+    assert not again.status.resting
     record = benchmark.record_of(kept, "a click")
     assert (record["lab"], record["command"]) == ("crossover", "a click")
     medians = {(result["backend"], result["size"]): result["median"] for result in record["results"]}
@@ -258,12 +258,12 @@ def test_after_a_change_of_dtype_the_new_roof_gives_percents(scripted):
 def test_only_first_calls_and_roofs_are_announced_as_cold(scripted):
     scripted.seconds = lambda way, n: 1e-6
     made = Crossover(**LITTLE)
-    assert made.cold
+    assert made.status.cold
     sampling(made)
     made.advance()
-    assert not made.cold
+    assert not made.status.cold
     made.act("try_trap", which="zeros")
-    assert made.cold
+    assert made.status.cold
 
 
 def test_it_lives_in_an_engine_beside_another_lab():

@@ -19,14 +19,14 @@ from compute.labs.diffusion.initial import PRESETS
 
 def test_beyond_the_limit_it_blows_up_and_says_so(diffusion):
     lab = diffusion(ny=40, nx=40, unstable=True, r=0.4, preset="noise")
-    assert lab.healthy
+    assert lab.status.healthy
     with np.errstate(over="ignore", invalid="ignore"):
         lab.advance(2000)
         assert lab.frame().facts["nonfinite"] > 0
-    assert not lab.healthy
+    assert not lab.status.healthy
     lab.reset()
     assert lab.frame().facts["nonfinite"] == 0
-    assert lab.healthy
+    assert lab.status.healthy
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -25,7 +25,7 @@ PICARD = {"picard-coefficients", "picard-ratio"}
 def run_live(lab, steps=3, frames=200):
     """Alternate slices and frames until the lab rests; return the frames."""
     seen = [lab.frame()]
-    while not lab.resting:
+    while not lab.status.resting:
         timing = lab.advance(steps)
         assert timing.steps >= 1
         seen.append(lab.frame())
@@ -166,14 +166,14 @@ def test_rest_ends_when_a_value_asks_for_more():
     run_live(lab, 40)
     k = lab.bidiagonal.k
     lab.tolerance = 1e-6
-    assert not lab.resting
+    assert not lab.status.resting
     run_live(lab, 40)
     assert lab.bidiagonal.k > k
     lab.lam = 3.0
     lab.rule = "gcv"
-    assert lab.resting
+    assert lab.status.resting
     lab.lambdas = (1.0, 100.0, 50)
-    assert not lab.resting
+    assert not lab.status.resting
     k = lab.bidiagonal.k
     run_live(lab, 40)
     assert lab.bidiagonal.k == k
@@ -218,7 +218,7 @@ def test_another_backend_or_a_snapshot_begins_anew():
     kept = pickle.loads(pickle.dumps(lab.snapshot()))
     lab.restore(kept)
     assert lab.bidiagonal.k == 1
-    assert lab.healthy
+    assert lab.status.healthy
     lab.act("reset")
     lab.close()
 

@@ -81,7 +81,7 @@ def test_gcv_of_a_large_matrix_waits_for_the_probe_and_uses_it_again():
     assert gcv[at] <= 1.02 * gcv.min()
     k = lab.probe.k
     lab.noise_seed = 5
-    while not lab.resting:
+    while not lab.status.resting:
         lab.advance(40)
     assert lab.probe.k == k
     assert "gcv" in lab.frame().parts

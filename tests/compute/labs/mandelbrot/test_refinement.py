@@ -25,7 +25,7 @@ def lab(any_backend):
 def work(lab):
     """Advance until the lab rests."""
     for _ in range(10_000):
-        if lab.resting:
+        if lab.status.resting:
             return
         lab.advance()
     raise AssertionError("it never rests")
@@ -167,7 +167,7 @@ def test_recolouring_iterates_nothing(lab):
     for colouring in ("histogram", "smooth", "distance"):
         for scale in ("log", "linear"):
             lab.update(colouring=colouring, scale=scale)
-            assert lab.resting
+            assert lab.status.resting
             frames[colouring, scale] = lab.frame().rasters["escape"].levels
     assert lab.iterations == done
     inside = lab.counts() == 200
