@@ -6,7 +6,7 @@ every `Implementation` (a kernel of a backend); one `Row` stores the outcome. `R
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, nan
 from typing import Any, Literal, NamedTuple, Protocol
@@ -15,7 +15,7 @@ from compute.devices.backends import Backend
 from compute.devices.devices import Device, device_kind
 from compute.measure.conditions import Watch
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
-from compute.measure.roofs import MeasuredRoof
+from compute.measure.roofs import MeasuredRoof, copy_bandwidth, fma_rate
 from compute.measure.statistics import Measurement, SpeedUp, Spread
 from compute.measure.timing import Sample, Timing
 
@@ -197,6 +197,24 @@ class Results:
     notes: tuple[str, ...] = ()  # of the plan
     interrupted: KeyboardInterrupt | None = None  # the interrupt that ended the run early
     outside: OutsideCheck | None = None
+
+    def note_roofs(
+        self, device: Device, kind: RoofKind, dtypes: Iterable[str], say: Callable[[str], object] = lambda _: None
+    ) -> None:
+        """Store the current measurements of the device's roof; say(text) is called before one that may take seconds.
+
+        dtypes: of the multiply-adds, for the kind "fma".
+        """
+        if kind == "copy":
+            if device.name not in self.bandwidths:
+                say(f"copy bandwidth of {device.name}")
+            self.bandwidths[device.name] = copy_bandwidth(device)
+            return
+        for dtype in dtypes:
+            if (device.name, dtype) not in self.fma:
+                say(f"fused multiply-adds of {device.name}, {dtype}")
+            if found := fma_rate(device, dtype):
+                self.fma[device.name, dtype] = found
 
     def roof(self, kind: RoofKind, device: str, dtype: str) -> float:
         """Return bytes/s or fused multiply-adds/s; nan if not measured."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import groupby, zip_longest
 from math import nan
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from compute.devices.backends import BACKENDS, Backend
 from compute.devices.devices import Device
 from compute.measure.case import BenchmarkFixture, BenchPlan, Implementation, Results, Row, with_speed_ups
-from compute.measure.roofs import DTYPES, RoofMeter, copy_bandwidth, fma_rate
+from compute.measure.roofs import DTYPES, RoofMeter
 from compute.measure.sampling import (
     KEPT,
     LEAST_RUN,
@@ -97,11 +98,9 @@ class CaseRun:
         listen: bool = False,
         alone: float = 0.0,
     ) -> None:
-        self._benchmark, self._right, self._share, self._pace = benchmark, right, share, pace
-        self._budget, self._alone = budget, alone
+        self._benchmark, self._case, self._right, self._share, self._pace = benchmark, case, right, share, pace
+        self._budget, self._listen, self._alone = budget, listen, alone
         self.quick = False
-        self.case = self._case = case
-        self._listen = listen
         self._fixtures: dict[str, BenchmarkFixture] = {}
         self._checked: list[tuple[Implementation, Row, tuple[Sample, ...]]] = []
         self._taken: dict[str, Row] = {}  # of the first pass, by way
@@ -113,28 +112,25 @@ class CaseRun:
         """Compare the way's result with the reference; add its row now unless it will be sampled."""
         work = self._benchmark.lesser.get(way.variant, "")
         row = Row(way.backend.name, way.variant, self._case, "skipped", reference=self._right.name, work=work)
-        reason = OVER if self._budget.over else self._too_slow(way, self._pace.step_seconds(way, self._case))
-        if reason:
-            self.rows.append(replace(row, reason=reason))
-            return
+        reason = OVER if self._budget.over else self._too_slow(way, self._step_seconds(way))
         try:
-            self._compare(way, row)
+            row = replace(row, reason=reason) if reason else self._compare(way, row)
         except Exception as error:  # noqa: BLE001  one broken way must not lose the figures of the others
             text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            self.rows.append(replace(row, status="failed", reason=text))
+            row = replace(row, status="failed", reason=text)
+        if row.status not in ("measured", "wrong"):
+            self.rows.append(row)
 
     def resume(self, way: Implementation, row: Row) -> None:
         """Prepare a way timed in the first pass for more samples; on failure its row stays unchanged."""
-        step = self._pace.step_seconds(way, self._case)
-        if self._budget.over or self._too_slow(way, step):
-            self.rows.append(row)
-            return
+        step = self._step_seconds(way)
         try:
-            if self._open(way):
-                self.rows.append(row)
-                return
-            self._fixtures[way.backend.name].first(way)
+            ready = not self._budget.over and not self._too_slow(way, step) and not self._open(way)
+            if ready:
+                self._fixtures[way.backend.name].first(way)
         except Exception:  # noqa: BLE001 - what was measured before is kept
+            ready = False
+        if not ready:
             self.rows.append(row)
             return
         self._checked.append((way, row, row.samples))
@@ -149,12 +145,13 @@ class CaseRun:
             if self._budget.over:
                 break
             for _ in range(self._warm_ups(way)):  # the first one at full length: it may tune itself
-                self._pace.note(way, self._case, self._run(way).step_seconds)
+                timing = self._fixtures[way.backend.name].run(way, self._steps(way))
+                self._pace.note(way, self._case, timing.step_seconds)
             calls[way.name] = self._call(way, self._steps(way))
-            least[way.name] = self._fewest(way, self._pace.step_seconds(way, self._case))
+            least[way.name] = self._fewest(way, self._step_seconds(way))
         found: dict[str, list[Sample]] = {}
+        sampling = Budget(0.0 if self.quick else self._for_samples, self._budget.clock)
         try:
-            sampling = Budget(0.0 if self.quick else self._for_samples, self._budget.clock)
             interleave(calls, sampling, heard=heard, stop=lambda: self._budget.over, samples=found, least=least)
         except KeyboardInterrupt:
             self._add(found, "interrupted before it was timed")
@@ -167,11 +164,10 @@ class CaseRun:
 
     def _add(self, found: Mapping[str, Sequence[Sample]], reason: str) -> None:
         """Add the rows of the checked ways; reason: for ways without samples."""
-        rows = []
         checked, self._checked = self._checked, []
         for way, row, (first, *before) in checked:
             if not found.get(way.name):
-                rows.append(row if before else replace(row, status="skipped", reason=reason))
+                self.rows.append(row if before else replace(row, status="skipped", reason=reason))
                 continue
             last = found[way.name][-1].timing
             self._pace.note(way, self._case, last.step_seconds)
@@ -179,8 +175,7 @@ class CaseRun:
             earlier = (replace(one, timing=replace(one.timing, cells=last.cells)) for one in before)
             samples = (cold, *earlier, *found[way.name])
             measurement = Measurement.of([sample.timing for sample in samples])
-            rows.append(replace(row, measurement=measurement, steps=last.steps, samples=samples))
-        self.rows += with_speed_ups(rows)
+            self.rows.append(replace(row, measurement=measurement, steps=last.steps, samples=samples))
 
     def close(self) -> None:
         """Free the devices' memory."""
@@ -189,61 +184,56 @@ class CaseRun:
         for device in devices:
             device.close()
 
-    def _compare(self, way: Implementation, row: Row) -> None:
-        reason = self._open(way)
-        if reason:
-            self.rows.append(replace(row, reason=reason))
-            return
+    def _compare(self, way: Implementation, row: Row) -> Row:
+        """Return the row of a checked way; one with the status "measured" or "wrong" will be sampled."""
+        if reason := self._open(way):
+            return replace(row, reason=reason)
         fixture = self._fixtures[way.backend.name]
-        told: list[float] = []  # estimates of the seconds a step, in addition to the timing
+        estimates: list[float] = []  # of the seconds a step, in addition to the timing
         before = self._spent
 
         def call() -> Timing:
             """Time the first call, and store its estimate of later steps."""
             timing, seconds = fixture.first(way)
-            told.append(seconds)
+            estimates.append(seconds)
             return timing
 
         first = take_sample(call, self._listen)
         row = replace(row, device=fixture.device.name)
         longest = max(NOTHING, LOOKING * self._alone)
-        while self._too_slow(way, min(told)) and len(told) < LOOKS and self._spent - before < longest * len(told):
-            told.append(fixture.first(way)[1])  # a part of a step is short: one disturbance would raise the estimate
-        step = min(told)
+        while (
+            self._too_slow(way, min(estimates))
+            and len(estimates) < LOOKS
+            and self._spent - before < longest * len(estimates)
+        ):
+            estimates.append(fixture.first(way)[1])  # a part of a step is short: one disturbance would raise it
+        step = min(estimates)
         self._pace.note(way, self._case, step)
-        reason = self._too_slow(way, step)
-        if reason:
-            self.rows.append(replace(row, reason=reason))
-            return
+        if reason := self._too_slow(way, step):
+            return replace(row, reason=reason)
         difference, largest, timing = fixture.check(way)
         self._pace.note(way, self._case, timing.step_seconds)
-        row = replace(row, difference=difference, largest=largest)
+        row = replace(row, status="measured", difference=difference, largest=largest)
         if way.variant in self._benchmark.wrong:
             row = replace(row, status="wrong", reason=self._benchmark.wrong[way.variant])
         elif not difference <= self._case.tolerance:
-            reason = self._benchmark.differs(difference, self._case.tolerance)
-            self.rows.append(replace(row, status="disagrees", reason=reason))
-            return
-        else:
-            row = replace(row, status="measured")
+            return replace(row, status="disagrees", reason=self._benchmark.differs(difference, self._case.tolerance))
         self._checked.append((way, row, (first,)))
         seconds = max(timing.step_seconds, step)
         self._planned += (self._warm_ups(way) + self._fewest(way, seconds)) * self._at_once(way) * seconds
+        return row
 
     def _open(self, way: Implementation) -> str:
         """Allocate the backend's arrays if needed, outside of the budget; return the reason for a refusal, or ""."""
         with self._budget.counting(False):
-            return self._opened(way)
-
-    def _opened(self, way: Implementation) -> str:
-        if way.backend.name not in self._fixtures:
-            device = way.backend.open_device()
-            wanted, free = self._case.needed_bytes, device.free_bytes()
-            if wanted > free:
-                return f"needs {wanted / 2**30:.1f} GiB on {device.name}; {free / 2**30:.1f} GiB are free"
-            self._fixtures[way.backend.name] = self._benchmark.fixture(device, self._case, self._right)
-        self._fixtures[way.backend.name].prepare(way)
-        return ""
+            if way.backend.name not in self._fixtures:
+                device = way.backend.open_device()
+                needed, free = self._case.needed_bytes, device.free_bytes()
+                if needed > free:
+                    return f"needs {needed / 2**30:.1f} GiB on {device.name}; {free / 2**30:.1f} GiB are free"
+                self._fixtures[way.backend.name] = self._benchmark.fixture(device, self._case, self._right)
+            self._fixtures[way.backend.name].prepare(way)
+            return ""
 
     def _too_slow(self, way: Implementation, step: float) -> str:
         """Return why steps of `step` seconds take too long; "" if they do not, or take at most NOTHING seconds."""
@@ -265,8 +255,7 @@ class CaseRun:
 
     def _warm_ups(self, way: Implementation) -> int:
         """Return the number of calls before the samples: 1 for a slow way in the first pass."""
-        slow = self.quick and self._pace.step_seconds(way, self._case) * self._at_once(way) >= SLOW
-        return 1 if slow else WARM_UPS
+        return 1 if self.quick and self._step_seconds(way) * self._at_once(way) >= SLOW else WARM_UPS
 
     @property
     def _spent(self) -> float:
@@ -279,18 +268,17 @@ class CaseRun:
         others = 0.0 if self._alone else self._spent
         return max(self._share / 2, min(self._share, self._share / SAMPLING - others))
 
+    def _step_seconds(self, way: Implementation) -> float:
+        return self._pace.step_seconds(way, self._case)
+
     def _steps(self, way: Implementation) -> int:
         if way.name in self._taken:  # all samples must have the same length
             return self._taken[way.name].steps
-        seconds = self._pace.step_seconds(way, self._case)
-        return steps_for(seconds, most=self._benchmark.most_steps, at_once=self._at_once(way))
+        return steps_for(self._step_seconds(way), most=self._benchmark.most_steps, at_once=self._at_once(way))
 
     def _at_once(self, way: Implementation) -> int:
         rules = self._benchmark.rules
         return rules.steps_at_once(way.backend.name, way.variant) if rules else 1
-
-    def _run(self, way: Implementation) -> Timing:
-        return self._fixtures[way.backend.name].run(way, self._steps(way))
 
     def _call(self, way: Implementation, steps: int) -> Callable[[], Sample]:
         fixture = self._fixtures[way.backend.name]
@@ -310,6 +298,8 @@ class BenchRun:
         self._benchmark, self._plan, self._progress = benchmark, plan, progress
         self._shared: tuple[Any, Any] = (None, None)  # the `shared` of the latest reference, and that reference
         self._budget = Budget(max(plan.budget, LEAST_RUN), clock)
+        self._pace = Pace()
+        self._found: dict[Any, list[Row]] = {}  # by case
         self.results = Results(notes=plan.notes)
 
     def run(self) -> Results:
@@ -335,106 +325,81 @@ class BenchRun:
         """Time every case in two passes; the rows are in the order of the plan."""
         headline = list(self._benchmark.headline(cases))
         order = list(dict.fromkeys([*headline, *cases]))
-        found: dict[Any, list[Row]] = {}
         try:
-            self._passes(backends, order, len(headline), found)
+            self._pass(backends, order, len(headline))
+            if self._for_more:
+                self._pass(backends, [case for case in order if any(row.measurement for row in self._found[case])])
         finally:  # also after an interrupt
-            self.results.rows += [row for case in cases for row in found.get(case, ())]
+            self.results.rows += [row for case in cases for row in with_speed_ups(self._found.get(case, []))]
 
-    def _passes(
-        self, backends: Sequence[Backend], order: Sequence[Any], headline: int, found: dict[Any, list[Row]]
-    ) -> None:
-        """Run both passes. order: the cases, of which the first `headline` are headline cases; found: receives rows."""
-        pace = Pace()
-        for second in (False, True):
-            if second and not self._for_more:
-                break
-            timed = [case for case in order if not second or any(row.measurement for row in found[case])]
-            for number, case in enumerate(timed):
-                ways = list(self._ways(backends, case))
-                if not self._budget.over:
-                    before = {(row.backend, row.variant): row for row in found.get(case, ())}
-                    among = headline + 1 if not second and number < headline else len(timed)
-                    self._case(case, ways, before, pace, (number, len(timed), max(1, among - number)), found)
-                elif not second:
-                    found[case] = [Row(way.backend.name, way.variant, case, "skipped", OVER) for way in ways]
+    def _pass(self, backends: Sequence[Backend], cases: Sequence[Any], headline: int = 0) -> None:
+        """Time every case, for the first time or once more.
 
-    def _case(
-        self, case: Any, ways: Sequence[Implementation], before: Mapping[tuple[str, str], Row], pace: Pace,
-        place: tuple[int, int, int], found: dict[Any, list[Row]],
-    ) -> None:  # fmt: skip
-        """Time one case in one pass.
-
-        before: its rows of the first pass, by backend and variant; place: the number of finished cases, of all cases,
-        and of cases that share the time left: headline cases share it with one more case, however many follow; found:
-        receives the new rows.
+        headline: number of the first cases that share the time left with one more case, however many follow.
         """
-        done, count, among = place
-        self._progress(f"{case.title}: reference", self._part(before, done, count))
+        for number, case in enumerate(cases):
+            ways = list(self._ways(backends, case))
+            among = (headline + 1 if number < headline else len(cases)) - number
+            if not self._budget.over:
+                self._case(case, ways, max(1, among), (number / len(cases), 1 / len(cases)))
+            elif case not in self._found:
+                self._found[case] = [Row(way.backend.name, way.variant, case, "skipped", OVER) for way in ways]
+
+    def _case(self, case: Any, ways: Sequence[Implementation], among: int, place: tuple[float, float]) -> None:
+        """Check the ways, or resume those timed in the first pass, and time them.
+
+        among: number of cases that share the time left; place: start and length in the progress of the pass.
+        """
+        before = {(row.backend, row.variant): row for row in self._found.get(case, ())}
+
+        def tell(text: str, part: float) -> None:
+            """Report the progress of this case: part 0 … 1. Each pass is half of the run."""
+            done = place[0] + place[1] * part
+            self._progress(f"{case.title}: {text}", 0.5 * (bool(before) + done))
+
+        tell("reference", 0.0)
         with self._budget.counting(False):
             right = self._reference(case)
         share = (SAMPLING if before else FIRST_PASS / PATIENCE) * self._for_more / among
-        run = CaseRun(self._benchmark, case, right, share, pace, self._budget, self._plan.listen)
+        run = CaseRun(self._benchmark, case, right, share, self._pace, self._budget, self._plan.listen)
         run.quick = not before
         try:
-            self._time(run, ways, before, (done, count))
+            for number, way in enumerate(_in_checking_order(ways)):
+                row = before.get((way.backend.name, way.variant))
+                if row is None:
+                    tell(f"checking {way.name}", CHECKING * number / len(ways))
+                    run.check(way)
+                elif row.measurement is not None:
+                    run.resume(way, row)
+            self._sample(run, case, ways, tell)
         finally:
             run.not_timed("interrupted before it was timed")
             self.results.conditions.note(case.title)
             run.close()
             places = {(way.backend.name, way.variant): number for number, way in enumerate(ways)}
             kept = {**before, **{(row.backend, row.variant): row for row in run.rows}}
-            rows = sorted(kept.values(), key=lambda row: places[row.backend, row.variant])
-            found[case] = with_speed_ups([replace(row, speed_up=None, over="") for row in rows])
+            self._found[case] = sorted(kept.values(), key=lambda row: places[row.backend, row.variant])
+
+    def _sample(
+        self, run: CaseRun, case: Any, ways: Sequence[Implementation], tell: Callable[[str, float], None]
+    ) -> None:  # fmt: skip
+        """Time the checked ways, and the roofs of their devices in turn with them."""
+        devices = list({(device := way.backend.open_device()).name: device for way in ways}.values())
+        with closing(RoofMeter(devices, (self._benchmark.rate.roof,), case.dtype)) as meter:
+
+            def between(part: float) -> None:
+                """Between two rounds, sample the roof."""
+                tell("timing", CHECKING + (1 - CHECKING) * part)
+                meter.sample()
+
+            run.sample(between)
+        for device in devices:
+            self._roof_of(device)
 
     @property
     def _for_more(self) -> float:
         """Seconds left of the budget; a small budget may be exceeded up to LEAST_RUN for the fewest samples."""
         return max(0.0, self._budget.left - max(0.0, LEAST_RUN - self._plan.budget))
-
-    @staticmethod
-    def _part(before: Mapping[Any, Row], done: float, count: int) -> float:
-        """Return the fraction of the run that is done: each pass is half of it."""
-        return (0.5 if before else 0.0) + 0.5 * done / count
-
-    def _time(
-        self,
-        run: CaseRun,
-        ways: Sequence[Implementation],
-        before: Mapping[tuple[str, str], Row],
-        place: tuple[int, int],
-    ) -> None:
-        """Check the ways, or resume the timed ones, then time them. place: numbers of finished and of all cases."""
-        done, cases = place
-        title = run.case.title
-
-        def tell(text: str, part: float) -> None:
-            """Report the progress of this case: part 0 … 1."""
-            self._progress(f"{title}: {text}", self._part(before, done + part, cases))
-
-        for number, way in enumerate(_in_checking_order(ways)):
-            row = before.get((way.backend.name, way.variant))
-            if row is None:
-                tell(f"checking {way.name}", CHECKING * number / len(ways))
-                run.check(way)
-            elif row.measurement is None:
-                run.rows.append(row)
-            else:
-                run.resume(way, replace(row, speed_up=None, over=""))
-        with closing(RoofMeter(self._devices(ways), (self._benchmark.rate.roof,), run.case.dtype)) as meter:
-
-            def between(part: float) -> None:
-                """Between two rounds, sample the roof in turn with the ways."""
-                tell("timing", CHECKING + (1 - CHECKING) * part)
-                meter.sample()
-
-            run.sample(between)
-        for device in self._devices(ways):
-            self._roof_of(device)
-
-    def _devices(self, ways: Sequence[Implementation]) -> list[Device]:
-        """Return the devices of these ways, each once."""
-        return list({(device := way.backend.open_device()).name: device for way in ways}.values())
 
     def _backends(self) -> Iterator[Backend]:
         """Yield the available backends of the plan; add a row with the reason for each missing one."""
@@ -464,21 +429,8 @@ class BenchRun:
             device.close()
 
     def _roof_of(self, device: Device) -> None:
-        """Add the current measurement of the roof that the lab's rates are compared with."""
-        (self._copy if self._benchmark.rate.roof == "copy" else self._fma)(device)
-
-    def _copy(self, device: Device) -> None:
-        if device.name not in self.results.bandwidths:
-            self._progress(f"copy bandwidth of {device.name}")
-        self.results.bandwidths[device.name] = copy_bandwidth(device)
-
-    def _fma(self, device: Device) -> None:
-        for dtype in DTYPES:
-            if (device.name, dtype) not in self.results.fma:
-                self._progress(f"fused multiply-adds of {device.name}, {dtype}")
-            found = fma_rate(device, dtype)
-            if found is not None:
-                self.results.fma[device.name, dtype] = found
+        """Store the current measurement of the roof that the lab's rates are compared with."""
+        self.results.note_roofs(device, self._benchmark.rate.roof, DTYPES, self._progress)
 
     def _reference(self, case: Any) -> Any:
         """Return the reference of the case; cases with equal `shared` use the same, and only the latest is kept."""
@@ -493,6 +445,5 @@ def _in_checking_order(ways: Sequence[Implementation]) -> list[Implementation]:
 
     The earliest ways get a case's time: the important and the fast ones.
     """
-    place = {id(way): number for number, way in enumerate(ways)}
-    rank = {id(way): [w.variant for w in ways if w.backend is way.backend].index(way.variant) for way in ways}
-    return sorted(ways, key=lambda way: (rank[id(way)], -place[id(way)]))
+    of_backends = [list(group) for _, group in groupby(ways, key=lambda way: way.backend.name)]
+    return [way for nth in zip_longest(*reversed(of_backends)) for way in nth if way is not None]

@@ -29,7 +29,7 @@ from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
 from compute.measure.rates import Rate
 from compute.measure.report import as_record
-from compute.measure.roofs import RoofMeter, copy_bandwidth, fma_rate
+from compute.measure.roofs import RoofMeter
 from compute.measure.run import BenchProgress, silent
 from compute.measure.sampling import KEPT, LEAST_RUN, Budget, in_turn
 
@@ -244,9 +244,8 @@ class SweepBench:
         found: dict[str, Roof] = {}
         for kind, device in self._devices(ways).items():
             found[kind] = roof_of(device, dtype)
-            self._results.bandwidths[device.name] = copy_bandwidth(device)
-            if fma := fma_rate(device, dtype):
-                self._results.fma[device.name, dtype] = fma
+            self._results.note_roofs(device, "copy", ())
+            self._results.note_roofs(device, "fma", (dtype,))
         return found
 
     def _devices(self, ways: Sequence[Way]) -> dict[str, Device]:

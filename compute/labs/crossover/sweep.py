@@ -176,29 +176,30 @@ class Checks:
 
     def _too_slow(self, point: Point, case: Case) -> str:
         """Return why a call would take too long, predicted from the largest n tried; empty if it would not."""
+        return next(
+            (f"about {expected:.2g} s {what}; limit {limit:.2g} s"
+             for expected, limit, what in self._expected(point, case) if expected > limit),
+            "",
+        )  # fmt: skip
+
+    def _expected(self, point: Point, case: Case) -> Iterator[tuple[float, float, str]]:
+        """Yield the expected seconds of each piece of work at the point, their limit and the name of the piece."""
         allowed, longest = self._plan.call_allowed, self._plan.longest or inf
         before = [p for (name, n), p in self._points.items() if name == point.way.name and n < point.n]
         known = [p for p in before if isfinite(p.call_seconds)]
         if known:
             arithmetic, memory = self._growth(known[-1].n, case, point.way)
-            taken = {p.n: p.call_seconds for p in known}
-            expected = expected_seconds(taken, point.n, max(arithmetic, memory), OVERHEAD)
-            if expected > allowed:
-                return f"about {expected:.2g} s a call; limit {allowed:.2g} s"
-            expected = expected_seconds(self._handling(known), point.n, memory)
-            if expected > longest:
-                return f"about {expected:.2g} s to prepare and compare its arrays; limit {longest:.2g} s"
+            calls = {p.n: p.call_seconds for p in known}
+            yield expected_seconds(calls, point.n, max(arithmetic, memory), OVERHEAD), allowed, "a call"
+            handling = expected_seconds(self._handling(known), point.n, memory)
+            yield handling, longest, "to prepare and compare its arrays"
         if self._references and point.n not in self._references:
             n = max(self._references)
-            expected = self._references[n] * self._growth(n, case)[1]
-            if expected > longest:
-                return f"about {expected:.2g} s for the reference; limit {longest:.2g} s"
+            yield self._references[n] * self._growth(n, case)[1], longest, "for the reference"
         if not known and self._plan.longest and point.way.backend.kind == "cpu":
             n, seconds = self._trial(point.way, point.n)
-            expected = seconds * max(self._growth(n, case, point.way)) if seconds >= TELLING else 0.0
-            if expected > allowed:
-                return f"about {expected:.2g} s a call; limit {allowed:.2g} s"
-        return ""
+            if seconds >= TELLING:
+                yield seconds * max(self._growth(n, case, point.way)), allowed, "a call"
 
     def _trial(self, way: Way, least: int) -> tuple[int, float]:
         """Return an n below `least` whose call predicts that at `least`, and its seconds; the largest if all are fast.
