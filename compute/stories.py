@@ -49,7 +49,7 @@ VARIABLE = "FIELDLAB_STORIES"
 AREAS = ("picture", "controls", "readout", "status", "labs")  # of the page, to point at
 GO_ON = "go on"
 CLAIM = "claim:"  # prefix of the address of a tested figure
-TESTED = "This figure is tested: against theory, a headless run or a kept record."
+TESTED = "This figure is tested against theory, a headless run or a record."
 RULE = "---"
 NOTES = "???"  # begins a step's notes, as in other Markdown presentation tools
 MOST_STORIES = 100  # files of a folder
@@ -170,7 +170,7 @@ def stories_in(folders: Iterable[Path]) -> FoundStories:
             try:
                 story = read_story(path)
                 if story.name in by_name:
-                    raise StoryError(f"{path.name}: there is another story of that name")  # noqa: TRY301 - as others
+                    raise StoryError(f"{path.name}: another story has the same name")  # noqa: TRY301 - as others
                 by_name[story.name] = story
             except StoryError as error:
                 problems.append(str(error))
@@ -179,7 +179,7 @@ def stories_in(folders: Iterable[Path]) -> FoundStories:
 
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise StoryError(f"{folder}: the folder of stories is not there")
+        raise StoryError(f"{folder}: the folder of stories does not exist")
     files = sorted(path for path in folder.glob("*.md") if path.is_file())
     if len(files) > MOST_STORIES:
         raise StoryError(f"{folder}: a folder has at most {MOST_STORIES} stories, not {len(files)}")
@@ -220,7 +220,7 @@ def _parts(name: str, lines: list[str]) -> tuple[Header, list[str]]:
         key, colon, value = (part.strip() for part in line.partition(":"))
         known = key in Header.__struct_fields__ and key not in entries
         if not colon or not line.isprintable() or not known:
-            raise StoryError(f"{name}: {short(line)} is no line of the front matter, as in title: …, each once")
+            raise StoryError(f"{name}: {short(line)} is not a line of the front matter, such as title: …, each once")
         entries[key] = value
     try:
         header = convert(entries, Header, strict=False)
@@ -339,5 +339,7 @@ def _title(title: str, scene: Scene) -> tuple[str, bool]:
     points = [word for word in words if word != GO_ON]
     known = [name for name in scene.kind.param if name != "name"]
     if len(points) > 1 or not set(points) <= {*AREAS, *known}:
-        raise ValueError(f"it can point at one of {', '.join(AREAS)} or a parameter of {scene.lab}, not {short(title)}")
+        raise ValueError(
+            f"the spotlight must be one of {', '.join(AREAS)} or a parameter of {scene.lab}, not {short(title)}"
+        )
     return "".join(points), GO_ON in words

@@ -88,23 +88,23 @@ def _follow(chosen: argparse.Namespace, arguments: Sequence[str] | None) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fieldlab bench load",
-        description="What each of many browser tabs gets of one server: frames, answers, memory. Tabs are clients that "
-        "confirm every frame at once; the server and its engines are begun for it.",
+        description="Measure frames, response times and memory of many browser tabs on a server started for "
+        "the measurement. Tabs are clients that confirm every frame at once.",
     )
     parser.add_argument(
         "--tabs",
         type=lambda text: counts(text, "tabs", MOST_TABS),
         default=(1, 8, 16, 40),
-        help="how many, in turn (default 1,8,16,40)",
+        help="numbers of tabs, one after the other (default 1,8,16,40)",
     )
-    parser.add_argument("--grid", type=int, default=512, help="cells a side of the diffusion lab (default 512)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement (default 10)")
-    parser.add_argument("--url", help="of a page that is served already, http://localhost:5006/app")
+    parser.add_argument("--grid", type=int, default=512, help="grid size of the diffusion lab (default 512)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="duration of each measurement (default 10)")
+    parser.add_argument("--url", help="address of a running server, http://localhost:5006/app")
     parser.add_argument(
         "--followers",
         type=int,
         default=0,
-        help="instead of tabs: so many phones that follow one page, and what its lecturer feels of them",
+        help="number of followers of one page instead of tabs, and their effect on its lecturer",
     )
     parser.add_argument("--json", action="store_true", help="print the record as JSON instead of a table")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the record")

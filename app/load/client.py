@@ -171,7 +171,7 @@ class Client:
         end = time.perf_counter() + self._patience
         while field not in self._fields:  # a page's side bar is built after its first frame
             if time.perf_counter() > end:
-                raise ClientError(f"there is no field {field!r} within {self._patience:.0f} s")
+                raise ClientError(f"no field {field!r} appeared within {self._patience:.0f} s")
             await asyncio.sleep(LOOK)
         model, label = self._fields[field]
         before = self._labels[label]

@@ -199,7 +199,7 @@ async def audience(server: Server, page: str, count: int, seconds: float) -> Aud
         command = (sys.executable, "-m", __name__, room, str(count), str(seconds))
         process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
         if process.stdout is None or await process.stdout.readline() != b"there\n":
-            raise ClientError(f"the followers could not come in; their process ended with {await process.wait()}")
+            raise ClientError(f"the followers could not connect; their process ended with {await process.wait()}")
         lecturer.arrivals.clear()
         start = time.perf_counter()
         during, (busy, found) = await asyncio.gather(

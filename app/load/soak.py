@@ -298,14 +298,14 @@ def _visit(count: int, out: Path) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="make soak",
-        description="Open, use and close tabs of a server that is begun for it, at random, and judge whether it holds "
-        "more and more. Exit code 0: flat; 1: it grows, or the soak was too short to say; 2: it failed.",
+        description="Open, use and close tabs of a new server at random, and test whether it leaks memory. "
+        "Exit code 0: no leak; 1: memory grows, or the run was too short; 2: an error.",
     )
-    parser.add_argument("--tabs", type=_tabs, help="at the end of each round (default 20)")
-    parser.add_argument("--minutes", type=_minutes, help="in all (default 30)")
+    parser.add_argument("--tabs", type=_tabs, help="tabs at the end of each round (default 20)")
+    parser.add_argument("--minutes", type=_minutes, help="duration in minutes (default 30)")
     parser.add_argument(
         "--visits", type=_visits, metavar="N",
-        help="instead: open and close N pages, with links and uploads among them, 4 at a time; the memory is read "
+        help="open and close N pages instead, some with links and uploads, 4 at a time; the memory is read "
         "after 100 pages and ten times after that",
     )  # fmt: skip
     parser.add_argument(

@@ -232,7 +232,7 @@ async def _upload(server: str, number: int) -> None:
         else:
             answer = await tab.upload(MATRICES, f"{number}.npz", own_problem(number))
         if f"{number}." not in answer or answer.startswith("Not taken"):
-            raise ClientError(f"a file was not taken: {answer}")
+            raise ClientError(f"a file was refused: {answer}")
         await asyncio.sleep(LOOKED_AT)
     finally:
         await tab.close()

@@ -122,7 +122,7 @@ BUSY_AGAIN, FULL_AGAIN = 4, 10  # least delay in s before a refused page reloads
 MARK = "fieldlab_admission"
 log = logging.getLogger(__name__)
 REFUSED: Counter[str] = Counter()  # number of refused pages since the start, by reason: "full" or "busy"
-BUSY = "Many pages are being opened just now", "This one tries again by itself in a few seconds."
+BUSY = "Many pages are being opened", "This page retries in a few seconds."
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Fieldlab</title><style>
 body {{ font: 18px/1.5 Roboto, Helvetica, Arial, sans-serif; max-width: 34em; margin: 15vh auto; padding: 0 24px; }}
@@ -136,9 +136,9 @@ def server_full(limit: int, then: str) -> tuple[str, str]:
 
     then: sentence about the next attempt, by the visitor or automatic.
     """
-    return "Every seat is taken", (
-        f"This Fieldlab serves {limit} browser tabs at a time, so that it stays quick for each of them. Close a tab "
-        f"that is no longer needed. {then} Who runs the server can allow more: its setting sessions."
+    return "The server is full", (
+        f"This server allows {limit} open browser tabs, so that each stays fast. Close a tab that you no longer "
+        f"need. {then} The server's operator can raise the limit (setting sessions)."
     )
 
 
@@ -178,7 +178,7 @@ class Admission:
         if self._pages.full:
             REFUSED["full"] += 1
             log.warning("a page was refused: %d of %d are open", len(self._pages.pages), self._pages.limit)
-            words = server_full(self._pages.limit, "This page tries again by itself until there is room.")
+            words = server_full(self._pages.limit, "This page retries until there is room.")
             raise NotAdmitted(*words, again=FULL_AGAIN)
         self._look(alive)
         most = min(MAX_PENDING, self._pages.limit - len(self._pages.pages))

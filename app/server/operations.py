@@ -127,20 +127,20 @@ class Status:
     def metrics(self) -> Iterator[Metric]:
         """Return the same as metrics for Prometheus, in base units."""
         for name, words, value in (
-            ("pages_open", "Pages whose browser is connected or may come back.", self.pages),
-            ("pages_limit", "Pages that may be open.", self.pages_limit),
-            ("jobs_waiting", "Exports that wait for their turn.", self.waiting),
+            ("pages_open", "Open pages, including those whose browser may reconnect.", self.pages),
+            ("pages_limit", "Limit on open pages.", self.pages_limit),
+            ("jobs_waiting", "Queued exports.", self.waiting),
             ("jobs_running", "Exports that run.", self.running),
-            ("temporary_free_bytes", "Space left for files under way.", self.free),
-            ("loop_late_seconds", "How late the page's loop came, the worst of the last minute.", self.late),
+            ("temporary_free_bytes", "Free space for temporary files.", self.free),
+            ("loop_late_seconds", "Largest delay of the event loop in the last minute.", self.late),
         ):
             yield GaugeMetricFamily(f"fieldlab_{name}", words, value)
         yield from self._engine_metrics()
 
     def _engine_metrics(self) -> Iterator[Metric]:
-        state = GaugeMetricFamily("fieldlab_engine_state", "1 for the state it is in.", labels=["engine", "state"])
-        restarts = CounterMetricFamily("fieldlab_engine_restarts", "Processes that were replaced.", labels=["engine"])
-        labs = GaugeMetricFamily("fieldlab_engine_labs", "Labs that are open on it.", labels=["engine"])
+        state = GaugeMetricFamily("fieldlab_engine_state", "1 for the current state.", labels=["engine", "state"])
+        restarts = CounterMetricFamily("fieldlab_engine_restarts", "Restarted processes.", labels=["engine"])
+        labs = GaugeMetricFamily("fieldlab_engine_labs", "Open labs.", labels=["engine"])
         for name, (its, again, opened) in self.engines.items():
             for one in STATES:
                 state.add_metric([name, one], float(one == its))
@@ -155,10 +155,12 @@ class ServerMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics; Prometheus' registry calls this for each answer."""
         yield from status().metrics()
-        yield _counted("requests_refused", "status", "Requests refused before anything was built.", access.REFUSED)
+        yield _counted("requests_refused", "status", "Requests refused before a page was built.", access.REFUSED)
         yield from memory_metrics()
         yield from audience_metrics()
-        yield _counted("pages_refused", "reason", "Pages not built: the server was full or busy.", admission.REFUSED)
+        yield _counted(
+            "pages_refused", "reason", "Pages refused because the server was full or busy.", admission.REFUSED
+        )
 
 
 def memory_metrics() -> Iterator[Metric]:
@@ -166,17 +168,19 @@ def memory_metrics() -> Iterator[Metric]:
     now = in_use()
     words = "Blocks that Python has allocated and not freed."
     yield GaugeMetricFamily("fieldlab_python_blocks", words, now.blocks)
-    yield GaugeMetricFamily("fieldlab_malloc_bytes", "Bytes that the C library has, likewise.", now.malloc)
+    yield GaugeMetricFamily(
+        "fieldlab_malloc_bytes", "Bytes that the C library has allocated and not freed.", now.malloc
+    )
 
 
 def audience_metrics() -> Iterator[Metric]:
     """Return the number of open rooms and followers, and of the pictures sent; no data about persons."""
     found = rooms()
-    yield GaugeMetricFamily("fieldlab_rooms_open", "Rooms that followers can find.", found.open_rooms)
-    yield GaugeMetricFamily("fieldlab_followers", "Phones that follow, in all rooms.", found.followers)
+    yield GaugeMetricFamily("fieldlab_rooms_open", "Open audience rooms.", found.open_rooms)
+    yield GaugeMetricFamily("fieldlab_followers", "Followers in all rooms.", found.followers)
     words = "Pictures sent to followers."
     yield CounterMetricFamily("fieldlab_follower_frames_sent", words, found.counts.sent)
-    words = "Pictures that followers missed, as newer ones had come before they had painted."
+    words = "Pictures that followers skipped because newer ones had arrived."
     yield CounterMetricFamily("fieldlab_follower_frames_dropped", words, found.counts.dropped)
 
 

@@ -142,7 +142,7 @@ def install() -> None:
             if session is None or session.destroyed:
                 handler.close(GONE, "this page does not exist any more")
             elif not owners.join(session, keys.values(), bool(current().embed)):
-                log.warning("closed a WebSocket that asked for the page of another browser")
+                log.warning("closed a WebSocket to the page of another browser")
                 handler.close(GONE if keys else NO_COOKIE, "this page belongs to another browser")
             else:
                 await opened(handler, token)

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         compile_first()
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; compiled kernels are kept, and nothing is served\n")
+        sys.stderr.write("interrupted; compiled kernels are cached, the server was not started\n")
         return INTERRUPTED
     os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin, chosen.prefix or "") + chosen.show
     if chosen.sessions is not None:
@@ -159,14 +159,14 @@ def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) ->
     """Compile the kernels of the first screens unless they are up to date; errors are written to `out`."""
     try:
         if why := kernel_cache.problem():
-            out.write(f"compiled kernels cannot be kept, so each process compiles what it needs: {why}\n")
+            out.write(f"compiled kernels cannot be cached, so each process compiles its own: {why}\n")
             return
         if kernel_cache.is_current():
             return
         with _running(command) as (process, lines):
             CompileProgress(out, out.isatty()).follow(process, lines)
     except (OSError, ValueError, LookupError, TypeError, subprocess.SubprocessError) as error:
-        out.write(f"not compiled in advance, but when the page needs it: {error}\n")
+        out.write(f"not compiled in advance, but on first use: {error}\n")
     out.flush()
 
 
@@ -201,7 +201,7 @@ class CompileProgress:
     def follow(self, process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
         """Write the progress that `process` reports, until it ends; TimeoutError after MOST_SECONDS."""
         start, failures = self._clock(), 0
-        self._out.write("Compiling what the first screens need; this is kept, and done again after an update.\n")
+        self._out.write("Compiling the kernels of the first screens; the result is cached until the next update.\n")
         while True:
             if self._clock() - start > MOST_SECONDS:
                 raise TimeoutError(f"it took longer than {MOST_SECONDS:.0f} s")
@@ -227,7 +227,7 @@ class CompileProgress:
             case ["ended", int(), int(), float() | int() as seconds]:
                 self._say(f"{self._words}, {seconds:.0f} s")
             case ["failed", int(), str(why)]:
-                self._say(f"{self._words}: failed, so the page compiles them when it needs them: {why}")
+                self._say(f"{self._words}: failed, compiled on first use instead: {why}")
                 return True
             case _:
                 raise ValueError(f"not understood: {output}")

@@ -40,7 +40,9 @@ def _texts_only(given: PropertyChange) -> PropertyChange:
         sent = {name: message[name] for name in ("value", "value_input") if name in message}
         refused = [name for name, text in sent.items() if not isinstance(text, str) or len(text) > MOST_TEXT]
         if refused:
-            log.warning("a %s was sent no text of at most %d characters", type(widget).__name__, MOST_TEXT)
+            log.warning(
+                "refused a value of a %s: not a text of at most %d characters", type(widget).__name__, MOST_TEXT
+            )
             message = {name: its for name, its in message.items() if name not in refused}
         return given(widget, message)
 
@@ -62,7 +64,9 @@ def _options_only(key: type) -> Callable[[PropertyChange], PropertyChange]:
             value = message.get("value")
             if options and "value" in message and (type(value) is not key or value not in options):
                 count = len(widget.labels)
-                log.warning("a %s of %d options was sent another: %.99r", type(widget).__name__, count, value)
+                log.warning(
+                    "refused a value of a %s: not one of its %d options: %.99r", type(widget).__name__, count, value
+                )
                 message = {name: its for name, its in message.items() if name != "value"}
             return given(widget, message)
 

@@ -83,7 +83,7 @@ def allow_listed_changes() -> None:
         except UnknownReferenceError as error:
             if not document.models.seen(error.id):
                 raise
-            log.debug("dropped a patch about a model that is gone: %s", error.id)
+            log.debug("dropped a patch for a removed model: %s", error.id)
             return
         require_plain(document, events)
         for event in events:

@@ -120,7 +120,7 @@ def allow_uncached() -> None:
 @cache
 def _warn_uncached() -> None:
     """Log a warning once per process."""
-    log.warning("compiled kernels are not kept, and compiled again by each process: %s", problem() or NO_FOLDER)
+    log.warning("compiled kernels are not cached; each process compiles them again: %s", problem() or NO_FOLDER)
 
 
 def is_current() -> bool:

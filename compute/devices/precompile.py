@@ -54,7 +54,7 @@ def parts(first_values: Mapping[type[Lab], Mapping[str, Any]]) -> tuple[Part, ..
     """Return the parts for the first screens: each lab with the start values of its tab, and the machine's roofs."""
     screens = first_values.items()
     labs = [Part(f"the {lab.TITLE} kernels", partial(first_screen, lab, values)) for lab, values in screens]
-    return (*labs, Part("what measures this machine", machine_roofs.measure_and_keep))
+    return (*labs, Part("the measurements of this machine", machine_roofs.measure_and_keep))
 
 
 def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:

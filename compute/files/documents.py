@@ -108,4 +108,4 @@ def _refusal(text: str, document: Any, what: str) -> str:
         for entry, index in re.findall(r"\.(\w+)|\[(\d+)\]", path):
             document = document[entry or int(index)]
         return f"{path[1:] or what} must be {expected_words}, not {short(document)}"
-    return f"{what} is not as it must be: {short(text)}"
+    return f"{what} is invalid: {short(text)}"

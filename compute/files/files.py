@@ -19,8 +19,8 @@ from typing import TextIO
 
 REASONS = {
     ENOSPC: "the disk is full",
-    EDQUOT: "what you may keep on this disk is used up",
-    EFBIG: "a file may not be as large here",
+    EDQUOT: "the disk quota is exceeded",
+    EFBIG: "the file exceeds the size limit of this file system",
 }
 NO_ROOM = 2**16  # free bytes below which an unexplained error is attributed to the disk
 UNEXPLAINED = (0, EIO)  # error numbers that give no reason
@@ -90,7 +90,7 @@ def _is_descriptor(path: Path) -> bool:
 
 def _copy_into(made: Path, stream: Path) -> None:
     if made.is_dir():
-        raise IsADirectoryError(f"{stream} must be a folder, which a device or a pipe cannot hold")
+        raise IsADirectoryError(f"{stream} must be a folder, not a device or a pipe")
     with made.open("rb") as data, stream.open("ab", buffering=0) as out:
         shutil.copyfileobj(data, out)
 

@@ -85,7 +85,7 @@ def show(found: dict[str, Any], console: Console) -> None:
     table.add_row("Labs", ", ".join(lab["name"] for lab in found["labs"]))
     table.add_row("Roofs", _roofs_text(found["roofs"]))
     kept = found["kernel_cache"]
-    words = f"compiled kernels are not kept: {kept['problem']}" if kept["problem"] else kept["folder"]
+    words = f"compiled kernels are not cached: {kept['problem']}" if kept["problem"] else kept["folder"]
     table.add_row("Kernels", Text(words, style="yellow" if kept["problem"] else ""))
     table.add_row(
         "Fixes", Text("\n".join(f"{fix['name']} ({fix['package']}): {fix['state']}" for fix in found["fixes"]))
@@ -101,14 +101,18 @@ def show(found: dict[str, Any], console: Console) -> None:
 def _roofs_text(roofs: dict[str, Any] | None) -> str:
     """Return the roofs as text, one line per device."""
     if roofs is None:
-        return "not measured yet, or not on this machine as it is now: the next server does, or `fieldlab info --roofs`"
+        return "not measured on this machine yet: run `fieldlab info --roofs`, or start a server"
     lines = []
     for device, rates in roofs["rates"].items():
         fma = {kind.removeprefix("fma "): rate for kind, rate in rates.items() if kind.startswith("fma ")}
         rates_text = [f"{rate / 1e9:.3g} G {dtype} FMA/s" for dtype, rate in fma.items()]
         lines.append(", ".join([f"{device}: copies {rates['copy'] / 1e9:.3g} GB/s", *rates_text]))
-    load = f", while others had {roofs['others']:.0%} of the processors" if roofs["others"] > kept_roofs.CALM else ""
-    return "\n".join([*lines, f"measured {roofs['date']}{load}; anew: fieldlab info --roofs"])
+    load = (
+        f", while other programs used {roofs['others']:.0%} of the processors"
+        if roofs["others"] > kept_roofs.CALM
+        else ""
+    )
+    return "\n".join([*lines, f"measured {roofs['date']}{load}; to repeat: fieldlab info --roofs"])
 
 
 def _backends(backends: list[dict[str, Any]]) -> Iterator[Text]:

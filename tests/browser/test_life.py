@@ -122,5 +122,5 @@ def test_above_the_cap_a_friendly_page(alone, new_page, allowed_errors) -> None:
     allowed_errors.append("status of 503")
     second = new_page()
     second.goto(alone.server.url)
-    second.get_by_text("Every seat is taken").wait_for()
+    second.get_by_text("The server is full").wait_for()
     assert second.locator(".status").count() == 0

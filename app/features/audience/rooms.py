@@ -39,8 +39,8 @@ MOST_ADDRESSES = 4096  # stored buckets: by ALL_GUESSES some 2,400 addresses can
 NO_ROOM = "There is no room with this code, or it is over."
 NO_WINDOW = "This window's page is closed. Open the window from the lab's page again."
 OVER = "The lecturer has ended the room. Thank you for following."
-TRY_AGAIN = "Many codes are being tried just now. This page tries again by itself."
-ROOM_FULL = "The room has as many followers as it may have. This page tries again by itself."
+TRY_AGAIN = "Too many codes are being tried. This page retries in a few seconds."
+ROOM_FULL = "The room is full. This page retries in a few seconds."
 WINDOWS_FULL = "This page has as many windows as it may have. Close one of them."
 
 

@@ -41,7 +41,7 @@ def short(value: float) -> str:
 
 SHORT_REASONS = {
     "the ribbon is still open there": "ribbon still open",
-    "worked out when the steps are done": "when done",
+    "computed after the last step": "when done",
 }
 
 

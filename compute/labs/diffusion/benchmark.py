@@ -352,7 +352,9 @@ class DiffusionBenchmark(CaseBenchmark):
             return cases, ()
         large = [size for size in GPU_SIZES if size not in SIZES]
         words = " and ".join(f"{size} x {size}" for size in large)
-        return cases, (f"{words} are left out without a GPU: checking NumPy there takes minutes; --sizes has them",)
+        return cases, (
+            f"{words} are left out without a GPU, where the check by NumPy takes minutes; --sizes includes them",
+        )
 
     def headline(self, cases: Sequence[Any]) -> Sequence[Any]:
         """Return the grids in float32: the two smallest, which determine the pace, then the others, largest first."""

@@ -41,7 +41,7 @@ DYNAMIC = ("backend", "device_index", "variant", "dtype", "r", "unstable", "edge
 PLACE = ("backend", "device_index")  # parameters on which the brush depends
 PACE = ("r", "unstable")  # only steps depend on them: before the first step it is irrelevant when they changed
 FREE = tuple(name for name in DYNAMIC if name != "dtype")  # no influence on a new field; a dtype rounds it
-RACING = "the racing kernel computes something else each time"
+RACING = "the racing kernel is not deterministic"
 LARGE = "the image that was loaded is too large for a file"
 
 LOSING = ("reset", "rollback", "load_image", "forget_image")
@@ -247,7 +247,7 @@ class UndoHistory:
             self._trim()
         else:
             self.past.clear()
-            self.gone = "memory is too short to keep a field of this size"
+            self.gone = "there is not enough memory for a field of this size"
 
     @property
     def _touched(self) -> bool:
@@ -295,7 +295,7 @@ class UndoHistory:
         """Drop this lab's oldest fields beyond its limits, except the latest; then apply the limit of all labs."""
         while len(self.past) > 1 and (len(self.past) > MOST_KEPT or self.held > MOST_BYTES):
             del self.past[0]
-            self.gone = f"older fields were given up: {MOST_KEPT} or {MOST_BYTES // MIB} MB are kept at most"
+            self.gone = f"older fields were discarded: the limit is {MOST_KEPT} fields or {MOST_BYTES // MIB} MB"
         _fit_together()
 
     def give_up_one(self) -> bool:
@@ -304,7 +304,7 @@ class UndoHistory:
             return False
         del (self.past if len(self.past) >= len(self.future) else self.future)[0]
         allowed = f"{current().memory:,} MiB on this server (its setting memory)"
-        self.gone = f"older fields were given up: those of all pages may take {allowed}"
+        self.gone = f"older fields were discarded: the limit of all pages is {allowed}"
         return True
 
     @property

@@ -184,7 +184,7 @@ class ScalingRun:
         row = replace(row, device=made.device.name, difference=different, largest=None, samples=(first,),
                       extra={**row.extra, **_facts(made)})  # fmt: skip
         if different:
-            return replace(row, status="disagrees", reason=f"{different:.1e} of the cells have other bits")
+            return replace(row, status="disagrees", reason=f"{different:.1e} of the cells differ")
         grids[count] = made
         return replace(row, status="measured")
 

@@ -115,7 +115,7 @@ class CurveRules(ComparisonRules):
         moved = rate * known.get("bytes_per_product", nan)
         whole = Fact(WHOLE, known.get("seconds", nan) if known.get("done") else nan, "seconds", WHOLE_ABOUT)
         if known.get("done") and known.get("cold_seconds"):
-            whole = Fact(WHOLE, "not taken: its kernels were loaded", "text", COLD_ABOUT)
+            whole = Fact(WHOLE, "not measured: its kernels were loaded", "text", COLD_ABOUT)
         bound = ", launch-bound" if launch_bound(known) else ""
         products = f"{spaced(rate, between=' ')} /s{bound}" if isfinite(rate) else "…"
         return (

@@ -155,7 +155,7 @@ class PictureRules(ComparisonRules):
         complete = frame.facts.get("finished") and not frame.facts.get("reused")
         whole = Fact(WHOLE, seconds if complete and isfinite(rate) else nan, "seconds", WHOLE_ABOUT)
         if complete and frame.facts.get("cold"):
-            whole = Fact(WHOLE, "not taken: its kernels were loaded", "text", COLD_ABOUT)
+            whole = Fact(WHOLE, "not measured: its kernels were loaded", "text", COLD_ABOUT)
         return (
             Fact("Rate of this picture", rate, "rate", RATE_ABOUT if plain else DEEP_ABOUT),
             Fact("Part of the FMA roof", percent, "percent", FMA_ABOUT),
@@ -204,8 +204,8 @@ class PictureRules(ComparisonRules):
         return Chart("The lesson's scene, shortcuts off", ways, reasons, (*recorded, *CITED))
 
 
-RATE_ABOUT = "Iterations that were really done, over the device's time for them; shortcuts save iterations."
-DEEP_ABOUT = "Iterations that the picture is worth: a jump by bilinear approximation counts as all it spares."
+RATE_ABOUT = "Iterations computed, divided by their device time; shortcuts save iterations."
+DEEP_ABOUT = "Iterations including those skipped by bilinear approximation."
 MIX_ABOUT = (
     "Instructions of one z² + c: FMA fused multiply-add, MUL multiplication, ADD addition. Those of a GPU were counted "
     "in the machine code for a Hopper GPU, those of the host in the source."
@@ -217,7 +217,7 @@ FMA_ABOUT = (
 )
 WHOLE = "Time of the full picture"
 WHOLE_ABOUT = "Device time of all launches of this picture, coarse passes included."
-COLD_ABOUT = "The first launch of a kernel loads it, or compiles it: no rate counts that. The next view's time is told."
+COLD_ABOUT = "The first launch of a kernel loads or compiles it, so its time is not shown. The next view's time is."
 RULES = PictureRules()
 
 

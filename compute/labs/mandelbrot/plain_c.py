@@ -59,9 +59,9 @@ def check(scenes: Sequence[BenchScene], seconds: float, progress: BenchProgress 
             rows = []
             for scene in scenes:
                 if rows and perf_counter() > until:
-                    return OutsideCheck(TITLE, program(), tuple(rows), f"time ended before {scene.title}")
+                    return OutsideCheck(TITLE, program(), tuple(rows), f"the budget ended before {scene.title}")
                 for count in threads:
-                    progress(f"{scene.title}: plain C++ beside cpu_numba, threads: {count}")
+                    progress(f"{scene.title}: plain C++ and cpu_numba, threads: {count}")
                     rows.append(_timed(scene, count, library, min(LONGEST, max(SHORTEST, each))))
             return OutsideCheck(TITLE, program(), tuple(rows))
     except (FileNotFoundError, RuntimeError) as error:

@@ -100,7 +100,7 @@ def test_pages_that_wait_count_for_the_cap():
         house.limiter.add(object(), page)
     full = house.refuses()
     assert full.again == FULL_AGAIN
-    assert "3 browser tabs" in full.words
+    assert "3 open browser tabs" in full.words
 
 
 FLOOD = """
@@ -142,7 +142,7 @@ def test_a_flood_has_few_pages_built():
     assert told["built"] == HALF
     assert told["codes"].count(200) == HALF
     assert told["codes"].count(503) == 200 - HALF
-    assert "tries again by itself" in told["page"]
+    assert "This page retries" in told["page"]
     assert len(told["page"]) < 1000
     assert "Refresh" in told["headers"]
     assert told["headers"]["X-Content-Type-Options"] == "nosniff"
@@ -226,7 +226,7 @@ def returned():
 
 def test_who_finds_no_room_tries_again_by_himself(returned):
     assert returned["refused"] == 503
-    assert "tries again by itself" in returned["page"]
+    assert "This page retries" in returned["page"]
     assert FULL_AGAIN <= int(returned["headers"]["Refresh"]) < 2 * FULL_AGAIN
 
 

@@ -39,7 +39,7 @@ def said(lines, code=0):
 
 def test_each_part_is_said_in_words_and_seconds():
     begin, *parts = said(DONE)
-    assert "Compiling what the first screens need" in begin
+    assert "Compiling the kernels of the first screens" in begin
     assert parts == ["compiling the wave kernels 1 of 2, 4 s", "compiling the rest 2 of 2, 0 s"]
 
 
@@ -52,7 +52,7 @@ def test_a_part_that_failed_is_said_and_the_rest_goes_on():
 
 @pytest.mark.parametrize("lines", [[["hello"]], [["began"]], [7], ["ended"]])
 def test_what_is_not_understood_is_said_and_does_no_harm(lines):
-    assert said(lines)[-1].startswith("not compiled in advance, but when the page needs it: not understood")
+    assert said(lines)[-1].startswith("not compiled in advance, but on first use: not understood")
 
 
 def test_a_reader_that_starts_late_does_no_harm(monkeypatch):
@@ -120,7 +120,7 @@ def test_ctrl_c_ends_it_with_its_process_and_nothing_is_served(monkeypatch, caps
     monkeypatch.setattr(serve.compile_first, "__defaults__", (io.StringIO(), sleeper))
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("it is served"))
     assert serve.main([]) == serve.INTERRUPTED
-    assert "nothing is served" in capsys.readouterr().err
+    assert "the server was not started" in capsys.readouterr().err
     end = time.monotonic() + 120
     while seen[0].poll() is None:
         assert time.monotonic() < end

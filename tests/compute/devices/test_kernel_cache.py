@@ -244,9 +244,9 @@ def test_without_a_folder_for_kernels_everything_works_and_says_so():
     command = [sys.executable, "-c", NOWHERE, "info"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert "compiled kernels are not kept" in done.stdout
+    assert "compiled kernels are not cached" in done.stdout
     assert "NUMBA_CACHE_DIR" in done.stdout
-    assert done.stderr.count("compiled kernels are not kept, and compiled again by each process") == 1
+    assert done.stderr.count("compiled kernels are not cached; each process compiles them again") == 1
     assert "Traceback" not in done.stderr
 
 
@@ -254,7 +254,7 @@ def test_a_server_without_a_folder_for_kernels_says_so_and_compiles_nothing_ahea
     out = io.StringIO()
     monkeypatch.setattr(kernel_cache, "_takes_files", lambda place: False)
     serve.compile_first(out, ("a", "program", "that", "is", "not", "there"))
-    assert out.getvalue().startswith("compiled kernels cannot be kept, so each process compiles what it needs: none ")
+    assert out.getvalue().startswith("compiled kernels cannot be cached, so each process compiles its own: none ")
 
 
 def test_kernels_are_kept_in_the_first_folder_that_can_be_written(package, monkeypatch, tmp_path):

@@ -89,10 +89,10 @@ def test_so_many_are_kept_and_no_more_and_it_is_said(lab, monkeypatch):
         stroke(lab, 4.0 + x)
     assert lab.frame().notes["gone"] == ""
     stroke(lab, 10.0)
-    assert "older fields were given up: 3 or" in lab.frame().notes["gone"]
+    assert "older fields were discarded: the limit is 3 fields or" in lab.frame().notes["gone"]
     for _ in range(3):
         lab.act("undo")
-    with pytest.raises(ValueError, match="older fields were given up"):
+    with pytest.raises(ValueError, match="older fields were discarded"):
         lab.act("undo")
 
 
@@ -167,7 +167,7 @@ def test_pictures_count_for_what_is_kept_and_a_shared_one_once(lab, monkeypatch)
         lab.act("load_image", data=picture(number))
     assert 3 <= len(lab.earlier.past) <= 5
     assert lab.earlier.held <= history.MOST_BYTES
-    assert "older fields were given up" in lab.frame().notes["gone"]
+    assert "older fields were discarded" in lab.frame().notes["gone"]
     before = lab.earlier.held
     for x in range(3):
         stroke(lab, 4.0 + x)  # on the same picture
@@ -204,7 +204,7 @@ def test_the_fields_of_all_labs_have_a_bound_and_closing_a_lab_gives_back_its_pa
     assert 50 * 2**20 < sum(held) <= 64 * 2**20
     assert max(held) - min(held) <= 5 * 2**20  # the lab with the most fields discards first
     gone = labs[0].frame().notes["gone"]
-    assert gone == "older fields were given up: those of all pages may take 64 MiB on this server (its setting memory)"
+    assert gone == "older fields were discarded: the limit of all pages is 64 MiB on this server (its setting memory)"
     labs[0].close()
     labs[1].close()
     for x in range(14):

@@ -132,7 +132,7 @@ def test_the_facts_are_products_of_the_live_run():
     cold = known | {"cold_seconds": 1.5, "cold_products": 20.0}
     told = {fact.name: fact.value for fact in RULES.facts(values(), Frame({}, cold, None), 3e11)}
     assert told["Products"] == "160 /s"
-    assert told["Time to tolerance"] == "not taken: its kernels were loaded"
+    assert told["Time to tolerance"] == "not measured: its kernels were loaded"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def client(engine):
 
 def done(frame):
     """Return whether the curve and its rules are done; the periodogram is the last rule."""
-    return frame.facts["done"] == 1 and frame.notes["ncp"] != "worked out when the steps are done"
+    return frame.facts["done"] == 1 and frame.notes["ncp"] != "computed after the last step"
 
 
 def test_the_curve_grows_and_comes_to_rest(client):

@@ -67,7 +67,7 @@ def test_a_probe_of_low_rank_ends_exactly():
 def test_gcv_of_a_large_matrix_waits_for_the_probe_and_uses_it_again():
     lab = LCurve(problem="blur", n=24, noise=0.02, tolerance=1e-4)
     lab.advance(5)
-    assert lab.choices()["gcv"].reason.startswith("worked out when the steps are done")
+    assert lab.choices()["gcv"].reason.startswith("computed after the last step")
     assert "gcv" not in lab.frame().parts
     first = lab.solve().choices["gcv"]
     assert first.lam is not None
@@ -90,6 +90,6 @@ def test_gcv_of_a_large_matrix_waits_for_the_probe_and_uses_it_again():
 def test_the_probe_of_a_very_large_matrix_is_left_to_complete(monkeypatch):
     monkeypatch.setattr("compute.labs.l_curve.lab.PROBE_ROWS", 400)
     lab = LCurve(problem="blur", n=21, noise=0.02, tolerance=1e-3)
-    assert lab.solve().choices["gcv"].reason == "worked out when the steps are done"
+    assert lab.solve().choices["gcv"].reason == "computed after the last step"
     assert lab.probe is None
     assert lab.complete().corners["gcv"] is not None

@@ -275,7 +275,7 @@ def test_the_facts_of_a_frame_are_rates_of_iterations_that_were_done():
     cold = done | {"timed_iterations": 2e9, "compute_seconds": 1.0, "cold": 1.0}  # a third was done by warm launches
     told = {fact.name: fact.value for fact in RULES.facts(values(), frame(**cold), 48e9)}
     assert told["Rate of this picture"] == 2e9
-    assert told["Time of the full picture"] == "not taken: its kernels were loaded"
+    assert told["Time of the full picture"] == "not measured: its kernels were loaded"
 
 
 def test_a_launch_that_loads_its_kernel_counts_in_no_rate(monkeypatch):

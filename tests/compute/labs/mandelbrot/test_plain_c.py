@@ -62,7 +62,7 @@ def test_scenes_that_come_too_late_are_left_out_and_named(monkeypatch):
     monkeypatch.setattr(plain_c, "LATE", 0.0)
     found = plain_c.check([SMALL, SMALL], 1.0)
     assert {row.case for row in found.rows} == {SMALL.name}
-    assert found.absent == f"time ended before {SMALL.title}"
+    assert found.absent == f"the budget ended before {SMALL.title}"
     assert found.program
 
 
