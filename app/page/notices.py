@@ -13,7 +13,7 @@ import panel_material_ui as pmui
 from bokeh.document import Document
 
 from app.page.markup import plain
-from app.tab.session import FellBack
+from app.tab.session_states import FellBack
 from compute.engine import messages
 
 LIFE = 12_000  # ms that a note stays

@@ -59,7 +59,7 @@ def groups(controls: ValueWidgets) -> Iterator[ValueWidgets]:
 def told(tab: LabTab) -> dict[str, Any]:
     """Return the state of a lab's tab: the values of its session, engine, widgets and link."""
     session = tab.session
-    handle = session._handle
+    handle = session.shown.handle
     state = handle._lab if handle is not None else None
     widgets = {}
     for group in groups(tab.controls):

@@ -17,7 +17,8 @@ import panel_material_ui as pmui
 
 from app.page.widgets import FULL
 from app.tab.plots import Position, RasterPlots, StrokePoint
-from app.tab.session import FellBack, Session
+from app.tab.session import Session
+from app.tab.session_states import FellBack
 from app.tab.upload import Upload, sketch
 from compute.cli.settings import current
 from compute.engine import messages

@@ -12,8 +12,9 @@ import pytest
 from app.labs.crossover.controls import WayControls
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.tab.controls import ComputeControls
+from app.tab.engine_faults import host_values
 from app.tab.lab_view import first_values, parts_of
-from app.tab.session import Session, host_values
+from app.tab.session import Session
 from compute import LABS
 from compute.devices.backends import BACKENDS, Backend, backend, preferred
 from compute.devices.devices import Host

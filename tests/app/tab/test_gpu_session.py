@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from app.tab import session as module
-from app.tab.session import FellBack, Live, Session
+from app.tab.session import Session
+from app.tab.session_states import FellBack, Live
 from compute.devices.backends import backend
 from compute.engine import EnginePool, Refused, SnapshotTaken
 from compute.labs.diffusion import Diffusion
@@ -121,7 +122,7 @@ def test_where_the_gpu_s_engine_gives_up_the_host_goes_on(tab):
     tab.until(tab.rests)
     tab.session.step()
     tab.until(lambda: tab.session.latest.facts["step"] == 1)
-    tab.until(lambda: tab.session._handle.last_checkpoint is not None)
+    tab.until(lambda: tab.session.shown.handle.last_checkpoint is not None)
     time.sleep(1.5)  # a checkpoint is made about once a second
     steps = tab.snapshot()["steps"]
     engine = tab.engines.get("cuda:0")

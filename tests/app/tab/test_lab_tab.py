@@ -11,7 +11,8 @@ from bokeh.document import Document
 from app.page.theme import DARK, LIGHT
 from app.server.admission import session_limiter
 from app.tab.lab_tab import LabTab, StatusBar
-from app.tab.session import Broken, Closed, Failed, Live, Moving, Opening, Restarting, Session
+from app.tab.session import Session
+from app.tab.session_states import Broken, Closed, Failed, Live, Moving, Opening, Restarting
 from compute.labs import LABS
 from compute.labs.diffusion import Diffusion
 from compute.measure.verdict import ResultCache

@@ -16,8 +16,11 @@ from bokeh.document import Document
 from bokeh.server.session import ServerSession
 from tornado.ioloop import IOLoop
 
+from app.tab import engine_faults as faults
 from app.tab import session as module
-from app.tab.session import FellBack, Session, host_values
+from app.tab.engine_faults import host_values
+from app.tab.session import Session
+from app.tab.session_states import FellBack
 from compute.engine import (
     EngineBroken,
     EngineRestarted,
@@ -177,7 +180,7 @@ def test_what_took_long_is_over_once_a_frame_has_come(tab, before):
     words, frame = Busy("compiling"), replace(session.latest, number=session.gate.newest + 1)
     events = [words, FrameReady(frame)]
     for event in events if before else reversed(events):
-        session._receive(session._key, event)
+        session._receive(session.shown.key, event)
     if before:
         session.gate._flush()  # as on the fast path, before the callbacks that wait for the lock
     while tab.jobs:
@@ -215,11 +218,11 @@ def test_a_state_of_another_size_is_restored_on_another_engine(two, tab_on_two):
 
 def test_an_engine_that_gives_up_hands_its_last_state_to_the_host(two, tab_on_two, monkeypatch):
     tab = tab_on_two
-    monkeypatch.setattr(module, "HOST", "host:b")
-    monkeypatch.setattr(module, "host_values", lambda lab, values: {"text": "b"})
+    monkeypatch.setattr(faults, "HOST", "host:b")
+    monkeypatch.setattr(faults, "host_values", lambda lab, values: {"text": "b"})
     tab.session.step()
-    tab.until(lambda: tab.session._handle.last_checkpoint is not None and tab.session.latest.facts["step"] == 1)
-    tab.session._react(tab.session._key, EngineBroken("it died four times"))
+    tab.until(lambda: tab.session.shown.handle.last_checkpoint is not None and tab.session.latest.facts["step"] == 1)
+    tab.session._react(tab.session.shown.key, EngineBroken("it died four times"))
     assert tab.session.phase == "moving"
     tab.until(lambda: tab.session.phase == "paused")
     assert snapshot(tab)["count"] == 1
@@ -229,10 +232,10 @@ def test_an_engine_that_gives_up_hands_its_last_state_to_the_host(two, tab_on_tw
 
 def test_who_has_asked_the_host_s_engine_for_a_state_hears_that_it_has_given_up(two, tab_on_two, monkeypatch):
     tab = tab_on_two
-    monkeypatch.setattr(module, "HOST", "host:a")
-    monkeypatch.setattr(tab.session._handle, "snapshot", lambda: None)  # as an engine that does not answer
+    monkeypatch.setattr(faults, "HOST", "host:a")
+    monkeypatch.setattr(tab.session.shown.handle, "snapshot", lambda: None)  # as an engine that does not answer
     tab.session.ask_snapshot()
-    tab.session._react(tab.session._key, EngineBroken("it died four times"))
+    tab.session._react(tab.session.shown.key, EngineBroken("it died four times"))
     assert tab.session.phase == "broken"
     assert [(event.request, event.text) for event in refusals(tab)] == [
         (TakeSnapshot, "the engine stopped: it died four times")
@@ -245,7 +248,7 @@ def hardly_waiting(engine, monkeypatch):
     engine._breaker.reset()
     monkeypatch.setattr(process, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(process, "MOST_PAUSE", 0.05)
-    monkeypatch.setattr(module, "HOST", "host:a")
+    monkeypatch.setattr(faults, "HOST", "host:a")
 
 
 @pytest.mark.usefixtures("hardly_waiting")
@@ -284,15 +287,15 @@ def test_a_lab_that_failed_runs_with_the_value_that_was_changed_since(tab):
 def test_a_lab_that_failed_on_another_engine_goes_on_on_the_host_from_its_last_state(two, tab_on_two, monkeypatch):
     """Another crash is not part of the values, so the lab continues there."""
     tab, session = tab_on_two, tab_on_two.session
-    monkeypatch.setattr(module, "HOST", "host:b")
-    monkeypatch.setattr(module, "host_values", lambda lab, values: {"text": "b"})
+    monkeypatch.setattr(faults, "HOST", "host:b")
+    monkeypatch.setattr(faults, "host_values", lambda lab, values: {"text": "b"})
     session.step()
-    tab.until(lambda: session._handle.last_checkpoint is not None and session.latest.facts["step"] == 1)
+    tab.until(lambda: session.shown.handle.last_checkpoint is not None and session.latest.facts["step"] == 1)
     session.act("crash")
     tab.until(lambda: [event for event in tab.heard if isinstance(event, EngineRestarted)])
     session.act("crash")
     tab.until(lambda: [event for event in tab.heard if isinstance(event, FellBack)])
-    tab.until(lambda: session.phase == "paused" and session._target == "host:b")
+    tab.until(lambda: session.phase == "paused" and session.shown.engine == "host:b")
     assert snapshot(tab)["count"] == 1
     (told,) = [event.reason for event in tab.heard if isinstance(event, FellBack)]
     assert "failed twice while it worked for this lab" in told

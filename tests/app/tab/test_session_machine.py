@@ -17,8 +17,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
+from app.tab import engine_faults as faults
 from app.tab import session as module
-from app.tab.session import Broken, Live, Session
+from app.tab.session import Session
+from app.tab.session_states import Broken, Live
 from compute.engine import messages
 from tests.compute.engine.faulty import Faulty
 from tests.fake_engine import Engines, FakeLab
@@ -50,7 +52,7 @@ class Tab:
         limiter = SimpleNamespace(engines=self.engines)
         self.restore = pytest.MonkeyPatch()
         self.restore.setattr(module, "session_limiter", lambda: limiter)
-        self.restore.setattr(module, "host_values", lambda lab, values: {"text": ""})
+        self.restore.setattr(faults, "host_values", lambda lab, values: {"text": ""})
         self.session = Elsewhere(Faulty, document, {"backend": "cpu_numpy", **values})
         self.session.gate._clock = lambda: 0.0  # no delay, so that the window is 1
         self.widgets = dict(self.session.values)
@@ -92,7 +94,7 @@ class Tab:
 
     def count(self) -> None:
         """Update the greatest number of frames owed to the browser: in flight, waiting, or still to be made."""
-        gate, lab = self.session.gate, self.session._handle
+        gate, lab = self.session.gate, self.session.shown.handle
         waiting = gate._waiting is not None
         self.most_owed = max(self.most_owed, gate.under_way + waiting + lab.through - lab.frames)
 
@@ -240,7 +242,7 @@ class Machine(RuleBasedStateMachine):
         assert session.phase == ("running" if session.playing else "paused")
         lab = tab.lab
         assert lab is not None, tab.engines.labs
-        assert lab.engine.name == session.engine == session._target
+        assert lab.engine.name == session.engine == session.shown.engine
         assert lab.running == session.playing
         assert lab.updates == []
         assert {name: session.values[name] for name in ("text", "level")} == {
@@ -263,7 +265,7 @@ class Machine(RuleBasedStateMachine):
         refused = [event for event in tab.told if isinstance(event, messages.Refused)]
         silent = [event for event in refused if event.request is messages.TakeSnapshot]
         assert len(answers) + len(silent) >= self.asked
-        assert session._pending_snapshots == 0
+        assert session.shown.snapshots.pending == 0
         assert (lab.recording is not None) == session.recording
         assert tab.most_owed <= session.gate.window + 1
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.tab import session as module
-from app.tab.session import Live
+from app.tab.session_states import Live
 from compute.engine import Refused, SnapshotTaken, Supervisor
 from tests.app.tab.test_session_machine import Elsewhere
 from tests.compute.engine.faulty import Faulty, running
@@ -87,7 +87,7 @@ def strike(tab: Tab, rng: random.Random) -> None:
     """Kill or crash an engine. A second crash would be charged to the lab, which would then be closed."""
     engine = tab.engines[rng.choice(["host", "host:a"])]
     number = rng.choice([signal.SIGKILL, signal.SIGSEGV])
-    charged = tab.session._handle is not None and tab.session._handle._lab.charge_times
+    charged = tab.session.shown.handle is not None and tab.session.shown.handle._lab.charge_times
     if engine.pid:
         os.kill(engine.pid, signal.SIGKILL if charged else number)
 
@@ -118,12 +118,12 @@ def act(tab: Tab, rng: random.Random) -> None:
 def agrees(tab: Tab) -> bool:
     """Return whether all is at rest: the lab is live, and every request has been answered."""
     session = tab.session
-    handle = session._handle
+    handle = session.shown.handle
     return (
         isinstance(session.state, Live)
         and handle is not None
         and not handle._lab.unapplied
-        and session._pending_snapshots == 0
+        and session.shown.snapshots.pending == 0
         and all(engine.state in ("ready", "busy") for engine in tab.engines.values())
     )
 
@@ -154,9 +154,9 @@ def test_page_values_and_what_computes_agree_after_any_sequence(engines, monkeyp
         assert tab.session.latest is not None
         assert tab.session.latest.facts["level"] == values["level"]
         open_labs = [record for engine in engines.values() for record in engine._registry.all() if not record.closing]
-        assert [record.number for record in open_labs] == [tab.session._handle._lab.number]
-        assert tab.session._handle._supervisor is engines[tab.session.engine]
-        gate, record = tab.session.gate, tab.session._handle._lab
+        assert [record.number for record in open_labs] == [tab.session.shown.handle._lab.number]
+        assert tab.session.shown.handle._supervisor is engines[tab.session.engine]
+        gate, record = tab.session.gate, tab.session.shown.handle._lab
         assert gate.under_way + record.frames_through - record.frames <= gate.window + 1
         told = ("level", "given up when the engine died for the second time")  # the only refusals that may occur
         assert not [event for event in tab.of(Refused) if not any(words in event.text for words in told)]

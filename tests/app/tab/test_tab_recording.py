@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.tab import engine_faults as faults
 from app.tab import session as module
 from app.tab.session import Session
 from compute.engine import EngineBroken, RecordingProgress, Refused, Supervisor
@@ -79,7 +80,7 @@ def test_a_recording_goes_on_where_the_lab_goes(tab, tmp_path):
     tab.until(lambda: len(tape.numbers()) > 40)
     tab.session.change(text="b")
     tab.until(lambda: tab.session.phase == "running")
-    moved = tab.session._recording._news
+    moved = tab.session.shown.recording._news
     assert moved.frames < 400  # it was interrupted without a message
     assert tab.last is None
     assert tab.session.recording
@@ -108,9 +109,9 @@ def test_a_recording_is_stopped_also_while_the_lab_moves(tab, tmp_path):
 def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path, monkeypatch):
     tab.session.record(str(tmp_path / "film"), 7, (8, 8), 10**6)
     tab.until(lambda: [news for news in tab.heard if isinstance(news, RecordingProgress)])
-    tab.session._handle.stop_recording = lambda: None
-    monkeypatch.setattr(module, "HOST", "host:a")  # which can be started again by Run
-    tab.session._react(tab.session._key, EngineBroken("the sky fell"))
+    tab.session.shown.handle.stop_recording = lambda: None
+    monkeypatch.setattr(faults, "HOST", "host:a")  # which can be started again by Run
+    tab.session._react(tab.session.shown.key, EngineBroken("the sky fell"))
     tab.until(lambda: tab.last)
     assert tab.last.ended == "the engine gave up: the sky fell"
     assert tab.last.frames == 1

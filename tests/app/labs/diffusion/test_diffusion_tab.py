@@ -16,7 +16,7 @@ from app.labs.diffusion.view import DiffusionView
 from app.tab.controls import REDO, UNDO
 from app.tab.plots import StrokePoint
 from app.tab.publisher import Publisher
-from app.tab.session import FellBack
+from app.tab.session_states import FellBack
 from compute.engine import messages
 from compute.labs.diffusion import Diffusion
 from tests.direct import DirectSession, read

@@ -1,0 +1,122 @@
+"""The states of a session and their texts; app/tab/session.py draws the transitions between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from compute.engine import Checkpoint, LabHandle, messages
+
+if TYPE_CHECKING:
+    from app.tab.shown_lab import OpenedLab
+
+LabRequest: TypeAlias = Callable[[LabHandle], object]
+
+
+class State:
+    """Base class of the states of a session."""
+
+
+@dataclass(frozen=True)
+class Opening(State):
+    """The lab was requested, but has sent no frame."""
+
+
+@dataclass(frozen=True)
+class Live(State):
+    """The lab shows frames; note: the engine's last message, why the lab was paused or restarted."""
+
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Restarting(State):
+    """The engine has died and is being replaced; the lab will continue from its last checkpoint."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Broken(State):
+    """The engine has given up; `play` tries it again."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Failed(Broken):
+    """The engine failed twice while it worked for this lab, and closed it. Other labs are not affected.
+
+    `play` opens the lab again from its initial state; after a second failure with the same values it uses the defaults.
+    """
+
+
+@dataclass(frozen=True)
+class Closed(State):
+    """All resources are released."""
+
+
+@dataclass(eq=False)
+class Moving(State):
+    """The lab is being opened on the engine `target`.
+
+    cause: the values that select the engine, reverted if the move fails; queue: the requests made during the move, in
+    order; changes: the values among them; new: the new lab after its request; broken: why the old lab cannot continue;
+    restarting: why its engine is being restarted.
+    """
+
+    target: str
+    cause: dict[str, Any]
+    queue: list[LabRequest] = field(default_factory=list)
+    changes: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    new: OpenedLab | None = None
+    broken: str = ""
+    restarting: str = ""
+
+
+@dataclass(frozen=True)
+class FellBack(messages.Event):
+    """The engine of a GPU has given up for `reason`; the lab continues on the host, from its last checkpoint."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class UpdateRequest:
+    """A request for values; a lab that could not be opened stores them until it is opened again."""
+
+    values: Mapping[str, Any]
+
+    def __call__(self, handle: LabHandle) -> None:
+        """Request the values."""
+        handle.update(**self.values)
+
+
+def settled(shows_frames: bool, note: str = "") -> State:
+    """Return the state of a lab without a move or a fault."""
+    return Live(note) if shows_frames else Opening()
+
+
+def phase_of(state: State, playing: bool) -> str:
+    """Return the state in a word: starting, running, paused, moving, restarting, broken, failed or closed."""
+    match state:
+        case Live():
+            return "running" if playing else "paused"
+        case Opening():
+            return "starting"
+        case other:
+            return type(other).__name__.lower()
+
+
+def detail_of(state: State) -> str:
+    """Return an explanation of the state; "" for none."""
+    match state:
+        case Moving(target=target):
+            return f"moving to {target}"
+        case Failed(reason=text):
+            return f"{text}. Press Run to start it again from its initial state"
+        case Restarting(reason=text) | Broken(reason=text) | Live(note=text):
+            return text
+    return ""
