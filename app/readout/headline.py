@@ -77,7 +77,7 @@ class Compared:
 
     fast, slow: names of both sides, as text; kind: "cpu" or "gpu", which selects the colour of the factor; recorded:
     whether one of the sides is recorded; rates: the rates of both sides, as HTML; faster, slower: the reason for either
-    result, as the end of a sentence; estimate: whether more samples follow; beside: a further sentence, as HTML.
+    result, as the end of a sentence; estimate: whether more samples follow.
     """
 
     speed: SpeedUp
@@ -89,7 +89,6 @@ class Compared:
     faster: str = ""
     slower: str = ""
     estimate: bool = False
-    beside: str = ""
 
 
 def headline(
@@ -104,12 +103,13 @@ def headline(
         _own(fastest, rules, verdict)
         or _recorded_over_here(fastest, rules, pair)
         or _recorded_pair(fastest, rules, pair)
-        or _here(verdict, fastest, rules, pair, waking)
     )
     if found is not None:
         return Headline(_number(found), _sentence(found))
-    rates = _this_computer(fastest, rules), _recorded_rate(pair, rules, _unlike(fastest, rules, pair))
-    known = " ".join(filter(None, rates))
+    recorded = _recorded_rate(pair, rules, _unlike(fastest, rules, pair))
+    if (here := _here(verdict, rules, waking)) is not None:
+        return Headline(_number(here), _sentence(here, recorded))
+    known = " ".join(filter(None, (_this_computer(fastest, rules), recorded)))
     sentence = f"<p class='first'>{known}</p>" if known else ""
     if verdict is None:
         return Headline(_words("Starting"), sentence)
@@ -177,9 +177,7 @@ def _recorded_pair(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair 
     )  # fmt: skip
 
 
-def _here(
-    verdict: Verdict | None, fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None, waking: float
-) -> Compared | None:
+def _here(verdict: Verdict | None, rules: ComparisonRules, waking: float) -> Compared | None:
     """Compare two CPU backends of this computer."""
     if verdict is None or verdict.opponent is None or verdict.speed_up is None:
         return None
@@ -190,7 +188,6 @@ def _here(
     return Compared(
         verdict.speed_up, fast.variant.label, slow.variant.label, fast.variant.kind, rates,
         slower=f"; {why_slower(verdict, waking)}", estimate=verdict.early,
-        beside=_recorded_rate(pair, rules, _unlike(fastest, rules, pair)),
     )  # fmt: skip
 
 
@@ -284,8 +281,11 @@ def _number(one: Compared) -> str:
     return f"<div class='headline {kind}'>{factor(one.speed)}{title}</div>"
 
 
-def _sentence(one: Compared) -> str:
-    """Return the rates, the interval and the reason; small windows hide elements of the class "why"."""
+def _sentence(one: Compared, recorded: str = "") -> str:
+    """Return the rates, the interval and the reason; small windows hide elements of the class "why".
+
+    recorded: a further sentence, as HTML.
+    """
     speed = one.speed
     if speed.bounded:
         said = allowed(speed)
@@ -295,5 +295,5 @@ def _sentence(one: Compared) -> str:
     if one.estimate and speed.bounded:
         interval += f", {ESTIMATE}"
     why = "" if undecided(speed) else filled("{why}", why=one.faster if speed.ratio > 1 else one.slower)
-    beside = f"<span class='why'> {one.beside}</span>" if one.beside else ""
-    return f"<p class='first'>{one.rates}<span class='why'>; {interval}{why}</span>.{beside}</p>"
+    more = f"<span class='why'> {recorded}</span>" if recorded else ""
+    return f"<p class='first'>{one.rates}<span class='why'>; {interval}{why}</span>.{more}</p>"

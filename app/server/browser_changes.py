@@ -10,25 +10,21 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
-from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from bokeh.core.serialization import Deserializer
 from bokeh.document import Document
 from bokeh.events import Event
 from bokeh.model import DataModel, Model
 
 from app.server.allowed_changes import ALLOWED, EVENTS, NUMBERS, UNUSED, UNUSED_OF_COMPONENTS
+from compute.lab.loaded import kept_bytes
 
 MOST_VALUE = 128 * 2**10  # bytes of memory of one value: an address has 64 kB; files arrive as events
 MOST_KEPT = 4 * 2**20  # bytes of memory of all values that the browsers of a page have set
 SMALL = 400  # bytes of memory of a value that is not counted: a number, a name, a range
-PLAIN = frozenset({type(None), bool, int, float, str, bytes, memoryview, np.ndarray, array})  # types without parts
 _kept: WeakKeyDictionary[Document, dict[tuple[str, str], int]] = WeakKeyDictionary()
 log = logging.getLogger(__name__)
 
@@ -98,39 +94,17 @@ def require_plain(document: Document, events: Iterable[Any]) -> None:
         if event["kind"] != "ModelChanged":
             continue
         model, name, new = event["model"], event["attr"], event["new"]
-        size = memory_of(new)
+        size = kept_bytes([new], _examine)
         if size > MOST_VALUE:
             raise ValueError(f"the {name} of a {kind_of(model)} must take at most {MOST_VALUE:,} bytes of memory")
         sizes[model.id, name] = size
     _keep(document, sizes)
 
 
-def memory_of(value: Any) -> int:
-    """Return the bytes of memory of a decoded value; ValueError for a model or an event in it. Not recursive."""
-    found, todo = 0, [value]
-    while todo:
-        one = todo.pop()
-        if isinstance(one, Model | Event):
-            raise ValueError(f"a browser may not set a value that holds a {type(one).__name__}")  # noqa: TRY004 a message
-        found += max(sys.getsizeof(one), getattr(one, "nbytes", 0))
-        if isinstance(one, list | tuple | set) and PLAIN.issuperset(map(type, one)):
-            found += sum(map(sys.getsizeof, one))
-        else:
-            todo += _parts(one)
-    return found
-
-
-def _parts(value: Any) -> Iterator[Any]:
-    """Yield the direct parts of a value."""
-    if isinstance(value, Mapping):
-        yield from value
-        yield from value.values()
-    elif isinstance(value, list | tuple | set):
-        yield from value
-    elif isinstance(value, slice):
-        yield from (value.start, value.stop, value.step)
-    elif is_dataclass(value) and not isinstance(value, type):  # Bokeh's Value, Field and Expr
-        yield from (getattr(value, one.name) for one in fields(value))
+def _examine(value: object) -> None:
+    """Raise ValueError for a model or an event."""
+    if isinstance(value, Model | Event):
+        raise ValueError(f"a browser may not set a value that holds a {type(value).__name__}")  # noqa: TRY004 a message
 
 
 def _keep(document: Document, sizes: Mapping[tuple[str, str], int]) -> None:

@@ -4,7 +4,7 @@ A picture or a matrix may have megabytes. It is a LoadedFile: immutable, and equ
 fingerprint. The server sends its data to an engine; the engine's reports contain `references` to it, which the server
 resolves from its own objects.
 
-`kept_bytes` measures snapshots and undo steps, including every nested array and text.
+`kept_bytes` measures snapshots, undo steps and values from browsers, including every nested array and text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import copyreg
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 _LOADED: WeakValueDictionary[tuple[type, str], LoadedFile] = WeakValueDictionary()  # in this process
+LEAVES = frozenset({type(None), bool, int, float, str, bytes})  # types without parts
 _LOCK = threading.Lock()  # around _LOADED: an engine's reader thread resolves references
 
 
@@ -89,31 +90,43 @@ def fingerprint(*files: bytes) -> str:
     return digest.hexdigest()
 
 
-def kept_bytes(things: Iterable[object]) -> int:
+def kept_bytes(things: Iterable[object], examine: Callable[[object], None] | None = None) -> int:
     """Return the bytes of `things` in memory, including all nested objects; a shared object counts once.
 
-    Mappings, sequences, sets, dataclasses and plain objects are followed; a view counts as its base array.
+    Mappings, sequences, sets, slices, dataclasses and plain objects are followed; a view counts as its base array.
+    examine: called with every object but those of LEAVES in a list, tuple or set; it may raise.
     """
     seen: set[int] = set()
     total, todo = 0, list(things)
     while todo:  # not recursive: a file may nest as deep as it likes
         thing = todo.pop()
-        if isinstance(thing, np.ndarray):
-            while isinstance(thing.base, np.ndarray):
-                thing = thing.base
+        while isinstance(thing, np.ndarray) and isinstance(thing.base, np.ndarray):
+            thing = thing.base
         if id(thing) in seen or isinstance(thing, type):
             continue
         seen.add(id(thing))
-        if isinstance(thing, np.ndarray):
-            total += thing.nbytes
-            continue
-        total += sys.getsizeof(thing)
-        if isinstance(thing, Mapping):
-            todo += [*thing.keys(), *thing.values()]
-        elif isinstance(thing, list | tuple | set | frozenset):
-            todo += thing
-        elif is_dataclass(thing):
-            todo += [getattr(thing, field.name) for field in fields(thing)]
-        elif not isinstance(thing, str | bytes | bytearray | int | float) and hasattr(thing, "__dict__"):
-            todo += vars(thing).values()
+        if examine is not None:
+            examine(thing)
+        total += thing.nbytes if isinstance(thing, np.ndarray | memoryview) else sys.getsizeof(thing)
+        if isinstance(thing, list | tuple | set | frozenset) and LEAVES.issuperset(map(type, thing)):
+            leaves = {id(leaf): leaf for leaf in thing if id(leaf) not in seen}
+            seen.update(leaves)
+            total += sum(map(sys.getsizeof, leaves.values()))
+        else:
+            todo += _parts(thing)
     return total
+
+
+def _parts(thing: object) -> Iterable[object]:
+    """Return the objects that `thing` refers to directly."""
+    if isinstance(thing, Mapping):
+        return [*thing.keys(), *thing.values()]
+    if isinstance(thing, list | tuple | set | frozenset):
+        return thing
+    if isinstance(thing, slice):
+        return thing.start, thing.stop, thing.step
+    if is_dataclass(thing):
+        return [getattr(thing, field.name) for field in fields(thing)]
+    if isinstance(thing, str | bytes | bytearray | int | float | np.ndarray) or not hasattr(thing, "__dict__"):
+        return ()
+    return vars(thing).values()

@@ -17,8 +17,9 @@ from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Span
 from bokeh.plotting import figure
 
 from app.server import browser_changes
-from app.server.browser_changes import MOST_KEPT, MOST_VALUE, _kept, kind_of, memory_of
+from app.server.browser_changes import MOST_KEPT, MOST_VALUE, _kept, kind_of
 from app.upstream.document_changes import allow_listed_changes
+from compute.lab.loaded import kept_bytes
 
 NEW = {"type": "object", "name": "Div", "id": "new1", "attributes": {"text": "x" * 99}}
 EVENT = {"type": "event", "name": "data_event", "values": {"model": None, "data": "x" * 99}}
@@ -264,7 +265,7 @@ def test_the_bound_of_a_page_leaves_room_for_several_values():
     ids=lambda value: type(value).__name__,
 )
 def test_the_memory_of_a_value_counts_all_of_its_parts(value):
-    assert 10**6 <= memory_of(value) < 6 * 10**6
+    assert 10**6 <= kept_bytes([value]) < 6 * 10**6
 
 
 def test_a_closed_page_leaves_nothing_behind(page):
