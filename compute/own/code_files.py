@@ -16,8 +16,8 @@ from typing import Literal
 
 from compute.devices.backends import Backend
 from compute.lab.lab import Lab
-from compute.labs.crossover.workload import Workload
-from compute.own.opened import OwnWorkload
+from compute.ways.opened import OwnWorkload
+from compute.ways.workload import Workload
 
 LARGEST = 2**20  # characters shown of a file
 KERNEL = "__global__"

@@ -27,14 +27,14 @@ from compute.export.link import packed
 from compute.export.scene import Scene
 from compute.files import documents
 from compute.files.files import require_writable, whole
-from compute.labs.crossover.catalogue import OWN_FILE
-from compute.labs.crossover.workload import DTYPES, own_name
 from compute.own import learning
-from compute.own.declaring import LARGEST_N
 from compute.own.exercises import EXERCISES, exercise
 from compute.own.report import as_html, as_json, lines
 from compute.own.trial import LONGEST, Options, TrialReport, try_file
 from compute.own.verdict import recorded_roofs, reward
+from compute.ways.catalogue import OWN_FILE
+from compute.ways.declaring import LARGEST_N
+from compute.ways.workload import DTYPES, own_name
 
 WRONG, BAD_INPUT, UNFINISHED = 1, 2, 3
 BUDGET, PORT = 20.0, 5006  # seconds of timing; port of the page

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices.backends import Backend
+from compute.devices.cuda_source import Defines, compile_cuda, source_text
 from compute.devices.devices import Host
 from compute.own.cuda_on_cpu import CudaOnCpu, KernelOnCpu, KernelRefused, module_of
 
@@ -211,6 +213,13 @@ def install() -> None:
     )  # fmt: skip
     more.__dict__.update(empty_like_pinned=np.empty_like, empty_pinned=np.empty, zeros_pinned=np.zeros)
     sys.modules.update({"cupy": made, "cupy.cuda": cuda, "cupyx": more})
+
+
+def compile_source(path: Path, *, defines: Defines) -> Any:
+    """Compile a .cu file for the CPU if the stand-in is installed, else for the GPU with CuPy."""
+    if not installed():
+        return compile_cuda(path, defines=defines)
+    return module_of(source_text(path), path.name, tuple(f"{name}={value}" for name, value in defines.items()))
 
 
 def _made(function: Any) -> Any:

@@ -20,11 +20,11 @@ from compute.export.child_process import Tell
 from compute.files import documents
 from compute.files.files import whole
 from compute.own import tasks
-from compute.own.comparing import Question
-from compute.own.declaring import FileRefused, OwnFile, OwnWay, read_text
 from compute.own.exercises import EXERCISES, Exercise, exercise, seed_of
 from compute.own.faults import Fault, fault_of
 from compute.own.way_process import STARTING, WayProcess, free_memory
+from compute.ways.comparing import Question
+from compute.ways.declaring import FileRefused, OwnFile, OwnWay, read_text
 
 SIMULATED = "gpu_numba"
 LONGEST_FILE, LONGEST_NAME, MOST_RESULTS = 2**20, 80, 1000

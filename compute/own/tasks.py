@@ -23,17 +23,17 @@ import numpy as np
 from compute.devices.backends import Backend
 from compute.export.child_process import Tell
 from compute.labs.crossover.plan import Point, SweepPlan
-from compute.labs.crossover.roofline import Roof, roof_of
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.sweep import Sweep, SweepProgress
-from compute.labs.crossover.workload import Way
 from compute.measure.sampling import CUBIC, expected_seconds
 from compute.own import cpu_threads, gpu_stand_in
-from compute.own.comparing import Question, ResultComparison, awkward, questions
-from compute.own.declaring import OwnFile, OwnWay, load
 from compute.own.faults import Fault, fault_of
 from compute.own.verdict import AskedWork
 from compute.own.watch import AccessWatch, KernelLaunch, Order
+from compute.ways.comparing import Question, ResultComparison, awkward, questions
+from compute.ways.declaring import OwnFile, OwnWay, load
+from compute.ways.roofline import Roof, roof_of
+from compute.ways.workload import Way
 
 ENOUGH = 5  # inputs tested even if the time is over: n = 1 to 33, with 1 and 33 = 1 mod 32
 FLUSHED = "denormal numbers count as 0 (CuPy compiles every kernel so)"
@@ -118,7 +118,7 @@ def open_file(path: Path, stand_in: bool, memory: int, interpret: bool, tell: Te
     if "cupy" not in sys.modules and not find_spec("cupy"):
         gpu_stand_in.install()  # so that CPU ways can be measured even if the file imports CuPy at its top
     with _told(path, "importing it"):
-        file = load(path)
+        file = load(path, gpu_stand_in.compile_source)
     _open[:] = [_Open(file, backends)]
     ways = tuple(own.without_call() for own in file.ways.values())
     return FileFacts(file.sizes, file.dtypes, ways, file.flops is not None)

@@ -17,16 +17,16 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from compute.labs.crossover.crossing import with_rounds
 from compute.labs.crossover.finding import Finding, TimeCurve, compare, sides
-from compute.labs.crossover.roofline import Roof
 from compute.measure.sampling import in_turn
 from compute.measure.statistics import Spread
 from compute.own import tasks
-from compute.own.declaring import OwnWay, read_text
 from compute.own.faults import Fault
 from compute.own.verdict import AskedWork, estimate_of, recorded_roofs, verdict_of
 from compute.own.way_process import WayProcess, free_memory
+from compute.ways.crossing import with_rounds
+from compute.ways.declaring import OwnWay, read_text
+from compute.ways.roofline import Roof
 
 ITERATIONS, UNWATCHED = "iteration by iteration", "races between CPU threads are not looked for"
 THREADED = ("cpu_numba", "cpu_numpy", "cpu_awkward")  # backends with ways that may have parallel loops of Numba

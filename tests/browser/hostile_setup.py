@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import compute.measure.records
-from compute.labs.crossover.catalogue import workloads
-from compute.labs.crossover.workload import Program
+from compute.ways.catalogue import workloads
+from compute.ways.workload import Program
 from tests.browser.test_hostile_text import MARKUP
 
 label = Program.label.fget

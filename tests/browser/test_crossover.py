@@ -13,10 +13,10 @@ import pytest
 
 from app.labs.crossover.lessons import of_workload
 from app.page.theme import DARK, LIGHT
-from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import conclusions
 from compute.labs.crossover.trap import traps
 from compute.measure import records
+from compute.ways.catalogue import workload, workloads
 from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.crossover_page import CrossoverPage, plant
 from tests.browser.serving import ROOT, serve

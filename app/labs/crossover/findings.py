@@ -21,10 +21,10 @@ from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.picture import ShownWay
-from compute.labs.crossover.roofline import Roof
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.rates import FULL, spaced
 from compute.measure.records import BEFORE
+from compute.ways.roofline import Roof
 
 
 def finding_html(finding: Finding) -> str:

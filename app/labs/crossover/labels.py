@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import isfinite
 
 from app.readout.readout_html import figure
-from compute.labs.crossover.workload import Way
 from compute.measure.statistics import Spread
+from compute.ways.workload import Way
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 0.0))

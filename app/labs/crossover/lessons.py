@@ -15,9 +15,9 @@ from compute.devices.devices import device_kind
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import FAR, FLAT, Finding
 from compute.labs.crossover.picture import ShownPoint, ShownWay
-from compute.labs.crossover.roofline import Roof
 from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
+from compute.ways.roofline import Roof
 
 HALF = 0.5  # fraction of a time above which a part dominates it
 MOST = 99.9  # percent of a time above which three digits would round to all of it

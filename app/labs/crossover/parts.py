@@ -8,8 +8,8 @@ from app.labs.crossover.readout import CrossoverReadout
 from app.labs.crossover.view import CrossoverView
 from app.tab.lab_view import Parts
 from compute.lab.frames import Frame
-from compute.labs.crossover.catalogue import workload
 from compute.own.code_files import files_of_workload
+from compute.ways.catalogue import workload
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:

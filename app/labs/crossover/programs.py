@@ -18,7 +18,7 @@ from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.page.theme import stylesheet
 from app.readout.readout_html import figure
 from compute.labs.crossover.trap import Trap, TrapProgram, traps
-from compute.labs.crossover.workload import Program, Way
+from compute.ways.workload import Program, Way
 
 CODE_STYLE = """
 .programs { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 16px;

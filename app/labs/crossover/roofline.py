@@ -27,7 +27,7 @@ from app.upstream.plot_pane import PlotPane
 from compute.devices.devices import device_kind
 from compute.labs.crossover import picture
 from compute.labs.crossover.picture import ShownWay
-from compute.labs.crossover.roofline import Roof
+from compute.ways.roofline import Roof
 
 ROOM = 0.26  # fraction of the width, for the labels
 FLOPS = """

@@ -13,7 +13,6 @@ from app.tab.session import Session
 from compute.devices.devices import device_kind
 from compute.lab.frames import Frame
 from compute.labs.crossover import picture, recorded
-from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import (
     BEST_CPU,
     BEST_GPU,
@@ -27,7 +26,8 @@ from compute.labs.crossover.finding import (
     sides,
 )
 from compute.labs.crossover.lab import extent
-from compute.labs.crossover.workload import Cited, Way, Workload, fitting
+from compute.ways.catalogue import workload
+from compute.ways.workload import Cited, Way, Workload, fitting
 
 RECORDED_SHOWN = ("absent", "all", "none")  # recorded curves to show: of ways that cannot run here, all, or none
 

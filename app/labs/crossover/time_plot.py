@@ -20,9 +20,9 @@ from app.page.theme import FAMILY, PRESENTER_SCALE, colours, letter, type_size
 from app.tab.curve_plots import separate_labels
 from app.tab.stream import FrameSource
 from compute.labs.crossover.finding import Finding, TimeCurve
-from compute.labs.crossover.workload import Cited
 from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
+from compute.ways.workload import Cited
 
 LINES = ("xs", "ys", "hue", "dash", "width", "key")
 BARS = ("x", "q1", "q3", "hue")

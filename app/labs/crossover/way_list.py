@@ -15,7 +15,7 @@ from panel.custom import JSComponent
 from app.labs.crossover.labels import duration, way_styles
 from app.page.explain import WORDS
 from compute.labs.crossover.picture import ShownWay
-from compute.labs.crossover.workload import Way
+from compute.ways.workload import Way
 
 TONES = {"disagrees": "bad", "failed": "bad", "noisy": "noisy"}
 STYLE = """

@@ -18,13 +18,10 @@ from rich.console import Console
 from compute.devices.backends import BACKENDS
 from compute.devices.devices import Device
 from compute.labs.crossover import results
-from compute.labs.crossover.catalogue import workload, workload_names, workloads
 from compute.labs.crossover.claims import LikeForLike, Ratio
 from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.results import BenchCase, rows
-from compute.labs.crossover.roofline import Roof, roof_of
 from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
-from compute.labs.crossover.workload import DTYPES, Way, Workload, error_line
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
 from compute.measure.rates import Rate
@@ -32,6 +29,9 @@ from compute.measure.report import as_record
 from compute.measure.roofs import RoofMeter
 from compute.measure.run import BenchProgress, silent
 from compute.measure.sampling import KEPT, LEAST_RUN, Budget, in_turn
+from compute.ways.catalogue import workload, workload_names, workloads
+from compute.ways.roofline import Roof, roof_of
+from compute.ways.workload import DTYPES, Way, Workload, error_line
 
 LONGEST = 6.0  # seconds allowed for a reference or a comparison: larger n are skipped
 LONGEST_CALL = 2.0  # seconds allowed for a call

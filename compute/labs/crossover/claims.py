@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from compute.labs.crossover import recorded
-from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.recorded import RecordedCurve
-from compute.labs.crossover.workload import Workload
 from compute.measure.statistics import SpeedUp, Spread
+from compute.ways.catalogue import workload, workloads
+from compute.ways.workload import Claim, Workload
 
 NEAR = 10**0.5  # a measured n may differ from the cited one by this factor
 EQUAL = 1.05  # two ways are called equally fast up to this ratio
@@ -145,15 +145,6 @@ class Plausible(Judgement):
         claimed = workload(curves[0].workload).work(self.n, self.dtype).moved / self.seconds
         ours = f"that would be {claimed / 1e12:.3g} TB/s; the fastest here, {label}, moves {best / 1e12:.3g} TB/s"
         return Found(ours, "holds" if claimed <= HALF * best else "does not hold")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A tutorial's conclusion, the figures it is based on, and the test for it."""
-
-    claim: str
-    cited: str
-    test: Judgement
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from typing import Any
 
 from compute.lab.frames import Frame, freeze
 from compute.labs.crossover import picture, recorded
-from compute.labs.crossover.catalogue import workload
-from compute.labs.crossover.crossing import FIGURES, Crossing, crossing
-from compute.labs.crossover.roofline import Roof
-from compute.labs.crossover.workload import Way, Workload
 from compute.measure.records import BEFORE
 from compute.measure.statistics import SpeedUp, Spread
+from compute.ways.catalogue import workload
+from compute.ways.crossing import FIGURES, Crossing, crossing
+from compute.ways.roofline import Roof
+from compute.ways.workload import Way, Workload
 
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
 

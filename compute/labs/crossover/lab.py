@@ -21,15 +21,15 @@ from compute.lab.lab import Lab
 from compute.lab.panels import Panel
 from compute.lab.status import LabStatus
 from compute.labs.crossover import finding, panels, picture
-from compute.labs.crossover.catalogue import workload, workload_names
 from compute.labs.crossover.plan import SweepPlan
-from compute.labs.crossover.roofline import Roof, roof_of, roof_parts
 from compute.labs.crossover.runner import SCRATCH_BYTES, forget_scratch
 from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
 from compute.labs.crossover.trap import Trap, trap
-from compute.labs.crossover.workload import DTYPES, Way, Workload
 from compute.measure.roofs import RoofMeter
 from compute.measure.timing import Timing
+from compute.ways.catalogue import workload, workload_names
+from compute.ways.roofline import Roof, roof_of, roof_parts
+from compute.ways.workload import DTYPES, Way, Workload
 
 LARGEST = 10**9  # n of any workload
 OWN_BYTES = 2**20  # the lab's own samples

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from compute.lab.frames import Frame
 from compute.lab.panels import Foreign, Line, Mark, Panel
 from compute.labs.crossover import finding, picture
-from compute.labs.crossover.catalogue import workload
-from compute.labs.crossover.workload import Workload, fitting
+from compute.ways.catalogue import workload
+from compute.ways.workload import Workload, fitting
 
 DEVICES = {"host": "cpu", "cuda": "gpu"}
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.lab.frames import Curve, Frame, freeze
-from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.plan import STATUSES, Point, PointStatus
-from compute.labs.crossover.roofline import Roof, roof_curves, roofline_point
 from compute.measure.statistics import LAUNCH_BOUND, Spread
+from compute.ways.catalogue import workload
+from compute.ways.roofline import Roof, roof_curves, roofline_point
 
 if TYPE_CHECKING:
     from compute.labs.crossover.lab import Crossover

@@ -9,11 +9,11 @@ from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.picture import WORST, ShownPoint, ShownStatus, ShownWay
-from compute.labs.crossover.roofline import FLOPS_OF_FMA, Roof
 from compute.measure import records
 from compute.measure.statistics import Spread
+from compute.ways.catalogue import workload, workloads
+from compute.ways.roofline import FLOPS_OF_FMA, Roof
 
 
 class RecordedParts(NamedTuple):

@@ -11,15 +11,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import TimeCurve, compare, sides
 from compute.labs.crossover.plan import Point, SweepPlan
-from compute.labs.crossover.roofline import Roof, roofline_point
 from compute.labs.crossover.sweep import Sweep
-from compute.labs.crossover.workload import Case
 from compute.measure.case import Results, Row, with_speed_ups
 from compute.measure.report import disturbed
 from compute.measure.statistics import Spread
+from compute.ways.catalogue import workload
+from compute.ways.roofline import Roof, roofline_point
+from compute.ways.workload import Case
 
 STATUS = {"waiting": "skipped", "checked": "skipped"}  # of a point: status of its row
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))

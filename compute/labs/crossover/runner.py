@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from compute.devices import numba_threads
 from compute.devices.backends import backend
 from compute.devices.devices import Array, Device, HostStopwatch, Stopwatch
-from compute.labs.crossover.ecosystems import Extra
-from compute.labs.crossover.workload import LAB, Case, Way
 from compute.measure.rates import gpu_caches, host_caches
 from compute.measure.timing import Timing
+from compute.ways.ecosystems import Extra
+from compute.ways.workload import LAB, Case, Way
 
 SCRATCH_BYTES = {"cpu": 2**28, "gpu": 2**27}  # least size of the array that fills the caches
 CACHES = 2  # least size as a multiple of the device's caches, if known: reading it leaves little of older data

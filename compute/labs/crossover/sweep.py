@@ -26,7 +26,6 @@ from compute.devices.devices import Host
 from compute.labs.crossover.arrays import SweepArrays
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner
-from compute.labs.crossover.workload import Case, Way
 from compute.measure.sampling import (
     LEAST_SAMPLES,
     Budget,
@@ -37,6 +36,7 @@ from compute.measure.sampling import (
     steps_for,
 )
 from compute.measure.timing import Sample, Timing, take_sample
+from compute.ways.workload import Case, Way
 
 SAMPLE_SECONDS = 0.01  # length of a sample: short enough for live progress, and 1e4 ticks of the clock
 # Rounds made even if the budget is used up. One sample per visit: two in a row are alike, while another visit has its

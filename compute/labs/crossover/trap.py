@@ -13,7 +13,7 @@ from typing import Any
 from compute.cli.arguments import named
 from compute.devices.backends import Backend
 from compute.labs.crossover import traps as folders
-from compute.labs.crossover.workload import Program, error_line, programs_in, readme
+from compute.ways.workload import Program, error_line, programs_in, readme
 
 
 @dataclass(frozen=True)

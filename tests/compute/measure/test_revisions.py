@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from compute.labs.crossover import claims, recorded
-from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import outdated_lines, recorded_curves
-from compute.labs.crossover.workload import Program
 from compute.labs.mandelbrot.benchmark import BENCHMARK
 from compute.labs.mandelbrot.comparison import REVISIONS, RULES
 from compute.measure import records, report
 from compute.measure.case import Results, Row
 from compute.measure.records import BEFORE, Recorded, RecordError, outdated, paired
+from compute.ways.catalogue import workload
+from compute.ways.workload import Program
 from tests.compute.measure.test_records import RESULT, changed
 
 NEWER = {("cpu_numba", "block"): 2}

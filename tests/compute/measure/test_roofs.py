@@ -16,7 +16,6 @@ import pytest
 from compute.devices.backends import BACKENDS, Backend, backend
 from compute.devices.devices import Host, HostStopwatch
 from compute.labs.crossover import Crossover, lab
-from compute.labs.crossover.roofline import roof_of
 from compute.labs.diffusion import benchmark as diffusion
 from compute.measure import roofs, run
 from compute.measure.case import BenchPlan, Results
@@ -24,6 +23,7 @@ from compute.measure.machine_roofs import MachineRoofs
 from compute.measure.rates import host_caches
 from compute.measure.roofs import Copies, MeasuredRoof, MultiplyAdds, RoofMeter, copy_bandwidth, fma_rate
 from compute.measure.statistics import Spread
+from compute.ways.roofline import roof_of
 from tests.compute.measure.test_rates import plant
 from tests.cuda_on_cpu import Module, upload
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from compute.own import gpu_stand_in, tasks
-from compute.own.comparing import Question, ResultComparison, awkward, questions
-from compute.own.declaring import FileRefused, load
 from compute.own.faults import Fault
+from compute.ways.comparing import Question, ResultComparison, awkward, questions
+from compute.ways.declaring import FileRefused, load
 from tests.simulator import simulate
 
 FILES = Path(__file__).parent / "files"
@@ -47,7 +47,7 @@ def stand_ins():
     [("blur", 40), ("nbody", 130), ("particles", 300), ("smoothing", 200), ("leapfrog", 70), ("detector", 300)],
 )
 def test_the_cuda_c_of_the_files(name, most, stand_ins):
-    file = load(FILES / f"{name}.py")
+    file = load(FILES / f"{name}.py", gpu_stand_in.compile_source)
     found = {}
     for way in file.ways.values():
         if way.backend.name in stand_ins:
@@ -87,11 +87,11 @@ from pathlib import Path
 from compute.own import gpu_simulator, gpu_stand_in
 gpu_simulator.install()
 gpu_stand_in.install()
-from compute.own.declaring import load
+from compute.ways.declaring import load
 from tests.compute.own.test_checks import checked
 found = {}
 for name, most in (("blur", 20), ("nbody", 70), ("particles", 260), ("leapfrog", 40), ("detector", 260)):
-    file = load(Path(sys.argv[1]) / f"{name}.py")
+    file = load(Path(sys.argv[1]) / f"{name}.py", gpu_stand_in.compile_source)
     for way in file.ways.values():
         if way.backend.name == "gpu_numba":
             found[f"{name} {way.name}"] = checked(file, way, most)

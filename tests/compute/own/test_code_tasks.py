@@ -13,12 +13,12 @@ import pytest
 
 from compute.devices.backends import backend
 from compute.labs import LABS
-from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.diffusion import Diffusion
 from compute.own import code_tasks, code_view
 from compute.own.code_files import CodeFile, embedded_cuda, files_of_lab, files_of_workload
 from compute.own.code_tasks import ListingStore, build_of, cuda_listing, host_mix, visible
 from compute.own.code_view import CodeUnavailable
+from compute.ways.catalogue import workload, workloads
 from tests.cuda_on_cpu import resources_of
 
 pytestmark = pytest.mark.extended

@@ -16,9 +16,9 @@ import pytest
 
 from compute.__main__ import main
 from compute.own import tasks
-from compute.own.declaring import FileRefused, load
 from compute.own.faults import Fault
 from compute.own.trial import ON_SIMULATOR, KernelTrial, WayReport
+from compute.ways.declaring import FileRefused, load
 
 pytestmark = pytest.mark.extended
 

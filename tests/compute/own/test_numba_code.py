@@ -6,16 +6,16 @@ from importlib.util import find_spec
 
 import pytest
 
-from compute.labs.crossover.catalogue import workload
 from compute.own import gpu_numba_code
 from compute.own.code_files import files_of_workload
 from compute.own.code_tasks import numba_cuda_listing
 from compute.own.gpu_numba_code import NumbaCodeUnavailable, code_of, find_ptxas
+from compute.ways.catalogue import workload
 from tests.simulator import simulate
 
 NOTED = """
 from functools import partial
-from compute.labs.crossover.catalogue import workload
+from compute.ways.catalogue import workload
 from compute.own.code_files import files_of_workload
 from compute.own.code_tasks import run_small
 from compute.own.gpu_numba_code import noted_launches
@@ -30,7 +30,7 @@ warnings.simplefilter("ignore")  # Numba's own, of its generators of random numb
 from functools import partial
 from importlib import import_module
 from compute.labs import lab_class
-from compute.labs.crossover.catalogue import workload
+from compute.ways.catalogue import workload
 from compute.own.code_files import files_of_lab, files_of_workload
 from compute.own.code_tasks import run_small
 from compute.labs.mandelbrot import gpu_numba

@@ -12,12 +12,12 @@ import pytest
 from app.server import serve
 from compute import __main__ as command
 from compute.export.link import unpacked
-from compute.labs.crossover import catalogue
 from compute.labs.crossover.lab import Crossover
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.own import commands
 from compute.own.code_files import files_of_workload
-from compute.own.opened import opened
+from compute.ways import catalogue
+from compute.ways.opened import opened
 
 ROOT = Path(__file__).parents[3]
 BLUR = Path(__file__).parent / "files" / "blur.py"
@@ -54,7 +54,7 @@ def test_the_code_panel_has_its_file_and_its_sources(named):
 @pytest.mark.parametrize("first", ["compute.own.code_tasks", "compute.own", "compute.labs", "compute.export.tasks"])
 def test_every_process_knows_it_whatever_it_imports_first(first):
     """A job first imports the module of its task, which the file itself may import, too."""
-    code = f"import {first}\nfrom compute.labs.crossover.catalogue import workload\nprint(workload('own_blur').title)"
+    code = f"import {first}\nfrom compute.ways.catalogue import workload\nprint(workload('own_blur').title)"
     environment = {**os.environ, catalogue.OWN_FILE: str(BLUR)}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=False

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from compute.__main__ import main
-from compute.labs.crossover.ecosystems import ecosystem_of
 from compute.labs.crossover.finding import TimeCurve, compare, sides
-from compute.labs.crossover.roofline import Roof
 from compute.measure.statistics import Spread
 from compute.own import commands
-from compute.own.declaring import OwnWay
 from compute.own.faults import KINDS
 from compute.own.report import BOTTOM, HEIGHT, as_html, as_json, lines
 from compute.own.trial import Options, TrialReport, WayReport, try_file
 from compute.own.verdict import AskedWork, verdict_of
+from compute.ways.declaring import OwnWay
+from compute.ways.ecosystems import ecosystem_of
+from compute.ways.roofline import Roof
 
 pytestmark = pytest.mark.extended
 

@@ -1,6 +1,6 @@
 """One folder per workload, one file per way to write it. To add one, add the folder or the file.
 
-A folder `name/` contains README.md and an __init__.py with WORKLOAD, a `compute.labs.crossover.workload.Workload`. Its
+A folder `name/` contains README.md and an __init__.py with WORKLOAD, a `compute.ways.workload.Workload`. Its
 `inputs`, `outputs` and `work` receive the settings as keywords.
 
 A way is a file `<ecosystem>[_<variant>].py`. Its function, named by the workload's `call`, receives the inputs and then

@@ -36,18 +36,19 @@ from app.labs.crossover.way_list import list_items, state
 from app.page.explain import WORDS
 from app.page.theme import LIGHT, letter, type_size
 from app.tab.curve_plots import LogWindow
-from compute.labs.crossover import Crossover, recorded, roofline
-from compute.labs.crossover.catalogue import workload, workloads
+from compute.labs.crossover import Crossover, recorded
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from compute.labs.crossover.picture import ShownPoint, ShownWay, why_above_roof
 from compute.labs.crossover.recorded import RecordedCurve, RecordedParts
-from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.trap import traps
-from compute.labs.crossover.workload import Cited, Way
 from compute.measure import records
 from compute.measure.rates import DISTURBED, Cache, spaced
 from compute.measure.statistics import Spread
+from compute.ways import roofline
+from compute.ways.catalogue import workload, workloads
+from compute.ways.roofline import Roof
+from compute.ways.workload import Cited, Way
 
 ADD = workload("add_one")
 NUMPY, NUMBA, CUPY = ADD.way("cpu_numpy"), ADD.way("cpu_numba"), ADD.way("gpu_cupy")

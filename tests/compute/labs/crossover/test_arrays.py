@@ -18,7 +18,7 @@ from compute.labs.crossover.arrays import IDLE, IN_VAIN, ArrayLease, SweepArrays
 from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.sweep import WAITING, Sweep
 from compute.labs.crossover.trap import traps
-from compute.labs.crossover.workload import Case
+from compute.ways.workload import Case
 from tests.compute.engine.test_lab_host import Quiet
 from tests.compute.labs.crossover.test_sweep import give_roofs, plan, planted
 

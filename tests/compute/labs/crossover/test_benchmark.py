@@ -15,14 +15,14 @@ from compute.__main__ import main
 from compute.labs.crossover import benchmark, recorded, results
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.benchmark import BENCHMARK
-from compute.labs.crossover.catalogue import workload, workloads
-from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.sweep import Sweep
-from compute.labs.crossover.workload import Case, Way
 from compute.measure import records, report
 from compute.measure.case import BenchPlan, Results
 from compute.measure.roofs import MeasuredRoof
 from compute.measure.statistics import Spread
+from compute.ways.catalogue import workload, workloads
+from compute.ways.roofline import Roof
+from compute.ways.workload import Case, Way
 from tests.comparing import NoMeter
 from tests.compute.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan, script, series
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from compute.labs.crossover import claims
-from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import (
     Alike,
     Conclusion,
@@ -19,6 +18,7 @@ from compute.labs.crossover.claims import (
 from compute.labs.crossover.recorded import RecordedCurve
 from compute.measure import records
 from compute.measure.statistics import Spread
+from compute.ways.catalogue import workload, workloads
 
 SLOW, FAST, FAIR = MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), MeasuredWay("cpu_numba")
 

@@ -16,10 +16,10 @@ from compute.export.formats import write_drawing
 from compute.export.render import LiveState
 from compute.export.scene import Scene, SceneError
 from compute.labs.crossover import Crossover, lab, picture, recorded
-from compute.labs.crossover.catalogue import workloads
-from compute.labs.crossover.roofline import Roof, roof_curves
-from compute.labs.crossover.workload import Way
 from compute.measure.statistics import Spread
+from compute.ways.catalogue import workloads
+from compute.ways.roofline import Roof, roof_curves
+from compute.ways.workload import Way
 from tests.compute.labs.crossover.test_sweep import script
 
 SIZES = [100, 1000, 10**4, 10**5, 10**6]

@@ -9,13 +9,13 @@ import pytest
 
 from compute.devices.backends import backend
 from compute.labs.crossover import Crossover, picture
-from compute.labs.crossover.catalogue import workload, workloads
-from compute.labs.crossover.crossing import crossing
 from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.sweep import Sweep
 from compute.labs.crossover.trap import trap, traps
-from compute.labs.crossover.workload import DTYPES
+from compute.ways.catalogue import workload, workloads
+from compute.ways.crossing import crossing
+from compute.ways.workload import DTYPES
 
 pytestmark = pytest.mark.gpu
 WAYS = [way for w in workloads() for way in w.ways() if way.backend.device == "cuda"]

@@ -13,11 +13,11 @@ from compute.devices.devices import Host
 from compute.engine import LabClosed, Refused, Supervisor
 from compute.labs.crossover import Crossover, benchmark, lab, picture, results
 from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover.catalogue import workload
-from compute.labs.crossover.crossing import crossing
 from compute.labs.crossover.plan import Point, SweepPlan
-from compute.labs.crossover.roofline import Roof
-from compute.labs.crossover.workload import Way
+from compute.ways.catalogue import workload
+from compute.ways.crossing import crossing
+from compute.ways.roofline import Roof
+from compute.ways.workload import Way
 from tests.compute.engine.faulty import Client
 from tests.compute.labs.crossover.test_sweep import A, B, give_roofs, script
 

@@ -18,16 +18,16 @@ from compute.devices.devices import Host, HostStopwatch
 from compute.labs.crossover import lab
 from compute.labs.crossover import runner as runners
 from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover.catalogue import workload
-from compute.labs.crossover.ecosystems import Extra, ecosystem_of
 from compute.labs.crossover.plan import SweepPlan
-from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.runner import FirstCall, WorkloadRunner
 from compute.labs.crossover.sweep import ROUNDS, TRANSFERS, Sweep
-from compute.labs.crossover.workload import Case, Way
 from compute.measure.rates import Cache
 from compute.measure.sampling import LEAST_SAMPLES
 from compute.measure.timing import Timing
+from compute.ways.catalogue import workload
+from compute.ways.ecosystems import Extra, ecosystem_of
+from compute.ways.roofline import Roof
+from compute.ways.workload import Case, Way
 from tests.comparing import NoMeter
 
 NUMPY = ecosystem_of("cpu_numpy")

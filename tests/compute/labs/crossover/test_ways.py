@@ -13,11 +13,11 @@ import pytest
 
 from compute.devices.backends import Backend, BackendUnavailable
 from compute.devices.devices import Host
-from compute.labs.crossover.catalogue import built_in, workload, workloads
-from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.trap import traps
-from compute.labs.crossover.workload import DTYPES, Way
+from compute.ways.catalogue import built_in, workload, workloads
+from compute.ways.ecosystems import ECOSYSTEMS, ecosystem_of
+from compute.ways.workload import DTYPES, Way
 from tests import cupy_on_cpu
 from tests.cuda_on_cpu import resources_of
 from tests.simulator import simulate
@@ -101,8 +101,8 @@ PROGRAM = """
 import json, sys, warnings
 # What numba.cuda.random says of itself in the simulator.
 warnings.filterwarnings("ignore", "(?s).*(nopython=False|xoroshiro128p|object mode|overflow encountered)")
-from compute.labs.crossover.catalogue import workloads
-from compute.labs.crossover.workload import DTYPES
+from compute.ways.catalogue import workloads
+from compute.ways.workload import DTYPES
 from tests.compute.labs.crossover.test_ways import choices, difference, simulated
 found = {}
 for way in (way for w in workloads() for way in w.ways() if way.backend.name == "gpu_numba"):

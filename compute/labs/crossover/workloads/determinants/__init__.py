@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Work, Workload
+from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import relative_l2
+from compute.ways.workload import TUTORIAL, Claim, Work, Workload
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, side: int) -> tuple[Any, ...]:

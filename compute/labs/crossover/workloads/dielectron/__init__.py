@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Work, Workload
+from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import relative_l2
+from compute.ways.workload import TUTORIAL, Claim, Work, Workload
 
 MEAN = 1.5  # electrons per event
 PAIRS = MEAN**2 / 2  # pairs per event, on average: k (k - 1) / 2 for a Poisson-distributed k

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload
+from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import share_in_other_bins
+from compute.ways.workload import TUTORIAL, Cited, Claim, Work, Workload
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, bins: int) -> tuple[Any, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Work, Workload
+from compute.labs.crossover.claims import MeasuredWay, Ratio
+from compute.ways.workload import TUTORIAL, Claim, Work, Workload
 
 ITERATIONS = 256  # a point that stays for this many steps counts as inside
 LEFT, WIDTH, HEIGHT = -2.0, 2.5, 1.25  # points are drawn from -2 … 0.5 by 0 … 1.25; the set is symmetric

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Work, Workload
+from compute.labs.crossover.claims import MeasuredWay, Ratio
+from compute.ways.workload import TUTORIAL, Claim, Work, Workload
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.claims import Alike, Claim, MeasuredWay, Plausible
-from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload
+from compute.labs.crossover.claims import Alike, MeasuredWay, Plausible
 from compute.measure.agreement import relative_l2
+from compute.ways.workload import TUTORIAL, Cited, Claim, Work, Workload
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@
 
 A way has one of three forms: it receives the inputs and returns the results; it receives the inputs followed by the
 result arrays and fills those; or it changes the inputs in place. Its name begins with the name of its library, like the
-files of the crossover lab: cpu_numba, gpu_cupy_shared. Only a command of the user makes `load` execute a file.
+ways of the crossover lab: cpu_numba, gpu_cupy_shared. Only a command of the user makes `load` execute a file.
 """
 
 from __future__ import annotations
@@ -21,24 +21,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices.backends import BACKENDS
-from compute.devices.cuda_source import compile_cuda, source_text
-from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
-from compute.labs.crossover.workload import DTYPES, Way, Work, Workload
-from compute.own import gpu_stand_in
-from compute.own.comparing import ResultComparison
-from compute.own.cuda_on_cpu import module_of
+from compute.devices.cuda_source import Defines, compile_cuda
+from compute.ways.comparing import ResultComparison
+from compute.ways.ecosystems import ECOSYSTEMS, ecosystem_of
+from compute.ways.workload import DTYPES, Way, Work, Workload
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # of the largest result; sums of 1e7 float32 numbers are off by 1e-5
 USUAL = BACKENDS[0].name  # the default reference
 LARGEST, LARGEST_N = 2**22, 10**9  # file size in bytes; n
 F = TypeVar("F", bound=Callable[..., Any])
 WorkCount = Callable[[int], float]
+
+
+class CudaCompiler(Protocol):
+    """Compiles a .cu file; the result has `get_function(name)`, which returns a kernel."""
+
+    def __call__(self, path: Path, *, defines: Defines) -> Any:
+        """Compile `path` with -D options."""
 
 
 class FileRefused(ValueError):
@@ -103,7 +108,8 @@ class OwnFile:
     """A user's file. ways: by name; nan, denormals: whether such values are tested as inputs.
 
     moved, flops: minimum bytes and operations for n; without `moved`, the bytes of the arrays are counted. on: memory
-    of the arrays passed to a way, its device's or the host's; kernels: those of .cu files in the same folder.
+    of the arrays passed to a way, its device's or the host's; kernels: those of .cu files in the same folder; compiler:
+    compiles these.
     """
 
     path: Path
@@ -118,6 +124,7 @@ class OwnFile:
     on: Literal["device", "host"] = "device"
     ways: dict[str, OwnWay] = field(default_factory=dict)
     kernels: list[CudaKernel] = field(default_factory=list)
+    compiler: CudaCompiler = field(default=compile_cuda, repr=False)
 
     @property
     def name(self) -> str:
@@ -273,20 +280,15 @@ class CudaKernel:
 
     path: Path
     name: str
-    defines: Mapping[str, int | str | float]
+    defines: Defines
+    compiler: CudaCompiler
     made: Any = None
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], **more: Any) -> None:
         """Launch the kernel, with the arguments of a cupy.RawKernel."""
         if self.made is None:
-            self.made = self._compiled()
+            self.made = self.compiler(self.path, defines=self.defines).get_function(self.name)
         self.made(grid, block, args, **more)
-
-    def _compiled(self) -> Any:
-        if gpu_stand_in.installed():
-            defines = tuple(f"{name}={value}" for name, value in self.defines.items())
-            return module_of(source_text(self.path), self.path.name, defines).get_function(self.name)
-        return compile_cuda(self.path, defines=self.defines).get_function(self.name)
 
 
 def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKernel:
@@ -298,7 +300,7 @@ def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKerne
     path = base / file
     if not path.is_file():
         raise FileRefused(f"there is no {file} beside the file")
-    kernel = CudaKernel(path, name, defines)
+    kernel = CudaKernel(path, name, defines, _loading[-1].compiler if _loading else compile_cuda)
     if _loading:
         _loading[-1].kernels.append(kernel)
     return kernel
@@ -322,14 +324,14 @@ def read_text(path: Path) -> str:
     return text
 
 
-def load(path: Path) -> OwnFile:
-    """Execute the file and return its declarations.
+def load(path: Path, compiler: CudaCompiler = compile_cuda) -> OwnFile:
+    """Execute the file and return its declarations. compiler: compiles the kernels of its `cuda_kernel` calls.
 
     Raise FileRefused if a declaration is missing; errors that the file raises propagate.
     """
     path = path.resolve()
     read_text(path)
-    file = OwnFile(path)
+    file = OwnFile(path, compiler=compiler)
     spec = spec_from_file_location(f"own_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise FileRefused(f"{path.name} is no Python file: its name must end in .py")

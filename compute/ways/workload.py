@@ -17,20 +17,17 @@ from itertools import product
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices.backends import Backend
-from compute.labs.crossover import workloads as folders
-from compute.labs.crossover.ecosystems import ecosystem_of
 from compute.measure.records import FIRST_REVISION
+from compute.ways.ecosystems import ecosystem_of
 
-if TYPE_CHECKING:
-    from compute.labs.crossover.claims import Claim
-
-LAB = "compute.labs.crossover"
+LAB = "compute.labs.crossover"  # its package has a kernel that evicts the caches, for each backend
+BUILT_IN = "compute.labs.crossover.workloads"  # the package of the built-in workloads
 DTYPES = ("float32", "float64")
 TUTORIAL = "a tutorial on GPUs from Python"
 UNNAMED = ("a CPU", "a GPU")  # placeholders for machines that a source does not name
@@ -77,6 +74,26 @@ class Cited:
     def name(self) -> str:
         """The label of its mark."""
         return self.what if self.machine in UNNAMED else f"{self.what}, {self.machine}"
+
+
+class ClaimTest(Protocol):
+    """Judges measured curves by a claim; the lab that draws the curves defines the tests."""
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the times."""
+
+    def judge(self, curves: Any) -> Any:
+        """Return the verdict, or None if the required times were not measured."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A tutorial's conclusion, the figures it is based on, and the test for it."""
+
+    claim: str
+    cited: str
+    test: ClaimTest
 
 
 def fitting(figures: Iterable[Cited], dtype: str, sizes: tuple[int, int]) -> list[Cited]:
@@ -190,7 +207,7 @@ class Way(Program):
     @property
     def package(self) -> str:  # type: ignore[override]  # derived here, a field of the others
         """The workload's folder."""
-        return f"{folders.__name__}.{self.workload}"
+        return f"{BUILT_IN}.{self.workload}"
 
     @property
     def kind(self) -> str:
@@ -367,7 +384,7 @@ class Case:
 
 @cache
 def _ways(name: str) -> tuple[Way, ...]:
-    return tuple(Way(name, backend, variant) for backend, variant in programs_in(f"{folders.__name__}.{name}"))
+    return tuple(Way(name, backend, variant) for backend, variant in programs_in(f"{BUILT_IN}.{name}"))
 
 
 def declared(package: str) -> Workload:

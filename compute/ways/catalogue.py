@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
 from compute.cli.arguments import named
-from compute.labs.crossover import workloads as folders
-from compute.labs.crossover.workload import Workload, declared, own_name
+from compute.ways.opened import opened
+from compute.ways.workload import BUILT_IN, Workload, declared, own_name
 
 OWN_FILE = "FIELDLAB_OWN_FILE"  # environment variable: the user's file, set by `fieldlab try FILE --open`
 
@@ -24,8 +25,6 @@ def workload_names() -> list[str]:
 def workloads() -> tuple[Workload, ...]:
     """Return every workload in the order of a lecture, after those of a user's file."""
     if path := os.environ.get(OWN_FILE):
-        from compute.own.opened import opened  # the code that runs such files is imported only if needed
-
         return (*opened(Path(path)), *built_in())
     return built_in()
 
@@ -33,7 +32,8 @@ def workloads() -> tuple[Workload, ...]:
 @cache
 def built_in() -> tuple[Workload, ...]:
     """Return the workload of every folder. Raise TypeError for a folder without one."""
-    found = [declared(f"{folders.__name__}.{each.name}") for each in iter_modules(folders.__path__) if each.ispkg]
+    folders = iter_modules(import_module(BUILT_IN).__path__)
+    found = [declared(f"{BUILT_IN}.{each.name}") for each in folders if each.ispkg]
     return tuple(sorted(found, key=lambda w: (w.chapter, w.name)))
 
 

@@ -7,8 +7,8 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 
-from compute.labs.crossover.crossing import crossing, with_rounds
 from compute.measure.statistics import Spread
+from compute.ways.crossing import crossing, with_rounds
 
 SIZES = [10**k for k in range(1, 8)]
 

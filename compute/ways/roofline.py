@@ -15,10 +15,10 @@ import numpy as np
 
 from compute.devices.devices import Device, device_kind
 from compute.lab.frames import Curve
-from compute.labs.crossover.workload import Case, Way
 from compute.measure.rates import Cache, gpu_caches, host_caches, why_above_roof
 from compute.measure.roofs import copy_bandwidth, fma_rate
 from compute.measure.statistics import Measurement
+from compute.ways.workload import Case, Way
 
 FLOPS_OF_FMA = 2
 BESIDE = 10.0  # roofs are drawn beyond the outermost point by this factor

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute.labs.crossover import ecosystems
-from compute.labs.crossover.ecosystems import JaxCuda, TorchCuda
+from compute.ways import ecosystems
+from compute.ways.ecosystems import JaxCuda, TorchCuda
 
 
 class Tensor(np.ndarray):

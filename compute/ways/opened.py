@@ -11,9 +11,9 @@ import logging
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from compute.labs.crossover.workload import Way, Workload, own_name
-from compute.own.comparing import ResultComparison
-from compute.own.declaring import CudaKernel, OwnFile, OwnWay, load
+from compute.ways.comparing import ResultComparison
+from compute.ways.declaring import CudaKernel, OwnFile, OwnWay, load
+from compute.ways.workload import Way, Workload, own_name
 
 SEED = 0
 NO_TEXT = "A workload of your own. A docstring at the top of its file is shown here."

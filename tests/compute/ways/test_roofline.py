@@ -8,12 +8,12 @@ import pytest
 
 from compute.devices.backends import Backend
 from compute.devices.devices import Host
-from compute.labs.crossover import roofline
-from compute.labs.crossover.catalogue import workload
-from compute.labs.crossover.roofline import Roof, roof_of, roofline_point
-from compute.labs.crossover.workload import Way
 from compute.measure import roofs
 from compute.measure.statistics import Measurement, Spread
+from compute.ways import roofline
+from compute.ways.catalogue import workload
+from compute.ways.roofline import Roof, roof_of, roofline_point
+from compute.ways.workload import Way
 
 
 def measured(seconds):
