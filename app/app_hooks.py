@@ -39,7 +39,6 @@ def on_server_loaded(server_context: Any) -> None:
 
 def bound_what_strangers_may_do() -> None:
     """Install the server's additional routes, access control, limits on requests and messages, and the log."""
-    from app.features.audience import handlers
     from app.server import (
         access,
         admission,
@@ -57,7 +56,6 @@ def bound_what_strangers_may_do() -> None:
 
     scratch.settle()
     operations.install()
-    handlers.install()
     frame_channel.install()
     access.install()  # after the routes, so that refused requests do not reach them
     admission.install()
@@ -92,20 +90,19 @@ def change_panel_and_bokeh() -> None:
 
 def warm(application: Any) -> None:
     """Start the slow tasks that the first visitor would otherwise wait for."""
-    from app.features.system import system_card
     from app.server import admission, free_loop
     from app.server.builder import builder
     from compute.measure.machine_roofs import machine_roofs
 
     free_loop.collector().install(application.application)
     builder().install(application.application)
-    system_card.find_machine()
     admission.session_limiter().warm()  # the first page needs the engines immediately
     machine_roofs().start()
     import app.page.page  # noqa: F401 - in advance: the import takes seconds
-    from compute.stories import stories
+    from app.features import features
 
-    stories()  # reads the files once and caches them
+    for feature in features():
+        feature.install()
 
 
 def open_doors() -> None:

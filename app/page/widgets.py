@@ -196,9 +196,10 @@ def show_refusal(refusal: str, fields: Mapping[str, NumberField]) -> bool:
 STATIC = Path(__file__).parent.parent / "static"
 
 
-def card_script(*names: str) -> str:
-    """Return the scripts of these names in static/, with `make`, which creates their elements."""
-    return "\n".join((STATIC / each).read_text(encoding="utf-8") for each in ("make.js", *names))
+def card_script(script: Path, *shared: str) -> str:
+    """Return a card's script, preceded by make.js, which creates its elements, and by `shared` files of static/."""
+    parts = *(STATIC / each for each in ("make.js", *shared)), script
+    return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
 
 class Card(JSComponent):

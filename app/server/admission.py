@@ -27,7 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bokeh.protocol.exceptions import ProtocolError
 from bokeh.server.connection import ServerConnection
@@ -43,10 +43,6 @@ from compute.devices.backends import preferred
 from compute.devices.devices import HOST
 from compute.engine import EnginePool, Supervisor
 
-if TYPE_CHECKING:
-    from app.page.page import Page
-
-
 CROWD = 8  # open pages; with more of them, each is refreshed less often
 
 
@@ -55,7 +51,7 @@ class SessionLimiter:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.pages: dict[Page, str] = {}
+        self.pages: dict[object, str] = {}
         self._engines: EnginePool | None = None
 
     @property
@@ -93,11 +89,11 @@ class SessionLimiter:
         """The ids of the sessions with open pages."""
         return set(self.pages.values())
 
-    def add(self, page: Page, session: str) -> None:
+    def add(self, page: object, session: str) -> None:
         """Register `page`, which belongs to the session with the id `session`, as open."""
         self.pages[page] = session
 
-    def remove(self, page: Page) -> None:
+    def remove(self, page: object) -> None:
         """Remove `page`; does nothing if it was never added."""
         self.pages.pop(page, None)
 

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,7 +27,6 @@ from prometheus_client.registry import Collector
 from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
-from app.features.audience.rooms import rooms
 from app.server import access, admission, routes
 from app.server.admission import SessionLimiter, session_limiter
 from compute.export.jobs import JOBS, JobQueue
@@ -149,6 +148,14 @@ class Status:
         yield from (state, restarts, labs)
 
 
+_sources: dict[str, Callable[[], Iterable[Metric]]] = {}
+
+
+def add_metrics(name: str, source: Callable[[], Iterable[Metric]]) -> None:
+    """Report the metrics that `source` returns as well; it replaces a source of the same name."""
+    _sources[name] = source
+
+
 class ServerMetrics(Collector):
     """The metrics of one scrape of /metrics."""
 
@@ -157,7 +164,8 @@ class ServerMetrics(Collector):
         yield from status().metrics()
         yield _counted("requests_refused", "status", "Requests refused before a page was built.", access.REFUSED)
         yield from memory_metrics()
-        yield from audience_metrics()
+        for source in _sources.values():
+            yield from source()
         yield _counted(
             "pages_refused", "reason", "Pages refused because the server was full or busy.", admission.REFUSED
         )
@@ -171,17 +179,6 @@ def memory_metrics() -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "fieldlab_malloc_bytes", "Bytes that the C library has allocated and not freed.", now.malloc
     )
-
-
-def audience_metrics() -> Iterator[Metric]:
-    """Return the number of open rooms and followers, and of the pictures sent; no data about persons."""
-    found = rooms()
-    yield GaugeMetricFamily("fieldlab_rooms_open", "Open audience rooms.", found.open_rooms)
-    yield GaugeMetricFamily("fieldlab_followers", "Followers in all rooms.", found.followers)
-    words = "Pictures sent to followers."
-    yield CounterMetricFamily("fieldlab_follower_frames_sent", words, found.counts.sent)
-    words = "Pictures that followers skipped because newer ones had arrived."
-    yield CounterMetricFamily("fieldlab_follower_frames_dropped", words, found.counts.dropped)
 
 
 def _counted(name: str, label: str, words: str, counts: Counter[Any]) -> Metric:

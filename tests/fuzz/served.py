@@ -111,7 +111,7 @@ class Truth(RequestHandler):
         wanted = self.get_argument("page", "")
         pages = {
             name: {"shown": page.current and page.current.session.lab.LAB, "labs": {
-                lab: told(tab) for lab, tab in page.lab_tabs.items() if tab.started}}
+                lab: told(tab) for lab, tab in page.labs.open.items() if tab.started}}
             for page, name in session_limiter().pages.items() if wanted in {"", name}
         }  # fmt: skip
         self.finish(plain({"pages": pages, "raised": RAISED, "threads": threading.active_count()}))

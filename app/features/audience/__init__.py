@@ -1,1 +1,5 @@
-"""Audience mode: mirrors a lecturer's page to followers' phones and to the lecturer's second window."""
+"""Audience mode: phones that follow the page, and the lecturer's second window."""
+
+from app.features.audience.mode import AudienceMode
+
+FEATURE = AudienceMode

@@ -24,12 +24,12 @@ from app.features.audience.feed import ACTS
 from app.features.audience.rooms import Feed, ViewerRefused, rooms
 from app.page.explain import LABELS, WORDS
 from app.page.theme import DARK, LIGHT
-from app.server import routes
 from app.server.hosts import socket_sources
 from app.tab.frame_channel import write_at_once
 
-STATIC = Path(__file__).parents[2] / "static"
-WORDS_FILE = "words.js"  # the texts of app/page/explain.py, generated rather than stored in static/
+HERE = Path(__file__).parent
+SHARED = {"explain.js": HERE.parents[1] / "static"}  # folders of the files that the page uses as well
+WORDS_FILE = "words.js"  # the texts of app/page/explain.py, generated rather than stored
 FILES = {
     "follow.js": "text/javascript",
     "lecturer.js": "text/javascript",
@@ -56,7 +56,7 @@ class Shell(RequestHandler):
     """GET handler of a page; the HTML is the same for every code and token."""
 
     def initialize(self, name: str) -> None:
-        """Set the name of the file in static/."""
+        """Set the name of the file in this folder."""
         self._name = name
 
     def get(self) -> None:
@@ -66,7 +66,7 @@ class Shell(RequestHandler):
         self.set_header("Content-Security-Policy", POLICY.format(sockets=sockets))
         self.set_header("Referrer-Policy", "no-referrer")  # the URL of a lecturer's window is a secret
         self.set_header("Cache-Control", "no-cache")
-        self.finish((STATIC / self._name).read_bytes())
+        self.finish((HERE / self._name).read_bytes())
 
 
 class ShellFile(RequestHandler):
@@ -85,10 +85,10 @@ class ShellFile(RequestHandler):
 
 @cache
 def file_text(name: str) -> str:
-    """Return a file of static/; prepend the colours of both schemes to a style sheet, and generate WORDS_FILE."""
+    """Return a script or style sheet; prepend the colours of both schemes to a style sheet, and generate WORDS_FILE."""
     if name == WORDS_FILE:
         return f"export const WORDS = {json.dumps(WORDS)};\nexport const LABELS = {json.dumps(LABELS)};\n"
-    text = (STATIC / name).read_text(encoding="utf-8")
+    text = (SHARED.get(name, HERE) / name).read_text(encoding="utf-8")
     if not name.endswith(".css"):
         return text
     light, dark = ("".join(f"--{key}: {value}; " for key, value in scheme.items()) for scheme in (LIGHT, DARK))
@@ -205,9 +205,3 @@ def delegate(server: BokehTornado, request: HTTPServerRequest) -> Any:
                 return server.get_handler_delegate(request, socket, {"name": found[1]})
             return server.get_handler_delegate(request, Shell, {"name": page})
     return None
-
-
-def install() -> None:
-    """Add these routes to every server of this process, under its prefix. Harmless if called twice."""
-    rooms()  # an invalid setting raises its error at startup
-    routes.add("audience", delegate)

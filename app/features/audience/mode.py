@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
-import param
-from bokeh.document import Document
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from app.features.audience.feed import PageFeed, Picture
+from app.features.audience.handlers import delegate
 from app.features.audience.rooms import RoomError, rooms
-from app.features.presenter.presenter import PresenterBar
+from app.page.feature import Feature, FeaturePage, HelpRow
 from app.page.markup import plain
 from app.page.qr_code import is_local, qr
-from app.page.theme import ASSETS
-from app.page.widgets import Card, card_script, icon
+from app.page.widgets import Card, card_script
+from app.server import operations, routes
 from app.server.hosts import is_host
 from app.tab.lab_tab import WORDS
 from app.tab.lab_view import SaysHeadline
@@ -32,48 +33,72 @@ from app.tab.open_lab import OpenLab
 from app.tab.restore import beginning
 from compute.devices.backends import backend
 from compute.export.link import NAME, RUN, asked_in, packed, unpacked
-
-if TYPE_CHECKING:
-    from app.features.stories.stories import StoryTeller
-
+from compute.stories import Story, StoryStep
 
 TICK = 500  # ms between two updates of the number of followers
-BUTTON_WORDS = "Audience: phones follow this page; the lecturer's second window (Q)"
 LONGEST_ADDRESS = 300  # characters
 BASE = re.compile(r"https?://([^/?#]+)/(?:[\w.~%@+-]+/)*follow/", re.ASCII)  # URL without markup
-STYLE = (ASSETS / "audience.css").read_text(encoding="utf-8")
+STYLE = Path(__file__).with_name("audience.css").read_text(encoding="utf-8")
 
 
-class AudiencePage(Protocol):
-    """The part of the page's interface that audience mode uses."""
+@runtime_checkable
+class Teller(Protocol):
+    """The feature that presents stories, as far as viewers see it."""
 
-    document: Document
-    stories: StoryTeller
-    bar: PresenterBar
-    visible: bool  # whether the browser tab is visible
+    story: Story | None
+    number: int  # index of the current step
+    open: bool
 
     @property
-    def current(self) -> OpenLab | None:
-        """The shown lab."""
+    def step(self) -> StoryStep | None:
+        """The current step."""
+
+    def go(self, number: int) -> None:
+        """Go to step `number`, if it exists."""
+
+
+@runtime_checkable
+class Freezer(Protocol):
+    """The feature that can freeze the pictures on the screen, and shows the room's code in presenter mode."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the pictures stand still."""
+
+    def freeze(self) -> None:
+        """Freeze or unfreeze the pictures, in presenter mode only."""
+
+    def watch_frozen(self, changed: Callable[[bool], object]) -> None:
+        """Call changed(frozen) whenever the pictures are frozen or released."""
+
+    def show_room(self, words: str) -> None:
+        """Show a room's code and its number of followers; "" for none."""
 
 
 class AudienceCard(Card):
-    """The card with the room's code, drawn by static/audience.js; closed, a button with the number of followers."""
+    """The card with the room's code, drawn by audience.js; closed, a button with the number of followers."""
 
-    _esm = card_script("audience.js")
+    _esm = card_script(Path(__file__).with_name("audience.js"))
 
     def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(told, width=0, height=0, stylesheets=[STYLE])
 
 
-class AudienceMode:
-    """The room and windows of one page. `button` goes into the page's header, `card` into its body.
+class AudienceMode(Feature):
+    """The room and windows of one page.
 
     away: whether the page's browser has lost its connection. Implements Subject of app/features/audience/feed.py.
     """
 
-    def __init__(self, page: AudiencePage) -> None:
-        self._page = page
+    name, order, key = "audience", 60, "q"
+    symbol, tip = "qr_code_2", "Audience: phones follow this page; the lecturer's second window (Q)"
+    help = (
+        HelpRow(90, "**Q**", "audience: a room that phones follow, by a QR code"),
+        HelpRow(100, "**W**", "the lecturer's second window: notes, the next step, a clock"),
+    )
+
+    def __init__(self, page: FeaturePage) -> None:
+        super().__init__(page)
         self._feed = PageFeed(self, rooms().counts)
         self.code = self._token = self._problem = ""
         self.open = self.away = False
@@ -82,10 +107,38 @@ class AudienceMode:
         self._base = ""  # URL to which the room's code is appended, sent by the browser
         self._windows = 0  # number of requests to open a window
         self._held: Picture | None = None  # picture shown to viewers while the picture is frozen
-        page.bar.param.watch(self._hold, "frozen")
         self._ticking: Any = None
         self.card = AudienceCard(self._told)
-        self.button = icon("qr_code_2", BUTTON_WORDS, self.toggle, color="default", align="center")
+        self.parts = (self.card,)
+
+    @property
+    def _teller(self) -> Teller | None:
+        return next((each for each in self.page.features if isinstance(each, Teller)), None)
+
+    @property
+    def _freezer(self) -> Freezer | None:
+        return next((each for each in self.page.features if isinstance(each, Freezer)), None)
+
+    def ready(self) -> None:
+        """Hold the picture for viewers while the pictures on the screen are frozen."""
+        if self._freezer is not None:
+            self._freezer.watch_frozen(self._hold)
+
+    @property
+    def keys(self) -> Mapping[str, Callable[[], None]]:
+        """The keys of the card and of the lecturer's window."""
+        return {**super().keys, "w": self.open_window}
+
+    def connected(self, on: bool) -> None:
+        """Tell viewers whether the page's browser is connected."""
+        self.away = not on
+
+    @classmethod
+    def install(cls) -> None:
+        """Add the viewers' routes and the metrics of the rooms to the server."""
+        rooms()  # an invalid setting raises its error at startup
+        routes.add("audience", delegate)
+        operations.add_metrics("audience", room_metrics)
 
     # -- commands of the lecturer
 
@@ -120,7 +173,7 @@ class AudienceMode:
         self._windows += 1
         self._show()
 
-    def close(self) -> None:
+    def ended(self) -> None:
         """End the room and windows of a closed page."""
         rooms().end(self.code)
         rooms().end_window(self._token)
@@ -148,14 +201,13 @@ class AudienceMode:
     def _show(self) -> None:
         """Update the card; while a room is open, update it every TICK ms."""
         if self.code and self._ticking is None:
-            self._ticking = self._page.document.add_periodic_callback(self._show, TICK)
+            self._ticking = self.page.document.add_periodic_callback(self._show, TICK)
         elif not self.code and self._ticking is not None:
-            self._page.document.remove_periodic_callback(self._ticking)
+            self.page.document.remove_periodic_callback(self._ticking)
             self._ticking = None
-        content, bar = self._content(), self._page.bar
-        room = f"{self.code} · {content['followers']}" if self.code else ""
-        if room != bar.room:
-            bar.room = room
+        content = self._content()
+        if self._freezer is not None:
+            self._freezer.show_room(f"{self.code} · {content['followers']}" if self.code else "")
         if content != self.card.content:
             self.card.content = content
 
@@ -183,20 +235,20 @@ class AudienceMode:
 
         The browser confirms no frames while its tab is hidden, so each poll then releases the next frames.
         """
-        if not self._page.visible and self._page.current is not None:
-            self._page.current.session.pass_on()
-        if not self._page.bar.frozen:
+        if not self.page.visible and self.page.current is not None:
+            self.page.current.session.pass_on()
+        if self._freezer is None or not self._freezer.frozen:
             return self._now()
         self._held = self._held or self._now()  # the picture may have been frozen before the first frame
         return self._held
 
-    def _hold(self, event: param.parameterized.Event) -> None:
-        """Store or release the frozen picture when `frozen` of the presenter bar changes, with or without viewers."""
-        self._held = self._now() if event.new else None
+    def _hold(self, frozen: bool) -> None:
+        """Store the frozen picture, with or without viewers, or release it."""
+        self._held = self._now() if frozen else None
 
     def _now(self) -> Picture | None:
         """Return the main picture of the latest frame; None before the first frame."""
-        tab = self._page.current
+        tab = self.page.current
         frame = tab.session.latest if tab is not None else None
         if tab is None or frame is None:
             return None
@@ -205,12 +257,12 @@ class AudienceMode:
 
     def words(self) -> dict[str, Any]:
         """Return the page's text and values for followers."""
-        tab, teller = self._page.current, self._page.stories
+        tab, teller = self.page.current, self._teller
         if tab is None:
             return {"lab": "", "away": self.away}
         waits = tab.session.latest is None  # the picture still belongs to another lab
         words = {**lab_words(tab), "link": self._try(tab.address.query), "away": self.away, "waits": waits}
-        step = step_words(teller, teller.number)
+        step = step_words(teller, 0)
         return words | ({"story": step} if step else {})
 
     def _try(self, query: str) -> str:
@@ -231,34 +283,34 @@ class AudienceMode:
 
     def notes(self) -> dict[str, Any]:
         """Return the data that only the lecturer sees."""
-        teller, bar = self._page.stories, self._page.bar
-        step = teller.step if teller.open else None
+        teller, freezer = self._teller, self._freezer
+        step = teller.step if teller is not None and teller.open else None
         return {
             "notes": paragraphs(step.notes) if step else [],
-            "next": step_words(teller, teller.number + 1),
+            "next": step_words(teller, 1),
             "followers": len(self._feed.followers) if self.code else None,
             "code": self.code,
-            "frozen": bar.frozen,
-            "presenting": bar.presenting,
+            "frozen": freezer is not None and freezer.frozen,
+            "presenting": self.page.presenting,
         }
 
     def acts(self) -> Mapping[str, Callable[[], object]]:
         """Return the commands of a lecturer's window. They run with the document's lock, as they change its models."""
-        teller, bar = self._page.stories, self._page.bar
+        teller, freezer = self._teller, self._freezer
 
         def soon(act: Callable[[], object]) -> Callable[[], object]:
             """Return a function that schedules `act` with the document's lock."""
-            return lambda: self._page.document.add_next_tick_callback(act)
+            return lambda: self.page.document.add_next_tick_callback(act)
 
         def turn(steps: int) -> None:
             """Move by `steps` steps in the story if still open."""
-            if teller.open:
+            if teller is not None and teller.open:
                 teller.go(teller.number + steps)
 
         return {
             "next": soon(lambda: turn(1)),
             "previous": soon(lambda: turn(-1)),
-            "freeze": soon(bar.freeze),
+            "freeze": soon(freezer.freeze if freezer is not None else lambda: None),
         }
 
 
@@ -341,13 +393,26 @@ def lab_words(tab: OpenLab) -> dict[str, Any]:
     }
 
 
-def step_words(teller: StoryTeller, number: int) -> dict[str, Any] | None:
+def step_words(teller: Teller | None, ahead: int) -> dict[str, Any] | None:
     """Return title, number, number of steps, and text of a step of the open story; None without such a step.
 
-    number: from 0 in the argument, from 1 in the result.
+    ahead: 0 for the current step, 1 for the next one; the number in the result counts from 1.
     """
-    story = teller.story
-    if not teller.open or story is None or not 0 <= number < len(story.steps):
+    if teller is None or not teller.open or teller.story is None:
+        return None
+    story, number = teller.story, teller.number + ahead
+    if not 0 <= number < len(story.steps):
         return None
     text = paragraphs(story.steps[number].html)
     return {"title": story.title, "number": number + 1, "of": len(story.steps), "text": text}
+
+
+def room_metrics() -> Iterator[Metric]:
+    """Return the number of open rooms and followers, and of the pictures sent; no data about persons."""
+    found = rooms()
+    yield GaugeMetricFamily("fieldlab_rooms_open", "Open audience rooms.", found.open_rooms)
+    yield GaugeMetricFamily("fieldlab_followers", "Followers in all rooms.", found.followers)
+    words = "Pictures sent to followers."
+    yield CounterMetricFamily("fieldlab_follower_frames_sent", words, found.counts.sent)
+    words = "Pictures that followers skipped because newer ones had arrived."
+    yield CounterMetricFamily("fieldlab_follower_frames_dropped", words, found.counts.dropped)

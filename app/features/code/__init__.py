@@ -1,1 +1,5 @@
-"""The code of kernels, with their machine code."""
+"""The code panel: the source of what runs, its PTX and machine code."""
+
+from app.features.code.code_panel import CodePanel
+
+FEATURE = CodePanel

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
-from bokeh.document import Document
 
 from app.features.code.code_html import SOURCE, TABS, CodeSide, page_html
-from app.page.theme import ASSETS, CARD, html_pane
+from app.page.feature import Feature, FeaturePage, HelpRow
+from app.page.theme import CARD, html_pane
 from app.page.widgets import icon
 from app.server.builder import builder
 from app.tab.open_lab import OpenLab
@@ -40,21 +41,26 @@ MOST = 8  # jobs that a panel remembers; others are in the store, or are made ag
 RENDERING = ThreadPoolExecutor(1, thread_name_prefix="code")
 
 
-class CodePanel:
-    """The panel of one page. `button` belongs in the page's header, `card` in its body, from the beginning."""
+class CodePanel(Feature):
+    """The panel of one page."""
 
-    def __init__(self, document: Document) -> None:
-        self._document, self._tab = document, None  # type: Document, OpenLab | None
+    name, order, key = "code", 40, "k"
+    symbol, tip = "code", "The code that runs (K)"
+    help = (HelpRow(80, "**K**", "the code that runs: source, PTX, machine code"),)
+
+    def __init__(self, page: FeaturePage) -> None:
+        super().__init__(page)
+        self._tab: OpenLab | None = None
         self.open = False
-        self.button = icon("code", "The code that runs (K)", self.toggle, color="default", align="center")
         self.card = pn.Column(styles=PLACE, margin=0, visible=False)  # filled when it is opened for the first time
+        self.parts, self.corner = (self.card,), self.card
         self._files: dict[str, CodeFile] = {}
         self._ticking: Any = None
         self._making: Future[str] | None = None
         self._shown: tuple[Any, ...] = ()
         self._jobs: dict[Asked, Job] = {}
 
-    def show(self, tab: OpenLab) -> None:
+    def shown(self, tab: OpenLab) -> None:
         """Show the files of this tab's lab."""
         self._tab = tab
         if self.open:
@@ -67,13 +73,13 @@ class CodePanel:
         self.open = not self.open
         if not self.open:
             self.card.visible = False
-            self._document.remove_periodic_callback(self._ticking)
+            self.page.document.remove_periodic_callback(self._ticking)
             return
-        self._ticking = self._document.add_periodic_callback(self._tick, TICK)
+        self._ticking = self.page.document.add_periodic_callback(self._tick, TICK)
         if self.card.objects:
             self._fill()
         else:  # for the first time, which would block the event loop for too long
-            builder().beside(self._document, self._fill)
+            builder().beside(self.page.document, self._fill)
 
     def _fill(self) -> None:
         if not self.open:  # closed before the thread was ready
@@ -110,7 +116,7 @@ class CodePanel:
             *self.kernels, self.architecture, margin=(0, 12), sizing_mode="stretch_width", visible=False
         )
         head = pn.Column(first, second, self._third, styles=HEAD, margin=0, sizing_mode="stretch_width")
-        self._text = html_pane("", (ASSETS / "code.css").read_text(encoding="utf-8"))
+        self._text = html_pane("", Path(__file__).with_name("code.css").read_text(encoding="utf-8"))
         self.card.objects = [head, self._text]
 
     def _find_files(self) -> None:

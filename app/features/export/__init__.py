@@ -1,1 +1,5 @@
-"""Exports of a page: links, pictures, films, recordings and numbers, each computed from the lab's current state."""
+"""The card Export: links, pictures, films, recordings and numbers of the shown lab; and files dropped on the page."""
+
+from app.features.export.card import ExportCard
+
+FEATURE = ExportCard

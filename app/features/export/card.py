@@ -7,7 +7,6 @@ from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
-from bokeh.document import Document
 
 from app.features.export.download import FileDownload
 from app.features.export.drop import DropZone
@@ -16,6 +15,7 @@ from app.features.export.fields import ExportSection
 from app.features.export.film import FilmSection
 from app.features.export.sections import LinkSection, NumbersSection, PictureSection, RecordSection, TimingsSection
 from app.features.export.source import ExportSource
+from app.page.feature import Feature, FeaturePage, HelpRow
 from app.page.notices import Notices
 from app.page.theme import CARD, html_pane
 from app.page.widgets import FULL, icon
@@ -23,40 +23,50 @@ from app.readout.readout import SaveButtons
 from app.server.builder import builder
 from app.tab.controls import column
 from app.tab.open_lab import OpenLab
+from app.tab.restore import scene_in
 from compute.export.jobs import JOBS
+from compute.export.scene import SceneError
 
 PLACE = CARD | {"z-index": "1250"}  # above the other card
 TITLE = "<h2 class='along'>Export</h2>"
-WORDS = "Export: link, picture, film, numbers (E)"
 RECORDING = "Recording; stop it here (E)"
 TICK = 250  # ms
 
 
-class ExportCard:
-    """The card "Export" of one page. `button` goes into the page's header, `parts` into its body at its construction.
+class ExportCard(Feature):
+    """The card "Export" of one page."""
 
-    dropped(name, text): called for a file that is dropped on the page.
-    """
+    name, order, key = "export", 50, "e"
+    symbol, tip = "ios_share", "Export: link, picture, film, numbers (E)"
+    help = (HelpRow(30, "**E**", "take it along: link, picture, film, recording, numbers"),)
 
-    def __init__(
-        self, document: Document, notices: Callable[[], Notices], dropped: Callable[[str, str | None], None]
-    ) -> None:
-        self._document = document
-        self.download, self.zone = FileDownload(), DropZone(dropped)
-        self.exports = Exports(document, self.download, notices)
+    def __init__(self, page: FeaturePage) -> None:
+        super().__init__(page)
+        self.download = FileDownload()
+        self.exports = Exports(page.document, self.download, self._notices)
         self.open = False
         self._sections: dict[str, LabExports] = {}
         self._tab: OpenLab | None = None
         self._ticking: Any = None
-        self.button = icon("ios_share", WORDS, self.toggle,
-                           color="default", align="center")  # fmt: skip
         self._body = pn.Column(margin=(0, 8), sizing_mode="stretch_width")
         self.card = pn.Column(styles=PLACE, margin=0, visible=False)  # filled when it is opened for the first time
+        self.parts, self.corner = (self.card, self.download, DropZone(self._dropped)), self.card
 
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The components to add to the page."""
-        return self.card, self.download, self.zone
+    def _notices(self) -> Notices:
+        if self.page.current is None:
+            raise RuntimeError("no lab is shown yet")
+        return self.page.current.notices
+
+    def _dropped(self, name: str, text: str | None) -> None:
+        """Show the scene in a file that was dropped on the page."""
+        if self.page.current is None:
+            return
+        try:
+            scene = scene_in(text)
+        except SceneError as error:
+            self._notices().tell("warning", f"{name} cannot be shown: {error}.")
+        else:
+            self.page.show_scene(scene, name)
 
     def _frame(self) -> list[Any]:
         """Return the fixed parts of the card: its title, the lab's sections, the list of exports."""
@@ -66,13 +76,13 @@ class ExportCard:
         head = pn.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
         return [head, self._body, self.exports.panel]
 
-    def show(self, tab: OpenLab) -> None:
+    def shown(self, tab: OpenLab) -> None:
         """Show the sections of `tab` from now on; called when the page shows another lab."""
         self._tab = tab
         if self.open:
             self._show()
 
-    def forget(self, tab: OpenLab) -> None:
+    def discarded(self, tab: OpenLab) -> None:
         """Remove and close the sections of a tab that was closed permanently."""
         sections = self._sections.pop(tab.session.lab.LAB, None)
         if sections is not None:
@@ -85,14 +95,14 @@ class ExportCard:
         self.open = not self.open
         if self.open:
             JOBS.prepare()
-            self._ticking = self._document.add_periodic_callback(self._tick, TICK)
+            self._ticking = self.page.document.add_periodic_callback(self._tick, TICK)
             self._show()
         else:
             self.card.visible = False
-            self._document.remove_periodic_callback(self._ticking)
+            self.page.document.remove_periodic_callback(self._ticking)
 
-    def close(self) -> None:
-        """End all exports; called when the page is closed."""
+    def ended(self) -> None:
+        """End all exports when the page is closed."""
         self._tab = None
         self.exports.close()
         self.download.close()
@@ -101,13 +111,13 @@ class ExportCard:
 
     def _show(self) -> None:
         """Show the lab's sections. Building them is too slow for the event loop, so the builder does it."""
-        if self._shown is None:
-            builder().beside(self._document, self._fill)
+        if self._shown_sections is None:
+            builder().beside(self.page.document, self._fill)
         else:
             self._fill()
 
     @property
-    def _shown(self) -> LabExports | None:
+    def _shown_sections(self) -> LabExports | None:
         """The sections of the visible lab; None before they are built."""
         return self._sections.get(self._tab.session.lab.LAB) if self._tab is not None else None
 
@@ -117,7 +127,7 @@ class ExportCard:
             return
         if not self.card.objects:
             self.card.objects = self._frame()
-        sections = self._shown
+        sections = self._shown_sections
         if sections is None:
             sections = self._sections[tab.session.lab.LAB] = LabExports(tab, self.exports, self.download, self._mark)
             tab.session.events.subscribe(sections.on_event)
@@ -128,13 +138,13 @@ class ExportCard:
     def _mark(self) -> None:
         """Colour the button in the header while a recording runs, also with the card closed."""
         recording = any(sections.recording for sections in self._sections.values())
-        self.button.param.update(
-            color="error" if recording else "default", description=RECORDING if recording else WORDS
+        self.buttons[0].param.update(
+            color="error" if recording else "default", description=RECORDING if recording else self.tip
         )  # fmt: skip
 
     def _tick(self) -> None:
-        if self.open and self._shown is not None:
-            self._shown.tick()
+        if self.open and self._shown_sections is not None:
+            self._shown_sections.tick()
 
 
 class LabExports:

@@ -29,9 +29,9 @@ from app.features.export.fields import (
     heights,
     row,
 )
+from app.features.export.link_code import LinkCode
 from app.features.export.source import ExportSource, Moment, slide
 from app.page.markup import quiet
-from app.page.qr_code import LinkCode
 from app.page.theme import html_pane
 from app.page.widgets import FULL
 from app.readout.readout import SaveButtons

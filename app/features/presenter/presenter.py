@@ -1,28 +1,32 @@
-"""The bar at the bottom of the page: the headline with its sentence, a lab's main controls, and the presenter's tools.
+"""Presenter mode, and the bar at the bottom: the headline with its sentence, a lab's main controls, and tools.
 
 The bar is shown in presenter mode, in which the side bar and the readout are closed, and in a window too small for
 them. It contains the readout's headline and first sentence, the lab's buttons and one selectable slider; in presenter
 mode also the tools over the pictures: freeze, spotlight, pen. A window with room for the side bar but not for the
-readout shows only the headline and the sentence, above the status bar. static/presenter.js draws the bar. A button has
-the same effect as its key.
+readout shows only the headline and the sentence, above the status bar. presenter.js draws the bar. A button has the
+same effect as its key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import param
 from panel.custom import JSComponent
 
+from app.page.address import FULL, Level
 from app.page.explain import explained
+from app.page.feature import Feature, FeaturePage, HelpRow
+from app.page.layout import SIDE_ROOM, Layout
 from app.page.widgets import card_script
 from app.tab.controls import Dial
-from app.tab.lab_tab import ACROSS, LabTab
+from app.tab.lab_tab import ACROSS
 from app.tab.lab_view import SaysHeadline
+from app.tab.open_lab import OpenLab
 
-STATIC = Path(__file__).parents[2] / "static"
+HERE = Path(__file__).parent
 PRESENTING, NARROW = "presenting", "narrow"
 MINIMAL = "minimal"  # like a narrow window, without the sentence: in a frame of a slide
 STATEMENT = "statement-alone"  # only the headline and the sentence, above the status bar
@@ -51,13 +55,13 @@ class PresenterBar(JSComponent):
     room = param.String(default="", doc="The code of the room and how many follow, if there is one.")
     wiped = param.Integer(default=0, doc="How often the pen's strokes were taken away.")
 
-    _esm = card_script("presenter.js")
-    _stylesheets: ClassVar[list[str]] = [(STATIC / "presenter.css").read_text(encoding="utf-8")]
+    _esm = card_script(HERE / "presenter.js")
+    _stylesheets: ClassVar[list[str]] = [(HERE / "presenter.css").read_text(encoding="utf-8")]
 
     def __init__(self, pressed: Callable[[str], None], grown: Callable[[], None]) -> None:
         super().__init__(margin=0, styles=ACROSS, sizing_mode=None)
         self._pressed, self._grown = pressed, grown
-        self._tab: LabTab | None = None
+        self._tab: OpenLab | None = None
         self.height_px = 0
         self.tool_keys: dict[str, Callable[[], None]] = {
             "z": self.freeze,
@@ -89,7 +93,7 @@ class PresenterBar(JSComponent):
             self.param.update(mode=mode, hidden=False, frozen=False, spotlight=False, pen=False)
             self.refresh()
 
-    def follow(self, tab: LabTab) -> None:
+    def follow(self, tab: OpenLab) -> None:
         """Connect the bar to another lab's tab."""
         self._tab = tab
         self.param.update(dial=0, frozen=False)
@@ -135,3 +139,87 @@ class PresenterBar(JSComponent):
         if isinstance(height, int) and 0 <= height <= 4096:
             self.height_px = height
             self._grown()
+
+
+class Presenter(Feature):
+    """Presenter mode of one page, and its bar."""
+
+    name, order, key = "presenter", 70, "p"
+    symbol, tip = "co_present", "Presenter mode (P)"
+    help = (
+        HelpRow(10, "**P**", "presenter mode: full screen, larger type, the main controls in a bar at the bottom"),
+        HelpRow(
+            20,
+            "**Z**, **V**, **D**, **X**, **.**",
+            "in presenter mode: freeze, spotlight, pen, wipe what it drew, hide the bar",
+        ),
+    )
+
+    def __init__(self, page: FeaturePage) -> None:
+        super().__init__(page)
+        self.bar = PresenterBar(page.press, page.arrange)
+        self.parts = (self.bar,)
+
+    def toggle(self) -> None:
+        """Switch presenter mode on or off."""
+        self.page.present(not self.page.presenting)
+
+    @property
+    def keys(self) -> Mapping[str, Callable[[], None]]:
+        """The key of presenter mode and, in presenter mode, those of its tools."""
+        return {**super().keys, **(self.bar.tool_keys if self.page.presenting else {})}
+
+    @property
+    def below(self) -> int:
+        """Height in px of the bar."""
+        return self.bar.height_px if self.bar.mode else 0
+
+    @property
+    def covers_status(self) -> bool:
+        """Whether the bar takes the place of the status bar."""
+        return self.bar.mode not in {"", STATEMENT}
+
+    def shown(self, tab: OpenLab) -> None:
+        """Connect the bar to another lab."""
+        self.bar.follow(tab)
+
+    def ticked(self) -> None:
+        """Update the bar."""
+        self.bar.refresh()
+
+    def arranged(self, layout: Layout) -> None:
+        """Show the bar in the mode of this layout."""
+        self.bar.show(PRESENTING if layout.presenting else bar_mode(layout.window[0], layout.level, layout.column))
+
+    # -- for other features
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the pictures stand still on the screen."""
+        return bool(self.bar.frozen)
+
+    def freeze(self) -> None:
+        """Freeze or unfreeze the pictures on the screen, in presenter mode only."""
+        self.bar.freeze()
+
+    def watch_frozen(self, changed: Callable[[bool], object]) -> None:
+        """Call changed(frozen) whenever the pictures are frozen or released."""
+        self.bar.param.watch(lambda event: changed(bool(event.new)), "frozen")
+
+    def show_room(self, words: str) -> None:
+        """Show a room's code and its number of followers in the bar; "" for none."""
+        if words != self.bar.room:
+            self.bar.room = words
+
+
+def bar_mode(width: int, level: Level, readout_open: bool) -> str:
+    """Return the mode of the bar at the bottom in a window of `width` px outside of presenter mode; "" hides it.
+
+    While the readout is closed, the bar shows its number and its sentence, the most important result for an audience.
+    level: see app.page.address.
+    """
+    if level != FULL:
+        return MINIMAL if level == "minimal" else ""
+    if width < SIDE_ROOM:
+        return NARROW
+    return "" if readout_open else STATEMENT

@@ -1,1 +1,5 @@
-"""Races between backends."""
+"""The race: the shown lab's work on two to four lanes, side by side."""
+
+from app.features.race.race import RaceTrack
+
+FEATURE = RaceTrack

@@ -4,7 +4,7 @@ A race covers a number of steps or, in a lab whose work ends, a whole result: th
 
 Races of all pages run one at a time. The lab pauses while its race runs, so that the racers have the computer to
 themselves; it continues while the race waits for its turn. Equal races that are requested at the same time run once.
-compute/measure/race.py defines the racers and the clocks that count; static/race.js replays the lanes at their true
+compute/measure/race.py defines the racers and the clocks that count; race.js replays the lanes at their true
 relative speed.
 """
 
@@ -20,16 +20,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from bokeh.document import Document
 from numpy.typing import NDArray
 from PIL import Image
 
 from app.page import explain
-from app.page.theme import ASSETS
-from app.page.widgets import Card, card_script, icon
+from app.page.feature import Feature, FeaturePage, HelpRow
+from app.page.widgets import Card, card_script
 from app.readout.readout import recorded_figures
 from app.readout.readout_html import times
 from app.tab.open_lab import OpenLab
@@ -64,7 +64,6 @@ Box = tuple[float, float, float, float]
 FRESH = 20.0  # s during which another page that requests the same race receives the finished result
 KEPT = 2**24  # bytes of results that no page shows: about ten results
 TICK = 250  # ms between two updates of the progress
-WORDS = "Race: the same work, side by side (Shift+R)"
 PLACED = ("backend", "variant", "device_index", "devices")  # values that select the device; the racers set them
 STEPS = (0, 100, 1000, 10_000)  # offered by the card; 0: a number that runs for a few seconds
 TIMES = (20.0, 100.0, 200.0, 1000.0)  # simulated times that the card offers, in the lab's unit
@@ -83,24 +82,14 @@ RECORDED = "The hatched lane was run on {machine} on {date}; its pictures were c
 EXPLAINED = ("recorded", "median", "noisy", "compute")  # words of app/page/explain.py that the card contains
 SIDE, MARGIN = 256, 16  # px of a drawn curve, and around it
 CURVE = "#1493a0"  # its colour, visible on white and on dark ground
-STYLE = (ASSETS / "race.css").read_text(encoding="utf-8")
+STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
 DRAWING = ThreadPoolExecutor(1, thread_name_prefix="race")  # drawing the pictures of a race takes tenths of a second
 
 
-class RacePage(Protocol):
-    """The part of the page that a race uses."""
-
-    document: Document
-
-    @property
-    def current(self) -> OpenLab | None:
-        """The shown lab."""
-
-
 class RaceCard(Card):
-    """The card with the race over the page, drawn by static/race.js."""
+    """The card with the race over the page, drawn by race.js."""
 
-    _esm = card_script("explain.js", "race.js")
+    _esm = card_script(Path(__file__).with_name("race.js"), "explain.js")
 
     def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(told, width=0, height=0, stylesheets=[STYLE])
@@ -136,17 +125,21 @@ class OpenRace:
         return self.shared.job
 
 
-class RaceTrack:
-    """Runs the races of one page. `button` belongs in its header, `card` in its body."""
+class RaceTrack(Feature):
+    """Runs the races of one page."""
 
-    def __init__(self, page: RacePage) -> None:
-        self._page = page
+    name, order, key = "race", 20, "shift+r"
+    symbol, tip = "sports_score", "Race: the same work, side by side (Shift+R)"
+    help = (HelpRow(60, "**Shift+R**", "a race: the same work on NumPy, Numba and a GPU, side by side"),)
+
+    def __init__(self, page: FeaturePage) -> None:
+        super().__init__(page)
         self._run: OpenRace | None = None
         self._awaited: OpenLab | None = None  # the tab whose race begins when its plots are drawn
         self._chosen: dict[str, tuple[str, ...]] = {}  # keys of the chosen lanes, by the name of the lab
         self._answers = 0
         self.card = RaceCard(self._told)
-        self.button = icon("sports_score", WORDS, self.toggle, color="default", align="center")
+        self.parts = (self.card,)
 
     @property
     def open(self) -> bool:
@@ -172,7 +165,7 @@ class RaceTrack:
         later races, () for those chosen before. If the race is impossible, a message says so. If the lab's plots are
         not drawn so far, the race begins when they are.
         """
-        tab = self._page.current
+        tab = self.page.current
         if tab is None:
             return
         if not tab.drawn:
@@ -196,7 +189,7 @@ class RaceTrack:
         # The card keeps its content until the new race replaces it, so that its buttons keep the focus.
         ended = self._end()
         shared = RACES.ask(race_key(race), partial(begun, race, id(self)), self)
-        ticking = self._page.document.add_periodic_callback(self._tick, TICK)
+        ticking = self.page.document.add_periodic_callback(self._tick, TICK)
         self._run = OpenRace(
             tab, race, work, shared, ticking, rests=ended is not None and ended.rests, possible=possible, finish=finish,
             shown=shown, answer=self._next_answer(),
@@ -240,11 +233,11 @@ class RaceTrack:
         """Try again after TICK, unless another tab or a race is shown by then."""
         if self._awaited is not tab:
             self._awaited = tab
-            self._page.document.add_timeout_callback(partial(self._again, tab, begin), TICK)
+            self.page.document.add_timeout_callback(partial(self._again, tab, begin), TICK)
 
     def _again(self, tab: OpenLab, begin: Callable[[], None]) -> None:
         self._awaited = None
-        if tab is self._page.current and not self.open:
+        if tab is self.page.current and not self.open:
             begin()
 
     def close(self) -> None:
@@ -252,7 +245,7 @@ class RaceTrack:
         run = self._end()
         if run is None:
             return
-        if run.rests and run.tab is self._page.current:
+        if run.rests and run.tab is self.page.current:
             run.tab.show(True)
         self.card.content = {}
 
@@ -264,14 +257,18 @@ class RaceTrack:
             self._stop(run)
         return run
 
-    def give_up(self) -> None:
+    def left(self) -> None:
+        """Close the race of a lab that is about to be hidden."""
+        self.close()
+
+    def ended(self) -> None:
         """Leave the race when the page closes."""
         if self._run is not None:
             RACES.leave(self._run.shared, self)
 
     def _stop(self, run: OpenRace) -> None:
         if run.ticking is not None:
-            self._page.document.remove_periodic_callback(run.ticking)
+            self.page.document.remove_periodic_callback(run.ticking)
             run.ticking = None
 
     def _told(self, data: dict[str, Any]) -> None:

@@ -1,1 +1,5 @@
-"""Stories: lectures in steps."""
+"""Stories: a lecture in steps, each with a text and a state of a lab."""
+
+from app.features.stories.stories import StoryTeller
+
+FEATURE = StoryTeller

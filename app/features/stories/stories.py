@@ -5,33 +5,32 @@ other settings of the lecturer are kept; "back to the step" restores everything.
 going backwards, the next step is restored completely, so that a story cannot break. States that must be computed or
 replayed first are restored by the Restorer (app/tab/restore.py).
 
-A step is applied after the browser has drawn the lab: see app/page/page.py.
+A step is applied after the browser has drawn the lab: see app/page/lab_choice.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
 
 import panel_material_ui as pmui
 import param
-from bokeh.document import Document
 from msgspec import structs
 from panel.viewable import Viewable
 from panel_material_ui.widgets.base import MaterialWidget
 
-from app.page.theme import ASSETS
-from app.page.widgets import Card, card_script, icon
+from app.page.feature import Feature, FeaturePage, HelpRow
+from app.page.layout import Layout
+from app.page.widgets import Card, card_script
 from app.tab.open_lab import OpenLab
 from compute.devices.backends import preferred
 from compute.export.scene import Scene
-from compute.lab.lab import Lab
 from compute.stories import AREAS, Story, StoryStep, stories
 
 TICK = 250  # ms between two comparisons of the lab with the step
 AT_WORK = ("running", "paused")  # phases of a session that accepts values
-WORDS = "Stories: a lecture in steps (T)"
-STYLE = (ASSETS / "stories.css").read_text(encoding="utf-8")
+STYLE = Path(__file__).with_name("stories.css").read_text(encoding="utf-8")
 
 
 def open_group(side_bar: Viewable, label: str) -> None:
@@ -43,41 +42,29 @@ def open_group(side_bar: Viewable, label: str) -> None:
                 groups.active = [*groups.active, number]
 
 
-class StoryPage(Protocol):
-    """The part of the page that a story uses."""
-
-    document: Document
-
-    @property
-    def current(self) -> OpenLab | None:
-        """The shown lab."""
-
-    def show_soon(self, kind: type[Lab]) -> None:
-        """Show the tab of a lab, which waits for its state; repeated calls have no effect."""
-
-    def make_room(self) -> None:
-        """Update layout and keys after a story was opened or closed."""
-
-
 class StoryCard(Card):
     """The list of stories or one step of a story, and the ring around the element that the step points at.
 
-    It is at the top of the right column, or in a sheet below the picture on a phone: see app/page/page.py.
+    It is at the top of the right column, or in a sheet below the picture on a phone: see app/page/layout.py.
     """
 
     sheet = param.Integer(default=0, doc="Height in px of the sheet below the picture; 0: it is in the right column.")
 
-    _esm = card_script("stories.js")
+    _esm = card_script(Path(__file__).with_name("stories.js"))
 
     def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(told, sizing_mode="stretch_width", stylesheets=[STYLE])
 
 
-class StoryTeller:
-    """The stories of one page. `button` belongs in its header, `card` at the top of its right column."""
+class StoryTeller(Feature):
+    """The stories of one page."""
 
-    def __init__(self, page: StoryPage) -> None:
-        self._page = page
+    name, order, key = "stories", 30, "t"
+    symbol, tip = "menu_book", "Stories: a lecture in steps (T)"
+    help = (HelpRow(70, "**T**", "stories; then **←** **→** or a remote's keys: the steps, **B**: back to the step"),)
+
+    def __init__(self, page: FeaturePage) -> None:
+        super().__init__(page)
         self.story: Story | None = None
         self.number = 0  # index of the current step
         self.open = False
@@ -85,7 +72,7 @@ class StoryTeller:
         self._away = False  # whether the lab differs from the step
         self._ticking: Any = None
         self.card = StoryCard(self._told)
-        self.button = icon("menu_book", WORDS, self.toggle, color="default", align="center")
+        self.column = (self.card,)
 
     @property
     def step(self) -> StoryStep | None:
@@ -93,12 +80,27 @@ class StoryTeller:
         return self.story.steps[self.number] if self.story else None
 
     @property
-    def keys(self) -> dict[str, Callable[[], None]]:
-        """The actions of keys while a story is open; remote controls send the page keys."""
+    def keys(self) -> Mapping[str, Callable[[], None]]:
+        """The key of the stories and, while one is open, those of its steps; remote controls send the page keys."""
         if self.story is None or not self.open:
-            return {}
+            return super().keys
         on, back = lambda: self.go(self.number + 1), lambda: self.go(self.number - 1)
-        return {"arrowright": on, "pagedown": on, "arrowleft": back, "pageup": back, "b": self.back}
+        steps = {"arrowright": on, "pagedown": on, "arrowleft": back, "pageup": back, "b": self.back}
+        return {**super().keys, **steps}
+
+    @property
+    def in_column(self) -> bool:
+        """Whether the list or a story is open, which the right column shows."""
+        return self.open
+
+    def arranged(self, layout: Layout) -> None:
+        """Show the story in the right column, or as a sheet below the picture."""
+        self.card.sheet = layout.sheet
+
+    @classmethod
+    def install(cls) -> None:
+        """Read the files of the stories, which are cached."""
+        stories()
 
     # -- actions of the lecturer
 
@@ -106,12 +108,12 @@ class StoryTeller:
         """Open the list or the last story, or close it."""
         self.open = not self.open
         if self.open:
-            self._ticking = self._page.document.add_periodic_callback(self._tick, TICK)
+            self._ticking = self.page.document.add_periodic_callback(self._tick, TICK)
         elif self._ticking is not None:
-            self._page.document.remove_periodic_callback(self._ticking)
+            self.page.document.remove_periodic_callback(self._ticking)
             self._ticking = None
             self._leave()
-        self._page.make_room()
+        self.page.use_column()
         self._show()
 
     def tell(self, name: str) -> None:
@@ -119,7 +121,7 @@ class StoryTeller:
         story = next((each for each in stories().stories if each.name == name), None)
         if story is not None:
             self.story, self.number, self._coming, self._away = story, 0, (), False
-            self._page.make_room()
+            self.page.use_column()
             self._show()
             self._tick()
 
@@ -143,14 +145,14 @@ class StoryTeller:
         """Return to the list."""
         self._leave()
         self.story = None
-        self._page.make_room()
+        self.page.use_column()
         self._show()
 
     def _leave(self) -> None:
         """Start a lab that is waiting for a step, without the step."""
         self._coming = None
-        if self._page.current is not None:
-            self._page.current.wait_no_longer()
+        if self.page.current is not None:
+            self.page.current.wait_no_longer()
 
     def _told(self, data: dict[str, Any]) -> None:
         """Handle a message from the browser, which is untrusted."""
@@ -176,12 +178,12 @@ class StoryTeller:
 
     def _tick(self) -> None:
         """Apply the step as soon as its lab accepts values, then watch for deviations from it."""
-        tab, step = self._page.current, self.step
+        tab, step = self.page.current, self.step
         if step is None or tab is None or not tab.drawn:
             return
         if tab.session.lab is not step.scene.kind:
             if self._coming is not None:
-                self._page.show_soon(step.scene.kind)
+                self.page.show_soon(step.scene.kind)
             self._say_away(self._coming is None)
         elif self._coming is not None:
             if tab.session.phase in AT_WORK and not tab.restorer.busy:

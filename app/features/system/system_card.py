@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
-from bokeh.document import Document
 
-from app.page.theme import ASSETS, CARD, stylesheet
+from app.page.feature import Feature, FeaturePage, HelpRow
+from app.page.layout import Layout
+from app.page.theme import CARD, stylesheet
 from app.page.widgets import icon
 from compute.devices.devices import cpu_count
 from compute.machine.system import CpuReading, GpuReading, GpuUser, Reading
@@ -191,11 +193,15 @@ LABEL = {"color": "var(--ink)", "fontSize": "0.875rem", "textTransform": "none",
 TITLE = "<h2 id='system'>This machine, now</h2>"
 
 
-class SystemCard:
-    """The card of one page. `button` belongs in the header, `card` in the page's body, both from the beginning."""
+class SystemCard(Feature):
+    """The card of one page, and the button with the names of the devices."""
 
-    def __init__(self, document: Document, source: Sampler | None = None) -> None:
-        self._document, self._sampler = document, source or sampler()
+    name, order, key = "system", 10, "u"
+    help = (HelpRow(40, "**U**", "use of the machine: processor, GPUs, memory"),)
+
+    def __init__(self, page: FeaturePage, source: Sampler | None = None) -> None:
+        super().__init__(page)
+        self._sampler = source or sampler()
         self._ticking: Any = None
         self.open = False
         words = device_names(machine(), cpu_count())
@@ -204,45 +210,56 @@ class SystemCard:
             description=described(words), description_delay=400, sx=LABEL,
         )  # fmt: skip
         self.button.on_click(lambda event: self.toggle())
-        sheets = [stylesheet(), (ASSETS / "system.css").read_text(encoding="utf-8")]
+        self.buttons = (self.button,)
+        sheets = [stylesheet(), Path(__file__).with_name("system.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, margin=(0, 16, 12, 16), sizing_mode="stretch_width")
         title = pn.pane.HTML(TITLE, stylesheets=sheets, margin=(8, 0, 0, 16), align="center")
         close = icon("close", "Close (U)", self.toggle, color="default", align="center")
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
         head = pn.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
         self.card = pn.Column(head, self._text, styles=CARD, margin=0, visible=False)
+        self.parts, self.corner = (self.card,), self.card
 
     def toggle(self) -> None:
         """Open or close the card."""
         self.open = self.card.visible = not self.open
-        self.show(True)
+        self.looked(True)
         if self.open:
-            self._ticking = self._document.add_periodic_callback(self._draw, round(1000 * PERIOD))
-            self._document.add_timeout_callback(self._draw, SOON)
+            self._ticking = self.page.document.add_periodic_callback(self._draw, round(1000 * PERIOD))
+            self.page.document.add_timeout_callback(self._draw, SOON)
             self._draw()
         else:
-            self._document.remove_periodic_callback(self._ticking)
+            self.page.document.remove_periodic_callback(self._ticking)
 
-    def show(self, shown: bool) -> None:
+    def looked(self, visible: bool) -> None:
         """Subscribe to the sampler while the browser tab is visible. The document is not changed."""
-        if self.open and shown:
+        if self.open and visible:
             self._sampler.look(self)
         else:
             self._sampler.leave(self)
 
-    def name_devices(self) -> None:
+    def connected(self, on: bool) -> None:
+        """Subscribe to the sampler while the browser is connected."""
+        self.looked(on)
+
+    def ready(self) -> None:
         """Update the button after the devices' names have become available."""
         words = device_names(machine(), cpu_count())
         if words != self.button.label:
             self.button.param.update(label=words, description=described(words))
 
-    def present(self, on: bool) -> None:
+    def arranged(self, layout: Layout) -> None:
         """Hide the button in presenter mode, in which the header is too narrow."""
-        self.button.visible = not on
+        self.button.visible = not layout.presenting
 
-    def close(self) -> None:
+    def ended(self) -> None:
         """Unsubscribe from the sampler when the page closes."""
         self._sampler.leave(self)
+
+    @classmethod
+    def install(cls) -> None:
+        """Begin to collect the facts of the machine."""
+        find_machine()
 
     def _draw(self) -> None:
         if self.open:

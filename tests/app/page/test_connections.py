@@ -10,16 +10,14 @@ from app.page.page import Page
 def test_an_old_connection_that_ends_late_hides_no_page():
     """The page is notified of the end of a connection while another one shows it."""
     shown, session = [], SimpleNamespace(connection_count=1)
-    part = SimpleNamespace(show=shown.append)
+    part = SimpleNamespace(show=shown.append, connected=shown.append, rests=False)
     document = SimpleNamespace(session_context=SimpleNamespace(session=session))
-    page = SimpleNamespace(
-        document=document, system=part, current=part, audience=SimpleNamespace(), race=SimpleNamespace(rests=False)
-    )
-    Page._show(page, False)
+    page = SimpleNamespace(document=document, current=part, features=[part])
+    Page._connected(page, False)
     assert shown == []
     session.connection_count = 0
-    Page._show(page, False)
+    Page._connected(page, False)
     assert shown == [False, False]
-    page.race.rests = True
-    Page._show(page, True)
+    part.rests = True
+    Page._connected(page, True)
     assert shown == [False, False, True, False]  # the lab rests while racers run

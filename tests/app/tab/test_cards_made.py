@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from bokeh.document import Document
 
@@ -20,12 +22,12 @@ def turns(monkeypatch):
     return asked
 
 
-@pytest.fixture(params=[CodePanel, lambda document: ExportCard(document, list, print)], ids=["code", "export"])
+@pytest.fixture(params=[CodePanel, ExportCard], ids=["code", "export"])
 def card(request):
     document = Document()
-    card = request.param(document)
+    card = request.param(SimpleNamespace(document=document))
     tab = LabTab(LABS[0], document, (1280, 720))
-    card.show(tab)
+    card.shown(tab)
     yield card
     if card.open:
         card.toggle()

@@ -292,7 +292,7 @@ def test_who_tries_codes_is_known_by_the_address_that_he_comes_from(rooms, monke
 
 def test_foreign_hosts_and_origins_are_refused_here_too():
     """The whole installation in a server process, as app_hooks installs it."""
-    ours = "from app.features.audience import handlers; handlers.install(); handlers.install()"
+    ours = "from app.features.audience.mode import AudienceMode as a; a.install(); a.install()"
     served_here = SERVED.replace("operations.install(); operations.install()", ours)
     assert served_here != SERVED
     own = "http://localhost:PORT"

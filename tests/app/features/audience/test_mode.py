@@ -11,7 +11,6 @@ from bokeh.document import Document
 from app.features.audience import mode as modes
 from app.features.audience.mode import AudienceMode, is_base, line, network_address, paragraphs
 from app.features.audience.rooms import MOST_ROOMS, Rooms
-from app.features.presenter.presenter import PRESENTING, PresenterBar
 from app.page.qr_code import qr
 from app.tab.lab_tab import LabTab
 from compute.export.link import asked_in, packed, unpacked
@@ -30,14 +29,36 @@ def rooms(monkeypatch):
     return rooms
 
 
+class FakeBar:
+    """Presenter mode, as far as viewers depend on it."""
+
+    frozen, room = False, ""
+
+    def watch_frozen(self, changed):
+        self.changed = changed
+
+    def freeze(self):
+        self.frozen = not self.frozen
+        self.changed(self.frozen)
+
+    def release(self):
+        """Another lab is shown."""
+        if self.frozen:
+            self.freeze()
+
+    def show_room(self, words):
+        self.room = words
+
+
 @pytest.fixture
 def audience(rooms, monkeypatch):
     """Return the audience mode of an empty page; no event loop runs, so the feed sends nothing."""
-    teller = SimpleNamespace(open=False, story=None, number=0)
-    bar = PresenterBar(lambda key: None, lambda: None)
-    bar.mode = PRESENTING
-    page = SimpleNamespace(document=Document(), current=None, stories=teller, bar=bar, visible=True)
+    page = SimpleNamespace(document=Document(), current=None, visible=True, presenting=True)
+    page.stories = SimpleNamespace(open=False, story=None, number=0, step=None, go=None)
+    page.bar = FakeBar()
+    page.features = [page.stories, page.bar]
     audience = AudienceMode(page)
+    audience.ready()
     monkeypatch.setattr(audience._feed, "wake", lambda: None)
     return audience
 
@@ -53,15 +74,15 @@ def test_it_is_off_until_a_room_is_asked_for(audience, rooms):
     rooms.follow(audience.code, Onlooker())
     audience._show()
     assert audience.card.content["followers"] == 1
-    assert audience._page.bar.room == f"{audience.code} · 1"
+    assert audience.page.bar.room == f"{audience.code} · 1"
     audience._told({"do": "end"})
-    assert (audience.card.content["code"], audience._page.bar.room, rooms.open_rooms) == ("", "", 0)
-    assert not audience._page.document.session_callbacks
+    assert (audience.card.content["code"], audience.page.bar.room, rooms.open_rooms) == ("", "", 0)
+    assert not audience.page.document.session_callbacks
 
 
 def test_a_story_that_was_closed_is_not_led_on_by_the_lecturer_s_window(audience):
     """The window shows its buttons until it receives the new state, and a busy document runs the act later."""
-    document, teller, gone = audience._page.document, audience._page.stories, []
+    document, teller, gone = audience.page.document, audience.page.stories, []
     teller.go, teller.number = gone.append, 3
     for teller.open, wanted in ((True, [2, 4]), (False, [])):
         for name in ("next", "previous"):
@@ -143,8 +164,8 @@ def test_a_closed_page_takes_its_room_and_windows_along(audience, rooms):
     token = audience.card.content["window"].removeprefix("lecturer/")
     rooms.follow(audience.code, follower)
     rooms.look_on(token, window)
-    audience.close()
-    audience.close()
+    audience.ended()
+    audience.ended()
     assert follower.dismissed
     assert window.dismissed
     assert rooms.open_rooms == 0
@@ -175,7 +196,7 @@ def show(audience, frame, lab=object):
     """Let the page show a frame of a lab."""
     controls = SimpleNamespace(style=lambda part: None, dials=list, acts=list)
     session = SimpleNamespace(latest=frame, lab=lab)
-    audience._page.current = SimpleNamespace(session=session, controls=controls, readout=None)
+    audience.page.current = SimpleNamespace(session=session, controls=controls, readout=None)
 
 
 def test_frozen_pictures_stand_still_for_followers_too(audience):
@@ -183,10 +204,10 @@ def test_frozen_pictures_stand_still_for_followers_too(audience):
     assert audience.picture() is None
     show(audience, first)
     assert audience.picture().frame is first
-    audience._page.bar.freeze()
+    audience.page.bar.freeze()
     show(audience, later)
     assert audience.picture().frame is first
-    audience._page.bar.freeze()
+    audience.page.bar.freeze()
     assert audience.picture().frame is later
 
 
@@ -196,8 +217,7 @@ def test_who_comes_to_frozen_pictures_sees_what_was_frozen(audience):
     show(audience, diffusion)
     assert audience.picture().frame is diffusion
     show(audience, mandelbrot, lab=str)
-    audience._page.bar.follow(audience._page.current)
-    audience._page.bar.freeze()  # without any viewer
+    audience.page.bar.freeze()  # without any viewer
     show(audience, frame("later"), lab=str)
     picture = audience.picture()
     assert (picture.frame, picture.lab) == (mandelbrot, str)
@@ -206,18 +226,39 @@ def test_who_comes_to_frozen_pictures_sees_what_was_frozen(audience):
 def test_another_lab_s_picture_is_not_kept(audience):
     """A newly opened tab shows no picture at first, whether pictures are frozen or not."""
     show(audience, frame("diffusion"))
-    audience._page.bar.freeze()
+    audience.page.bar.freeze()
     assert audience.picture().frame.rasters == {"u": "diffusion"}
     show(audience, None, lab=str)
-    audience._page.bar.follow(audience._page.current)
+    audience.page.bar.release()
     assert audience.picture() is None
-    audience._page.bar.freeze()
+    audience.page.bar.freeze()
     assert audience.picture() is None
     first = frame("mandelbrot")
     show(audience, first, lab=str)
     assert audience.picture().frame is first
     show(audience, frame("later"), lab=str)
     assert audience.picture().frame is first
+
+
+def test_a_page_without_stories_and_presenter_mode_has_an_audience(audience):
+    audience.page.features = []
+    show(audience, frame("diffusion"))
+    assert audience.picture().frame.rasters == {"u": "diffusion"}
+    audience.acts()["freeze"]()
+    audience.acts()["next"]()
+    audience.begin()
+    assert audience.notes()["next"] is None
+    assert audience.card.content["code"]
+
+
+def test_metrics_name_rooms_and_followers(audience, rooms):
+    audience.begin()
+    rooms.follow(audience.code, Onlooker())
+    found = {family.name: family.samples[0].value for family in modes.room_metrics()}
+    assert found == {
+        "fieldlab_rooms_open": 1, "fieldlab_followers": 1,
+        "fieldlab_follower_frames_sent": 0, "fieldlab_follower_frames_dropped": 0,
+    }  # fmt: skip
 
 
 def test_html_of_ours_leaves_as_text():

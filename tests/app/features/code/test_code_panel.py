@@ -162,7 +162,7 @@ def test_numbas_functions_say_how_wide_they_are(tmp_path):
 @pytest.fixture
 def panel(monkeypatch):
     """Return a panel with stand-ins for its compile jobs; `asked` lists their files."""
-    panel = CodePanel(Document())
+    panel = CodePanel(SimpleNamespace(document=Document()))
     panel.architecture = SimpleNamespace(value=USUAL)
     panel.asked = []
 

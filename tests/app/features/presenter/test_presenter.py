@@ -1,4 +1,4 @@
-"""The bar at the bottom mirrors its tab and sends its keys; a window gets the bars that fit."""
+"""The bar at the bottom mirrors its tab and sends its keys; a window gets the mode that fits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.features.presenter.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar
+from app.features.presenter.presenter import MINIMAL, NARROW, PRESENTING, STATEMENT, PresenterBar, bar_mode
 from app.page.address import FULL
 from app.page.explain import explained
-from app.page.page import STORY_SHEET, bar_mode, bars_with_room, story_sheet
 from app.tab.controls import Dial
 
 
@@ -112,14 +111,6 @@ def test_a_height_is_told_once_the_bar_has_it():
     assert grown == [104]
 
 
-WINDOWS = {390: (False, False), 899: (False, False), 900: (True, False), 1179: (True, False), 1180: (True, True)}
-
-
-@pytest.mark.parametrize(("width", "bars"), WINDOWS.items())
-def test_a_window_has_the_bars_that_it_has_room_for(width, bars):
-    assert bars_with_room(width) == bars
-
-
 SHELL_MODES = {
     (390, FULL, False): NARROW,
     (899, FULL, False): NARROW,
@@ -135,19 +126,3 @@ SHELL_MODES = {
 def test_what_is_said_first_stays_where_the_readout_is_closed(window, mode):
     width, level, readout_open = window
     assert bar_mode(width, level, readout_open) == mode
-
-
-@pytest.mark.parametrize("window", [(1280, 720), (700, 900), (844, 390), (667, 375), (568, 320)])
-def test_a_story_is_told_beside_the_picture_where_both_have_room(window):
-    assert story_sheet(window, 57, 97) == 0
-
-
-@pytest.mark.parametrize("window", [(390, 844), (412, 915), (390, 664), (360, 640), (620, 877), (320, 240)])
-def test_an_upright_phone_tells_it_in_a_sheet_below_the_picture(window):
-    least, most = STORY_SHEET
-    assert least * window[1] - 1 <= story_sheet(window, 57, 97) <= most * window[1] + 1
-    assert most <= 0.45
-
-
-def test_a_sheet_leaves_a_picture_as_wide_as_the_phone_its_room():
-    assert 844 - 57 - 97 - story_sheet((390, 844), 57, 97) >= 390

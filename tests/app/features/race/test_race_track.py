@@ -226,10 +226,8 @@ def test_a_browser_that_is_there_again_shows_the_lab_unless_a_race_runs(state, g
     Queued.made[0].state = state
     page.waiting[0]()
     page.shown.clear()
-    nobody = SimpleNamespace(show=id)
-    back = SimpleNamespace(document=SimpleNamespace(session_context=None), system=nobody, audience=nobody,
-                           current=page.current, race=queued)  # fmt: skip
-    Page._show(back, True)
+    back = SimpleNamespace(document=SimpleNamespace(session_context=None), current=page.current, features=[queued])
+    Page._connected(back, True)
     assert page.shown == [goes_on]
 
 
@@ -237,7 +235,7 @@ def test_equal_races_of_several_pages_are_run_once(queued, page):
     other = RaceTrack(page)
     other.begin(LEGS)
     assert len(Queued.made) == 1
-    queued.give_up()
+    queued.ended()
     assert not Queued.made[0].cancelled
     other.begin(2 * LEGS)  # no page waits for the first one now
     assert [job.cancelled for job in Queued.made] == [True, False]

@@ -78,7 +78,7 @@ class Page:
         self.current = self.tabs[kind]
         return self.current
 
-    def make_room(self):
+    def use_column(self):
         self.rooms += 1
 
 
@@ -199,7 +199,7 @@ def test_keys_lead_and_are_given_back(page, teller):
     teller.toggle()
     assert page.rooms == rooms + 1
     assert teller.card.content == {}
-    assert not teller.keys
+    assert list(teller.keys) == [teller.key]
 
 
 def test_a_closed_story_is_there_again(page, teller):

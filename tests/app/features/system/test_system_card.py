@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,27 +80,27 @@ def test_the_devices_fit_into_a_few_words():
 
 def test_a_panel_looks_only_while_it_is_open_and_its_tab_is_there():
     document, source = Document(), Sampler(lambda: Reading(time.monotonic(), CPU), period=0.02)
-    panel, other = SystemCard(document, source), SystemCard(Document(), source)
+    panel, other = (SystemCard(SimpleNamespace(document=each), source) for each in (document, Document()))
     assert not source.working
     panel.toggle()
     other.toggle()
     assert (panel.card.visible, source.working, len(document.periodic)) == (True, True, 1)
-    panel.show(False)
-    other.close()
+    panel.looked(False)
+    other.ended()
     wait(lambda: not source.working)
-    panel.show(True)
+    panel.looked(True)
     assert source.working
     panel.toggle()
     assert (panel.card.visible, document.periodic) == (False, [])
     wait(lambda: not source.working)
-    panel.show(True)  # its tab is shown again, but the card is closed
+    panel.looked(True)  # its tab is shown again, but the card is closed
     assert not source.working
 
 
 def test_a_driver_that_hangs_holds_up_no_page():
     go = threading.Event()
     source = Sampler(lambda: go.wait(120) and Reading(time.monotonic(), CPU), period=0.02)
-    panel = SystemCard(Document(), source)
+    panel = SystemCard(SimpleNamespace(document=Document()), source)
     start = time.monotonic()
     panel.toggle()
     panel._draw()
@@ -128,5 +129,5 @@ def test_the_use_of_each_thread_is_read_by_keyboard_and_screen_reader():
     cores = re.search("<div class='cores'[^>]*>", html)[0]
     assert "aria-label='Use of each thread in %, the first first: 10, 90.'" in cores
     assert "tabindex='0'" in cores
-    assert "data-term=" in cores  # with which static/explain.js shows it
+    assert "data-term=" in cores  # with which explain.js shows it
     assert "title=" not in html

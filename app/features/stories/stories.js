@@ -131,7 +131,7 @@ export function render({ model, el }) {
     root.setProperty('--statement', sheet && content.area != 'readout' ? 'none' : 'flex');
     clearTimeout(closing);
     if (sheet) {
-      root.setProperty('--story-sheet', `${sheet}px`);
+      root.setProperty('--sheet', `${sheet}px`);
       if (column) column.dataset.sheet = '';
     } else closing = setTimeout(() => delete column?.dataset.sheet, column?.checkVisibility({ visibilityProperty: true }) && section.hidden ? CLOSING : 0);
     section.classList.toggle('sheet', sheet > 0);
