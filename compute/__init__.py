@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from compute.lab import in_notebook, lab_folders
+from compute.lab import in_notebook, lab_folders, limits
 
 if TYPE_CHECKING:
     from compute.devices.backends import BACKENDS, BackendUnavailable
@@ -24,7 +24,24 @@ def _notebook() -> in_notebook.NotebookDisplay:
     return notebook
 
 
+class _SettingsLimits:
+    """The limits of this process's settings, read at each use."""
+
+    def require(self, name: str, value: int) -> None:
+        """Raise ValueError if `value` exceeds the limit."""
+        from compute.cli import settings
+
+        settings.require(name, value)
+
+    def limit(self, name: str) -> int:
+        """Return the limit in its unit."""
+        from compute.cli import settings
+
+        return settings.limit(name)
+
+
 in_notebook.show_with(_notebook)
+limits.limit_with(_SettingsLimits())
 lab_folders.install()
 
 

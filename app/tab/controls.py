@@ -21,6 +21,7 @@ from app.tab.session import Session
 from compute.devices.backends import Backend, preferred
 from compute.devices.gpu_devices import cuda_count
 from compute.export.scene import Style
+from compute.lab.lab import variants
 
 
 @dataclass(frozen=True)
@@ -271,7 +272,7 @@ class ComputeControls(ValueWidgets):
 
     def _kernels(self) -> dict[str, str]:
         """Return the kernels of the current backend by label; the first is the default, with "" as its value."""
-        names = self.session.lab.variants(self.session.values["backend"])
+        names = variants(self.session.lab, self.session.values["backend"])
         return {self._words(name): "" if name == names[0] else name for name in names}
 
     def _use(self, backend: str) -> None:

@@ -48,10 +48,10 @@ def scene_of_lab(
 ) -> Scene:
     """Return the scene that reproduces the picture `part` of a lab with these values.
 
-    origin: the lab's snapshot, or Lab.origin.
+    origin: the lab's snapshot, or HistoryRules.origin.
     """
-    history = lab.history_of(values, origin)
-    screen = {*lab.sized(), *lab.LOCAL}
+    history = lab.HISTORY.of(lab, values, origin)
+    screen = {*lab.PICTURE_SIZE, *lab.LOCAL}
     own = {name: value for name, value in history.values.items() if name not in screen}
     return Scene(
         lab.LAB, own, steps=history.steps, part=part, look=style,
@@ -259,7 +259,7 @@ class Restorer:
     def names(self) -> list[str]:
         """Return the parameters that belong to the state, without those for the size of the screen."""
         lab = self._tab.session.lab
-        others = lab.sized() | {"device_index", *lab.LOCAL, "name"}
+        others = {*lab.PICTURE_SIZE, "device_index", *lab.LOCAL, "name"}
         return [name for name in lab.param if name not in others]
 
     def fitting(self, scene: Scene) -> tuple[Scene, str]:

@@ -130,9 +130,15 @@ def embed_words() -> str:
     return str(field.type.extra_json_schema["description"])
 
 
+def limit(name: str) -> int:
+    """Return this server's limit `name`, in the unit of the table."""
+    value: int = msgspec.structs.asdict(current())[name]
+    return value
+
+
 def bound(name: str) -> int | None:
     """Return this server's limit `name`; None for the table's largest value, which means no limit."""
-    most: int = msgspec.structs.asdict(current())[name]
+    most = limit(name)
     return most if most < limits()[name].most else None
 
 

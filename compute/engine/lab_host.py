@@ -136,7 +136,7 @@ class LabHost:
         self._waiting += [*between, update]
 
     def _tell_history(self, number: int) -> None:
-        self._sender.send_event(self.number, messages.HistoryTold(self.lab.origin(), number))
+        self._sender.send_event(self.number, messages.HistoryTold(self.lab.HISTORY.origin(self.lab), number))
 
     def _act(self, action: Callable[[], object]) -> None:
         """Run an action on the lab and report the resulting values."""

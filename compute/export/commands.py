@@ -106,7 +106,7 @@ def _require_options(chosen: argparse.Namespace, form: FileFormat, film: Film) -
     for option in OPTIONS:
         if vars(chosen)[option] in (None, False, []):
             continue
-        if option not in form.options and not (option == "size" and isinstance(form, ArrayFormat) and lab.sized()):
+        if option not in form.options and not (option == "size" and isinstance(form, ArrayFormat) and lab.PICTURE_SIZE):
             known = dict.fromkeys(one.name for one in FORMATS if option in one.options)
             raise SceneError(f"--{option} has no effect on {form.name}, only on {', '.join(known)}: leave it out")
     if chosen.steps is not None and lab.ENDS:
@@ -115,7 +115,7 @@ def _require_options(chosen: argparse.Namespace, form: FileFormat, film: Film) -
         raise SceneError("--easing is the pace of a film that leads to other values: name them with --to")
     if film.sequential and (chosen.workers or 1) > 1:
         raise SceneError("--workers has no effect with --every: each frame follows from the one before")
-    for name in sorted({text.partition("=")[0] for text in (*chosen.set, *chosen.to)} & lab.sized()):
+    for name in sorted({text.partition("=")[0] for text in (*chosen.set, *chosen.to)} & {*lab.PICTURE_SIZE}):
         raise SceneError(f"{name} follows from the size of the picture in {lab.LAB}: use --size WxH")
 
 
@@ -125,7 +125,7 @@ def _in_shape(chosen: argparse.Namespace, form: FileFormat, film: Film) -> Film:
     Raise SceneError for a --size with another ratio, or a palette for lines.
     """
     scene = film.scene
-    if isinstance(form, ArrayFormat) or (scene.kind.sized() and not scene.part):
+    if isinstance(form, ArrayFormat) or (scene.kind.PICTURE_SIZE and not scene.part):
         return film
     drawing = scene.axes or (isinstance(form, StillFormat) and form.axes)
     free = drawing or not (chosen.size or chosen.what == scene.lab)  # any aspect ratio, or that of the file

@@ -62,7 +62,7 @@ class Replay:
         while self._coming and self._coming[0]["step"] <= steps:
             entry = self._coming.popleft()
             self._advance(entry["step"], steps, progress)
-            self.lab.replay(entry)
+            self.lab.HISTORY.apply(self.lab, entry)
         self._advance(steps, steps, progress)
 
     def _advance(self, to: int, end: int, progress: OnProgress) -> None:

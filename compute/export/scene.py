@@ -137,7 +137,11 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
 
     def opened(self, values: Mapping[str, Any]) -> Lab:
         """Return the lab with other values, for a picture of this size."""
-        return self.kind(**self.kind.pictured(dict(values), self.size))
+        return self.kind(**self._with_size(values, self.size))
+
+    def _with_size(self, values: Mapping[str, Any], size: tuple[int, int]) -> dict[str, Any]:
+        """Return the values for a picture of `size`; a lab may have parameters for it."""
+        return {**values, **dict(zip(self.kind.PICTURE_SIZE, size, strict=False))}
 
     def check(self) -> None:
         """Raise ValueError, naming parameter, value and bound, if the scene cannot be shown."""
@@ -148,10 +152,10 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
 
     def _check(self) -> None:
         later = list(values_along(self.values, self.history))
-        with closing(self.kind(**self.kind.pictured(dict(self.values), (1, 1)))) as lab:
+        with closing(self.kind(**self._with_size(self.values, (1, 1)))) as lab:
             for values in later:
                 lab.require(**values)
-        every = (self.kind.pictured(dict(values), self.size) for values in (self.values, *later))
+        every = (self._with_size(values, self.size) for values in (self.values, *later))
         needed = max(self.kind.predicted_bytes(**values) for values in every)
         if needed > MOST_BYTES:
             raise SceneError(f"this scene needs {needed / 2**30:.1f} GiB; {MOST_BYTES / 2**30:.0f} GiB are allowed")
@@ -249,7 +253,7 @@ def _require_entry(kind: type[Lab], entry: Change | Action, last: int, first: bo
     if isinstance(entry, Action):
         if entry.name == kind.FIRST and not (first and entry.step == 0):
             raise SceneError(f"{kind.FIRST} can only be the first entry, at step 0")
-        kind.require_entry(entry.name, entry.arguments)
+        kind.HISTORY.require_entry(entry.name, entry.arguments)
 
 
 def known_values(kind: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:

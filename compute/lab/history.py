@@ -114,6 +114,31 @@ class StepHistory:
         return replace(self, start=dict(self.start), now=dict(self.now), entries=list(self.entries))
 
 
+class HistoryRules:
+    """How files and links recreate the state of a lab: by the entries of a history, applied to a new lab."""
+
+    def origin(self, lab: Lab) -> dict[str, Any]:
+        """Return the snapshot entries that `of` needs of a lab that never ends: steps and history, no array."""
+        return {"steps": lab.steps, "history": lab.history.copy()}
+
+    def of(self, kind: type[Lab], values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
+        """Return the history of a lab with these values, up to its `snapshot`; without one, that of a new lab."""
+        if snapshot and "history" in snapshot:
+            history: StepHistory = snapshot["history"]
+            return history.as_plain(kind, values, snapshot["steps"])
+        return plain_history(kind, values)
+
+    def require_entry(self, action: str, arguments: Mapping[str, Any]) -> None:
+        """Raise ValueError unless the arguments of an entry, which may come from anywhere, are valid."""
+
+    def apply(self, lab: Lab, entry: Entry) -> None:
+        """Apply an entry to a lab that has already done the steps before it."""
+        if "set" in entry:
+            lab.update(**entry["set"])
+        else:
+            lab.act(entry["do"], **entry["with"])
+
+
 def is_plain(value: object) -> bool:
     """Return whether JSON can represent `value`, a tuple as a list."""
     if isinstance(value, Mapping):

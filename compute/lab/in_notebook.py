@@ -7,7 +7,7 @@ lab calls `display()` instead, whose implementation is registered once, in compu
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 if TYPE_CHECKING:
     from compute.lab.lab import Lab
@@ -46,3 +46,50 @@ def show_with(load: Callable[[], NotebookDisplay]) -> None:
 def display() -> NotebookDisplay:
     """Return the display of labs."""
     return _loaders[0]()
+
+
+class Shown:
+    """The part of a lab that displays it in a notebook."""
+
+    canvas: Any = None  # of the notebook that shows the lab; None before
+
+    def play(self, steps: int = 0) -> Self:
+        """Run in the canvas of a notebook, `steps` a frame, 0 for as many as take some 40 ms; return the lab.
+
+        A cell that ends with this call shows the lab. Raise SceneError, with the install command, if the extra is
+        missing.
+        """
+        display().canvas_of(self._lab).stream.play(steps)
+        return self
+
+    def pause(self) -> Self:
+        """Stop `play`. The canvas becomes a picture of the current state."""
+        if self.canvas is not None:
+            self.canvas.stream.pause()
+            self._settle()
+        return self
+
+    @property
+    def _lab(self) -> Lab:
+        return cast("Lab", self)
+
+    def _settle(self) -> None:
+        """Replace the canvases by pictures of the present state."""
+        if self.canvas is not None:
+            display().settle(self._lab)
+
+    def _repr_png_(self) -> bytes:
+        """Return a still picture; called by notebooks that show no canvas."""
+        return display().still(self._lab)
+
+    def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
+        """Return the output of a cell: a picture of the current state, and the canvas while the lab plays."""
+        return display().mimebundle(self._lab)
+
+    def _ipython_display_(self) -> None:
+        """Show the lab in a cell of Jupyter or VS Code."""
+        display().show_in_cell(self._lab)
+
+    def _display_(self) -> Any:
+        """Return the output for marimo."""
+        return display().displayed(self._lab)

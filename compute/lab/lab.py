@@ -13,11 +13,11 @@ import inspect
 import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -25,17 +25,17 @@ import param
 from numpy.typing import ArrayLike, NDArray
 from param.parameterized import ParameterizedMetaclass
 
-from compute.cli import settings
 from compute.cli.arguments import named
 from compute.devices.backends import BACKENDS, Backend, backend
 from compute.devices.builds import watching
 from compute.devices.devices import Array, Device
 from compute.display.camera import Camera
 from compute.files.documents import short
-from compute.lab import in_notebook
+from compute.lab import in_notebook, limits
 from compute.lab.fields import as_field
 from compute.lab.frames import Curve, Frame, Raster, View, freeze
-from compute.lab.history import GIVEN, Entry, History, StepHistory, plain_history
+from compute.lab.history import GIVEN, HistoryRules, StepHistory
+from compute.lab.interpolation import values_between
 from compute.lab.panels import Panel, plain
 from compute.lab.status import LabStatus
 from compute.measure.timing import Timing
@@ -48,7 +48,14 @@ PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
 HOME = "that is, in lab.py of a folder with cpu_numpy.py (docs/architecture.md)"
 ON_THE_WAY = ("backend", "device_index", "variant", "dtype")  # structural parameters that keep the state
 
+Values = dict[str, Any]
+
 _RUN_BEFORE: set[tuple[str, ...]] = set()  # by this process: lab, backend, and all other inputs of a build
+
+
+def grid_cells(values: Mapping[str, Any]) -> int:
+    """Return the cells of the grid at these values; 0 for a lab without one."""
+    return int(values.get("ny", 0)) * int(values.get("nx", 0))
 
 
 class OutOfMemory(ValueError):
@@ -86,7 +93,18 @@ class LabMeta(ParameterizedMetaclass, ABCMeta):
                 setattr(cls, what, value)
 
 
-class Lab(param.Parameterized, metaclass=LabMeta):
+def variants(kind: type[Lab], name: str) -> tuple[str, ...]:
+    """Return the kernels that the backend `name` has for a lab, its default first; () for a missing backend.
+
+    A lab with a parameter `variant`, which chooses between them, lists them as VARIANTS in every backend's file.
+    """
+    chosen = backend(name)
+    if chosen.missing:
+        return ()
+    return tuple(chosen.kernels(kind.PACKAGE).VARIANTS) if "variant" in kind.param else ("",)
+
+
+class Lab(param.Parameterized, in_notebook.Shown, metaclass=LabMeta):
     """Base of all labs. Bad values raise ValueError naming the parameter, the value and the bound."""
 
     LAB: ClassVar[str]  # its name in links, files and commands: that of its folder
@@ -97,11 +115,19 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     LOCAL: ClassVar[tuple[str, ...]] = ()  # parameters about this machine that change no result: in no link or file
     ENDS: ClassVar[bool] = False  # whether advancing leads to `status.resting`
     HISTORY_NAMES: ClassVar[tuple[str, ...]]  # parameters and actions allowed in a history: those that keep the state
+    HISTORY: ClassVar[HistoryRules] = HistoryRules()  # how files recreate its state
     FIRST: ClassVar[str] = ""  # the one of those actions that makes a new state: only a history's first entry
     RESTORES: ClassVar[bool] = True  # whether a snapshot includes the whole displayed state, not only the progress
     GRIDS: ClassVar[int] = 4  # arrays of ny x nx cells that `predicted_bytes` counts
     APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour of pixels without a number, in exports
     APART_WORDS: ClassVar[str] = "not finite"  # description of such pixels
+    PICTURE_SIZE: ClassVar[tuple[str, ...]] = ()  # parameters for the height and width of a picture in pixels, if any
+    SIZES: ClassVar[Mapping[str, Callable[[Mapping[str, Any]], int]]] = MappingProxyType({"grid": grid_cells})
+    """Sizes at given values that a server may limit (compute/cli/settings.py), by the name of the limit."""
+    panels: ClassVar[staticmethod[[Frame], Mapping[str, Panel]]] = staticmethod(plain)
+    """Returns the drawable panels of a frame by name; the first is the default."""
+    between: ClassVar[staticmethod[[Values, Values, float], Values]] = staticmethod(values_between)
+    """Returns values on the way between two states; see interpolation.py."""
 
     backend = param.Selector(
         default="cpu_numba", objects=[b.name for b in BACKENDS], label="Backend", doc="How the kernels are written."
@@ -113,13 +139,12 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     steps: int  # since the beginning
     spent: Timing | None  # since the last frame
     camera: Camera
-    canvas: Any  # of a notebook that shows it; None before
-    _present: Mapping[str, Any] | None = None
+    display: ModuleType  # the kernels that turn a field into a picture, in the backend in use
+    _cached: Mapping[str, Any] | None = None  # the present values
     _closed = False
 
     def __init__(self, **values: Any) -> None:
         self._ready = False
-        self.canvas = None
         self.number = self.steps = self._nonfinite = 0
         self.arrays, self.spent = {}, None
         self._require_known(values)
@@ -242,20 +267,20 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
-        self.history.note(self.steps, {name: self.present[name] for name in self.history.now})
+        self.history.note(self.steps, {name: self._values[name] for name in self.history.now})
         done = Stepping(self._idle_timing())
         with watching() as builds, self.device.lock, self.device.stopwatch() as watch:
             yield done
         self.steps += steps
-        first = self.first_call(done.timing.variant, *(str(each.dtype) for each in self.arrays.values()))
+        first = self._first_call(done.timing.variant, *(str(each.dtype) for each in self.arrays.values()))
         done.timing = timing = replace(
             done.timing, steps=steps, launch=watch.launch, compute=watch.seconds(), first_call=first or builds.count > 0
         )
         self.spent = timing if self.spent is None else self.spent.then(timing)
 
-    def first_call(self, *what: str) -> bool:
+    def _first_call(self, *what: str) -> bool:
         """Whether this lab and backend, with `what` as further inputs of a build, run for the first time here."""
-        key = (self.LAB, self.present["backend"], *what)
+        key = (self.LAB, self._values["backend"], *what)
         first = key not in _RUN_BEFORE
         _RUN_BEFORE.add(key)
         return first
@@ -263,7 +288,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def _idle_timing(self) -> Timing:
         """Return the timing of a frame without computation."""
         cells = next((int(array.size) for array in self.arrays.values()), 0)
-        return Timing(self.backend, str(self.present.get("variant", "")), 0, cells)
+        return Timing(self.backend, str(self._values.get("variant", "")), 0, cells)
 
     def raster(
         self, name: str, view: View | None, pixels: tuple[int, int], limits: tuple[float, float] | None = None
@@ -282,20 +307,6 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self.spent, self.number = None, self.number + 1
         return Frame(parts, freeze({"step": self.steps, **facts}), timing, self.number)
 
-    @classmethod
-    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """Return the drawable panels of a frame by name; the first is the default."""
-        return plain(frame)
-
-    @classmethod
-    def extremes(cls, frame: Frame) -> Mapping[str, tuple[float, float]]:  # noqa: ARG003 a lab's own
-        """Return (minimum, maximum) of the values behind rasters by their names, if the frame's facts include them.
-
-        The pixels of a raster are means of blocks of cells, clipped to the limits of its colours, so that both extremes
-        may be lost.
-        """
-        return {}
-
     @property
     def status(self) -> LabStatus:
         """Whether the lab rests, how far it is, whether its state is finite, and what its next call may take."""
@@ -313,57 +324,58 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def validate(self, values: dict[str, Any]) -> None:
         """Raise ValueError for values that are each within their bounds but incompatible."""
 
-    @classmethod
-    def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """Return the sizes at these valid values that a server may limit (compute/cli/settings.py), by setting."""
-        return {"grid": values["ny"] * values["nx"]} if {"ny", "nx"} <= set(cls.param) else {}
-
     def _accept(self, values: dict[str, Any]) -> None:
-        """Raise ValueError for values that are incompatible, or exceed this server's limits."""
+        """Raise ValueError for values that are incompatible, or exceed the limits of this process."""
         self.validate(values)
-        for name, value in self.sizes(values).items():
-            settings.require(name, value)
+        for name, size in self.SIZES.items():
+            limits.require(name, size(values))
 
     def values(self) -> dict[str, Any]:
         """Return the current values of all parameters."""
-        return dict(self.present)
+        return dict(self._values)
 
     @property
-    def present(self) -> Mapping[str, Any]:
-        """The read-only result of `values`, cached until a parameter is set.
+    def _values(self) -> Mapping[str, Any]:
+        """The present values, read-only, cached until a parameter is set.
 
         param takes 1 to 3 us to read a parameter, and a frame of the diffusion lab reads fifty.
         """
-        if self._present is None:
-            self._present = {name: value for name, value in self.param.values().items() if name != "name"}
-        return self._present
+        if self._cached is None:
+            self._cached = {name: value for name, value in self.param.values().items() if name != "name"}
+        return self._cached
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; clear the cache of `present` if it is a parameter, not an instance attribute.
+        """Set an attribute; clear the cache of the values if it is a parameter, not an instance attribute.
 
         The cache is cleared both before and after, since watchers of the parameter run in between.
         """
         held_by_param = name not in self.__dict__
         if held_by_param:
-            self.__dict__["_present"] = None
+            self.__dict__["_cached"] = None
         super().__setattr__(name, value)
         if held_by_param:
-            self.__dict__["_present"] = None
+            self.__dict__["_cached"] = None
 
     def update(self, **values: Any) -> None:
         """Set several parameters in one call: all of them, or none and raise ValueError."""
-        self._try(values)
-        before = self.values()
-        try:
-            self.param.update(**values)
-        except Exception:
-            with param.parameterized.discard_events(self):
-                self._put_back(before)
-            raise
+        with self._adapted(values):
+            self._try(values)
+            before = self.values()
+            try:
+                self.param.update(**values)
+            except Exception:
+                with param.parameterized.discard_events(self):
+                    self._put_back(before)
+                raise
 
     def require(self, **values: Any) -> None:
         """Raise ValueError unless `update` would accept these values; no value changes."""
-        self._try(values)
+        with self._adapted(values):
+            self._try(values)
+
+    def _adapted(self, values: Mapping[str, Any]) -> AbstractContextManager[None]:  # noqa: ARG002 a lab's own
+        """Return the context in which bounds that depend on other parameters are those at `values`."""
+        return nullcontext()
 
     def _try(self, values: dict[str, Any]) -> None:
         self._require_known(values)
@@ -399,8 +411,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """Free the state's memory. The lab cannot be used afterwards; a second call is a no-op."""
         if self._closed:
             return
-        if self.canvas is not None:
-            in_notebook.display().settle(self)
+        self._settle()
         self._closed, self._ready = True, False
         self._release()
         self.device.close()
@@ -415,7 +426,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def __str__(self) -> str:
         """Return the class with its non-default values, and the step: Diffusion(ny=64), step 30."""
         defaults = type(self).param.values()
-        changed = (f"{name}={short(value)}" for name, value in self.present.items() if value is not defaults[name])
+        changed = (f"{name}={short(value)}" for name, value in self._values.items() if value is not defaults[name])
         ending = f", step {self.steps}" if self.steps else ""
         return f"{type(self).__name__}({', '.join(changed)}){', closed' if self._closed else ending}"
 
@@ -423,102 +434,14 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """Return the same as str(): param's own repr lists every parameter."""
         return str(self)
 
-    # -- in a notebook: compute/lab/notebook.py, through in_notebook.py
-
-    def play(self, steps: int = 0) -> Self:
-        """Run in the canvas of a notebook, `steps` a frame, 0 for as many as take some 40 ms; return the lab.
-
-        A cell that ends with this call shows the lab. Raise SceneError, with the install command, if the extra is
-        missing.
-        """
-        in_notebook.display().canvas_of(self).stream.play(steps)
-        return self
-
-    def pause(self) -> Self:
-        """Stop `play`. The canvas becomes a picture of the current state."""
-        if self.canvas is not None:
-            self.canvas.stream.pause()
-            in_notebook.display().settle(self)
-        return self
-
-    def _repr_png_(self) -> bytes:
-        """Return a still picture; called by notebooks that show no canvas."""
-        return in_notebook.display().still(self)
-
-    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, Any]:
-        """Return the output of a cell: a picture of the current state, and the canvas while the lab plays."""
-        return in_notebook.display().mimebundle(self)
-
-    def _ipython_display_(self) -> None:
-        """Show the lab in a cell of Jupyter or VS Code."""
-        in_notebook.display().show_in_cell(self)
-
-    def _display_(self) -> Any:
-        """Return the output for marimo."""
-        return in_notebook.display().displayed(self)
-
-    # -- pictures and films made from parameters alone
-
-    @classmethod
-    def pictured(cls, values: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:  # noqa: ARG003 for subclasses
-        """Return values for a picture of `size` (height, width); unchanged for labs without a value for the size."""
-        return values
-
-    @classmethod
-    def sized(cls) -> frozenset[str]:
-        """Names of the parameters that depend on the size of a picture."""
-        return frozenset(cls.pictured({}, (1, 1)))
-
-    @classmethod
-    def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
-        """Return values on the way from `first` to `last`, which have the same names; `part` runs from 0 to 1.
-
-        `mixed` interpolates between two values.
-        """
-        return {name: mixed(value, last[name], part) for name, value in first.items()}
-
-    # -- how files recreate a state
-
-    def origin(self) -> dict[str, Any]:
-        """Return the snapshot entries that `history_of` needs of a lab that never ends: steps and history, no array."""
-        return {"steps": self.steps, "history": self.history.copy()}
-
-    @classmethod
-    def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
-        """Return the history of a lab with these values, up to its `snapshot`; without one, that of a new lab."""
-        if snapshot and "history" in snapshot:
-            return snapshot["history"].as_plain(cls, values, snapshot["steps"])
-        return plain_history(cls, values)
-
-    @classmethod
-    def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
-        """Raise ValueError unless the arguments of a history entry, which may come from anywhere, are valid."""
-
-    def replay(self, entry: Entry) -> None:
-        """Apply an entry of a history; the lab has already done the steps before it."""
-        if "set" in entry:
-            self.update(**entry["set"])
-        else:
-            self.act(entry["do"], **entry["with"])
-
     # -- backend and device
-
-    @property
-    def chosen(self) -> Backend:
-        """The Backend in use."""
-        return backend(self.present["backend"])
 
     @property
     def kernels(self) -> ModuleType:
         """The lab's kernels in the chosen backend; raises ValueError for a lab in no package."""
         if not self.PACKAGE:
             raise ValueError(f"{self.LAB} has no kernels in files: its class must be in a package, {HOME}")
-        return self.chosen.kernels(self.PACKAGE)
-
-    @property
-    def display(self) -> ModuleType:
-        """The kernels that turn a field into a picture, in the chosen backend."""
-        return self.chosen.display()
+        return backend(self._values["backend"]).kernels(self.PACKAGE)
 
     @classmethod
     def backends(cls) -> tuple[Backend, ...]:
@@ -529,17 +452,6 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         if not cls.PACKAGE:
             return tuple(b for b in BACKENDS if b.kind == "cpu")
         return tuple(b for b in BACKENDS if b.has_kernels(cls.PACKAGE))
-
-    @classmethod
-    def variants(cls, name: str) -> tuple[str, ...]:
-        """Return the kernels that the backend `name` has for this lab, its default first; () for a missing backend.
-
-        A lab with a parameter `variant`, which chooses between them, lists them as VARIANTS in every backend's file.
-        """
-        chosen = backend(name)
-        if chosen.missing:
-            return ()
-        return tuple(chosen.kernels(cls.PACKAGE).VARIANTS) if "variant" in cls.param else ("",)
 
     @classmethod
     def about(cls) -> str:
@@ -556,11 +468,13 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return benchmark_of(cls)
 
     def _open_device(self) -> None:
-        if self.chosen not in self.backends():
+        chosen = backend(self._values["backend"])
+        if chosen not in self.backends():
             known = ", ".join(b.name for b in self.backends())
             raise ValueError(f"backend must be one of {known} for {self.LAB}, not {self.backend!r}")
-        index = self.device_index if self.chosen.kind == "gpu" else 0
-        self.device: Device = self.chosen.open_device(index)
+        index = self.device_index if chosen.kind == "gpu" else 0
+        self.device: Device = chosen.open_device(index)
+        self.display = chosen.display()
 
     def _require_memory(self, needed: int, held: int = 0) -> None:
         free = int((1 - RESERVE) * self.device.free_bytes()) + held
@@ -574,14 +488,14 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         if not self._ready:
             return
         old_values = {**self.values(), **{event.name: event.old for event in events}}
-        old_device = self.device
+        old_device, old_display = self.device, self.display
         try:
             self._accept(self.values())
             self._open_device()
             held = self.predicted_bytes(**old_values) if self.device.name == old_device.name else 0
             self._require_memory(self.predicted_bytes(**self.values()), held)
         except Exception:
-            self.device = old_device
+            self.device, self.display = old_device, old_display
             with param.parameterized.discard_events(self):
                 self._put_back({event.name: event.old for event in events})
             raise
@@ -594,19 +508,3 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             return self.snapshot()
         finally:
             self.device = new
-
-
-def mixed(first: Any, last: Any, part: float) -> Any:
-    """Return the value between two values at `part` of the way from 0 to 1.
-
-    A number changes in proportion to `part`, a whole number that grows tenfold or more by equal factors; any other
-    value jumps at the end.
-    """
-    if isinstance(first, bool) or not all(isinstance(value, int | float) for value in (first, last)):
-        return last if part >= 1 else first
-    if isinstance(first, int) and isinstance(last, int):
-        low, high = sorted((first, last))
-        if low > 0 and high >= 10 * low:
-            return round(first * (last / first) ** part)
-        return round(first + part * (last - first))
-    return first + part * (last - first)

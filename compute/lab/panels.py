@@ -67,7 +67,9 @@ class Mark:
 class Panel:
     """One plot. image: name of its raster, "" for lines; log: the logarithmic axes, "x", "y" or "xy".
 
-    extent: (x0, y0, x1, y1) of the image in the units of the axes, None for the raster's own; note: text below it.
+    extent: (x0, y0, x1, y1) of the image in the units of the axes, None for the raster's own; note: text below it;
+    extremes: (minimum, maximum) of the values behind the image, None if unknown: the pixels are means of blocks of
+    cells, clipped to the limits of the colours, so that they may lack both.
     """
 
     title: str
@@ -80,6 +82,7 @@ class Panel:
     extent: tuple[float, float, float, float] | None = None
     foreign: tuple[Foreign, ...] = ()
     note: str = ""
+    extremes: tuple[float, float] | None = None
 
 
 def plain(frame: Frame) -> Mapping[str, Panel]:

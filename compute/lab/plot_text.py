@@ -41,8 +41,7 @@ def sentences(lab: type[Lab], frame: Frame) -> tuple[str, ...]:
     said = []
     for panel in lab.panels(frame).values():
         if panel.image:
-            known = lab.extremes(frame).get(panel.image)
-            said.append(picture_sentence(panel, frame.rasters[panel.image], lab.APART_WORDS, known))
+            said.append(picture_sentence(panel, frame.rasters[panel.image], lab.APART_WORDS))
         elif lines := drawn_lines(panel, frame):
             said += [line_sentence(panel, line, frame) for line in lines[:LINES]]
             if len(lines) > LINES:
@@ -55,8 +54,7 @@ def tables(lab: type[Lab], frame: Frame) -> tuple[NumberTable, ...]:
     found = []
     for panel in lab.panels(frame).values():
         if panel.image:
-            known = lab.extremes(frame).get(panel.image)
-            found.append(picture_table(panel, frame.rasters[panel.image], lab.APART_WORDS, known))
+            found.append(picture_table(panel, frame.rasters[panel.image], lab.APART_WORDS))
         else:
             found += line_tables(panel, frame)
     return tuple(found)
@@ -65,12 +63,14 @@ def tables(lab: type[Lab], frame: Frame) -> tuple[NumberTable, ...]:
 # -- pictures
 
 
-def picture_sentence(panel: Panel, raster: Raster, apart: str, known: tuple[float, float] | None = None) -> str:
+def picture_sentence(panel: Panel, raster: Raster, apart: str) -> str:
     """Return a sentence on the values of a picture and the place of the largest.
 
-    apart: name of pixels without a value. known: the extremes of all cells, mentioned if the pixels, which are means
-    clipped to the limits of the colours, do not show them; the sentence also mentions pixels beyond these limits.
+    apart: name of pixels without a value. The sentence states the extremes of all cells (Panel.extremes) if the
+    pixels, which are means clipped to the limits of the colours, do not show them, and mentions pixels beyond these
+    limits.
     """
+    known = panel.extremes
     rows, columns = raster.levels.shape
     count = np.bincount(raster.levels.ravel(), minlength=NOT_FINITE + 1)
     waits, count[WAITING] = (count[WAITING], 0) if raster.waiting else (0, count[WAITING])
@@ -86,9 +86,8 @@ def picture_sentence(panel: Panel, raster: Raster, apart: str, known: tuple[floa
     x, y = (number(float(place)) for place in pixel_centre(panel.extent or raster.extent, (rows, columns), row, column))
     label = f"{raster.label} " if raster.label and raster.label != panel.title else ""
     place = f", mean {middle}, largest at x = {x}, y = {y}"
-    if known is not None and beyond(
-        raster, known
-    ):  # values beyond the limits have the colours of the ends, so that mean and place of the largest are unknown
+    if known is not None and beyond(raster, known):
+        # these values have the colours of the ends, so that mean and place of the largest are unknown
         least += " or less" if known[0] < raster.low and not levels[0] else ""
         most += " or more" if known[1] > raster.high and levels[-1] == TOP_LEVEL else ""
         place = ""
@@ -113,8 +112,8 @@ def hides(raster: Raster, known: tuple[float, float], ends: tuple[float, float])
     return known[0] < ends[0] - slack or known[1] > ends[1] + slack
 
 
-def picture_table(panel: Panel, raster: Raster, apart: str, known: tuple[float, float] | None = None) -> NumberTable:
-    """Return evenly spaced pixels of a picture; the uppermost row first, as displayed. known: as above."""
+def picture_table(panel: Panel, raster: Raster, apart: str) -> NumberTable:
+    """Return evenly spaced pixels of a picture; the uppermost row first, as displayed."""
     rows, columns = raster.levels.shape
     ups = np.unique(np.linspace(0, rows - 1, min(rows, SIDE)).round().astype(int))[::-1]
     rights = np.unique(np.linspace(0, columns - 1, min(columns, SIDE)).round().astype(int))
@@ -126,7 +125,7 @@ def picture_table(panel: Panel, raster: Raster, apart: str, known: tuple[float, 
         body.append((y, *(pixel_words(raster, int(one), apart) for one in raster.levels[row, rights])))
     what = f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip() or panel.title
     note = f"{len(ups)} × {len(rights)} of {rows} × {columns} pixels, each to a 254th of the colours' span."
-    if beyond(raster, known):
+    if beyond(raster, panel.extremes):
         note += " Values beyond the span show as its ends."
     return NumberTable(f"{panel.title}: {what}", (f"{panel.y or 'y'} \\ {panel.x or 'x'}", *heads), tuple(body), note)
 

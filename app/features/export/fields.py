@@ -45,7 +45,7 @@ def heights(value: int, lab: type[Lab], most: int = 4320) -> Any:
     In labs with one grid cell per pixel, heights above this server's limit of the grid are disabled.
     """
     options = {"360": 360} | {words: height for words, height in HEIGHTS.items() if height <= most}
-    bound = settings.bound("grid") if lab.sized() else None
+    bound = settings.bound("grid") if lab.PICTURE_SIZE else None
     refused = [height for height in options.values() if bound is not None and prod(slide(height)) > bound]
     return pmui.Select(
         label="Height [pixels]", options=options, disabled_options=refused,

@@ -302,7 +302,7 @@ def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:
 
     Raise SceneError if the states do not differ.
     """
-    names = changing(states) - scene.kind.sized()
+    names = changing(states) - set(scene.kind.PICTURE_SIZE)
     if not names:
         raise SceneError("nothing changes from the first state of the film to its last")
     last = len(states) - 1
@@ -318,7 +318,7 @@ def changing(states: Any) -> set[str]:
 def numbers_of(source: ExportSource) -> dict[str, Any]:
     """Return the parameters that a film can interpolate, by name."""
     known: Mapping[str, Any] = source.lab.param.objects("existing")
-    screen = source.lab.sized() | {"device_index"}
+    screen = {*source.lab.PICTURE_SIZE, "device_index"}
     return {name: one for name, one in known.items() if isinstance(one, param.Number) and name not in screen
             and not isinstance(one, param.Boolean)}  # fmt: skip
 

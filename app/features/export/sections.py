@@ -286,7 +286,7 @@ class TableSection:
         """
         lab = self._source.lab
         axes = axes_of(lab, texts)
-        others = {*axes, *lab.sized(), *lab.LOCAL}
+        others = {*axes, *lab.PICTURE_SIZE, *lab.LOCAL}
         now = {name: value for name, value in moment.current.values.items() if name not in others}
         rest = plain_history(lab, now)
         if lost := rest.missing or beyond_parameters(moment):

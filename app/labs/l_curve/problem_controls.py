@@ -324,7 +324,7 @@ class ProblemControls(ValueWidgets):
         values = self.session.values
         if values["problem"] != OWN:
             settled({**values, name: value})
-            settings.require("unknowns", self.session.lab.sizes({**values, name: value})["unknowns"])
+            settings.require("unknowns", self.session.lab.SIZES["unknowns"]({**values, name: value}))
         self._grow()
         self.session.change(**{name: value}, lam=None)
         self._forgot({"lam": self.session.values["lam"]})

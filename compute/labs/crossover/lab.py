@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import param
@@ -16,9 +17,8 @@ from numpy.typing import NDArray
 from compute.devices.backends import backend, preferred
 from compute.devices.devices import Device, Host, device_kind
 from compute.lab.frames import Frame, View
-from compute.lab.history import History
+from compute.lab.history import History, HistoryRules
 from compute.lab.lab import Lab
-from compute.lab.panels import Panel
 from compute.lab.status import LabStatus
 from compute.labs.crossover import finding, panels, picture
 from compute.labs.crossover.plan import SweepPlan
@@ -53,6 +53,16 @@ class GpuWayOnHost(Way):
         return self.backend.missing or "this lab is open on the host; open it with a GPU's backend"
 
 
+class SweepHistoryRules(HistoryRules):
+    """A file contains the plan of a sweep, but no times, which must be measured again."""
+
+    def of(self, kind: type[Lab], values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
+        """Return the history of the plan; measured times are missing in it."""
+        points = snapshot["points"].values() if snapshot else ()
+        lost = any(point["status"] == "measured" for point in points)
+        return replace(super().of(kind, values, snapshot), missing=LOST if lost else "")
+
+
 class Crossover(Lab):
     """Time against n for the ways to write a workload, checked first, then sampled in shuffled order.
 
@@ -68,6 +78,9 @@ class Crossover(Lab):
     ENDS: ClassVar[bool] = True
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     RESTORES: ClassVar[bool] = True
+    HISTORY: ClassVar[HistoryRules] = SweepHistoryRules()
+    SIZES = MappingProxyType({"call_seconds": lambda values: ceil(values["longest"])})  # of the longest call
+    panels = staticmethod(panels.panels)
     SWEEP: ClassVar[tuple[str, ...]] = (
         *("workload", "ways", "dtype", "least", "most", "per_decade", "settings"),
         *("budget", "evict", "split", "seed", "longest"),
@@ -136,11 +149,6 @@ class Crossover(Lab):
                 raise ValueError(f"{name} must be a finite number of seconds, not {values[name]}")
         if values["device_index"]:
             raise ValueError(f"device_index must be 0 for {self.LAB}: its ways compute on the first GPU")
-
-    @classmethod
-    def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """Return the longest call in whole seconds, which other labs of the device wait for and a server may limit."""
-        return {"call_seconds": ceil(values["longest"])}
 
     def update(self, **values: Any) -> None:
         """Set several parameters together, all or none.
@@ -226,18 +234,6 @@ class Crossover(Lab):
         if snapshot["resting"]:
             self._release()
             self.progress = SweepProgress(1.0, "complete")
-
-    @classmethod
-    def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
-        """Return the history of the plan; it contains no times, which must be measured again."""
-        points = snapshot["points"].values() if snapshot else ()
-        lost = any(point["status"] == "measured" for point in points)
-        return replace(super().history_of(values, snapshot), missing=LOST if lost else "")
-
-    @classmethod
-    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """Return the plots of time against n and of the roofline."""
-        return panels.panels(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
         """Return "<way>.n" and seconds per call, "<way>.median", "<way>.q1" and "<way>.q3", of each way with times."""

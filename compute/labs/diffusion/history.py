@@ -18,22 +18,23 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 from weakref import WeakSet
 
 import numpy as np
 import param
 
-from compute.cli.settings import MIB, current
 from compute.devices.devices import Host
 from compute.files.images import LoadedPicture, essential
-from compute.lab.history import MOST_CHARACTERS, Entry, StepHistory
+from compute.lab.history import MOST_CHARACTERS, Entry, HistoryRules, StepHistory
+from compute.lab.limits import MIB, limit
 from compute.lab.loaded import kept_bytes
 from compute.labs.diffusion.initial import require_stroke
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 if TYPE_CHECKING:
+    from compute.lab.lab import Lab
     from compute.labs.diffusion.lab import Diffusion
 
 
@@ -88,19 +89,31 @@ def _set(entry: Entry) -> Mapping[str, Any]:
     return changed
 
 
-def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
-    """Raise ValueError unless a history entry, which may be untrusted, has valid arguments for the action.
+class FieldHistoryRules(HistoryRules):
+    """Strokes and images are entries, too; an image is contained as text."""
 
-    Only the structure of an image is read, without decoding: the server checks links and files in its own process.
-    """
-    wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}, "refit": set[str]()}[action]
-    if set(arguments) != wanted:
-        needed, given = ", ".join(sorted(wanted)) or "nothing", ", ".join(sorted(map(str, arguments)))
-        raise ValueError(f"{action} needs {needed}, not {given}")
-    if action == "paint":
-        require_stroke(arguments["points"], arguments["value"], arguments["radius"])
-    elif action == "load_image":
-        essential(decoded(arguments["data"]))
+    def require_entry(self, action: str, arguments: Mapping[str, Any]) -> None:
+        """Raise ValueError unless a history entry, which may be untrusted, has valid arguments for the action.
+
+        Only the structure of an image is read, without decoding: the server checks links and files in its own process.
+        """
+        wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}, "refit": set[str]()}[action]
+        if set(arguments) != wanted:
+            needed, given = ", ".join(sorted(wanted)) or "nothing", ", ".join(sorted(map(str, arguments)))
+            raise ValueError(f"{action} needs {needed}, not {given}")
+        if action == "paint":
+            require_stroke(arguments["points"], arguments["value"], arguments["radius"])
+        elif action == "load_image":
+            essential(decoded(arguments["data"]))
+
+    def apply(self, lab: Lab, entry: Entry) -> None:
+        """Apply an entry; undo keeps nothing."""
+        field = cast("Diffusion", lab)
+        if entry.get("do") == "load_image":
+            field.load_image(decoded(entry["with"]["data"]))
+        else:
+            with field.earlier.resting():
+                super().apply(lab, entry)
 
 
 def decoded(text: object) -> bytes:
@@ -158,7 +171,7 @@ _HISTORIES: WeakSet[UndoHistory] = WeakSet()  # of all labs of this process
 def _fit_together() -> None:
     """Drop fields of the largest histories in this process until all histories fit in the setting `memory`."""
     sizes = {each: each.held for each in _HISTORIES}
-    most = current().memory * MIB
+    most = limit("memory") * MIB
     while sizes and sum(sizes.values()) > most:
         largest = max(sizes, key=sizes.__getitem__)
         if not largest.give_up_one():
@@ -303,7 +316,7 @@ class UndoHistory:
         if not (self.past or self.future):
             return False
         del (self.past if len(self.past) >= len(self.future) else self.future)[0]
-        allowed = f"{current().memory:,} MiB on this server (its setting memory)"
+        allowed = f"{limit('memory'):,} MiB on this server (its setting memory)"
         self.gone = f"older fields were discarded: the limit of all pages is {allowed}"
         return True
 

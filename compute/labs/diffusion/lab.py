@@ -20,7 +20,7 @@ import numpy as np
 import param
 from numpy.typing import ArrayLike, NDArray
 
-from compute.devices.backends import Backend
+from compute.devices.backends import Backend, backend
 from compute.devices.builds import watching
 from compute.devices.devices import Array, Host, device_numbers, devices_name
 from compute.devices.gpu_devices import Cuda
@@ -28,13 +28,12 @@ from compute.display.camera import Camera, Survey
 from compute.files.images import LoadedPicture
 from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, View
-from compute.lab.history import GIVEN, Entry
+from compute.lab.history import GIVEN, HistoryRules
 from compute.lab.lab import PICTURE_BYTES, Lab
-from compute.lab.panels import Panel
 from compute.lab.status import LabStatus
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
-from compute.labs.diffusion.picture import extremes_of, panels_of, show
+from compute.labs.diffusion.picture import panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 from compute.measure.timing import Timing
@@ -111,6 +110,7 @@ class Diffusion(Lab):
     TITLE = "Diffusion"
     PACKAGE = "compute.labs.diffusion"
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image", "refit")
+    HISTORY: ClassVar[HistoryRules] = history.FieldHistoryRules()
     FIRST: ClassVar[str] = "load_image"
     STRUCTURAL: ClassVar[tuple[str, ...]] = (
         *Lab.STRUCTURAL,
@@ -121,6 +121,7 @@ class Diffusion(Lab):
         "dtype",
     )  # changes rebuild the state
     LOCAL: ClassVar[tuple[str, ...]] = ("devices",)
+    panels = staticmethod(panels_of)
     INITIAL: ClassVar[tuple[str, ...]] = ("preset", "seed", "mode_p", "mode_q", "text")  # a change restarts the field
 
     variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
@@ -187,7 +188,7 @@ class Diffusion(Lab):
             if limits is not None and not (all(map(is_finite, limits)) and limits[0] < limits[1]):
                 raise ValueError(f"{name} must be two finite numbers, the lower one first, not {limits}")
         together = _together(values["devices"], values["backend"])
-        kernels, variant = _kernels(self.chosen, together), values["variant"]
+        kernels, variant = _kernels(backend(values["backend"]), together), values["variant"]
         if together:
             require_slabs(together, values["ny"])
         if variant and variant not in kernels.VARIANTS:
@@ -196,18 +197,8 @@ class Diffusion(Lab):
         if values["r"] > LIMIT and not values["unstable"]:
             raise ValueError(f"r must be at most {LIMIT} unless unstable is on, not {values['r']}")
 
-    def require(self, **values: Any) -> None:
-        """Raise ValueError unless `update` would accept these values; change nothing."""
-        with self._widened(values):
-            super().require(**values)
-
-    def update(self, **values: Any) -> None:
-        """Set several parameters together: all of them, or none and a ValueError."""
-        with self._widened(values):
-            super().update(**values)
-
     @contextmanager
-    def _widened(self, values: Mapping[str, Any]) -> Iterator[None]:
+    def _adapted(self, values: Mapping[str, Any]) -> Iterator[None]:
         """Widen the bound of r in the block if the values need it."""
         self._set_limit(unstable=bool(values.get("unstable", self.unstable)) or self.r > LIMIT)
         try:
@@ -225,22 +216,18 @@ class Diffusion(Lab):
     @property
     def together(self) -> tuple[int, ...]:
         """The numbers of the GPUs that share the grid; () if a single device has the whole grid."""
-        return _together(self.present["devices"], self.present["backend"])
+        return _together(self._values["devices"], self._values["backend"])
 
     @property
     def kernels(self) -> ModuleType:
         """The lab's kernels in the chosen backend: those for slabs if several GPUs share the grid."""
-        return _kernels(self.chosen, self.together)
-
-    @property
-    def display(self) -> ModuleType:
-        """The kernels that convert a field to a picture."""
-        return import_module(SLAB_DEVICE) if self.together else super().display
+        return _kernels(backend(self._values["backend"]), self.together)
 
     def _open_device(self) -> None:
         super()._open_device()
         if self.together:
-            self.device = import_module(SLAB_DEVICE).SlabDevice(self.together)
+            self.display = import_module(SLAB_DEVICE)
+            self.device = self.display.SlabDevice(self.together)
 
     # -- state
 
@@ -306,7 +293,7 @@ class Diffusion(Lab):
         Also called before the field changes, so that the limits are those of the initial field whenever the first frame
         is built. Limits that are held later are stored in the history.
         """
-        hold = self.present["hold_limits"]
+        hold = self._values["hold_limits"]
         if hold and self.first_limits is None:
             self.first_limits = self.camera.survey(self.u).limits()
             if self.steps or self.history.drawn:
@@ -396,7 +383,7 @@ class Diffusion(Lab):
 
     def _note(self, names: Sequence[str]) -> None:
         """Store the present values of `names` in the history; called before the field changes."""
-        present = self.present
+        present = self._values
         self.history.note(self.steps, {name: present[name] for name in names})
 
     def snapshot(self) -> dict[str, Any]:
@@ -435,26 +422,13 @@ class Diffusion(Lab):
         self.exact_mode = None if foreign or exact is None else exact.copy()
         self.heat, self.first_limits = replace(snapshot["facts"]), snapshot["limits"]
 
-    @classmethod
-    def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
-        """Raise ValueError unless a stroke or an image in a history has valid arguments."""
-        history.require_entry(action, arguments)
-
-    def replay(self, entry: Entry) -> None:
-        """Replay an entry of a history; it contains an image as text."""
-        if entry.get("do") == "load_image":
-            self.load_image(history.decoded(entry["with"]["data"]))
-        else:
-            with self.earlier.resting():
-                super().replay(entry)
-
     # -- results
 
     def advance(self, steps: int = 1) -> Timing:
         """Advance `steps` >= 1 steps with the present parameters."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
-        kernels, now = self.kernels, self.present
+        kernels, now = self.kernels, self._values
         r, edges, variant, dtype = float(now["r"]), now["edges"], now["variant"], now["dtype"]
         with self.device.lock:
             self.held_limits()
@@ -476,7 +450,7 @@ class Diffusion(Lab):
             cells=now["ny"] * now["nx"],
             launch=watch.launch,
             compute=watch.seconds(),
-            first_call=self.first_call(variant, dtype) or builds.count > 0,
+            first_call=self._first_call(variant, dtype) or builds.count > 0,
             devices=max(1, len(self.together)),
         )
         self.spent = timing if self.spent is None else self.spent.then(timing)
@@ -490,16 +464,6 @@ class Diffusion(Lab):
         """Return a (ny, nx) host copy of +lap(field)."""
         self.kernels.laplacian(self.u, self.spare, self.edges)
         return self.device.download(self.spare)
-
-    @classmethod
-    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """Return the panels of the field, the Laplacian, and the profile on the section line."""
-        return panels_of(frame)
-
-    @classmethod
-    def extremes(cls, frame: Frame) -> Mapping[str, tuple[float, float]]:
-        """Return the extremes of the field, and of the Laplacian unless its limits are set."""
-        return extremes_of(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
         """Return the field and its Laplacian."""

@@ -47,23 +47,23 @@ ERROR_WINDOW = 512  # side of the central square over which the racing kernel's 
 
 
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
-    """Return the panels for the rasters and curves of the frame, with its step and r."""
+    """Return the panels for the rasters and curves of the frame, with its step and r, and the extremes of the cells."""
     names, facts = {*frame.rasters, *frame.curves}, frame.facts
     note = f"step {facts['step']:,.0f}, r = {facts['r']:g}" if facts.keys() >= {"step", "r"} else ""
-    return {name: replace(panel, note=note) for name, panel in PANELS.items() if name in names}
+    shown = (name for name in PANELS if name in names)
+    return {name: replace(PANELS[name], note=note, extremes=_extremes(name, facts)) for name in shown}
 
 
-def extremes_of(frame: Frame) -> Mapping[str, tuple[float, float]]:
-    """Return the extremes of the finite cells of each raster for which the facts contain them."""
+def _extremes(name: str, facts: Mapping[str, float]) -> tuple[float, float] | None:
+    """Return the extremes of the finite cells of a raster; None if the facts do not contain them."""
     named = {"field": ("minimum", "maximum"), "laplacian": ("laplacian_minimum", "laplacian_maximum")}
-    known = {name: pair for name, pair in named.items() if frame.facts.keys() >= set(pair)}
-    found = {name: (frame.facts[low], frame.facts[high]) for name, (low, high) in known.items()}
-    return {name: pair for name, pair in found.items() if all(map(isfinite, pair))}
+    low, high = (facts.get(each, nan) for each in named.get(name, ("", "")))
+    return (low, high) if isfinite(low) and isfinite(high) else None
 
 
 def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels: tuple[int, int]) -> Frame:
     """Build the frame without a step and without changing the field. image: the picture that the field started from."""
-    camera, now, section, probe = lab.camera, lab.present, _section_cells(lab), _probe_cell(lab)
+    camera, now, section, probe = lab.camera, lab.values(), _section_cells(lab), _probe_cell(lab)
     cells = now["ny"] * now["nx"]
     camera.start()
     with camera.batch():
@@ -107,7 +107,7 @@ def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels:
 
 def _notes(lab: Diffusion, image: LoadedPicture | None) -> dict[str, str]:
     """Return the origin of the field, and the fields that undo and redo restore."""
-    now = lab.present
+    now = lab.values()
     return {
         "run": lab.run,
         "image": image.fingerprint if image else "",
@@ -131,8 +131,8 @@ def _queue_laplacian(lab: Diffusion) -> Callable[[], Survey] | None:
 
     Return a function that waits for its survey; None if the limits of its colours are set.
     """
-    lab.kernels.laplacian(lab.u, lab.spare, lab.present["edges"])
-    return None if lab.present["limits_laplacian"] is not None else lab.camera.queue_survey(lab.spare)
+    lab.kernels.laplacian(lab.u, lab.spare, lab.values()["edges"])
+    return None if lab.values()["limits_laplacian"] is not None else lab.camera.queue_survey(lab.spare)
 
 
 def _limits_laplacian(seen: Survey | None, fixed: tuple[float, float] | None) -> tuple[float, float]:
@@ -148,12 +148,12 @@ def _limits_laplacian(seen: Survey | None, fixed: tuple[float, float] | None) ->
 
 def _section_cells(lab: Diffusion) -> tuple[int, int, int, int]:
     """Return the row or column of cells on the section line: (y0, x0, height, width)."""
-    at, now = _section_index(lab), lab.present
+    at, now = _section_index(lab), lab.values()
     return (at, 0, 1, now["nx"]) if now["section"] == "horizontal" else (0, at, now["ny"], 1)
 
 
 def _section_index(lab: Diffusion) -> int:
-    now = lab.present
+    now = lab.values()
     across: int = now["ny"] if now["section"] == "horizontal" else now["nx"]
     return min(int(now["section_at"] * across), across - 1)
 
@@ -175,7 +175,7 @@ def _curve(line: NDArray[np.float64], label: str) -> Curve:
 
 def _probe_cell(lab: Diffusion) -> tuple[int, int]:
     """Return row and column of the probe."""
-    now = lab.present
+    now = lab.values()
     ny, nx = now["ny"], now["nx"]
     return min(int(now["probe_y"] * ny), ny - 1), min(int(now["probe_x"] * nx), nx - 1)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,12 +18,11 @@ import param
 import scipy
 from numpy.typing import NDArray
 
-from compute.cli import settings
 from compute.devices.builds import watching
+from compute.lab import limits
 from compute.lab.fields import is_finite, real_array
 from compute.lab.frames import Frame, View
 from compute.lab.lab import Lab, OutOfMemory
-from compute.lab.panels import Panel
 from compute.lab.status import LabStatus
 from compute.labs.l_curve.bidiagonal import SPARE, Bidiagonalisation, footprint, nbytes, room_for
 from compute.labs.l_curve.picture import panels_of, show
@@ -62,6 +62,10 @@ class LCurve(Lab):
     TITLE = "L-curve"
     ENDS: ClassVar[bool] = True
     RESTORES: ClassVar[bool] = False
+    SIZES = MappingProxyType(
+        {"unknowns": lambda values: _extent(values)[0], "iterations": lambda values: int(values["steps_at_most"])}
+    )
+    panels = staticmethod(panels_of)
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     PACKAGE = "compute.labs.l_curve"
     RUN: ClassVar[tuple[str, ...]] = ("noise", "noise_seed")
@@ -131,11 +135,6 @@ class LCurve(Lab):
         elif "matrix" not in values["options"]:
             raise ValueError("options must hold a matrix for the problem 'own': {'matrix': A, 'rhs': b}")
 
-    @classmethod
-    def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """Return the columns of the matrix and the steps, which a server may limit."""
-        return {"unknowns": _extent(values)[0], "iterations": values["steps_at_most"]}
-
     def update(self, **values: Any) -> None:
         """Set several parameters, all or none; a new problem resets n to its default and clears the options.
 
@@ -151,7 +150,7 @@ class LCurve(Lab):
 
     def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another problem or backend begins anew
         system = HeldProblem.of(self.values())
-        settings.require("unknowns", system.shape[1])  # the unknowns of a file are known from here on
+        limits.require("unknowns", system.shape[1])  # the unknowns of a file are known from here on
         room = room_for(system.shape, self.steps_at_most, self.reorthogonalise)
         held = self._held()
         self._require_memory(footprint(system.A, room), held)
@@ -183,7 +182,7 @@ class LCurve(Lab):
         self.cold_products, self.cold_seconds, self.cold_launched = 0, 0.0, 0.0
         with watching() as builds:
             begin, first = self.bidiagonal.start(self.b), self.bidiagonal.advance(1)
-        if self.first_call("start", self.dtype) or builds.count > 0:
+        if self._first_call("start", self.dtype) or builds.count > 0:
             self.cold_products, self.cold_seconds = self.bidiagonal.products, self.bidiagonal.seconds
             self.cold_launched = self.bidiagonal.launched
         self._open = 0  # index of the last λ with an open ribbon
@@ -286,7 +285,7 @@ class LCurve(Lab):
         with watching() as builds:
             spent = self.bidiagonal.advance(min(steps, self.limit - before), self._look, self.chunk)
             self._done = None
-        first = self.first_call(self.dtype) or builds.count > 0
+        first = self._first_call(self.dtype) or builds.count > 0
         if first:
             self.cold_products += self.bidiagonal.products - products
             self.cold_seconds += spent.compute
@@ -338,11 +337,6 @@ class LCurve(Lab):
         at = points(self.bidiagonal.small, grid)
         converged = self.bidiagonal.exhausted or bool(at.widths.max() <= self.tolerance)
         return LCurveResult.of(at, self.bounds(at), (self.bidiagonal.k, converged), self.choices())
-
-    @classmethod
-    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """Return the panels of a frame, the L-curve first."""
-        return panels_of(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
         """Return lambdas, residual_norms and solution_norms (k,), residual_bounds and solution_bounds (2, k)."""

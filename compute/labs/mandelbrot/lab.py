@@ -7,7 +7,7 @@ views.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,13 +18,12 @@ from compute.devices.devices import Array
 from compute.lab.fields import is_finite
 from compute.lab.frames import Frame, View
 from compute.lab.lab import Lab
-from compute.lab.panels import Panel
 from compute.lab.status import LabStatus
 from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.overlays import PointerPoint, under
 from compute.labs.mandelbrot.painting import Painting, Task
 from compute.labs.mandelbrot.picture import ProgressivePicture, panels_of
-from compute.labs.mandelbrot.place import CHOICES, Place, center_between, choose, enough, zoom_between
+from compute.labs.mandelbrot.place import CHOICES, WHOLE_ZOOM, Place, choose, enough, views_between
 from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
 from compute.labs.mandelbrot.schedule import overlap
 from compute.labs.mandelbrot.state import PixelArrays
@@ -58,13 +57,17 @@ class Mandelbrot(Lab):
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     APART: ClassVar[tuple[int, int, int]] = (0, 0, 0)  # the set
     APART_WORDS: ClassVar[str] = "inside the set"
+    PICTURE_SIZE: ClassVar[tuple[str, ...]] = ("ny", "nx")
+    SIZES = MappingProxyType({**Lab.SIZES, "iterations": lambda values: int(values["max_iterations"])})
+    panels = staticmethod(panels_of)
+    between = staticmethod(views_between)
     VIEW: ClassVar[tuple[str, ...]] = (
         *("center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts", "variant"),
     )
 
     variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
     center = param.Tuple(default=("-0.75", "0.0"), length=2, label="Centre", doc="Decimal strings: real, imaginary.")
-    zoom = param.String(default="1e0", label="Zoom", doc="Decimal string; the view is 4 / zoom high.")
+    zoom = param.String(default=WHOLE_ZOOM, label="Zoom", doc="Decimal string; the view is 4 / zoom high.")
     ny = param.Integer(default=600, bounds=(1, 16384), label="Rows [pixels]")
     nx = param.Integer(default=600, bounds=(1, 16384), label="Columns [pixels]")
     max_iterations = param.Integer(default=1000, bounds=(1, 10**8), label="Iterations at most")
@@ -109,32 +112,6 @@ class Mandelbrot(Lab):
         if variant and variant not in self.kernels.VARIANTS:
             known = ", ".join(self.kernels.VARIANTS)
             raise ValueError(f"variant must be empty or one of {known} for {values['backend']}, not {variant!r}")
-
-    @classmethod
-    def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """Return the grid and the iterations per pixel, which a server may limit."""
-        return super().sizes(values) | {"iterations": values["max_iterations"]}
-
-    @classmethod
-    def pictured(cls, values: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
-        """Return the values with one lab pixel per pixel of the picture."""
-        return values | {"ny": size[0], "nx": size[1]}
-
-    @classmethod
-    def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
-        """Interpolate like any lab, but zoom by equal factors and the centre in step with it: see place.py."""
-        mixed = super().between(first, last, part)
-        low, high = (values.get("zoom", cls.param["zoom"].default) for values in (first, last))
-        mixed |= {"zoom": zoom_between(low, high, part)} if "zoom" in first else {}
-        if "center" in first:
-            ends = first["center"], last["center"]
-            mixed["center"] = center_between(*ends, (low, high), mixed.get("zoom", low), part)
-        return mixed
-
-    @classmethod
-    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
-        """Return the panels of a frame: the set over the complex plane, then the other parts."""
-        return panels_of(frame)
 
     # -- state
 

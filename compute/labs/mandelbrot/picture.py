@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from compute.devices.backends import backend
 from compute.devices.devices import Array
 from compute.display.camera import Camera
 from compute.lab.frames import NOT_FINITE, WAITING, Curve, Frame, Raster, View, freeze
@@ -95,7 +96,7 @@ class ProgressivePicture:
         self.camera = Camera(device, lab.display)
         self._colourist = ColourMapper(device, self.camera, colour)
         self._idle = Supersampler(device, self._painting(), colour, lab.display)
-        self._inner = InteriorStrength(device, lab.chosen)
+        self._inner = InteriorStrength(device, backend(lab.backend))
         self._julia = overlays.JuliaInset(device, self._painting(), Camera(device, lab.display), colour)
         self._area = AreaEstimate(self._painting(), self.camera)
         self._area_of = 0

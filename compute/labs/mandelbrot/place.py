@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.lab.interpolation import values_between
+
 VIEW_HEIGHT = 4  # height of the view at zoom 1
 FARTHEST = 8  # maximum size of a part of the centre; the set is within 2 of the origin
 SHALLOWEST, DEEPEST = "1e-2", "1e2000"  # zooms
@@ -181,6 +183,7 @@ PRECISIONS = {
         Precision("extended", "far", "float64", -(2.0**30), deep=True),
     )
 }
+WHOLE_ZOOM = "1e0"  # shows the whole set
 CHOICES = ("auto", "float32", "float64", "perturbation")  # perturbation becomes extended below a spacing of 1e-290
 
 
@@ -199,6 +202,17 @@ def enough(name: str, place: Place) -> bool:
 
 
 # -- interpolation between two views
+
+
+def views_between(first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
+    """Return values between two views: the zoom by equal factors, the centre in step with it, others as any lab's."""
+    values = values_between(first, last, part)
+    zooms = first.get("zoom", WHOLE_ZOOM), last.get("zoom", WHOLE_ZOOM)
+    if "zoom" in first:
+        values["zoom"] = zoom_between(*zooms, part)
+    if "center" in first:
+        values["center"] = center_between(first["center"], last["center"], zooms, values.get("zoom", zooms[0]), part)
+    return values
 
 
 def zoom_between(first: str, last: str, part: float) -> str:

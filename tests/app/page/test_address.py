@@ -42,7 +42,7 @@ class Tab:
         self.questions = number
 
     def answer(self) -> None:
-        self.address.on_event(HistoryTold(self.lab.origin(), self.questions))
+        self.address.on_event(HistoryTold(self.lab.HISTORY.origin(self.lab), self.questions))
 
     def look(self, seconds: float = CALM) -> None:
         """Deliver a frame if anything has changed; the page checks immediately and again after `seconds`."""
@@ -100,7 +100,7 @@ def test_an_answer_of_before_the_last_change_is_put_right(tab):
     """Found by `make fuzz` on a busy machine: the link kept the value before the last one for minutes."""
     tab.lab.advance(3)
     tab.settle()
-    before = tab.lab.origin()
+    before = tab.lab.HISTORY.origin(tab.lab)
     tab.lab.update(r=0.1)
     tab.lab.advance(1)
     tab.look(PERIOD)
@@ -128,7 +128,7 @@ def test_an_answer_that_does_not_come_is_asked_for_again(tab):
 
 def test_an_answer_that_comes_late_is_not_taken_for_a_newer_one(tab):
     tab.look()
-    late = HistoryTold(tab.lab.origin(), tab.questions)
+    late = HistoryTold(tab.lab.HISTORY.origin(tab.lab), tab.questions)
     tab.lab.advance(5)
     tab.look(PERIOD)
     assert tab.questions == 2
@@ -191,8 +191,10 @@ def test_a_lab_whose_values_are_its_state_needs_no_engine():
 def test_the_origin_of_a_lab_says_what_its_snapshot_says_and_holds_no_array(tab):
     tab.lab.paint([(4.0, 5.0)], 2.0, 3.0)
     tab.lab.advance(4)
-    origin, values = tab.lab.origin(), tab.lab.values()
-    assert Diffusion.history_of(values, origin) == Diffusion.history_of(values, tab.lab.snapshot())
+    origin, values = tab.lab.HISTORY.origin(tab.lab), tab.lab.values()
+    assert Diffusion.HISTORY.of(Diffusion, values, origin) == Diffusion.HISTORY.of(
+        Diffusion, values, tab.lab.snapshot()
+    )
     assert set(origin) == {"steps", "history"}
 
 
@@ -231,7 +233,7 @@ def test_a_view_that_no_scene_has_is_said_once_and_the_link_leads_to_the_whole(t
 
 def test_more_steps_than_a_scene_has_are_said_and_the_link_leads_to_the_beginning(tab):
     tab.look()
-    tab.address.on_event(HistoryTold(dict(tab.lab.origin(), steps=MOST_STEPS + 1), tab.questions))
+    tab.address.on_event(HistoryTold(dict(tab.lab.HISTORY.origin(tab.lab), steps=MOST_STEPS + 1), tab.questions))
     scene = unpacked(asked_in(tab.written[-1][0])[0])
     assert (scene.steps, scene.lab) == (0, "diffusion")
     assert str(MOST_STEPS + 1) in tab.told[0]

@@ -145,7 +145,7 @@ def test_a_way_to_the_gpu_is_ticked_in_a_lab_that_is_open_on_the_host(ready):
 @pytest.mark.parametrize("name", ["cpu_numba", "cpu_numpy", "gpu_cupy"])
 def test_a_link_says_the_backend_whatever_the_page_opens_with(kind, name):
     values = {parameter: kind.param[parameter].default for parameter in kind.param if parameter != "name"}
-    told = kind.history_of(values | {"backend": name}).values
+    told = kind.HISTORY.of(kind, values | {"backend": name}).values
     assert told["backend"] == name
     assert unpacked(packed(Scene(kind.LAB, told))).values["backend"] == name
     assert backend(name) in kind.backends()

@@ -18,6 +18,7 @@ from app.tab.session import Session
 from app.tab.session_states import FellBack, Live
 from compute.devices.backends import backend
 from compute.engine import EnginePool, Refused, SnapshotTaken
+from compute.lab.lab import variants
 from compute.labs.diffusion import Diffusion
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(backend("gpu_cupy").missing), reason="gpu_cupy is missing here")]
@@ -118,7 +119,7 @@ def test_what_the_gpu_refuses_leaves_the_lab_on_the_host(tab):
 
 
 def test_where_the_gpu_s_engine_gives_up_the_host_goes_on(tab):
-    tab.session.change(backend="gpu_cupy", variant=Diffusion.variants("gpu_cupy")[-1])
+    tab.session.change(backend="gpu_cupy", variant=variants(Diffusion, "gpu_cupy")[-1])
     tab.until(tab.rests)
     tab.session.step()
     tab.until(lambda: tab.session.latest.facts["step"] == 1)

@@ -257,7 +257,7 @@ class TestLabs:
 
     def test_without_a_server_the_labs_own_bounds_hold(self):
         assert settings.current() == PRESETS["laptop"]
-        assert Diffusion.sizes({"ny": 16384, "nx": 16384})["grid"] == settings.current().grid
+        assert Diffusion.SIZES["grid"]({"ny": 16384, "nx": 16384}) == settings.current().grid
 
     @pytest.mark.parametrize("preset", PRESETS)
     def test_every_story_and_view_is_allowed_by_every_preset(self, preset, monkeypatch):
@@ -271,5 +271,5 @@ class TestLabs:
             whole = {name: one.default for name, one in kind.param.objects("existing").items()} | dict(values)
             if kind is LCurve and "n" not in values:
                 whole["n"] = typical(whole["problem"])
-            for name, size in kind.sizes(whole).items():
-                settings.require(name, size)
+            for name, size in kind.SIZES.items():
+                settings.require(name, size(whole))

@@ -29,7 +29,7 @@ BASE = Scene("diffusion", {"ny": 12, "nx": 9}, (12, 9), 50)
 
 def scene(lab, size=(24, 31), **more):
     """Return the scene that the page makes of a live lab, after a round trip through a file."""
-    told = Diffusion.history_of(lab.values(), pickle.loads(pickle.dumps(lab.snapshot())))
+    told = Diffusion.HISTORY.of(Diffusion, lab.values(), pickle.loads(pickle.dumps(lab.snapshot())))
     made = Scene("diffusion", told.values, size, told.steps, "", Style(), told.entries, told.missing, **more)
     return scene_of(read(json.dumps(made.plain())))
 
@@ -38,7 +38,13 @@ def again(made):
     """Return the state of the lab that a scene opens."""
     made.check()
     with render.opened_at(made) as lab:
-        return lab.field(), lab.laplacian(), lab.values(), lab.steps, Diffusion.history_of(lab.values(), lab.snapshot())
+        return (
+            lab.field(),
+            lab.laplacian(),
+            lab.values(),
+            lab.steps,
+            Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot()),
+        )
 
 
 def same(lab, made):
@@ -237,12 +243,12 @@ def test_the_racing_kernel_is_not_promised(monkeypatch):
 def test_a_file_that_is_lost_is_named_and_the_present_is_shown_all_the_same():
     matrix = np.diag(np.arange(1.0, 21.0))
     lab = LCurve(problem="own", options={"matrix": matrix, "rhs": np.ones(20)})
-    told = LCurve.history_of(lab.values(), lab.snapshot())
+    told = LCurve.HISTORY.of(LCurve, lab.values(), lab.snapshot())
     assert told.missing == "uploaded data: Further options"
     kept = Scene("l_curve", told.values, missing=told.missing)
     with render.opened_at(kept, render.LiveState(lab.values(), lab.snapshot())) as shown:
         np.testing.assert_array_equal(shown.solve().residual_norms, lab.solve().residual_norms)
-    told = Mandelbrot.history_of(Mandelbrot(ny=4, nx=4, zoom="2").values())
+    told = Mandelbrot.HISTORY.of(Mandelbrot, Mandelbrot(ny=4, nx=4, zoom="2").values())
     assert told.values == {"backend": "cpu_numba", "ny": 4, "nx": 4, "zoom": "2"}
 
 
@@ -319,7 +325,7 @@ def test_an_engine_that_dies_does_not_lose_the_story(engine):
     client.handle.pause()
     client.barrier()
     snapshot = client.of(SnapshotTaken)[-1].snapshot
-    told = Diffusion.history_of({**Diffusion.param.values(), **record.values}, snapshot)
+    told = Diffusion.HISTORY.of(Diffusion, {**Diffusion.param.values(), **record.values}, snapshot)
     assert told.missing == ""
     assert any(entry["step"] and "set" in entry for entry in told.entries)
     field, _, values, steps, _ = again(Scene("diffusion", told.values, (8, 8), told.steps, history=told.entries))

@@ -213,7 +213,7 @@ def test_a_replay_from_a_file_computes_with_the_same_numbers(depth, size):
     lab.load_image(png(size[1], size[0], rows(levels), depth=depth))
     (entry,) = lab.history.entries
     twin = Diffusion(ny=50, nx=70, backend="cpu_numpy", dtype="float64")
-    twin.replay(entry)
+    twin.HISTORY.apply(twin, entry)
     np.testing.assert_array_equal(twin.field(), lab.field())
     assert len(base64.b64decode(entry["with"]["data"])) <= images.KEPT_FILE
 
@@ -224,7 +224,7 @@ def test_a_field_of_16_bits_that_a_history_holds_as_a_smaller_file_is_the_same()
     assert len(data) > images.KEPT_FILE
     lab, twin = (Diffusion(ny=64, nx=80, backend="cpu_numpy", dtype="float64") for _ in range(2))
     lab.load_image(data)
-    twin.replay(lab.history.entries[0])
+    twin.HISTORY.apply(twin, lab.history.entries[0])
     np.testing.assert_array_equal(twin.field(), lab.field())
 
 

@@ -41,6 +41,7 @@ from compute.export.jobs import JOBS, RACE, Job, JobQueue
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab import plugins
+from compute.lab.lab import variants
 from compute.lab.plugins import GROUP, VARIABLE
 from compute.labs import LABS, lab_class, labs, outside
 from compute.measure import records, verdict
@@ -131,7 +132,7 @@ def test_a_lab_may_bring_actions_and_kernels_to_choose_from(tmp_path, monkeypatc
         kernels.write("VARIANTS = {'plain': step, 'slow': step}\n")
     monkeypatch.setenv(VARIABLE, str(place))
     mine = lab_class("mine")
-    assert mine.variants("cpu_numpy") == ("plain", "slow")
+    assert variants(mine, "cpu_numpy") == ("plain", "slow")
     lab = mine()
     lab.act("reset")  # defined by the lab
     assert lab.field()[0, 0] == 5
@@ -243,7 +244,7 @@ def test_its_link_and_its_picture_make_the_same_state_again(wave):
     lab.advance(20)
     lab.update(damping=0.5, backend="cpu_numpy")
     lab.advance(30)
-    history = wave.history_of(lab.values(), lab.snapshot())
+    history = wave.HISTORY.of(wave, lab.values(), lab.snapshot())
     assert [entry["step"] for entry in history.entries] == [20]
     scene = Scene("wave", history.values, (24, 36), history.steps, history=history.entries)
     assert unpacked(packed(scene)).plain() == {**scene.plain(), "size": [1080, 1920]}

@@ -13,6 +13,7 @@ import pytest
 
 from compute.devices.backends import BACKENDS, Backend
 from compute.lab.frames import Frame
+from compute.lab.lab import variants
 from compute.labs import lab_class
 from compute.measure.timing import Timing
 from tests.conftest import WAVE
@@ -129,9 +130,9 @@ def test_a_frame_has_its_parts_its_numbers_and_its_times(make, name):
 def test_a_lab_tells_its_text_and_its_kernels(make, name):
     lab = make()
     assert type(lab).about().startswith("# ")
-    variants = type(lab).variants(lab.backend)
-    assert variants
-    for variant in variants if "variant" in lab.values() else ():
+    kernels = variants(type(lab), lab.backend)
+    assert kernels
+    for variant in kernels if "variant" in lab.values() else ():
         assert make(variant=variant).advance(2).steps
 
 

@@ -48,7 +48,7 @@ def test_print_shows_what_differs_from_the_defaults():
 SCRIPT = '''
 import numpy as np
 import param
-from compute.lab.lab import Lab
+from compute.lab.lab import Lab, variants
 
 class RandomWalk(Lab):
     """A walker on a line."""
@@ -69,7 +69,7 @@ class RandomWalk(Lab):
 with RandomWalk(n=7) as lab:
     lab.advance(4)
     print(lab, lab.LAB, lab.TITLE, lab.frame().facts["mean"], lab.field().sum(), lab.about())
-    print([backend.name for backend in RandomWalk.backends()], lab.variants("cpu_numpy"))
+    print([backend.name for backend in RandomWalk.backends()], variants(RandomWalk, "cpu_numpy"))
     lab.update(backend="cpu_numpy")
     lab.load(np.ones((1, 7)))
     print(lab.field().sum())

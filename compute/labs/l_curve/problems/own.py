@@ -31,8 +31,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from compute.cli.settings import MIB, current
 from compute.lab.fields import as_type, real_array
+from compute.lab.limits import MIB, limit
 from compute.lab.loaded import LoadedFile, fingerprint
 
 MAX_BYTES = 256 * MIB  # of unpacked arrays, as float64: 5792 x 5792 numbers
@@ -236,7 +236,7 @@ def _require_sides(rows: int, columns: int) -> None:
 
 
 def _require_bytes(needed: int) -> None:
-    most = min(MAX_BYTES, UNPACKED * current().upload * MIB)
+    most = min(MAX_BYTES, UNPACKED * limit("upload") * MIB)
     if needed > most:
         raise ValueError(f"it would need {needed / MIB:,.0f} MiB; at most {most / MIB:.0f} MiB are taken")
 

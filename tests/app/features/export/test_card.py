@@ -108,8 +108,10 @@ class Asked(list):
 
     values, view, latest = {}, None, None
     lab = SimpleNamespace(
-        LAB="diffusion", sized=dict, LOCAL=(),
-        history_of=lambda values, snapshot: SimpleNamespace(values=values, steps=3, entries=(), missing=""),
+        LAB="diffusion", PICTURE_SIZE=(), LOCAL=(),
+        HISTORY=SimpleNamespace(
+            of=lambda lab, values, snapshot: SimpleNamespace(values=values, steps=3, entries=(), missing="")
+        ),
     )  # fmt: skip
 
     def ask_snapshot(self):
@@ -625,7 +627,7 @@ def changed():
         lab.advance(10)
         lab.update(r=0.1, edges="periodic")
         lab.advance(10)
-        values, origin = lab.values(), lab.origin()
+        values, origin = lab.values(), lab.HISTORY.origin(lab)
     scene = scene_of_lab(Diffusion, values, origin, "field", Style(), None)
     source = SimpleNamespace(lab=Diffusion, session=SimpleNamespace(values=values))
     return source, Moment(scene, LiveState(values, origin))

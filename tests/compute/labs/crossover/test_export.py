@@ -156,7 +156,7 @@ def test_before_anything_is_measured_there_are_axes_and_no_numbers(tmp_path):
         assert not drawn(made, "time").lines
         with pytest.raises(SceneError, match="no raw data"):
             data_files.results(made)
-        assert Crossover.history_of(made.values(), made.snapshot()).missing == ""
+        assert Crossover.HISTORY.of(Crossover, made.values(), made.snapshot()).missing == ""
 
 
 def test_a_drawing_and_the_numbers_of_what_the_page_has_measured(done, tmp_path, scripted):
@@ -181,7 +181,7 @@ def test_a_sweep_that_had_not_ended_is_shown_and_begins_anew():
             made.advance()
         assert 0 < made.status.progress < 1
         snapshot = made.snapshot()
-        history = Crossover.history_of(made.values(), snapshot)
+        history = Crossover.HISTORY.of(Crossover, made.values(), snapshot)
         assert (history.steps, history.entries, history.values["least"]) == (0, (), 100)
         assert "measured anew" in history.missing
         again.restore(snapshot)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from compute.devices.backends import BackendUnavailable, backend
-from compute.lab.lab import OutOfMemory
+from compute.lab.lab import OutOfMemory, variants
 from compute.labs import LABS, lab_class
 from compute.labs.diffusion import Diffusion, initial
 from compute.labs.diffusion.initial import PRESETS
@@ -58,12 +58,11 @@ def test_present_values_are_those_that_param_holds_however_they_were_set():
     lab = Diffusion(ny=32, nx=32)
 
     def holds() -> bool:
-        return lab.present == {name: getattr(lab, name) for name in lab.param if name != "name"}
+        return lab.values() == {name: getattr(lab, name) for name in lab.param if name != "name"}
 
     held_within: list[bool] = []
     lab.param.watch(lambda _: held_within.append(holds()), ["r", "edges"])
     assert holds()
-    assert lab.present is lab.present
     lab.r = 0.1
     assert holds()
     lab.update(edges="periodic", section_at=0.25)
@@ -233,7 +232,7 @@ def test_the_lab_is_found_by_its_name():
 
 
 def test_absent_backends_have_no_kernels():
-    assert all(Diffusion.variants(b.name) == () for b in Diffusion.backends() if b.missing)
+    assert all(variants(Diffusion, b.name) == () for b in Diffusion.backends() if b.missing)
 
 
 @pytest.mark.parametrize("order", [("preset", "ny", "dtype", "edges"), ("dtype", "edges", "ny", "preset")])
@@ -289,12 +288,12 @@ def test_what_an_act_loses_comes_back_and_goes_again(loss):
 
 def replayed(lab):
     """Return the field recomputed from the lab's history."""
-    history = Diffusion.history_of(lab.values(), lab.snapshot())
+    history = Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot())
     twin = Diffusion(**{**history.values, "backend": "cpu_numpy"})
     for entry in history.entries:
         if entry["step"] > twin.steps:
             twin.advance(entry["step"] - twin.steps)
-        twin.replay(entry)
+        twin.HISTORY.apply(twin, entry)
     if history.steps > twin.steps:
         twin.advance(history.steps - twin.steps)
     return twin.field()

@@ -90,12 +90,12 @@ def test_a_history_brings_the_same_picture_with_a_refit_in_it(lab):
     lab.advance(5)
     lab.act("refit")
     lab.advance(30)
-    told = Diffusion.history_of(lab.values(), lab.snapshot())
+    told = Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot())
     twin = Diffusion(**{**told.values, "backend": "cpu_numpy"})
     twin.advance(5)
     for entry in told.entries:
-        Diffusion.require_entry(entry["do"], entry["with"])
-        twin.replay(entry)
+        Diffusion.HISTORY.require_entry(entry["do"], entry["with"])
+        twin.HISTORY.apply(twin, entry)
     twin.advance(30)
     assert limits(twin) == limits(lab)
     np.testing.assert_array_equal(twin.frame().rasters["field"].levels, lab.frame().rasters["field"].levels)
@@ -130,7 +130,7 @@ def test_limits_that_are_held_later_are_in_the_history(before):
     held = limits(lab)
     lab.advance(100)
     assert limits(lab) == held
-    scene = scene_of_lab(Diffusion, lab.values(), lab.origin(), "field", Style(), None)
+    scene = scene_of_lab(Diffusion, lab.values(), lab.HISTORY.origin(lab), "field", Style(), None)
     replay = Replay.of(scene)
     replay.to(scene.steps)
     assert limits(replay.lab) == held
@@ -146,7 +146,7 @@ def test_limits_that_are_held_from_the_beginning_need_no_entry(lab):
 
 def test_a_refit_takes_no_arguments_from_a_stranger():
     with pytest.raises(ValueError, match="refit needs nothing, not x"):
-        Diffusion.require_entry("refit", {"x": 1})
+        Diffusion.HISTORY.require_entry("refit", {"x": 1})
 
 
 @pytest.mark.parametrize("values", [{"dtype": "float64"}, {"backend": "cpu_numba"}])

@@ -111,11 +111,11 @@ def test_so_many_bytes_are_kept_of_which_a_shared_checkpoint_counts_once(monkeyp
 def test_a_history_that_is_done_again_keeps_no_field(lab):
     stroke(lab, 4.0, 5.0)
     lab.advance(2)
-    told = Diffusion.history_of(lab.values(), lab.snapshot())
+    told = Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot())
     assert [set(entry["with"]) for entry in told.entries] == [{"points", "value", "radius"}] * 2
     twin = Diffusion(**{**told.values, "backend": "cpu_numpy"})
     for entry in told.entries:
-        twin.replay(entry)
+        twin.HISTORY.apply(twin, entry)
     assert twin.earlier.past == []
 
 
