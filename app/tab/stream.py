@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from bokeh.core.properties import Float, Int, String
 from bokeh.core.properties import List as ListOf
@@ -40,10 +40,6 @@ from app.tab import frame_channel
 from app.upstream.document_changes import keep_data
 from compute.lab.frames import Frame
 from compute.measure.timing import Span, Timing
-
-if TYPE_CHECKING:
-    from app.tab.session import Session
-
 
 log = logging.getLogger(__name__)
 FRAME_SOURCE = (Path(__file__).parent.parent / "static" / "frame_source.js").read_text(encoding="utf-8")
@@ -292,6 +288,19 @@ class FirstDraw:
         plot.on_change("inner_width", tell)
 
 
+class FrameSession(Protocol):
+    """The session whose frames a source shows; see app.tab.session.Session."""
+
+    document: Document
+    gate: FrameGate
+
+    def later(self, callback: Callable[[], object]) -> None:
+        """Run `callback` soon with the document's lock."""
+
+    def show_in(self, target: FrameSource) -> None:
+        """Let `target` confirm the frames, instead of an earlier one."""
+
+
 class FrameSource:
     """A data source with one row for each frame, whose paints it confirms to the session (`serve`).
 
@@ -331,7 +340,7 @@ class FrameSource:
         """The document of the source; None while its tab is not shown."""
         return self.source.document
 
-    def serve(self, session: Session, alone: bool = False) -> None:
+    def serve(self, session: FrameSession, alone: bool = False) -> None:
         """Let this source confirm the frames of `session`.
 
         alone: showing a frame changes only this source, so the fast transport needs no document lock.

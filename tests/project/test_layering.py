@@ -215,6 +215,48 @@ def test_the_project_has_no_circle_of_imports():
     assert import_circles(PROJECT) == []
 
 
+LARGEST_CIRCLE = 3  # files that may name one another's classes for type checkers: one chapter with its parts
+
+
+def circles_of_names(sources):
+    """Return groups of more than LARGEST_CIRCLE modules that import one another, including imports for types.
+
+    A class needs of another one only a few members: a Protocol names them, and ends the circle.
+    """
+    known = {source.module for source in sources}
+    needs = {
+        source.module: {
+            found for name in source.imports() if (found := name if name in known else name.rpartition(".")[0]) in known
+        }
+        for source in sources
+    }
+    reached = {module: reachable(needs, module) for module in needs}
+    groups = {frozenset(other for other in found if module in reached[other]) for module, found in reached.items()}
+    return sorted(", ".join(sorted(group)) for group in groups if len(group) > LARGEST_CIRCLE)
+
+
+def reachable(needs, start):
+    """Return the modules that a module imports, directly or not."""
+    found, left = set(), [start]
+    while left:
+        new = needs[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+@pytest.mark.parametrize(("length", "circles"), [(3, 0), (4, 1)])
+def test_a_circle_of_types_is_seen(length, circles):
+    sources = [
+        planted(f"app/m{n}.py", f"if TYPE_CHECKING:\n    from app.m{(n + 1) % length} import C") for n in range(length)
+    ]
+    assert len(circles_of_names(sources)) == circles
+
+
+def test_the_app_has_no_large_circle_of_types():
+    assert circles_of_names([source for source in PROJECT if source.package == "app"]) == []
+
+
 def launches(module, source):
     """Return whether a module has the source's name, or loads it by its file name."""
     return module.stem == source.stem or f'"{source.name}"' in module.read_text(encoding="utf-8")
