@@ -56,7 +56,7 @@ class Act:
 def pixels(stage: SideBar) -> np.ndarray:
     """Return the main area as the screen shows it, without the pointer's tips and the readings of the system's card."""
     stage.page.mouse.move(2, 2)
-    stage.page.wait_for_timeout(150)
+    stage.transitions()  # tips fade
     boxes = [one.bounding_box() for one in stage.page.locator(".bk-Figure").all() if one.is_visible()]
     found = list(filter(None, boxes))
     clip = max(found, key=lambda one: one["width"] * one["height"]) if found else None

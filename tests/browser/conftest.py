@@ -2,19 +2,17 @@
 
 Fixtures: `server` (one per run), `page` (one tab), `new_page` (more tabs), `lasting` (tabs shared by all tests of a
 file, because opening a tab takes longer than most tests), `opened` and `lab` (the diffusion lab in such a tab),
-`resting` (the same with the lab paused), `viewport`, `allowed_errors`, `screenshot`. A test fails if a page that it
-opened logs an error or if the server leaves a process behind. UPDATE_SCREENSHOTS=1 writes screenshots to
-assets/screenshots/ instead of the test's temporary folder.
+`resting` (the same with the lab paused), `viewport`, `allowed_errors`. A test fails if a page that it opened logs an
+error or if the server leaves a process behind.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 
 from tests.browser.chromium import ADVICE, find
@@ -23,8 +21,6 @@ from tests.browser.lab_page import LabPage, SideBar
 from tests.browser.serving import Server, running, serve
 
 HERE = Path(__file__).parent
-SCREENSHOTS = HERE.parent.parent / "assets" / "screenshots"
-DRAWN = 2500 if os.environ.get("UPDATE_SCREENSHOTS") else 300  # ms before a screenshot: transitions, growing curves
 LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)  # pixels: the two sizes for which the page is designed
 WAIT = 120_000  # ms until a missing element is a failure: kernels compile, and other tests run in parallel
 FIRST = (  # the longest test files
@@ -38,22 +34,22 @@ FIRST = (  # the longest test files
 CALM = """(() => {
   const paint = window.requestAnimationFrame.bind(window);
   window.paintEvery = 120;     // ms
-  const waiting = new Map();
+  const requested = new Map();
   let last = -1000, number = 0;
   const run = (now) => {
     last = performance.now();
-    const callbacks = [...waiting.values()];
-    waiting.clear();
+    const callbacks = [...requested.values()];
+    requested.clear();
     for (const callback of callbacks) {
       try { callback(now); } catch (error) { reportError(error); }
     }
   };
   window.requestAnimationFrame = (callback) => {
-    if (!waiting.size) setTimeout(() => paint(run), Math.max(0, last + window.paintEvery - performance.now()));
-    waiting.set(++number, callback);
+    if (!requested.size) setTimeout(() => paint(run), Math.max(0, last + window.paintEvery - performance.now()));
+    requested.set(++number, callback);
     return number;
   };
-  window.cancelAnimationFrame = (which) => waiting.delete(which);
+  window.cancelAnimationFrame = (which) => requested.delete(which);
 })()"""
 # A headless browser that has entered full screen can no longer be resized.
 WINDOWED = "Element.prototype.requestFullscreen = () => Promise.reject(new Error('there is no screen'));"
@@ -226,21 +222,3 @@ def freely(lab: SideBar) -> Iterator[None]:
 def page(new_page: Tabs) -> Page:
     """Return an empty tab; `page.goto(server.url)` loads Fieldlab."""
     return new_page()
-
-
-@pytest.fixture
-def screenshot(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]:
-    """Return `take(name, page=None)`, which writes NAME.png of `page` (default: the fixture) and returns its path."""
-
-    def take(name: str, page: Page | None = None) -> Path:
-        page = page or request.getfixturevalue("page")
-        folder = SCREENSHOTS if os.environ.get("UPDATE_SCREENSHOTS") else tmp_path
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{name}.png"
-        page.screenshot(path=path, animations="disabled")
-        if os.environ.get("UPDATE_SCREENSHOTS"):  # optimize the file, which takes seconds
-            # a palette of 256 colours is smaller, but shows bands in smooth fields
-            Image.open(path).convert("RGB").save(path, optimize=True)
-        return path
-
-    return take

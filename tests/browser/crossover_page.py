@@ -88,7 +88,7 @@ class CrossoverPage(SideBar):
         self.until(lambda: "Not run yet" in self.status())
         self.until(lambda: page.evaluate(f"() => {{ {MODEL} return model('crossover plot')?.inner_width > 50; }}"))
 
-    def told(self) -> str:
+    def description(self) -> str:
         """Return the status bar, the sentence and the smallest text, for failure messages."""
         return f"{self.status()} / {self.says()} / {self.smallest()}"
 
@@ -116,12 +116,6 @@ class CrossoverPage(SideBar):
     def grown(self) -> list[list[float]]:
         """Return the recorded seconds of the filled marks, one list per change."""
         return list(self.page.evaluate("window.grown"))
-
-    def type(self, label: str, text: str) -> None:
-        """Type `text` into a field and press Enter."""
-        field = self.page.get_by_label(label, exact=True)
-        field.fill(text)
-        field.press("Enter")
 
     def turn(self, view: str) -> None:
         """Press the button of a view."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from playwright.sync_api import Error, Page
+from playwright.sync_api import Error, Locator, Page
 
 from app.labs.l_curve.controls import TEMPI
 from app.labs.l_curve.problem_controls import noises
@@ -84,17 +84,18 @@ class CurvePage(SideBar):
         self.until(lambda: "rule 1" in self.lam())
         self.watch()
 
+    def slide(self, slider: Locator, goal: int) -> None:
+        """Move a slider of whole numbers to `goal` with the keyboard."""
+        slider.focus()
+        while (place := int(float(slider.input_value()))) != goal:
+            self.page.keyboard.press("ArrowRight" if place < goal else "ArrowLeft")
+            self.until(lambda place=place: int(float(slider.input_value())) != place)
+
     def grow(self, tempo: str) -> None:
         """Set the growth rate of curves; the initial one, one step per frame, costs ten CPU seconds per curve."""
         slider = self.page.get_by_label("Growth").first
-        slider.focus()
-        goal, moved = list(TEMPI).index(tempo), False
-        while (place := int(float(slider.input_value()))) != goal:
-            self.page.keyboard.press("ArrowRight" if place < goal else "ArrowLeft")
-            self.page.wait_for_timeout(30)
-            moved = True
-        if moved:
-            self.page.wait_for_timeout(300)  # longer than the 50 ms of Panel's slider throttle
+        self.slide(slider, list(TEMPI).index(tempo))
+        self.still(slider.input_value, 0.3)  # s: longer than the 50 ms of Panel's slider throttle
 
     def problem(self) -> str:
         """Return the name of the selected problem."""
@@ -134,26 +135,10 @@ class CurvePage(SideBar):
         """Return for each solution since the last press its delay in ms."""
         return self.page.evaluate("window.painted")
 
-    def field(self, label: str) -> Any:
-        """Return the text field with this label."""
-        return self.page.get_by_label(label, exact=True).first
-
-    def type(self, label: str, text: str) -> None:
-        """Type into a field and press Enter."""
-        self.field(label).fill(text)
-        self.field(label).press("Enter")
-
     def noise(self, level: str) -> None:
-        """Move the noise slider to `level`, one key press at a time."""
-        slider = self.page.get_by_label(re.compile("^Noise")).first
-        slider.focus()
-        goal = list(noises()).index(level)
-        while (place := int(float(slider.input_value()))) != goal:
-            self.page.keyboard.press("ArrowRight" if place < goal else "ArrowLeft")
-            self.page.wait_for_timeout(30)
+        """Move the noise slider to `level`."""
+        self.slide(self.page.get_by_label(re.compile("^Noise")).first, list(noises()).index(level))
 
     def give(self, label: re.Pattern[str], name: str, data: bytes) -> None:
         """Choose a file with the file chooser of this label."""
-        with self.page.expect_file_chooser() as chooser:
-            self.page.get_by_text(label).first.click()
-        chooser.value.set_files({"name": name, "mimeType": "application/octet-stream", "buffer": data})
+        self.choose_file(self.page.get_by_text(label), name, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,11 +32,13 @@ class ExportPage(SideBar):
 
     def show(self, section: str) -> None:
         """Open a section of the card, and the card if it is closed."""
-        if not self.page.get_by_text("Export").first.is_visible():
+        self.ready()  # a key that is pressed before is lost
+        if not self.page.locator(".export-card").is_visible():
             self.key("e")
+            self.page.locator(".export-card").wait_for()
         self.page.get_by_role("button", name=section, exact=True).first.click()
         self.page.get_by_role("button", name=ACTS[section], exact=True).last.wait_for()  # before its fields
-        self.page.wait_for_timeout(600)
+        self.transitions()
 
     def download(self, button: str, before: Callable[[], object] = lambda: None) -> Path:
         """Press the button, call `before`, and return the path of the downloaded file."""
@@ -62,6 +65,4 @@ class ExportPage(SideBar):
 
     def drop(self, path: Path, kind: str) -> None:
         """Drop a file on the page; kind: its MIME type."""
-        import base64
-
         self.page.evaluate(DROP, [path.name, kind, base64.b64encode(path.read_bytes()).decode()])

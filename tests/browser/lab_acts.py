@@ -22,7 +22,7 @@ from tests.browser.acts import READOUT, SIDE_BAR, Act, both, by_key, escape, fir
 from tests.browser.crossover_page import ROOFLINE, SIGNS, CrossoverPage
 from tests.browser.curve_page import CurvePage
 from tests.browser.export_page import DROP
-from tests.browser.lab_page import LabPage, SideBar
+from tests.browser.lab_page import PAINTED, LabPage, SideBar
 from tests.browser.set_page import SetPage
 from tests.browser.test_diffusion import DRAGGED, RANGES, drag_down, middle, on_the_section, zoom_by_wheel
 from tests.browser.test_mandelbrot_stage import INSET, ORBIT
@@ -54,11 +54,9 @@ def drops(**values: Any) -> Callable[[SideBar], None]:
 
 
 def choose_file(stage: SideBar, name: str, data: bytes) -> None:
-    """Choose a file in the first field for one that the side bar shows."""
+    """Choose a file in the first file field that the side bar shows."""
     field = stage.page.locator("nav label").filter(has=stage.page.locator("input[type=file]")).filter(visible=True)
-    with stage.page.expect_file_chooser() as chooser:
-        field.first.click()
-    chooser.value.set_files({"name": name, "mimeType": "application/octet-stream", "buffer": data})
+    stage.choose_file(field, name, data)
 
 
 def ramp() -> bytes:
@@ -136,11 +134,7 @@ class DiffusionStage(LabPage):
     def ready(self) -> None:
         """Pause at the start, show the whole field, and move by dragging."""
         self.until(lambda: self.status().startswith(("Running", "Paused")) and self.step() >= 0)
-        if "Running" in self.status():
-            self.key(" ")
-        self.until(lambda: "Paused" in self.status())
-        self.key("r")
-        self.until(lambda: self.step() == 0)
+        self.pause_at_start()
         self.key("0")
         self.until(lambda: self.page.evaluate(RANGES) == WHOLE)
 
@@ -265,7 +259,7 @@ def returned(stage: DiffusionStage) -> None:
 
 DIFFUSION = (
     Act("click places the probe", place_probe, lambda stage: stage.page.evaluate(PROBE)),
-    Act("drag moves the section", lambda stage: drag_down(stage, *on_the_section(stage), 60),
+    Act("drag moves the section", lambda stage: drag_down(stage, *on_the_section(stage)),
         lambda stage: stage.page.evaluate(SECTION)),
     Act("drag pans", drags(-40, 30), ranges_read, before=zoomed),
     Act("double click shows all", lambda stage: stage.page.mouse.dblclick(*middle(stage)), ranges_read, before=zoomed),
@@ -487,7 +481,7 @@ def along(stage: CurveStage) -> None:
     stage.page.mouse.down()
     for part in (0.32, 0.36, 0.4):
         stage.page.mouse.move(*stage.at(part))
-        stage.page.wait_for_timeout(60)
+        stage.page.evaluate(PAINTED)
     stage.page.mouse.up()
 
 
@@ -573,7 +567,7 @@ def dismissed(stage: SideBar) -> None:
     notes = stage.page.locator("[role=alert]").filter(visible=True)
     while notes.count():
         notes.first.get_by_role("button").click()
-        stage.page.wait_for_timeout(300)
+        stage.transitions()
 
 
 def tap(stage: CrossoverStage) -> None:

@@ -1,4 +1,4 @@
-"""A tab with the diffusion lab in it, as a test uses it."""
+"""Page object of a tab with the diffusion lab, and what the pages of all labs have in common."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
-from playwright.sync_api import Error, Page
+from playwright.sync_api import Error, Locator, Page
 
 from compute.export.link import NAME, asked_in, unpacked
 from tests.browser.layout import plots
 from tests.browser.serving import Server
 
-OPENING = 240.0  # s until a lab shows something: the first time all its kernels are compiled, in every server
-PATIENCE = 120.0  # s: long, as a machine that runs the other tests beside may take its time
+OPENING = 240.0  # s until a lab shows its first picture: the first visit of each server compiles all kernels
+PATIENCE = 120.0  # s, the timeout of other conditions: the machine also runs other tests
 GROUPS = ("Field", "Physics", "Compute", "Display")
+# `all`: every node of the page, including shadow trees.
+DEEP = """
+  const all = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
+    all.push(node); if (node.shadowRoot) walk(node.shadowRoot); } };
+  walk(document);
+"""
+MOVING = f"""() => {{ {DEEP}
+  return all.some((node) => node.getAnimations().some((one) => one instanceof CSSTransition)); }}"""
+PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"  # after two paintings
 FRAMES = "Bokeh.documents[0].get_model_by_name('frames')"
-FIELD = f"Array.from({FRAMES}.data.{{name}}[0])"
-PROJECTED = f"""() => {{
+FIELD = f"""() => {{
   const {{data}} = {FRAMES}, levels = Array.from(data.field[0]);
   const value = (level) => data.field_low[0] + level / 254 * (data.field_high[0] - data.field_low[0]);
   const values = levels.map(value), mean = values.reduce((a, b) => a + b, 0) / values.length;
@@ -27,85 +35,123 @@ PROJECTED = f"""() => {{
   return {{mean, rough, most: values.reduce((a, b) => Math.max(a, b)), least: values.reduce((a, b) => Math.min(a, b)),
            pixels: values.length, number: data.number[0], right: data.x[0] + data.dw[0]}};
 }}"""
-
-
-# What every control holds: [id, label, value], once its group was open. Two may have one label: the code has a kernel.
+# [id, label, value] of every control whose group has been opened. Labels may occur twice: the code card has "Kernel".
 SETTINGS = """Array.from(Bokeh.documents[0]._all_models.values())
   .filter((m) => m.data?.attributes?.label && m.data.attributes.value !== undefined)
   .map(({id, data: {attributes: {label, value}}}) =>
     [id, label, typeof value == 'number' ? value.toPrecision(6) : value])"""
-
-
-# As the browser's Back does, to an address of this page.
+# Go to another query string of this page, as the browser's Back does.
 TRAVEL = "(query) => { history.replaceState(null, '', query); dispatchEvent(new PopStateEvent('popstate')); }"
-# By how much the page is wider and higher than its window, and the words of the status bar wider than the bar.
+# By how many px the page exceeds its window in width and height, and the status bar's text the bar's width.
 OVERFLOW = """(bar) => { const page = document.documentElement;
   return [page.scrollWidth - innerWidth, page.scrollHeight - innerHeight, bar.scrollWidth - bar.clientWidth]; }"""
+# Simulates that another tab hides this one, and the way back: headless Chromium shows all of its tabs.
+HIDE = """(hidden) => {
+  Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true});
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
 
 
 class SideBar:
-    """What every lab's tab has: groups of controls, drop-downs, keys. A subclass has `page`."""
+    """The parts that every lab's tab has: groups of controls, drop-downs, keys. A subclass sets `page`."""
 
     page: Page
 
+    @classmethod
+    def of(cls, page: Page, **attributes: Any) -> Self:
+        """Return the page object of a page that is open already; `attributes` are set on it."""
+        made = cls.__new__(cls)
+        made.page = page
+        vars(made).update(attributes)
+        return made
+
     def until(self, condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-        """The condition's value as soon as it is true; fails after `seconds`, saying what the page says."""
+        """Return the condition's value as soon as it is true; fail after `seconds` with the page's text."""
         end = time.monotonic() + seconds
         while True:
             value = condition()
             if value:
                 return value
-            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.told()}"
+            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.description()}"
             self.page.wait_for_timeout(100)
 
     def still(self, read: Callable[[], Any], seconds: float = 1.5) -> Any:
-        """The value of `read`, once it has been the same for `seconds`; fails if it goes on changing."""
+        """Return the value of `read` once it has not changed for `seconds`; fail if it keeps changing."""
 
-        def rested() -> list[Any]:
+        def unchanged() -> list[Any]:
             before = read()
             self.page.wait_for_timeout(1000 * seconds)
             return [before] if read() == before else []
 
-        return self.until(rested)[0]
+        return self.until(unchanged)[0]
+
+    def ready(self) -> None:
+        """Wait until the page is drawn, handles keys and has its colour scheme."""
+        self.page.wait_for_function("document.documentElement.dataset.scheme && Bokeh.documents[0].is_idle")
+
+    def transitions(self) -> None:
+        """Wait for the end of all transitions: fading lists, folding groups, changing colours."""
+        self.until(lambda: not self.page.evaluate(MOVING))
 
     def status(self) -> str:
-        """The status bar's words, on one line; "" before there is one."""
+        """Return the status bar's text on one line; "" before it exists."""
         bar = self.page.locator(".status")
         return " ".join(bar.first.inner_text().split()) if bar.count() else ""
 
-    def told(self) -> str:
-        """What a test that fails shall say of the page."""
+    def description(self) -> str:
+        """Return the page's text for failure messages."""
         return self.status()
 
     def group(self, *names: str) -> None:
-        """Open these groups of controls alone, once the lab's own are there: a tab brings them a moment later."""
+        """Open these groups of controls and close the others, once the lab's own groups exist."""
         self.page.locator("nav button[aria-expanded]").filter(has_text=names[0]).first.wait_for()
         changed = False
         for button in self.page.locator("nav button[aria-expanded]").all():
-            wanted = "true" if button.inner_text().strip() in names else "false"
-            if button.get_attribute("aria-expanded") != wanted:
-                self.until(lambda button=button, wanted=wanted: _turned(button, wanted))
+            expanded = "true" if button.inner_text().strip() in names else "false"
+            if button.get_attribute("aria-expanded") != expanded:
+                button.click()
+                # the click is lost if the group is redrawn at that moment, as all are after a reconnection
+                self.until(lambda button=button, expanded=expanded: self._expand(button, expanded))
                 changed = True
         if changed:
-            self.page.wait_for_timeout(400)  # the accordion's animation
+            self.transitions()
+
+    def _expand(self, button: Locator, expanded: str) -> bool:
+        """Return whether the button's group is expanded as requested; click it if it stays otherwise."""
+        try:
+            self.until(lambda: button.get_attribute("aria-expanded") == expanded, 1)
+        except AssertionError:
+            button.click()
+            return False
+        return True
 
     def unfold(self, label: str = "Details") -> None:
-        """Open what is folded in the right column below that head, if it is not open."""
+        """Open the folded part of the right column with this heading, unless it is open."""
         head = self.page.get_by_role("button", name=label, exact=True)
         if head.get_attribute("aria-expanded") == "false":
             head.click()
         self.until(lambda: head.get_attribute("aria-expanded") == "true")
 
     def show_lab(self, name: str) -> None:
-        """Show the lab of that name, and wait until the plots are its own: the tab says so before."""
+        """Show the lab `name`, and wait for its plots, which follow the tab."""
         self.page.get_by_role("tab", name=name).click()
         self.page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
         self.until(lambda: name in " ".join(self.page.locator(".plot-words").all_text_contents()), OPENING)
 
-    def fits_the_window(self) -> None:
-        """Wait until nothing has to be scrolled: a window that was just resized is laid out in several steps.
+    @contextmanager
+    def sized(self, size: tuple[int, int]) -> Iterator[None]:
+        """Give the window another size in px within the block."""
+        before = self.page.viewport_size
+        self.page.set_viewport_size({"width": size[0], "height": size[1]})
+        try:
+            yield
+        finally:
+            self.page.set_viewport_size(before)
 
-        A page that has not followed yet fits a window that grows.
+    def fits_the_window(self) -> None:
+        """Wait until nothing needs scrolling.
+
+        A resized window is laid out in several steps, and the old layout fits a window that grows.
         """
         bar = self.page.locator(".status").first
         self.until(lambda: self.still(lambda: (bar.evaluate(OVERFLOW), plots(self.page)), 0.5)[0] == [0, 0, 0])
@@ -117,9 +163,29 @@ class SideBar:
         self.page.locator("ul[role=listbox]").wait_for(state="detached")  # it fades, and has the same label
         self.page.get_by_role("menuitem").first.wait_for(state="detached")
 
+    def choose_file(self, opener: Locator, name: str, data: bytes) -> None:
+        """Choose a file in the dialog that `opener` opens."""
+        with self.page.expect_file_chooser() as chooser:
+            opener.first.click()
+        chooser.value.set_files({"name": name, "mimeType": "application/octet-stream", "buffer": data})
+
+    def type(self, label: str, text: str) -> None:
+        """Type `text` into a field and press Enter."""
+        field = self.page.get_by_label(label, exact=True).first
+        field.fill(text)
+        field.press("Enter")
+
+    def toggle_theme(self) -> None:
+        """Switch between the light and the dark scheme, and wait until the colours have changed."""
+        scheme = "document.documentElement.dataset.scheme"
+        before = self.page.evaluate(scheme)
+        self.page.get_by_role("button", name="Toggle theme").click()
+        self.page.wait_for_function(f"{scheme} != '{before}'")
+        self.transitions()
+
     @contextmanager
     def painting_freely(self) -> Iterator[None]:
-        """Have the page paint as often as it can, as it does for people."""
+        """Let the page paint at the full frame rate within the block, as outside tests."""
         every = self.page.evaluate("window.paintEvery")
         self.page.evaluate("window.paintEvery = 0")
         try:
@@ -128,7 +194,7 @@ class SideBar:
             self.page.evaluate("(every) => { window.paintEvery = every; }", every)
 
     def key(self, key: str) -> None:
-        """Press a key while nothing has the focus."""
+        """Press a key without a focused element."""
         self.page.evaluate("document.activeElement?.blur?.()")
         self.page.keyboard.press(key)
 
@@ -138,64 +204,67 @@ class LabPage(SideBar):
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page, self.server = page, server
-        self.first: list[tuple[str, str, object]] = []
+        self.initial: list[tuple[str, str, object]] = []
         self.load()
 
     def load(self) -> None:
-        """Load the page, and wait until it is drawn in whole: the lab runs before that, on a browser that is busy."""
+        """Load the page and wait until it is drawn completely; on a busy machine the lab runs before that."""
         self.page.goto(self.server.url)
         self.until(lambda: self.step() > 0, OPENING)
         self.page.wait_for_function("Bokeh.documents[0].is_idle")
 
     def remember(self) -> None:
-        """Have `fresh` know what the controls hold now; each is made when its group is opened for the first time."""
+        """Record the controls' values for `fresh`; a control exists once its group was opened."""
         self.group(*GROUPS)
         self.group(*GROUPS[:2])
-        self.first = self.page.evaluate(SETTINGS)
+        self.initial = self.page.evaluate(SETTINGS)
         query = self.until(lambda: self.page.evaluate("location.search"))
         self.home = f"?{NAME}={asked_in(query)[0]}"
 
     def settings(self) -> dict[str, object]:
-        """What every control holds, by its label."""
+        """Return the value of every control by its label."""
         return {label: value for _, label, value in self.page.evaluate(SETTINGS)}
 
-    def as_at_first(self) -> bool:
-        """Whether every control holds what it held when the page was loaded."""
+    def has_initial_settings(self) -> bool:
+        """Return whether every control has its initial value."""
         now = {control: value for control, _, value in self.page.evaluate(SETTINGS)}
-        return all(now.get(control, value) == value for control, _, value in self.first)
+        return all(now.get(control, value) == value for control, _, value in self.initial)
 
     def fresh(self) -> None:
-        """The initial field, running, without loading the page, which takes ten seconds of a processor.
+        """Restore the initial field, running, without loading the page, which takes ten CPU seconds.
 
-        If a control is not as it was at first, its address leads back to that, as the browser's Back does; the page is
-        loaded if that fails. What no address holds, like the theme, a test puts back by itself. The first call finds
-        out what there is to go back to.
+        Changed controls are restored through the address, as by the browser's Back; if that fails the page is loaded.
+        A test must restore what no address contains, like the theme. The first call records the initial state.
         """
-        if not self.first:
+        if not self.initial:
             self.remember()
         try:
             self.page.mouse.move(0, 0)
             self.page.keyboard.press("Escape")
             try:
-                self.until(self.as_at_first, 1)
+                self.until(self.has_initial_settings, 1)
             except AssertionError:
                 self.page.evaluate(TRAVEL, self.home)
-                self.until(self.as_at_first, 15)
+                self.until(self.has_initial_settings, 15)
             self.group(*GROUPS[:2])
-            if "Running" in self.status():
-                self.key(" ")
-            self.until(lambda: "Paused" in self.status())
-            self.key("r")
-            self.until(lambda: self.step() == 0)
+            self.pause_at_start()
             self.key(" ")
             self.until(lambda: self.step() > 0)
-        except (AssertionError, Error) as error:  # of a test that failed, or that did not put back what it changed
-            print(f"the page is loaded anew: {error}")
+        except (AssertionError, Error) as error:  # the state that a failed test left
+            print(f"the page is loaded again: {error}")
             self.load()
             self.remember()
 
+    def pause_at_start(self) -> None:
+        """Pause the lab and reset it to step 0."""
+        if "Running" in self.status():
+            self.key(" ")
+        self.until(lambda: "Paused" in self.status())
+        self.key("r")
+        self.until(lambda: self.step() == 0)
+
     def ratio(self, value: float) -> None:
-        """Move the slider of r there, key by key; with 0 and 0.25 at once."""
+        """Move the slider of r to `value` with the keyboard; 0 and 0.25 take one key press."""
         slider = self.page.get_by_role("slider", name="r = D Δt / Δx²").first
         slider.focus()
         self.page.keyboard.press("Home" if value == 0 else "End")
@@ -205,48 +274,47 @@ class LabPage(SideBar):
         self.until(lambda: self.fact("r") == value)
 
     def fact(self, name: str) -> float:
-        """A number in the status bar; -1 if it is not there."""
+        """Return a number of the status bar; -1 if it is absent."""
         found = re.search(rf"{name} ([-+0-9.e]+(?: \d{{3}})*)", self.status())
         return float(found[1].replace(" ", "")) if found else -1.0
 
     def step(self) -> float:
-        """Steps done."""
+        """Return the number of the step in the status bar."""
         return self.fact("step")
 
+    def steps_on(self, count: int = 1) -> None:
+        """Wait until the lab has advanced by at least `count` steps."""
+        before = self.step()
+        self.until(lambda: self.step() >= before + count)
+
+    def frames_on(self, count: int = 1) -> None:
+        """Wait until at least `count` more frames have been received."""
+        before = self.field()["number"]
+        self.until(lambda: self.field()["number"] >= before + count)
+
     def field(self) -> dict[str, float]:
-        """mean, rough (mean step between neighbours), most, least of the field on the screen; its pixels and number."""
-        return self.page.evaluate(PROJECTED)
+        """Return mean, rough (mean difference of neighbours), most, least, pixels and number of the displayed field."""
+        return self.page.evaluate(FIELD)
 
     def at_rest(self) -> dict[str, float]:
-        """The field of a lab that stands still, once no other frame comes: the status bar may be ahead of it."""
+        """Return the field of a paused lab once no more frames arrive: the status bar may be ahead of the picture."""
         return self.still(self.field)
 
     def pause(self) -> None:
-        """Stop, and wait until it stands still."""
+        """Pause the lab, and wait until it is at rest."""
         if "Running" in self.status():
             self.key(" ")
         self.until(lambda: "Paused" in self.status())
-        self.until(self.rests)
+        self.until(self._is_at_rest)
 
-    def rests(self) -> bool:
-        """Whether it stands and goes on to: an address of an earlier rest may fit a step that is not shown anew yet."""
-        return self.stands() and self.still(self.step, 0.5) >= 0 and self.stands()
+    def _is_at_rest(self) -> bool:
+        """Return whether the lab stays paused: an address of an earlier rest may match a step that is outdated."""
+        return self._address_is_current() and self.still(self.step, 0.5) >= 0 and self._address_is_current()
 
-    def stands(self) -> bool:
-        """Whether the lab rests at the step that is shown: the engine, once it has paused, tells it to the address."""
+    def _address_is_current(self) -> bool:
+        """Return whether the address contains the displayed step; the engine reports it after a pause."""
         text, runs = asked_in(self.page.evaluate("location.search"))
         if runs or not text:
             return False
         scene, step = unpacked(text), self.step()
         return scene.steps == step or (bool(scene.missing) and self.still(self.step) >= 0)
-
-
-def _turned(button: Any, wanted: str) -> bool:
-    """Click a head whose group is not as wanted, and return whether it is a moment later.
-
-    A click is lost where the group is drawn at that moment, as all are after a reconnect.
-    """
-    if button.get_attribute("aria-expanded") != wanted:
-        button.click()
-        button.page.wait_for_timeout(500)
-    return bool(button.get_attribute("aria-expanded") == wanted)

@@ -9,7 +9,7 @@ from playwright.sync_api import Error, Page
 
 from app.labs.mandelbrot.bookmarks import HOME
 from app.labs.mandelbrot.places import FIELDS
-from tests.browser.lab_page import OPENING, SideBar
+from tests.browser.lab_page import OPENING, PAINTED, SideBar
 from tests.browser.serving import Server
 
 MODELS = """
@@ -110,13 +110,14 @@ class SetPage(SideBar):
 
     def center(self) -> tuple[Fraction, Fraction]:
         """Return the centre printed below the picture, once both numbers are shown: they follow the first frame."""
-        re, im = self.until(self._center_in_words)
-        return Fraction(re), Fraction(im)
 
-    def _center_in_words(self) -> list[str]:
-        """Return both numbers as text; [] while one is missing."""
-        lines = [line.split() for line in self.page.locator(".numbers div").all_inner_texts()]
-        return [number for _, number in lines] if [len(line) for line in lines] == [2, 2] else []
+        def numbers() -> list[str]:
+            """Return both numbers as text; [] while one is missing."""
+            lines = [line.split() for line in self.page.locator(".numbers div").all_inner_texts()]
+            return [number for _, number in lines] if [len(line) for line in lines] == [2, 2] else []
+
+        re, im = self.until(numbers)
+        return Fraction(re), Fraction(im)
 
     def settled(self) -> tuple[Fraction, Fraction]:
         """Return the centre once it has stopped changing for longer than an update of the text takes."""
@@ -159,7 +160,7 @@ class SetPage(SideBar):
         self.page.mouse.down()
         for k in range(1, steps + 1):
             self.page.mouse.move(*(a + (b - a) * k / steps for a, b in zip(start, end, strict=True)))
-            self.page.wait_for_timeout(16)
+            self.page.evaluate(PAINTED)
         self.page.mouse.up()
 
     def listen(self) -> None:

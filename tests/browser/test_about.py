@@ -9,7 +9,7 @@ from tests.browser.labs import TITLES
 
 pytestmark = pytest.mark.extended
 
-PHONE, SMALLEST = {"width": 390, "height": 844}, 14  # px
+PHONE, SMALLEST = (390, 844), 14  # px
 # For each equation: [width, available width, font size of its smallest sign] in px.
 SET = """(equations) => equations.map((math) => {
   const signs = Array.from(math.querySelectorAll('*')).filter((one) => !one.children.length && one.textContent.trim());
@@ -20,10 +20,8 @@ SET = """(equations) => equations.map((math) => {
 
 @pytest.fixture
 def phone(opened: LabPage, lasting, allowed_errors):
-    size = opened.page.viewport_size
-    opened.page.set_viewport_size(PHONE)
-    yield opened
-    opened.page.set_viewport_size(size)
+    with opened.sized(PHONE):
+        yield opened
     lasting.complain(allowed_errors)
 
 

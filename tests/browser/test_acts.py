@@ -17,17 +17,17 @@ import pytest
 from playwright.sync_api import Error
 
 from compute.labs import LABS
+from tests.browser import test_reconnect
 from tests.browser.acts import BAR, HEADER, MAIN, PAGE, PRESENTER, READOUT, SIDE_BAR, Act, by_control, dials, perform
 from tests.browser.lab_acts import ACTS
-from tests.browser.lab_page import OPENING, SideBar
+from tests.browser.lab_page import SideBar
 from tests.browser.serving import Server, serve, with_spare
-from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
+from tests.browser.test_reconnect import NOISE, SOCKETS
 
 pytestmark = pytest.mark.extended
 
-NOISE = ["WebSocket is already in CLOSING", "Still in CONNECTING state", "not connected so cannot send"]
 # The keys that the page reports to its server.
-WANTED = """() => Array.from(Bokeh.documents[0]._all_models.values())
+REPORTED = """() => Array.from(Bokeh.documents[0]._all_models.values())
   .map((model) => model.data?.attributes?.wanted).find((keys) => keys)"""
 
 
@@ -57,8 +57,7 @@ class Tab(SideBar):
     def show(self, title: str = "") -> None:
         """Show a lab, and wait until it is drawn and the page hears keys."""
         self.show_lab(title or self.title)
-        self.page.wait_for_function("document.documentElement.dataset.scheme")
-        self.page.wait_for_function("Bokeh.documents[0].is_idle", timeout=1000 * OPENING)
+        self.ready()
 
 
 def first_visit(tab: Tab) -> None:
@@ -80,9 +79,7 @@ def reload(tab: Tab) -> None:
 
 def reconnect(tab: Tab) -> None:
     """Break the connection, and wait for the next."""
-    count = tab.page.evaluate("window.sockets.length")
-    tab.page.evaluate(BREAK)
-    tab.until(lambda: tab.page.evaluate("window.sockets.length") > count and tab.page.evaluate(OPEN) == 1)
+    test_reconnect.reconnect(tab)
 
 
 def restart_of_the_engine(tab: Tab) -> None:
@@ -125,8 +122,8 @@ def acts_of(stage: SideBar, lab: str, situation: Callable[[Tab], None]) -> tuple
     known = [*ACTS[lab].acts, *page, *(PRESENTER if presenting else ())]
     acts = [act for act in known if not act.place or act.place in places]
     controls = [act for place in places for act in by_control(stage, place, known)]
-    wanted = stage.still(lambda: set(stage.page.evaluate(WANTED)))
-    missing = [f"the key {key!r} has no act" for key in sorted(wanted - {act.key for act in known})]
+    reported = stage.still(lambda: set(stage.page.evaluate(REPORTED)))
+    missing = [f"the key {key!r} has no act" for key in sorted(reported - {act.key for act in known})]
     mine, others = ([act for act in acts if (act in ACTS[lab].acts) is own] for own in (True, False))
     return mine, others + controls + (dials(stage) if presenting else []), missing
 

@@ -19,14 +19,14 @@ def preset(lab):
 def address_of(lab, step):
     """Return the address once it encodes the paused field at this step."""
 
-    def told():
+    def current():
         text, runs = asked_in(query(lab))
         return not runs and unpacked(text).steps == step and query(lab)
 
-    return lab.until(told)
+    return lab.until(current)
 
 
-def test_reload_back_and_forward_bring_the_state_back(page, server):
+def test_reload_back_and_forward_restore_the_state(page, server):
     lab = LabPage(page, server)
     lab.until(lambda: "run=1" in query(lab))
     lab.pause()

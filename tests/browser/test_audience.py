@@ -9,7 +9,7 @@ import pytest
 
 from app.features.audience.rooms import LENGTH, LETTERS
 from compute.export.link import asked_in, unpacked
-from tests.browser.lab_page import PATIENCE, LabPage
+from tests.browser.lab_page import HIDE, PATIENCE, LabPage
 
 PHONE = {"width": 390, "height": 844}
 TURNED = {"width": 844, "height": 390}
@@ -77,7 +77,7 @@ def follow(phone, lab, code):
     until(phone, lambda: phone.locator("#picture").is_visible() and phone.evaluate(NUMBER))
 
 
-def test_a_page_that_was_opened_as_localhost_says_that_no_phone_reaches_it(room):
+def test_a_room_on_localhost_explains_why_no_phone_can_follow(room):
     lab, code = room
     card = lab.page.locator(".audience")
     lab.until(lambda: "localhost, an address that no phone can reach" in card.inner_text())
@@ -86,58 +86,7 @@ def test_a_page_that_was_opened_as_localhost_says_that_no_phone_reaches_it(room)
     assert card.locator("a.link").get_attribute("href").endswith(f"/follow/{code}")
 
 
-def test_the_lecturer_can_keep_phones_from_opening_the_lab(room, phone):
-    lab, code = room
-    follow(phone, lab, code)
-    link = phone.locator("#try")
-    until(phone, link.is_visible)
-    box = lab.page.get_by_role("checkbox", name="Followers can open this lab")
-    box.uncheck()
-    until(phone, lambda: not link.is_visible())
-    box.check()
-    until(phone, link.is_visible)
-
-
-def test_a_broken_connection_comes_back_by_itself(room, phone):
-    lab, code = room
-    follow(phone, lab, code)
-    until(phone, lambda: phone.evaluate("held.length") == 1)
-    phone.evaluate("held[0].close()")  # unexpected for the page
-    until(phone, lambda: phone.evaluate("held.length") >= 2)
-    seen = phone.evaluate(NUMBER)
-    lab.key("r")
-    until(phone, lambda: phone.evaluate(NUMBER) > seen)
-    until(phone, lambda: not phone.locator("#said").is_visible())
-
-
-# Simulates that another tab hides this one, and the way back: headless Chromium shows all of its tabs.
-HIDE = """(hidden) => {
-  const waiting = window.waiting ??= [];
-  window.paints ??= window.requestAnimationFrame;
-  window.requestAnimationFrame = hidden ? (paint) => waiting.push(paint) : window.paints;
-  if (!hidden) waiting.splice(0).forEach((paint) => window.paints(paint));
-  Object.defineProperty(document, 'hidden', {configurable: true, get: () => hidden});
-  document.dispatchEvent(new Event('visibilitychange'));
-}"""
-
-
-def test_phones_follow_on_while_the_lecturer_s_tab_is_hidden(room, phone):
-    lab, code = room
-    follow(phone, lab, code)
-    lab.page.evaluate(HIDE, True)
-    try:
-        phone.wait_for_timeout(2000)  # frames in flight have been received
-        before, picture = phone.evaluate(NUMBER), phone.evaluate(PICTURE)
-        until(phone, lambda: phone.evaluate(NUMBER) >= before + 10)
-        assert phone.evaluate(PICTURE) != picture
-    finally:
-        lab.page.evaluate(HIDE, False)
-    for _ in range(3):
-        step = lab.step()
-        lab.until(lambda step=step: lab.step() > step)
-
-
-def test_somebody_who_comes_takes_no_button_and_no_focus_away(room, phone):
+def test_a_follower_reconnects_and_opens_the_lab_only_if_allowed_and_moves_no_focus(room, phone):
     lab, code = room
     end = lab.page.get_by_role("button", name="End the room")
     end.focus()
@@ -146,8 +95,38 @@ def test_somebody_who_comes_takes_no_button_and_no_focus_away(room, phone):
     lab.page.locator(".audience .count").get_by_text("1 follower").wait_for()
     assert button.evaluate("(node) => node.isConnected && node.getRootNode().activeElement === node")
 
+    link = phone.locator("#try")
+    until(phone, link.is_visible)
+    box = lab.page.get_by_role("checkbox", name="Followers can open this lab")
+    box.uncheck()
+    until(phone, lambda: not link.is_visible())
+    box.check()
+    until(phone, link.is_visible)
 
-def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page):
+    until(phone, lambda: phone.evaluate("held.length") == 1)
+    phone.evaluate("held[0].close()")  # unexpected for the page
+    until(phone, lambda: phone.evaluate("held.length") >= 2)
+    shown = phone.evaluate(NUMBER)
+    lab.key("r")
+    until(phone, lambda: phone.evaluate(NUMBER) > shown)
+    until(phone, lambda: not phone.locator("#said").is_visible())
+
+
+def test_phones_continue_to_follow_a_hidden_tab(room, phone):
+    lab, code = room
+    follow(phone, lab, code)
+    lab.page.evaluate(HIDE, True)
+    try:
+        lab.still(lambda: lab.field()["number"])  # frames in flight have been received
+        before, picture = phone.evaluate(NUMBER), phone.evaluate(PICTURE)
+        until(phone, lambda: phone.evaluate(NUMBER) >= before + 10)
+        assert phone.evaluate(PICTURE) != picture
+    finally:
+        lab.page.evaluate(HIDE, False)
+    lab.steps_on()
+
+
+def test_a_phone_follows_a_story_leaves_and_returns(room, phone, new_page):
     lab, code = room
     lab.key("q")
     follow(phone, lab, code)
@@ -200,7 +179,7 @@ def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page
     until(phone, lambda: "There is no room with this code" in phone.locator("#said").inner_text())
 
 
-def test_the_second_window_reads_notes_and_turns_the_pages(page, server):
+def test_the_second_window_shows_notes_and_changes_steps(page, server):
     lab = LabPage(page, server)
     lab.key("t")
     page.locator(".story button", has_text="The chequerboard").click()

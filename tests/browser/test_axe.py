@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 from jinja2 import Template
-from playwright.sync_api import Page
 
 from app.server.admission import PAGE, server_full
 from app.server.login import PAGE as LOGIN
@@ -26,34 +25,17 @@ GROUND = "(node) => { const style = getComputedStyle(node); return [style.backgr
 INK = "(node) => getComputedStyle(node).color"
 
 
-def show(lab: LabPage, name: str) -> None:
-    """Select a lab's tab, and wait until it is drawn and has content."""
-    page = lab.page
-    page.get_by_role("tab", name=name).click()
-    page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
-    lab.until(lambda: name in spoken(page), OPENING)
-
-
-def spoken(page: Page) -> str:
-    """Return the text alternative of the plots of the current lab; "" before it exists."""
-    words = page.locator(".plot-words")
-    return " ".join(words.first.text_content().split()) if words.count() else ""
-
-
-def scheme(page: Page, dark: bool) -> None:
+def scheme(lab: LabPage, dark: bool) -> None:
     """Select a scheme, and wait until the page has its colours."""
-    wanted = "dark" if dark else "light"
-    if page.evaluate("document.documentElement.dataset.scheme") != wanted:
-        page.get_by_role("button", name="Toggle theme").click()
-        page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
-    page.wait_for_timeout(1500)  # colours fade; the transition is slower on a busy machine
+    if (lab.page.evaluate("document.documentElement.dataset.scheme") == "dark") is not dark:
+        lab.toggle_theme()
 
 
 @pytest.mark.parametrize("name", TITLES)
 def test_no_lab_has_a_serious_fault_in_either_scheme(opened, name):
     page = opened.page
-    show(opened, name)
-    scheme(page, dark=False)
+    opened.show_lab(name)
+    scheme(opened, dark=False)
     groups = [button.inner_text().strip() for button in page.locator("nav button[aria-expanded]").all()]
     opened.group(*groups)
     found = faults(page)
@@ -63,25 +45,25 @@ def test_no_lab_has_a_serious_fault_in_either_scheme(opened, name):
     assert page.get_by_role("dialog").locator(".equation math").count() >= 4
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="detached")
-    scheme(page, dark=True)
+    scheme(opened, dark=True)
     found += faults(page, "color-contrast")
     page.get_by_role("button", name="About this lab").click()
     paper = page.get_by_role("dialog")
     paper.wait_for()
-    seen = [*paper.evaluate(GROUND), paper.get_by_role("button", name="close").evaluate(INK)]
+    colours = [*paper.evaluate(GROUND), paper.get_by_role("button", name="close").evaluate(INK)]
     page.keyboard.press("Escape")
     paper.wait_for(state="detached")
     assert found == []
     dark = ["rgb(17, 26, 34)", "none", "rgb(233, 239, 243)"]  # the paper colour for which text colours are chosen
-    assert seen == dark
+    assert colours == dark
 
 
 @pytest.mark.parametrize("name", TITLES)
-def test_nor_in_a_small_window_or_in_presenter_mode(opened, name):
+def test_small_windows_and_presenter_mode_have_no_serious_fault(opened, name):
     """A window without the right column, a phone, and the presenter's bar; the bar also in dark colours."""
     page = opened.page
-    show(opened, name)
-    scheme(page, dark=False)
+    opened.show_lab(name)
+    scheme(opened, dark=False)
     found = {}
     try:
         for size in (NO_READOUT, PHONE):
@@ -92,7 +74,7 @@ def test_nor_in_a_small_window_or_in_presenter_mode(opened, name):
         opened.key("p")
         page.locator(".bar.presenting .headline").wait_for()
         found["presenter mode"] = faults(page)
-        scheme(page, dark=True)
+        scheme(opened, dark=True)
         found["presenter mode, dark"] = faults(page, "color-contrast")
     finally:
         if page.locator(".bar.presenting").count():
@@ -102,7 +84,7 @@ def test_nor_in_a_small_window_or_in_presenter_mode(opened, name):
 
 
 @pytest.mark.parametrize("level", ["none", "minimal"])
-def test_nor_in_a_frame_of_a_slide(opened, lasting, allowed_errors, level):
+def test_a_frame_of_a_slide_has_no_serious_fault(opened, lasting, allowed_errors, level):
     page = lasting()
     page.set_viewport_size({"width": 640, "height": 480})
     page.goto(f"{opened.server.url}?ui={level}")
@@ -114,11 +96,11 @@ def test_nor_in_a_frame_of_a_slide(opened, lasting, allowed_errors, level):
     assert found == []
 
 
-def test_nor_in_a_story_its_notes_and_the_page_of_who_follows_it(opened, lasting, allowed_errors):
+def test_stories_notes_and_followers_pages_have_no_serious_fault(opened, lasting, allowed_errors):
     """A step next to the lab, the lecturer's second window, and a phone."""
     page, found = opened.page, {}
-    show(opened, "Diffusion")
-    scheme(page, dark=False)
+    opened.show_lab("Diffusion")
+    scheme(opened, dark=False)
     opened.key("t")
     page.locator(".story button", has_text="The chequerboard").click()
     page.locator(".story .text").wait_for()
@@ -156,7 +138,7 @@ LOGIN_FORMS = ("login", False), ("login", True), ("logout", False)
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_nor_where_somebody_waits_outside(page, dark):
+def test_login_and_full_server_pages_have_no_serious_fault(page, dark):
     """The login page with and without an error, and the page shown when every seat is taken."""
     page.emulate_media(color_scheme="dark" if dark else "light")
     login = Template(LOGIN.read_text(encoding="utf-8"))

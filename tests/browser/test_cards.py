@@ -11,16 +11,13 @@ import pytest
 
 from app.page.explain import LABELS, WORDS
 from tests.browser.axe import faults
-from tests.browser.lab_page import OPENING
+from tests.browser.lab_page import DEEP, OPENING
 from tests.browser.labs import TITLES
 
 pytestmark = pytest.mark.extended
 
 # All nodes of the page, including shadow trees, and the focused one.
-DEEP = """
-  const all = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
-    all.push(node); if (node.shadowRoot) walk(node.shadowRoot); } };
-  walk(document);
+DEEP = f"""{DEEP}
   let focused = document.activeElement;
   while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
 """
@@ -78,7 +75,7 @@ OVER = {
 
 
 @pytest.mark.parametrize("name", OVER)
-def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_fault(resting, name):
+def test_an_overlay_takes_the_focus_closes_on_escape_and_has_no_serious_fault(resting, name):
     page, over = resting.page, OVER[name]
     opener = page.get_by_role("button", name="About this lab")
     opener.focus()
@@ -89,9 +86,8 @@ def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_f
     resting.until(lambda: (page.evaluate(FOCUSED) or {"seen": False})["seen"])
     found = faults(page)
     if over.around != DIALOG:  # a modal dialog blocks the page's buttons
-        for wanted in ("dark", "light"):
-            page.get_by_role("button", name="Toggle theme").click()
-            page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
+        for _scheme in ("dark", "light"):
+            resting.toggle_theme()
             found += faults(page, "color-contrast")
         page.locator(over.around).first.focus()
     page.keyboard.press("Escape")
@@ -101,10 +97,9 @@ def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_f
 
 
 @pytest.mark.parametrize("name", TITLES)
-def test_tab_comes_to_every_control_seen_and_in_order_and_leaves_again(opened, name):
+def test_tab_reaches_every_control_in_order_and_leaves_the_page(opened, name):
     page = opened.page
-    page.get_by_role("tab", name=name).click()
-    opened.until(lambda: name in " ".join(page.locator(".plot-words").all_text_contents()), OPENING)
+    opened.show_lab(name)
     if "Running" in opened.status():
         opened.key(" ")
         opened.until(lambda: "Running" not in opened.status())
@@ -153,7 +148,7 @@ LOST = f"""async (word) => {{ {DEEP}
 }}"""
 
 
-def test_a_word_that_is_written_anew_never_loses_the_focus(resting):
+def test_a_word_that_is_rewritten_keeps_the_focus(resting):
     page = resting.page
     page.get_by_role("tab", name="Diffusion").click()
     resting.until(lambda: resting.fact("heat") > 0)
@@ -179,7 +174,7 @@ BLUR = """() => {
 }"""
 
 
-def test_a_word_explains_itself_under_the_pointer_and_with_the_focus(resting):
+def test_a_word_is_explained_under_the_pointer_and_with_the_focus(resting):
     """Includes a word that the readout rewrites every second, and a word of the status bar."""
     page = resting.page
     page.get_by_role("tab", name="Diffusion").click()
@@ -220,7 +215,7 @@ HOLD_PAINTING = """() => {
 PAINT = "() => { window.requestAnimationFrame = painting; for (const callback of held) callback(performance.now()); }"
 
 
-def test_steps_of_a_story_are_gone_through_with_one_button_and_the_enter_key(resting):
+def test_the_enter_key_goes_through_a_story(resting):
     page = resting.page
     page.evaluate(HOLD_PAINTING)
     page.keyboard.press("t")
@@ -247,7 +242,7 @@ MOVING = f"""() => {{ {DEEP}
 }}"""
 
 
-def test_who_wants_less_motion_sees_none_but_the_simulation(resting):
+def test_reduced_motion_stops_everything_but_the_simulation(resting):
     lab, page = resting, resting.page
     page.get_by_role("tab", name="Diffusion").click()
     lab.until(lambda: lab.fact("heat") > 0)

@@ -1,4 +1,4 @@
-"""The search for a Chromium, with simulated machines instead of a real one."""
+"""The search for a Chromium and its installation, with simulated machines instead of a real one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.browser import chromium
 
 
 @pytest.fixture
-def bin_folder(tmp_path):
-    """A PATH that contains only files added by the test."""
+def add(tmp_path):
+    """Return add(name), which puts an executable file into the only folder of the PATH."""
 
     def add(name):
         path = tmp_path / name
@@ -20,77 +20,34 @@ def bin_folder(tmp_path):
     return add
 
 
-def nowhere():
-    return None
-
-
-@pytest.mark.parametrize("name", chromium.NAMES)
-def test_every_usual_name_is_found_on_the_path(bin_folder, tmp_path, name):
-    path = bin_folder(name)
-    assert chromium.find({"PATH": str(tmp_path)}, nowhere) == path
-
-
-def test_the_environment_comes_first(bin_folder, tmp_path):
-    bin_folder("chromium")
-    mine = bin_folder("mine")
-    assert chromium.find({"PATH": str(tmp_path), "CHROMIUM": str(mine)}, nowhere) == mine
-
-
-def test_a_wrong_name_in_the_environment_is_not_passed_over(bin_folder, tmp_path):
-    bin_folder("chromium")
+def test_the_environment_precedes_the_path_and_playwrights_build(add, tmp_path):
+    environ, own = {"PATH": str(tmp_path)}, tmp_path / "own"
+    assert chromium.find(environ, lambda: None) is None
+    assert chromium.find(environ, lambda: own) == own
+    installed, named = add("chromium"), add("named")
+    assert chromium.find(environ, lambda: own) == installed
+    assert chromium.find({**environ, "CHROMIUM": str(named)}, lambda: own) == named
     with pytest.raises(chromium.NoChromiumError, match="no-such"):
-        chromium.find({"PATH": str(tmp_path), "CHROMIUM": str(tmp_path / "no-such")}, nowhere)
+        chromium.find({**environ, "CHROMIUM": str(tmp_path / "no-such")}, lambda: own)
 
 
-def test_playwrights_own_comes_last(tmp_path):
-    own = tmp_path / "chrome"
-    assert chromium.find({"PATH": str(tmp_path)}, lambda: own) == own
-    assert chromium.find({"PATH": str(tmp_path)}, nowhere) is None
+@pytest.mark.parametrize("works", ["playwright install", "apt-get --quiet --yes install", ""])
+def test_playwright_is_tried_before_apt_and_a_failure_says_what_to_do(tmp_path, monkeypatch, works):
+    ran = []
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "apt-get").touch(0o755)
 
+    def run(command):
+        ran.append(" ".join(command))
+        return bool(works) and works in ran[-1]
 
-class Machine:
-    """A machine on which only commands that contain `works` succeed, and then install a Chromium."""
+    def look():
+        return tmp_path if works and works in ran[-1] else None
 
-    def __init__(self, works, path):
-        self.works, self.path, self.ran = works, path, []
-
-    def run(self, command):
-        self.ran.append(" ".join(command))
-        return bool(self.works) and self.works in self.ran[-1]
-
-    def look(self):
-        return self.path if self.works and self.works in self.ran[-1] else None
-
-
-def test_playwright_is_tried_first(tmp_path):
-    machine = Machine("playwright install", tmp_path)
-    assert chromium.install(machine.run, machine.look) == tmp_path
-    assert len(machine.ran) == 1
-
-
-def test_apt_follows_where_playwright_cannot_be_reached(tmp_path, monkeypatch):
-    monkeypatch.setattr(chromium.shutil, "which", lambda name: f"/usr/bin/{name}")
-    machine = Machine("apt-get --quiet --yes install", tmp_path)
-    assert chromium.install(machine.run, machine.look) == tmp_path
-    assert [line for line in machine.ran if "playwright" in line] == machine.ran[:1]
-
-
-@pytest.mark.parametrize(("user", "prefix"), [(0, "env "), (1000, "sudo --non-interactive env ")])
-def test_apt_asks_for_no_password(monkeypatch, user, prefix):
-    monkeypatch.setattr(chromium.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(chromium.os, "geteuid", lambda: user)
-    machine = Machine("", None)
-    assert not chromium.apt(machine.run)
-    assert all(line.startswith(prefix) for line in machine.ran)
-
-
-def test_a_machine_without_either_is_told_what_to_do(monkeypatch):
-    monkeypatch.setattr(chromium.shutil, "which", lambda _name: None)
-    machine = Machine("", None)
-    with pytest.raises(chromium.NoChromiumError, match="apt-get install chromium-headless-shell"):
-        chromium.install(machine.run, machine.look)
-
-
-def test_a_command_that_does_not_exist_is_a_no(capsys):
-    assert not chromium.runs(["no-such-program-here"])
-    assert "no-such-program-here" in capsys.readouterr().out
+    if works:
+        assert chromium.install(run, look) == tmp_path
+    else:
+        with pytest.raises(chromium.NoChromiumError, match="apt-get install chromium-headless-shell"):
+            chromium.install(run, look)
+    assert "playwright install" in ran[0]
+    assert all(line.startswith(("env ", "sudo --non-interactive env ")) for line in ran[1:])  # asks for no password

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from itertools import pairwise
 from math import exp, log
@@ -68,9 +67,8 @@ def measured(lab):
     lab.until(lambda: "Complete" in lab.status())
 
 
-def test_nothing_runs_unasked_and_recorded_curves_are_hollow(lab):
-    lab.page.wait_for_timeout(500)
-    assert "Not run yet: press Run" in lab.status()
+def test_nothing_runs_without_a_request_and_recorded_curves_are_hollow(lab):
+    assert "Not run yet: press Run" in lab.still(lab.status, 0.5)
     assert lab.dots(full=True) == []
     assert lab.page.evaluate("Bokeh.documents[0].get_model_by_name('crossover plot').below[0].axis_label") == (
         "n [elements]")  # fmt: skip
@@ -81,7 +79,7 @@ def test_nothing_runs_unasked_and_recorded_curves_are_hollow(lab):
     lab.until(lambda: lab.page.evaluate(names) == ["JAX, recorded"])
 
 
-def test_a_missing_way_is_grey_and_says_how_to_install_it(lab):
+def test_a_missing_implementation_is_grey_with_its_install_command(lab):
     lab.group("Ways")
     missing = workload("add_one").way("gpu_jax")
     item = lab.page.locator("li.off").filter(has_text="JAX")
@@ -112,7 +110,7 @@ def live_sweep(lab):
     return grown
 
 
-def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
+def test_a_sweep_is_drawn_live_with_the_crossing_of_the_curves(lab):
     grown = live_sweep(lab)
     assert len({tuple(times) for times in grown}) > 3  # marks appear, and move while the medians converge
     assert [len(times) for times in grown] == sorted(len(times) for times in grown)
@@ -140,7 +138,7 @@ def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
     lab.until(lambda: headline.evaluate(shown) == ["rgba(0, 0, 0, 0)", 1.5])  # hollow like the recorded curve
 
 
-def test_a_tap_on_a_line_shows_the_very_file_that_runs(lab):
+def test_a_tap_on_a_line_shows_the_file_that_runs(lab):
     measured(lab)
     lab.tap("cpu_numpy")
     lab.page.get_by_label("Program", exact=True).get_by_text("NumPy").wait_for()
@@ -167,7 +165,7 @@ def test_any_pair_can_be_compared(lab):
     lab.until(lambda: len(lab.dots(full=False)) == len(RECORDED))
 
 
-def test_what_was_measured_is_saved_as_a_record(lab, tmp_path):
+def test_measurements_are_saved_as_a_record(lab, tmp_path):
     measured(lab)
     path = tmp_path / "record.json"
     lab.key("e")
@@ -182,7 +180,7 @@ def test_what_was_measured_is_saved_as_a_record(lab, tmp_path):
     assert saved == {(dot["key"], dot["n"]): pytest.approx(dot["seconds"]) for dot in lab.dots(full=True)}
 
 
-def test_the_lesson_opens_the_lab_and_each_key_a_view(lab):
+def test_the_lesson_is_shown_first_and_each_key_shows_a_view(lab):
     taught = of_workload(workload("add_one").about)
     lab.until(lambda: taught in lab.says())
     chosen = lab.page.locator("[aria-pressed=true]").filter(visible=True)
@@ -194,7 +192,7 @@ def test_the_lesson_opens_the_lab_and_each_key_a_view(lab):
     lab.shows(VIEWS[-1])
 
 
-def test_the_roofline_says_where_the_time_goes_and_which_roof_is_near(lab):
+def test_the_roofline_shows_the_parts_of_the_time_and_the_nearest_roof(lab):
     measured(lab)
     lab.turn("Roofline")
     row = lab.page.locator(".split tr").filter(has_text="NumPy")
@@ -214,20 +212,17 @@ def test_the_roofline_says_where_the_time_goes_and_which_roof_is_near(lab):
 def test_a_phone_scrolls_to_the_last_row_below_the_roofline(lab):
     measured(lab)
     lab.turn("Crossover")
-    lab.page.set_viewport_size({"width": 390, "height": 844})
-    try:
-        lab.page.wait_for_timeout(1000)  # until the bottom bar has its space
+    with lab.sized((390, 844)):
+        lab.page.get_by_role("toolbar").get_by_role("button").first.wait_for()  # the bottom bar has its space
         lab.turn("Roofline")
         lab.until(lambda: (size := lab.page.evaluate(PLOT_SIZE)) and 0 < size[0] <= 390 and size[1] >= 200)
         last = lab.page.locator(".split tr").last
         last.click(trial=True)  # scrolls the row into view and fails if the row is covered
         box = last.bounding_box()
         assert 0 <= box["x"] < box["x"] + box["width"] <= 390
-    finally:
-        lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
 
 
-def test_the_claims_stand_below_what_the_workload_is_about(lab):
+def test_the_claims_are_listed_below_the_workloads_description(lab):
     lab.turn("Claims checked")
     lab.page.get_by_text("The lesson.").wait_for()
     lab.page.locator(".held article").first.wait_for()
@@ -235,14 +230,14 @@ def test_the_claims_stand_below_what_the_workload_is_about(lab):
     lab.until(lambda: "Of what tutorials conclude" in lab.says())
 
 
-def test_a_change_ends_what_runs_and_begins_nothing(lab):
+def test_a_change_of_settings_stops_the_sweep_and_starts_none(lab):
     lab.watch()
     lab.key("r")
     lab.until(lab.grown)
     lab.choose("Number type", "float32")
     lab.until(lambda: "Not run yet" in lab.status() and "float32" in lab.status())
-    told = lab.still(lambda: ("Not run yet" in lab.status(), "done 0 %" in lab.status(), lab.dots()), 3)
-    assert told == (True, True, [])
+    state = lab.still(lambda: ("Not run yet" in lab.status(), "done 0 %" in lab.status(), lab.dots()), 3)
+    assert state == (True, True, [])
     lab.until(lambda: "recorded curves are of float64" in lab.says())
     lab.choose("Number type", "float64")
     lab.until(lambda: len(lab.dots()) == len(RECORDED))
@@ -252,19 +247,19 @@ def test_a_change_ends_what_runs_and_begins_nothing(lab):
     lab.until(lambda: "Paused" in lab.status() or "Complete" in lab.status())
 
 
-def test_a_trap_is_read_and_tried(lab):
+def test_a_trap_shows_both_programs_and_runs_them(lab):
     lab.key("4")
     lab.choose("Trap", "Timing the first call")
     row = lab.page.locator(".seen tr").last
 
-    def seen():
-        told = [row.locator(f"td.{side}").all_text_contents() for side in ("wrong", "right")]
-        return [float(re.sub(r"\s", "", words[0])) for words in told if words]
+    def times():
+        cells = [row.locator(f"td.{side}").all_text_contents() for side in ("wrong", "right")]
+        return [float(re.sub(r"\s", "", words[0])) for words in cells if words]
 
     for _ in range(3):  # a machine that stalls during the sum reverses the order
-        before = seen()
+        before = times()
         lab.page.get_by_role("button", name="Run both").click()
-        wrong, right = lab.until(lambda before=before: len(now := seen()) == 2 and now != before and now)
+        wrong, right = lab.until(lambda before=before: len(now := times()) == 2 and now != before and now)
         if wrong > right > 0:
             break
     assert wrong > right > 0  # a compilation takes longer than a sum
@@ -283,14 +278,14 @@ def test_a_trap_is_read_and_tried(lab):
         ("to", "many", "must be a whole number, not 'many'"),
     ],
 )
-def test_a_bad_n_is_refused_beside_its_field(lab, label, text, words):
+def test_a_wrong_n_is_refused_next_to_its_field(lab, label, text, words):
     lab.type(label, text)
     lab.page.locator("nav").first.get_by_text(words).wait_for()
     lab.type(label, {"n from": "100", "to": "10000"}[label])
     lab.page.locator("nav").first.get_by_text(words).wait_for(state="detached")
 
 
-def test_another_workload_brings_its_ways_and_settings(lab):
+def test_another_workload_has_its_own_implementations_and_settings(lab):
     lab.choose("Workload", "Histogram")
     lab.page.get_by_label("Bins").wait_for()
     lab.group("Ways")
@@ -307,37 +302,18 @@ def test_another_workload_brings_its_ways_and_settings(lab):
 
 @pytest.mark.parametrize("size", [LAPTOP, PROJECTOR])
 def test_nothing_overflows_and_no_text_is_small(lab, size):
-    lab.page.set_viewport_size({"width": size[0], "height": size[1]})
-    for view in VIEWS:
-        lab.turn(view)
-        lab.shows(view)
-        lab.fits_the_window()
-        lab.until(lambda: lab.smallest()[0] > 13.5)  # 14, but heights are rounded
-    lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
+    with lab.sized(size):
+        for view in VIEWS:
+            lab.turn(view)
+            lab.shows(view)
+            lab.fits_the_window()
+            lab.until(lambda: lab.smallest()[0] > 13.5)  # 14, but heights are rounded
 
 
-def test_the_dark_scheme_colours_the_marks(lab):
+def test_marks_have_the_colours_of_the_scheme(lab):
     hues = "Array.from(Bokeh.documents[0].get_model_by_name('crossover dots').data.hue)"
     assert set(lab.page.evaluate(hues)) <= {LIGHT["cpu"], LIGHT["gpu"]}
     lab.page.get_by_label("Toggle theme").click()
     lab.until(lambda: set(lab.page.evaluate(hues)) <= {DARK["cpu"], DARK["gpu"]})
     lab.page.get_by_label("Toggle theme").click()
     lab.until(lambda: LIGHT["gpu"] in lab.page.evaluate(hues))
-
-
-if os.environ.get("UPDATE_SCREENSHOTS"):  # pictures for the documentation, without assertions
-
-    @pytest.mark.parametrize("viewport", [(1400, 900)], indirect=True)
-    def test_screenshots(page, server, screenshot):
-        lab = CrossoverPage(page, server)
-        lab.type("to", "10000000")
-        lab.page.get_by_role("button", name="Run", exact=True).click()
-        lab.until(lambda: "Complete" in lab.status(), 120)
-        lab.page.get_by_role("button", name="Run", exact=True).wait_for()
-        lab.page.mouse.move(5, 5)
-        lab.page.wait_for_timeout(1000)
-        screenshot("crossover")
-        lab.page.get_by_label("Toggle theme").click()
-        lab.turn("Programs")
-        lab.page.wait_for_timeout(3000)
-        screenshot("crossover-dark")

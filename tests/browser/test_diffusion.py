@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
-import time
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -13,8 +12,8 @@ from PIL import Image, ImageFilter
 
 from app.tab.lab_tab import SIDEBAR
 from app.tab.stream import WIDEST
-from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
-from tests.browser.lab_page import FRAMES
+from tests.browser.conftest import LAPTOP, PROJECTOR
+from tests.browser.lab_page import FRAMES, GROUPS, HIDE, PAINTED
 
 TOP = 8  # px above the picture inside its figure
 PICTURE = "canvas"  # Bokeh figures draw on canvases; the first two are the field and the Laplacian
@@ -33,26 +32,18 @@ def photograph() -> bytes:
     return file.getvalue()
 
 
-def test_frames_are_painted_and_counted(lab):
-    before, step = lab.field()["number"], lab.step()
-    start = time.monotonic()
-    lab.until(lambda: lab.field()["number"] > before + 20)
-    painted = (lab.field()["number"] - before) / (time.monotonic() - start)
+def test_frames_are_painted_and_counted_and_a_slider_acts_meanwhile(lab):
+    step = lab.step()
+    lab.frames_on(20)
+    lab.until(lambda: lab.step() > step + 20)
     lab.unfold()
     rate = lab.page.locator(".readout .legend li").filter(has_text="frames/s")
     lab.until(lambda: rate.count() and float(rate.inner_text().split()[0]) > 0)
-    print(f"painted {painted:.1f} frames/s, the page says {rate.inner_text()}")
-    lab.until(lambda: lab.step() > step + 20)
-
-
-def test_a_slider_acts_while_it_runs(lab):
-    thumb = lab.page.get_by_role("slider", name="r = D Δt / Δx²").first
-    thumb.focus()
-    before = lab.field()["number"]
+    lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()
     lab.page.keyboard.press("ArrowLeft")
     lab.until(lambda: lab.fact("r") == 0.195)
     assert "Running" in lab.status()
-    lab.until(lambda: lab.field()["number"] > before)
+    lab.frames_on()
     lab.page.keyboard.press("ArrowRight")
     lab.until(lambda: lab.fact("r") == 0.2)
 
@@ -66,7 +57,7 @@ LISTEN = """() => {
 LATEST = "window.pressed === undefined ? [] : window.shown.slice(window.pressed)"
 
 
-def test_a_slider_is_seen_in_the_next_frames(lab):
+def test_a_slider_takes_effect_in_the_next_frames(lab):
     """With r = 0 the field is constant: a frame that differs from its predecessor was computed before the change."""
     lab.choose("Initial field", "noise")
     lab.until(lambda: lab.step() > 20)
@@ -77,7 +68,6 @@ def test_a_slider_is_seen_in_the_next_frames(lab):
     # As many frames as a slow machine paints; two equal ones show that the last frame with r > 0 has been received.
     frames = lab.until(lambda: len(f := lab.page.evaluate(LATEST)) > 6 and f[-1] == f[-2] and f)
     moving = sum(now != before for before, now in pairwise(frames))
-    print(f"{moving} frames moved after the key")
     # frames in flight or prepared, and two in the 50 ms of Panel's slider throttle
     assert moving <= WIDEST + 1 + 2
     lab.page.evaluate("window.shown = null")  # recording a frame takes as long as painting it
@@ -85,17 +75,11 @@ def test_a_slider_is_seen_in_the_next_frames(lab):
     lab.choose("Initial field", "hot spots")
 
 
-HIDDEN = """(hidden) => {
-  Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true});
-  document.dispatchEvent(new Event('visibilitychange'));
-}"""
-
-
-def test_a_hidden_tab_is_told_nothing_and_goes_on_when_it_is_seen(lab):
-    lab.page.evaluate(HIDDEN, True)
-    at = lab.still(lab.step)
-    lab.page.evaluate(HIDDEN, False)
-    lab.until(lambda: lab.step() > at)
+def test_a_hidden_tab_receives_no_frames_and_continues_when_it_is_visible(lab):
+    lab.page.evaluate(HIDE, True)
+    lab.still(lab.step)
+    lab.page.evaluate(HIDE, False)
+    lab.steps_on()
 
 
 def test_keys_run_step_and_reset(lab):
@@ -110,26 +94,20 @@ def test_keys_run_step_and_reset(lab):
     lab.until(lambda: lab.step() > 20)
 
 
-def test_an_uploaded_photograph_blurs(lab):
+def test_an_uploaded_photograph_blurs_and_another_file_is_refused(lab):
     lab.group("Field")
     lab.pause()
-    with lab.page.expect_file_chooser() as chooser:
-        lab.page.get_by_text("Image as field").click()
-    chooser.value.set_files({"name": "photo.jpg", "mimeType": "image/jpeg", "buffer": photograph()})
+    opener = lab.page.get_by_text("Image as field")
+    lab.choose_file(opener, "photo.jpg", b"not a picture at all")
+    lab.page.get_by_text("image must be a PNG or JPEG file").wait_for()
+    opener = lab.page.get_by_text(re.compile("Image as field|Not taken: photo.jpg"))
+    lab.choose_file(opener, "photo.jpg", photograph())
     lab.until(lambda: lab.step() == 0 and lab.field()["most"] <= 1.0 and lab.field()["least"] >= 0.0)
     sharp = lab.until(lambda: (f := lab.field())["rough"] > 0.005 and f)
     lab.key(" ")
     lab.until(lambda: lab.step() > 200)
     blurred = lab.until(lambda: (f := lab.field())["rough"] < 0.5 * sharp["rough"] and f)
     assert blurred["mean"] == pytest.approx(sharp["mean"], abs=0.01)  # zero-flux edges conserve the heat
-
-
-def test_an_upload_that_is_no_picture_is_refused_in_words(lab):
-    lab.group("Field")
-    with lab.page.expect_file_chooser() as chooser:
-        lab.page.get_by_text("Image as field").click()
-    chooser.value.set_files({"name": "photo.jpg", "mimeType": "image/jpeg", "buffer": b"not a picture at all"})
-    lab.page.get_by_text("image must be a PNG or JPEG file").wait_for()
 
 
 def middle(lab):
@@ -146,15 +124,15 @@ def on_the_section(lab):
     return box["x"] + box["width"] / 2 + 20, box["y"] + TOP + high * (1 - at / 512)
 
 
-def drag_down(lab, x, y, rest):
-    """Drag downwards from (x, y), after resting `rest` ms at each of the last three pointer positions."""
+def drag_down(lab, x, y):
+    """Drag downwards from (x, y), in steps that a slow page handles one by one."""
     for shift in (-10, -4, 0):
         lab.page.mouse.move(x + shift, y)
-        lab.page.wait_for_timeout(rest)
+        lab.page.evaluate(PAINTED)  # Bokeh hits the line under the pointer when it paints
     lab.page.mouse.down()
     for shift in range(0, 60, 5):
         lab.page.mouse.move(x, y + shift)
-        lab.page.wait_for_timeout(20)
+        lab.page.evaluate(PAINTED)
     lab.page.mouse.up()
 
 
@@ -162,7 +140,7 @@ def drag_down(lab, x, y, rest):
 DRAGGED = "Bokeh.documents[0].get_model_by_name('picture field').toolbar.active_drag?.type ?? null"
 
 
-def test_painting_works_paused_and_running_and_after_a_hesitation(lab):
+def test_painting_works_while_paused_while_running_and_after_a_hesitation(lab):
     lab.group("Field")
     lab.pause()
     lab.page.get_by_role("button", name="Paint", exact=True).click()
@@ -172,7 +150,7 @@ def test_painting_works_paused_and_running_and_after_a_hesitation(lab):
         before = lab.fact("heat")
         lab.page.mouse.move(x, y + shift)
         lab.page.mouse.down()
-        lab.page.wait_for_timeout(700)
+        lab.still(lab.step, 0.7)  # s: longer than a long press for Bokeh
         if not shift:
             lab.page.mouse.move(x + 40, y, steps=4)
         lab.page.mouse.up()
@@ -186,16 +164,15 @@ def test_painting_works_paused_and_running_and_after_a_hesitation(lab):
         lab.page.mouse.up()
         lab.until(lambda before=before: lab.fact("heat") > before + 100)
         if not running:
-            at = lab.step()
             lab.key(" ")
-            lab.until(lambda at=at: lab.step() > at + 100)  # the painted heat has spread, so another stroke adds some
+            lab.steps_on(100)  # the painted heat has spread, so another stroke adds some
     lab.page.get_by_role("button", name="Move", exact=True).click()
 
 
 MODEL = "Bokeh.documents[0].get_model_by_name('{}').{}"
 
 
-def test_a_stroke_that_begins_on_the_section_line_paints_and_leaves_the_line(lab):
+def test_a_stroke_from_the_section_line_paints_and_does_not_move_the_line(lab):
     lab.group("Field")
     lab.pause()
     at = [lab.page.evaluate(MODEL.format(f"section {name}", "location")) for name in ("field", "laplacian")]
@@ -204,47 +181,44 @@ def test_a_stroke_that_begins_on_the_section_line_paints_and_leaves_the_line(lab
     lab.until(lambda: lab.page.evaluate(DRAGGED) is None)
     x, y = on_the_section(lab)
     before = lab.fact("heat")
-    drag_down(lab, x, y, 100)
+    drag_down(lab, x, y)
     lab.until(lambda: lab.fact("heat") > before + 100)
     assert at == [lab.page.evaluate(MODEL.format(f"section {name}", "location")) for name in ("field", "laplacian")]
     lab.page.get_by_role("button", name="Move", exact=True).click()
     lab.until(lambda: lab.page.evaluate(DRAGGED) is not None)
 
 
-def runs_on(lab, at):
-    """Check for 3 s that the steps never decrease from `at`, and then increase; return the last of these steps."""
-    seen = [at]
-    for _ in range(30):
-        lab.page.wait_for_timeout(100)
-        seen.append(lab.step())
+def continues_from(lab, step):
+    """Check that the steps only increase from `step` on; return the last one."""
+    seen = [step]
+    lab.until(lambda: seen.append(lab.step()) or seen[-1] > step + 50)
     assert seen == sorted(seen)
-    lab.until(lambda: lab.step() > seen[-1])
     return seen[-1]
-
-
-def goes_on(lab):
-    """Wait until the frame number has increased by more than 2."""
-    number = lab.field()["number"]
-    lab.until(lambda: lab.field()["number"] > number + 2)
 
 
 def test_backend_size_and_edges_change_while_it_runs(lab):
     lab.group("Compute")
     at = lab.step()
     lab.choose("Backend", "NumPy")
-    at = runs_on(lab, at)  # the state was kept
+    at = continues_from(lab, at)
     lab.group("Physics")
     lab.choose("Edges", "periodic")
-    runs_on(lab, at)
+    continues_from(lab, at)
     lab.group("Compute")
     lab.choose("Grid [cells]", "128 × 128")
     lab.until(lambda: lab.field()["right"] == 128)
-    goes_on(lab)
+    lab.frames_on(3)
     assert "Running" in lab.status()
     lab.choose("Backend", "Numba")
+    lab.page.get_by_label("Kernel", exact=True).click()
+    offered = lab.page.get_by_role("menuitem")
+    offered.first.wait_for()
+    assert [text.strip() for text in offered.all_inner_texts()] == ["several steps per pass", "one step per pass"]
+    lab.page.keyboard.press("Escape")
+    offered.first.wait_for(state="detached")
     lab.choose("Grid [cells]", "1024 × 1024")
     lab.until(lambda: lab.field()["right"] == 1024)
-    goes_on(lab)
+    lab.frames_on(3)
     lab.choose("Grid [cells]", "512 × 512")
     lab.group("Physics")
     lab.choose("Edges", "zero-flux")
@@ -253,7 +227,7 @@ def test_backend_size_and_edges_change_while_it_runs(lab):
 SCROLL_BAR = 15  # px of a classic scroll bar, as on Windows and Linux; a headless browser draws none
 
 
-def test_all_buttons_stand_in_the_side_bar_beside_a_scroll_bar(lab):
+def test_a_scroll_bar_covers_no_button_of_the_side_bar(lab):
     lab.group("Field")
     redo = lab.page.locator("nav [aria-label^='Redo']").first
     box = redo.bounding_box()
@@ -268,7 +242,7 @@ CONTRAST = f"""() => {{
 }}"""
 
 
-def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
+def test_beyond_the_stability_limit_the_lab_blows_up_and_pauses_with_a_message(lab):
     lab.group("Physics")
     first = lab.settings()["Steps a frame"]
     named = "Bokeh.documents[0].get_model_by_name('apart field').visible"
@@ -304,7 +278,7 @@ def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
     lab.ratio(0.2)
 
 
-def test_the_exact_solution_lies_on_the_profile(lab):
+def test_the_error_against_the_exact_solution_is_small(lab):
     lab.choose("Initial field", "single mode")
     lab.until(lambda: lab.fact("against exact") >= 0)
     lab.until(lambda: lab.step() > 100)
@@ -312,54 +286,13 @@ def test_the_exact_solution_lies_on_the_profile(lab):
     lab.choose("Initial field", "hot spots")
 
 
-def test_about_shows_the_equation_and_its_sources(lab):
-    lab.page.get_by_label("About this lab").click()
-    lab.page.get_by_text("Finite Difference Schemes and Partial Differential Equations").wait_for()
-    lab.page.keyboard.press("Escape")
-
-
-def test_the_kernels_of_the_backend_are_offered(lab):
-    lab.group("Compute")
-    lab.page.get_by_label("Kernel", exact=True).click()
-    offered = lab.page.get_by_role("menuitem")
-    offered.first.wait_for()
-    assert [text.strip() for text in offered.all_inner_texts()] == ["several steps per pass", "one step per pass"]
-    lab.page.keyboard.press("Escape")
-
-
 @pytest.mark.parametrize("size", [LAPTOP, PROJECTOR])
 def test_nothing_overflows(lab, size):
-    lab.page.set_viewport_size({"width": size[0], "height": size[1]})
-    for name in ("Field", "Physics", "Compute", "Display"):
-        lab.group(name)
-        lab.fits_the_window()
-    lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
+    with lab.sized(size):
+        for name in GROUPS:
+            lab.group(name)
+            lab.fits_the_window()
     lab.group("Field")
-
-
-def test_screenshots(lab, screenshot):
-    lab.page.set_viewport_size({"width": PROJECTOR[0], "height": PROJECTOR[1]})
-    lab.until(lambda: lab.step() > (1000 if os.environ.get("UPDATE_SCREENSHOTS") else 100))
-    if os.environ.get("UPDATE_SCREENSHOTS"):  # after the comparison, which takes a while
-        lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
-    lab.page.mouse.move(0, 0)
-    assert screenshot("diffusion", lab.page).stat().st_size > 50_000
-    lab.page.get_by_label("Toggle theme").click()
-    lab.page.mouse.move(0, 500)
-    lab.page.wait_for_timeout(DRAWN)
-    assert screenshot("diffusion-dark", lab.page).stat().st_size > 50_000
-    lab.page.get_by_label("Toggle theme").click()
-    lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
-
-
-def zooming_asks_for_the_region_at_full_resolution(lab):
-    lab.page.mouse.move(*middle(lab))
-    assert lab.field()["right"] == 512
-    for _ in range(6):
-        lab.page.mouse.wheel(0, -200)
-        lab.page.wait_for_timeout(60)
-    lab.until(lambda: lab.field()["right"] < 512)
-    assert "Running" in lab.status()
 
 
 RANGES = """() => { const {x_range, y_range} = Bokeh.documents[0].get_model_by_name("picture field");
@@ -371,7 +304,7 @@ def zoom_by_wheel(lab, amount, times):
     lab.page.mouse.move(*middle(lab))
     for _ in range(times):
         lab.page.mouse.wheel(0, amount)
-        lab.page.wait_for_timeout(60)
+        lab.page.evaluate(PAINTED)
 
 
 @pytest.mark.parametrize("way", ["0", "Home", "double click", "wheel"])
@@ -391,31 +324,22 @@ def test_a_zoomed_field_is_shown_whole_again(lab, way):
     lab.until(lambda: lab.field()["right"] == 512)
 
 
-def test_a_click_places_the_probe_the_line_can_be_dragged_and_the_wheel_zooms(lab):
+def test_a_click_places_the_probe_and_the_section_line_can_be_dragged(lab):
     """The last test in this tab, because these changes cannot be undone by hand."""
-    find = "() => {{ const d = Bokeh.documents[0]; return d.get_model_by_name('{}').{}; }}"
 
     def placed():
-        """Click, once the picture has the size that the window allows; return whether the probe was placed."""
+        """Click, once the picture has its final size; return whether the probe was placed."""
         x, y = middle(lab)
         lab.page.mouse.click(x + 60, y + 60)
-        lab.page.wait_for_timeout(500)  # longer than a double click
-        return lab.page.evaluate(find.format("probe point", "data.x[0]")) > 300
-
-    lab.until(placed)
-
-    def location():
-        return lab.page.evaluate(find.format("section field", "location"))
+        return lab.still(lambda: lab.page.evaluate(MODEL.format("probe point", "data.x[0]")), 0.5) > 300
 
     def dragged():
-        """Drag the line from its present position on the page, as a user does; return whether it moved."""
-        drag_down(lab, *on_the_section(lab), 150)
-        lab.page.wait_for_timeout(500)
-        return location() < 256 - 40
+        """Drag the line from its present position; return whether it moved."""
+        drag_down(lab, *on_the_section(lab))
+        return lab.still(lambda: lab.page.evaluate(MODEL.format("section field", "location")), 0.5) < 256 - 40
 
-    assert location() == 256
+    lab.until(placed)
+    assert lab.page.evaluate(MODEL.format("section field", "location")) == 256
     lab.until(dragged)  # a busy page may be laid out again between two reads
     lines = [f"section{halo} {name}" for name in ("field", "laplacian") for halo in ("", " halo")]
-    places = [find.format(name, "location") for name in lines]
-    lab.until(lambda: len({lab.page.evaluate(place) for place in places}) == 1)  # both lines, and their halos
-    zooming_asks_for_the_region_at_full_resolution(lab)
+    lab.until(lambda: len({lab.page.evaluate(MODEL.format(line, "location")) for line in lines}) == 1)

@@ -13,7 +13,6 @@ from PIL.PngImagePlugin import PngInfo
 
 from app.page.qr_code import qr
 from compute.__main__ import main
-from tests.browser.conftest import DRAWN
 from tests.browser.export_page import ExportPage
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import free_port, serve
@@ -53,7 +52,7 @@ def field_of(lab):
     return np.array(lab.page.evaluate("Array.from(Bokeh.documents[0].get_model_by_name('frames').data.field[0])"))
 
 
-def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
+def test_a_picture_and_a_link_restore_the_state(lab, page, new_page, server, tmp_path):
     """The PNG is rendered from the state; its metadata reproduces the same bytes, and the same state on a page."""
     lab.show("Picture")
     lab.choose("Height [pixels]", "720")
@@ -67,36 +66,28 @@ def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
     again = tmp_path / "again.png"
     assert main(["render", str(path), "--out", str(again)]) == 0
     assert (np.asarray(Image.open(again).convert("RGB")) == pixels).all()
-
     other = Diffusing(new_page(), server, tmp_path)
     other.drop(path, "image/png")
     other.until(lambda: "Restored" in other.notes(), OPENING)  # the state is computed at low priority
-    other.until(lambda: other.step() == scene["steps"])
-    other.until(lambda: np.array_equal(field_of(other), field_of(lab)))  # painted a moment after the step is shown
+    shows_the_same(other, lab)
+    other.page.close()
+
+    lab.show("Link")
+    lab.page.get_by_role("button", name="Copy the link").click()
+    link = lab.page.get_by_label("Address")
+    lab.until(lambda: "?scene=1." in link.input_value() == lab.page.url)
+    page.goto(lab.page.url)
+    shows_the_same(Diffusing.of(page, folder=tmp_path), lab)
+
+
+def shows_the_same(other, lab):
+    """Wait until `other` shows the paused state of `lab`; either picture may lag behind its step number."""
+    other.until(lambda: other.step() == lab.step(), OPENING)
+    other.until(lambda: np.array_equal(field_of(other), field_of(lab)))
     other.until(lambda: "Paused" in other.status())
 
 
-def test_a_link_brings_the_state_to_a_new_page(lab, page, screenshot, tmp_path):
-    lab.show("Link")
-    lab.page.get_by_role("button", name="Copy the link").click()
-    lab.until(lambda: "?scene=1." in lab.page.url)
-    lab.until(lambda: lab.page.get_by_label("Address").input_value() == lab.page.url)
-    page.goto(lab.page.url)
-    other = Diffusing.__new__(Diffusing)
-    ExportPage.__init__(other, page, tmp_path)
-    other.until(lambda: other.step() == lab.step(), OPENING)
-    shown = field_of(lab)
-    other.until(lambda: np.array_equal(field_of(other), shown))  # painted a moment after the step is shown
-    other.show("Film")
-    other.fill("Frames", 30_000)  # long enough to be cancelled
-    other.page.get_by_role("button", name="Make the film").click()
-    other.until(lambda: other.page.locator(".job.running").count() == 1)
-    other.page.wait_for_timeout(DRAWN)
-    screenshot("export")
-    other.page.get_by_role("button", name="Cancel", exact=True).click()
-
-
-def test_a_link_to_localhost_says_why_it_has_no_qr_code(lab):
+def test_a_link_to_localhost_has_no_qr_code_but_the_reason(lab):
     lab.show("Link")
     lab.page.get_by_role("button", name="Copy the link").click()
     lab.page.get_by_text("localhost, an address that no phone can reach").wait_for()
@@ -111,13 +102,12 @@ READABLE = """(svg, modules) => { const {x, y, width, height, bottom} = svg.getB
 COLOURS = """(svg) => [getComputedStyle(svg).backgroundColor, getComputedStyle(svg.querySelector('path')).fill]"""
 
 
-def test_a_link_has_a_qr_code_to_be_scanned_from_the_room(new_page, tmp_path):
+def test_the_qr_code_of_a_link_can_be_enlarged_for_the_room(new_page, tmp_path):
     port = free_port()
     with serve(tmp_path, ["--allow-websocket-origin", f"{HALL}:{port}"], port=port) as server:
         page = new_page()
         page.goto(f"http://{HALL}:{port}/app", wait_until="commit")
-        lab = Diffusing.__new__(Diffusing)
-        ExportPage.__init__(lab, page, tmp_path)
+        lab = Diffusing.of(page, folder=tmp_path)
         lab.until(lambda: lab.step() > 0, OPENING)
         lab.key(" ")
         lab.show("Link")
@@ -126,18 +116,18 @@ def test_a_link_has_a_qr_code_to_be_scanned_from_the_room(new_page, tmp_path):
         code.wait_for()
         link = page.get_by_label("Address").input_value()
         assert link.startswith(f"http://{HALL}:{port}/app?scene=1.")
-        wanted = qr(link)
-        assert code.locator("path").get_attribute("d") == wanted["path"]
+        expected = qr(link)
+        assert code.locator("path").get_attribute("d") == expected["path"]
 
         code.focus()
         page.keyboard.press("Enter")
         large = page.get_by_role("dialog", name="QR code")
         picture = large.get_by_role("img", name=f"QR code of {link}")
         picture.wait_for()
-        assert picture.locator("path").get_attribute("d") == wanted["path"]
-        reached, in_sight, pixels, square = picture.evaluate(READABLE, wanted["side"])
+        assert picture.locator("path").get_attribute("d") == expected["path"]
+        reached, in_sight, pixels, square = picture.evaluate(READABLE, expected["side"])
         assert (reached, in_sight, square) == (True, True, True)
-        assert pixels * wanted["side"] >= 0.75 * page.viewport_size["height"]
+        assert pixels * expected["side"] >= 0.75 * page.viewport_size["height"]
         for scheme in ("dark", "light"):
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function(f"document.documentElement.dataset.scheme == '{scheme}'")
@@ -154,37 +144,30 @@ def test_a_link_has_a_qr_code_to_be_scanned_from_the_room(new_page, tmp_path):
         assert server.process.is_running()
 
 
-@pytest.mark.parametrize("query", ["scene=9.x"])
-def test_a_bad_link_gets_a_notice_and_the_usual_page(query, new_page, server, tmp_path):
-    page = new_page()
-    page.goto(f"{server.url}?{query}")
-    other = Diffusing.__new__(Diffusing)
-    ExportPage.__init__(other, page, tmp_path)
+def test_a_bad_link_gets_a_notice_and_the_usual_page(page, server):
+    page.goto(f"{server.url}?scene=9.x")
+    other = Diffusing.of(page)
     other.until(lambda: "The link cannot be shown" in other.notes(), OPENING)  # the notice disappears after a while
     other.until(lambda: other.step() > 0, OPENING)
 
 
-def test_what_is_no_file_of_ours_is_told(lab, tmp_path):
+def test_a_foreign_picture_is_refused_with_its_name(lab, tmp_path):
     path = tmp_path / "holiday.png"
     Image.new("RGB", (8, 8)).save(path)
     lab.drop(path, "image/png")
     lab.until(lambda: "holiday.png cannot be shown" in lab.notes())
 
 
-def test_drawings(lab):
+def test_drawings_are_saved_and_restore_the_state(lab, new_page, server, tmp_path):
+    """Also a drawing of an earlier version, which stores the scene in a tEXt chunk."""
     lab.show("Picture")
     lab.choose("What", "Profile on the section line")
-    for form, head in {"PNG with axes": b"\x89PNG", "SVG": b"<?xml", "PDF": b"%PDF-"}.items():
+    saved = {}
+    for form, head in {"SVG": b"<?xml", "PDF": b"%PDF-", "PNG with axes": b"\x89PNG"}.items():
         lab.choose("Format", form)
-        assert lab.download("Save the picture").read_bytes().startswith(head), form
-
-
-def test_a_drawing_brings_its_state_back_also_one_of_an_older_edition(lab, new_page, server, tmp_path):
-    """Files of earlier versions store the scene in a tEXt chunk."""
-    lab.show("Picture")
-    lab.choose("What", "Profile on the section line")
-    lab.choose("Format", "PNG with axes")
-    path, older = lab.download("Save the picture"), tmp_path / "older.png"
+        saved[form] = lab.download("Save the picture")
+        assert saved[form].read_bytes().startswith(head), form
+    path, older = saved["PNG with axes"], tmp_path / "older.png"
     with Image.open(path) as picture:
         scene = json.loads(picture.text["fieldlab"])
         farther = {**scene, "steps": scene["steps"] + 7}
@@ -194,9 +177,9 @@ def test_a_drawing_brings_its_state_back_also_one_of_an_older_edition(lab, new_p
         picture.save(older, pnginfo=about)
     other = Diffusing(new_page(), server, tmp_path)
     other.pause()
-    for file, made in ((path, scene), (older, farther)):
+    for file, expected in ((path, scene), (older, farther)):
         other.drop(file, "image/png")
-        other.until(lambda made=made: other.step() == made["steps"], OPENING)
+        other.until(lambda expected=expected: other.step() == expected["steps"], OPENING)
 
 
 def test_numbers_are_those_of_the_state(lab):
@@ -269,7 +252,7 @@ def test_a_planned_film_has_its_frames(lab, form):
 WRONG = {"0": "must be from 1 to", "": "must be a whole number, not ''", "2.5": "must be a whole number, not '2.5'"}
 
 
-def test_a_number_that_cannot_be_is_told_and_makes_nothing(lab):
+def test_a_wrong_number_is_reported_and_makes_no_film(lab):
     lab.show("Film")
     for typed, wrong in WRONG.items():
         lab.fill("Frames", typed)
@@ -281,45 +264,34 @@ def test_a_number_that_cannot_be_is_told_and_makes_nothing(lab):
         lab.page.locator("p.Mui-error").wait_for(state="detached")
 
 
-def test_an_estimate_comes_before_the_film(lab):
+def test_films_are_estimated_paused_and_cancelled_and_delay_no_numbers(lab):
     lab.show("Film")
     lab.fill("Frames", 100)
     lab.page.get_by_role("button", name="Estimate").click()
     words = lab.until(lambda: next(iter(lab.page.get_by_text("guessed from").all_inner_texts()), ""), OPENING)
     assert "3.33 s of film: about" in words
-
-
-def test_a_film_can_be_paused_and_cancelled(lab):
-    lab.show("Film")
     lab.fill("Frames", 30_000)
-    lab.page.get_by_role("button", name="Make the film").click()
-    lab.until(lambda: lab.page.locator(".job.running").count() == 1)
-    lab.page.get_by_role("button", name="Pause", exact=True).last.click()
-    lab.until(lambda: lab.page.locator(".job.paused").count() == 1)
-    lab.page.get_by_role("button", name="Cancel", exact=True).first.click()
-    lab.until(lambda: lab.page.locator(".job.paused").count() == 0)
-
-
-def test_numbers_and_estimates_do_not_wait_behind_a_film(lab):
-    lab.show("Film")
-    lab.fill("Frames", 30_000)
+    running, films = lab.page.locator(".job.running"), lab.page.locator(".job.running, .job.waiting")
     for _ in range(2):  # on a machine with few cores one of the two is queued
         lab.page.get_by_role("button", name="Make the film").click()
-    lab.until(lambda: lab.page.locator(".job.running").count() >= 1)
+    lab.until(lambda: running.count() >= 1)
     lab.page.get_by_role("button", name="Estimate").click()
     lab.until(lambda: lab.page.get_by_text("1e+03 s of film").count(), OPENING)
     lab.show("Numbers")
     lab.choose("Format", "NPZ (NumPy)")
     with np.load(lab.download("Save the numbers")) as numbers:
         assert numbers["field"].shape == (512, 512)
-    assert lab.page.locator(".job.running").count() >= 1
-    films = lab.page.locator(".job.running, .job.waiting")
-    for left in (1, 0):
-        lab.page.get_by_role("button", name="Cancel", exact=True).first.click()
-        lab.until(lambda left=left: films.count() == left)
+    assert running.count() >= 1
+    lab.until(lambda: films.count() == 2)
+    lab.page.get_by_role("button", name="Cancel", exact=True).last.click()
+    lab.until(lambda: films.count() == running.count() == 1)
+    lab.page.get_by_role("button", name="Pause", exact=True).last.click()
+    lab.until(lambda: lab.page.locator(".job.paused").count() == 1)
+    lab.page.get_by_role("button", name="Cancel", exact=True).first.click()
+    lab.until(lambda: lab.page.locator(".job.paused").count() == films.count() == 0)
 
 
-def test_what_runs_is_recorded_at_every_kth_step(lab):
+def test_a_running_lab_is_recorded_at_every_kth_step(lab):
     lab.show("Record")
     lab.choose("Height [pixels]", "360")
     lab.choose("Format", "GIF")

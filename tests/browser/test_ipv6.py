@@ -28,8 +28,7 @@ def has_loopback() -> bool:
 def test_two_visits_by_an_ipv6_address(page: Page, tmp_path: Path) -> None:
     """The first visit receives the page built ahead, the second a page built on request; the console stays empty."""
     with serve(tmp_path, address="::1") as server:
-        lab = LabPage.__new__(LabPage)
-        lab.page = page
+        lab = LabPage.of(page)
         for query in ("", "?ui=minimal"):
             page.goto(f"http://[::1]:{server.port}/app{query}", wait_until="commit")
             lab.until(lambda: max(0, lab.step()), OPENING)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.browser.lab_page import LabPage
+from tests.browser.lab_page import PAINTED, LabPage
 from tests.browser.test_diffusion import DRAGGED
 
 BACK, CHECKPOINT = "Back to the checkpoint", "Checkpoint: remember this state"
@@ -27,13 +27,11 @@ def png(width, height):
 
 
 def give(lab, name, data):
-    with lab.page.expect_file_chooser() as chooser:
-        lab.page.locator("label").filter(has=lab.page.locator("input[type=file]")).first.click()
-    chooser.value.set_files({"name": name, "mimeType": "image/png", "buffer": data})
+    lab.choose_file(lab.page.locator("label").filter(has=lab.page.locator("input[type=file]")), name, data)
 
 
 def plays(lab):
-    """Press Space: the paused lab runs; press it again: the lab pauses."""
+    """Press Space twice: the paused lab runs, then pauses."""
     before = lab.step()
     lab.page.keyboard.press("Space")
     lab.until(lambda: "Running" in lab.status() and lab.step() > before)
@@ -41,26 +39,20 @@ def plays(lab):
     lab.until(lambda: "Paused" in lab.status())
 
 
-def focused(lab):
-    """Return the innermost focused element, across shadow roots."""
-    return lab.page.evaluate("""() => {
-      let node = document.activeElement;
-      while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
-      return `${node?.tagName} ${node?.type ?? ''} ${node?.getAttribute('aria-label') ?? ''}`;
-    }""")
+HAS_FOCUS = """(element) => {
+  let node = document.activeElement;
+  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+  return node == element || element.contains(node);
+}"""
 
 
 def tab_to(lab, locator):
     """Press Tab until the element or a descendant has the focus, as keyboard users do."""
     for _ in range(80):
         lab.page.keyboard.press("Tab")
-        if locator.evaluate("""(wanted) => {
-          let node = document.activeElement;
-          while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
-          return node == wanted || wanted.contains(node);
-        }"""):
+        if locator.evaluate(HAS_FOCUS):
             return
-    raise AssertionError(f"Tab does not lead there; the focus is on {focused(lab)}")
+    raise AssertionError(f"Tab does not lead to {locator}")
 
 
 def test_a_dialog_keeps_space(lab):
@@ -73,7 +65,7 @@ def test_a_dialog_keeps_space(lab):
     assert lab.still(lambda: "Paused" in lab.status(), 1)
 
 
-def test_a_key_that_is_held_is_one_press(lab):
+def test_a_held_key_counts_once(lab):
     at = lab.step()
     lab.page.evaluate("document.activeElement?.blur?.()")
     lab.page.keyboard.down("s")
@@ -85,7 +77,7 @@ def test_a_key_that_is_held_is_one_press(lab):
     assert lab.still(lab.step, 0.5) == at + 2
 
 
-def test_space_runs_and_pauses_whatever_button_has_the_focus_and_enter_presses_it(lab):
+def test_space_runs_and_pauses_while_a_button_has_the_focus_and_enter_presses_it(lab):
     """Regression: after "Back to the checkpoint", Space repeated that button and discarded an image."""
     lab.page.get_by_label(CHECKPOINT).click()
     lab.group("Field")
@@ -105,7 +97,7 @@ def test_space_runs_and_pauses_whatever_button_has_the_focus_and_enter_presses_i
     lab.until(lambda: lab.step() == at)
 
 
-def test_space_after_a_click_is_the_page_s_and_after_tab_the_switch_s(lab):
+def test_space_toggles_a_switch_after_tab_but_not_after_a_click(lab):
     lab.group("Display")
     switch = lab.page.get_by_label("Reverse palettes").first
     switch.click()
@@ -118,7 +110,7 @@ def test_space_after_a_click_is_the_page_s_and_after_tab_the_switch_s(lab):
     assert lab.still(lambda: "Paused" in lab.status(), 1)
 
 
-def test_a_list_that_was_used_with_the_pointer_leaves_space_to_the_page(lab):
+def test_space_opens_a_list_after_tab_but_not_after_a_click(lab):
     lab.choose("Initial field", "ring")
     plays(lab)
     assert lab.page.locator("ul[role=listbox], ul[role=menu]").count() == 0
@@ -133,7 +125,7 @@ def test_a_list_that_was_used_with_the_pointer_leaves_space_to_the_page(lab):
     lab.choose("Initial field", "hot spots")
 
 
-def test_sliders_keep_their_arrows_and_leave_space(lab):
+def test_a_slider_handles_arrow_keys_but_not_space(lab):
     thumb = lab.page.get_by_role("slider", name="r = D Δt / Δx²").first
     thumb.focus()
     lab.page.keyboard.press("ArrowLeft")
@@ -144,7 +136,7 @@ def test_sliders_keep_their_arrows_and_leave_space(lab):
     lab.until(lambda: lab.fact("r") == 0.2)
 
 
-def test_text_fields_keep_every_key(lab):
+def test_a_text_field_handles_every_key(lab):
     lab.choose("Initial field", "text")
     field = lab.page.get_by_label("Text", exact=True).first
     field.click()
@@ -157,7 +149,7 @@ def test_text_fields_keep_every_key(lab):
     lab.choose("Initial field", "hot spots")
 
 
-def test_what_a_reset_lost_comes_back(page, server):
+def test_a_reset_and_strokes_are_undone_and_redone(page, server):
     lab = LabPage(page, server)
     lab.pause()
     rested = lab.step()
@@ -185,7 +177,7 @@ def test_what_a_reset_lost_comes_back(page, server):
         lab.page.mouse.down()
         for right in range(0, 90, 10):
             lab.page.mouse.move(x + right, y + down)
-            lab.page.wait_for_timeout(30)
+            lab.page.evaluate(PAINTED)
         lab.page.mouse.up()
         lab.until(lambda: lab.field()["mean"] > means[-1])
         means.append(lab.still(lab.field, 4.0)["mean"])  # a busy machine may pause within a stroke, too
@@ -196,13 +188,12 @@ def test_what_a_reset_lost_comes_back(page, server):
     lab.until(lambda: lab.field()["mean"] == means[1])
 
 
-def test_a_rejected_file_says_so_and_why(lab):
+def test_a_rejected_file_is_reported_with_the_reason(lab):
     lab.group("Field")
     give(lab, "notimg.png", b"not a picture at all")
     lab.page.get_by_role("alert").get_by_text("image must be a PNG or JPEG file").wait_for()
     lab.page.get_by_text("Not taken: notimg.png").wait_for()
-    lab.page.wait_for_timeout(2500)  # the browser's check mark would stay for 2 s
-    assert lab.page.get_by_text("Uploaded").count() == 0
+    assert lab.page.get_by_text("Uploaded").count() == 0  # the browser's check mark
     give(lab, "wide.png", png(128, 64))
     lab.page.get_by_text("Image: wide.png").wait_for()
     lab.page.get_by_text("the middle 64 × 64 of 128 × 64 pixels").wait_for()

@@ -63,7 +63,7 @@ def deserted(server: Server, allowed: float = 1e9) -> float:
     return memory(server)
 
 
-def test_bare_requests_start_no_work(own_server) -> None:
+def test_requests_without_a_browser_start_no_work(own_server) -> None:
     def get(count: int) -> None:
         for _ in range(count):
             with suppress(urllib.error.HTTPError), urllib.request.urlopen(own_server.url) as answer:
@@ -82,7 +82,7 @@ def test_bare_requests_start_no_work(own_server) -> None:
     assert worked < 0.5 + IDLE * seconds
 
 
-def test_closed_tabs_leave_nothing_behind(own_server, new_page) -> None:
+def test_closed_tabs_leave_no_sessions_and_no_memory(own_server, new_page) -> None:
     """No session survives, whichever labs a tab has shown; tabs are closed while they compute and export."""
 
     for lab, group in OTHERS.items():  # compiles, imports, warms every cache
@@ -92,7 +92,7 @@ def test_closed_tabs_leave_nothing_behind(own_server, new_page) -> None:
         tab.key(" ")
         tab.key("e")
         tab.page.get_by_role("button", name="Save the picture").click()
-        tab.page.wait_for_timeout(500)
+        tab.page.locator(".job").first.wait_for(state="attached")
         tab.page.close()
     baseline = deserted(own_server)
     tabs = 5
@@ -112,13 +112,12 @@ def alone(tmp_path_factory, lasting):
     lasting.complain([])
 
 
-def test_the_environment_forces_the_public_way(alone) -> None:
-    before = alone.field()["number"]
-    alone.until(lambda: alone.field()["number"] > before + 5)
+def test_the_environment_forces_the_public_transport(alone) -> None:
+    alone.frames_on(5)
     assert alone.page.evaluate(TRANSPORT) == ""
 
 
-def test_above_the_cap_a_friendly_page(alone, new_page, allowed_errors) -> None:
+def test_a_page_above_the_limit_shows_a_message(alone, new_page, allowed_errors) -> None:
     allowed_errors.append("status of 503")
     second = new_page()
     second.goto(alone.server.url)

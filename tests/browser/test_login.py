@@ -14,7 +14,7 @@ from tests.browser.conftest import WAIT
 from tests.browser.console import ConsoleErrors
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import Server, serve
-from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
+from tests.browser.test_reconnect import NOISE, SOCKETS, reconnect
 
 pytestmark = pytest.mark.extended
 
@@ -29,7 +29,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def test_a_page_behind_a_login_is_the_page_that_was_asked_for(browser: Browser, guarded: Server) -> None:
+def test_a_login_leads_to_the_requested_page(browser: Browser, guarded: Server) -> None:
     """The requested query is kept; a wrong password shows an error and keeps the query, too."""
     context = browser.new_context()
     page = context.new_page()
@@ -50,25 +50,19 @@ def test_a_page_behind_a_login_is_the_page_that_was_asked_for(browser: Browser, 
         context.close()
 
 
-def test_who_has_not_logged_in_gets_nothing_of_it(browser: Browser, guarded: Server) -> None:
-    context = browser.new_context()
+def test_only_the_login_and_the_health_report_are_public(browser: Browser, guarded: Server) -> None:
+    """A login without a requested page leads to the path."""
+    context, address = browser.new_context(), f"http://localhost:{guarded.port}/fieldlab"
+    context.set_default_timeout(WAIT)
     try:
-        answer = context.request.get(f"http://localhost:{guarded.port}/fieldlab/app", timeout=WAIT)
+        answer = context.request.get(f"{address}/app")
         assert "Fieldlab: log in" in answer.text()
         assert "token" not in answer.text()
-        assert context.request.get(f"http://localhost:{guarded.port}/fieldlab/health", timeout=WAIT).ok
-    finally:
-        context.close()
-
-
-def test_who_logs_in_without_having_asked_for_a_page_comes_to_the_path(browser: Browser, guarded: Server) -> None:
-    context = browser.new_context()
-    try:
+        assert context.request.get(f"{address}/health").ok
         given = {"username": "course", "password": "a long sentence"}
-        address = f"http://localhost:{guarded.port}/fieldlab/login"
-        answer = context.request.post(address, form=given, max_redirects=0, timeout=WAIT)
+        answer = context.request.post(f"{address}/login", form=given, max_redirects=0)
         assert (answer.status, answer.headers["location"]) == (303, "./")
-        assert context.request.get(f"http://localhost:{guarded.port}/fieldlab/", timeout=WAIT).ok
+        assert context.request.get(f"{address}/").ok
     finally:
         context.close()
 
@@ -78,7 +72,7 @@ def login_of(context: BrowserContext) -> list[Any]:
     return [cookie for cookie in context.cookies() if cookie["name"] == "fieldlab_login"]
 
 
-def test_two_tabs_are_used_and_end_with_the_log_out(browser: Browser, guarded: Server) -> None:
+def test_a_logout_ends_all_tabs(browser: Browser, guarded: Server) -> None:
     """A reload and a reconnection need no login; after the logout the other tab shows the login page."""
     context = browser.new_context()
     context.set_default_timeout(WAIT)
@@ -89,8 +83,7 @@ def test_two_tabs_are_used_and_end_with_the_log_out(browser: Browser, guarded: S
         given = {"username": "course", "password": "a long sentence"}
         context.request.post(f"http://localhost:{guarded.port}/fieldlab/login", form=given)
         for _ in range(2):
-            lab = LabPage.__new__(LabPage)
-            lab.page = context.new_page()
+            lab = LabPage.of(context.new_page())
             errors.watch(lab.page)
             lab.page.goto(address, wait_until="commit")
             lab.until(lambda lab=lab: lab.step() > 0, OPENING)
@@ -99,10 +92,9 @@ def test_two_tabs_are_used_and_end_with_the_log_out(browser: Browser, guarded: S
         first.page.reload(wait_until="commit")
         first.until(lambda: first.step() > 0, OPENING)
         before = second.step()
-        second.page.evaluate(BREAK)
-        second.until(lambda: second.page.evaluate("window.sockets.length") > 1 and second.page.evaluate(OPEN) == 1)
+        reconnect(second)
         second.until(lambda: second.step() > before)
-        assert errors.unexpected(["CLOSING", "CONNECTING", "not connected so cannot send"]) == []
+        assert errors.unexpected(NOISE) == []
 
         first.page.get_by_role("button", name="Log out").or_(first.page.get_by_role("link", name="Log out")).click()
         expect(first.page).to_have_title("Fieldlab: log out", timeout=WAIT)
@@ -118,7 +110,7 @@ def test_two_tabs_are_used_and_end_with_the_log_out(browser: Browser, guarded: S
         context.close()
 
 
-def test_a_page_without_a_log_in_has_no_log_out(page: Page, server: Server) -> None:
+def test_a_server_without_a_login_offers_no_logout(page: Page, server: Server) -> None:
     lab = LabPage(page, server)
     assert page.get_by_label("Keys and pointer (H)").count()
     assert not page.get_by_label("Log out").count()

@@ -11,6 +11,7 @@ from PIL import Image
 
 from app.tab.stream import WIDEST
 from compute.labs.mandelbrot.views import VIEWS
+from tests.browser.lab_page import PAINTED
 from tests.browser.serving import slack
 from tests.browser.set_page import MODELS, SetPage
 
@@ -55,7 +56,7 @@ def test_the_wheel_zooms_at_the_pointer(lab):
     lab.page.mouse.move(*lab.at(*place))
     for _ in range(8):
         lab.page.mouse.wheel(0, -100)
-        lab.page.wait_for_timeout(30)
+        lab.page.evaluate(PAINTED)
     lab.until(lambda: lab.zoom() > 3.99 * zoom)
     assert lab.zoom() == pytest.approx(4 * zoom, rel=1e-9)
     assert lab.point(*place) == pytest.approx(before, abs=2e-2 / zoom)  # the position on the page is a whole pixel
@@ -201,7 +202,6 @@ def test_the_julia_set_follows_the_pointer(lab):
     for shown in (False, True, False):  # each is one frame, after which the lab rests
         lab.key("j")
         lab.until(lambda shown=shown: lab.page.evaluate(INSET) == shown)
-        lab.page.wait_for_timeout(300)
 
 
 TRAFFIC = """() => { window.received = 0; window.sent = 0;
@@ -226,14 +226,14 @@ def test_the_palette_turns_without_any_message(lab):
     number = lab.state()["number"]
 
     def turns_in_silence():
-        """Return whether the palette turns for 1.5 s without a message.
+        """Return whether the palette turns without a message.
 
         Once a minute the labels of the time plot change, and a plot sends its new size.
         """
         lab.page.evaluate("window.sent = 0")
         first = lab.picture()
-        lab.page.wait_for_timeout(1500)
-        return difference(lab.picture(), first) > 3 and lab.page.evaluate("window.sent") == 0
+        lab.until(lambda: difference(lab.picture(), first) > 3)
+        return lab.page.evaluate("window.sent") == 0
 
     lab.until(turns_in_silence)
     assert lab.state()["number"] == number
@@ -255,13 +255,12 @@ def test_ticks_differ_from_each_other_at_any_depth(lab, name, depth):
     lab.go(*view.center, view.zoom, view.max_iterations)
     lab.until(lambda: lab.state()["exponent"] < -depth + 2)
 
-    def told_apart():
+    def differ():
         return all(
             len(set(axis)) == len(axis) >= 2
             and any(f"e-{near}" in word for word in axis for near in (depth - 1, depth, depth + 1))
             for axis in lab.ticks()
         )
 
-    lab.until(told_apart)
-    print(lab.ticks())
+    lab.until(differ)
     lab.until(lambda: len(lab.page.locator(".numbers").inner_text()) > 2 * depth)

@@ -97,8 +97,7 @@ def test_a_listed_origin_shows_the_page_in_a_frame(stranger: Page, elsewhere: tu
     with serve(tmp_path, environ={settings.VARIABLE: msgspec.json.encode(listed).decode()}) as server:
         write(folder, server)
         stranger.goto(f"http://course.localhost:{port}/frame.html", wait_until="commit")
-        framed = LabPage.__new__(LabPage)
-        framed.page = stranger
+        framed = LabPage.of(stranger)
         framed.until(lambda: len(stranger.frames) > 1)
         frame = stranger.frames[1]
         expect(frame.locator(".status")).to_contain_text("step", timeout=1000 * OPENING)

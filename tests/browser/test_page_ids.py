@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser.lab_page import LabPage
 from tests.browser.serving import Server
-from tests.browser.test_reconnect import BREAK, OPEN, SOCKETS
+from tests.browser.test_reconnect import BREAK, NOISE, SOCKETS, reconnect
 
 # Open a WebSocket of the page with this token; return the close code of the server.
 JOIN = """([address, token]) => new Promise((done) => {
@@ -90,13 +90,12 @@ def test_another_browser_and_another_site_cannot_join_a_page(new_page, server, b
     evil.goto(other_site)
     assert evil.evaluate(JOIN, [socket_of(server), stolen]) == 1006  # refused by its Origin
     new_page.errors.texts.clear()  # Chromium logs that
-    before = lab.step()
-    lab.until(lambda: lab.step() > before)  # the page itself is still connected
+    lab.steps_on()  # the page itself is still connected
 
 
 def test_a_page_reconnects_after_a_link_of_another_site_was_opened(new_page, server, other_site, allowed_errors):
     """Browsers omit the cookie from a cross-site request, so that this browser receives a second one."""
-    allowed_errors += ["WebSocket is already in CLOSING", "Still in CONNECTING state", "not connected so cannot send"]
+    allowed_errors += NOISE
     first = new_page()
     first.add_init_script(SOCKETS)
     lab = LabPage(first, server)
@@ -108,10 +107,8 @@ def test_a_page_reconnects_after_a_link_of_another_site_was_opened(new_page, ser
     second.locator("canvas").first.wait_for()
     second.bring_to_front()
     first.bring_to_front()
-    first.evaluate(BREAK)
-    lab.until(lambda: first.evaluate("window.sockets.length") > 1 and first.evaluate(OPEN) == 1)
-    before = lab.step()
-    lab.until(lambda: lab.step() > before)
+    reconnect(lab)
+    lab.steps_on()
     assert first.evaluate("window.not_reloaded") is True
     names = [one["name"] for one in first.context.cookies() if one["name"].startswith("fieldlab_browser")]
     assert len(names) == 2
@@ -121,19 +118,16 @@ def test_a_page_reconnects_after_a_link_of_another_site_was_opened(new_page, ser
 
     def only_used() -> bool:
         """Reconnect, which sends all cookies; return whether two are left. Closed pages are kept for half a minute."""
-        count = first.evaluate("window.sockets.length")
-        first.evaluate(BREAK)
-        lab.until(lambda: first.evaluate("window.sockets.length") > count and first.evaluate(OPEN) == 1)
-        first.wait_for_timeout(2000)
-        return len(first.context.cookies()) <= 2
+        reconnect(lab)
+        lab.frames_on()
+        return len(lab.still(first.context.cookies)) <= 2
 
     lab.until(only_used)
     assert first.evaluate("window.not_reloaded") is True
 
 
-def test_a_browser_that_loses_its_cookies_is_told(new_page, server, allowed_errors):
-    allowed_errors += ["WebSocket is already in CLOSING", "Still in CONNECTING state", "not connected so cannot send",
-                       "stores no cookies"]  # fmt: skip
+def test_a_browser_that_loses_its_cookies_shows_a_notice(new_page, server, allowed_errors):
+    allowed_errors += [*NOISE, "stores no cookies"]
     page = new_page()
     page.add_init_script(SOCKETS)
     lab = LabPage(page, server)
@@ -146,7 +140,6 @@ def test_a_browser_that_loses_its_cookies_is_told(new_page, server, allowed_erro
     page.evaluate(BREAK)
     notice = page.get_by_role("alert").filter(has_text="Allow cookies, then reload the page.")
     notice.wait_for()
-    page.wait_for_timeout(4000)  # longer than the pause before a reload
-    assert notice.is_visible()
+    assert lab.still(notice.is_visible, 4.0)  # s: longer than the pause before a reload
     page.reload()
     lab.until(lambda: page.locator("canvas").count() > 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.lab_page import LabPage
+from tests.browser.lab_page import PAINTED, LabPage
 
 pytestmark = pytest.mark.extended
 
@@ -23,22 +23,22 @@ class Fingers:
     """Two fingers on the page, dispatched as touch events through the DevTools protocol."""
 
     def __init__(self, page) -> None:
-        self.page, self._devtools = page, page.context.new_cdp_session(page)
-        self._devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+        self.page, self.devtools = page, page.context.new_cdp_session(page)
+        self.devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
 
-    def _send(self, kind, points) -> None:
+    def send(self, kind, points) -> None:
         touches = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
-        self._devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+        self.devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
 
     def pinch(self, x, y, begin, end, steps=10) -> None:
         """Move both fingers from `begin` to `end` px on either side of (x, y)."""
-        self._send("touchStart", [(x - begin, y), (x + begin, y)])
+        self.send("touchStart", [(x - begin, y), (x + begin, y)])
         for step in range(1, steps + 1):
             apart = begin + (end - begin) * step / steps
-            self._send("touchMove", [(x - apart, y), (x + apart, y)])
-            self.page.wait_for_timeout(30)
-        self._send("touchEnd", [])
-        self._devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
+            self.send("touchMove", [(x - apart, y), (x + apart, y)])
+            self.page.evaluate(PAINTED)
+        self.send("touchEnd", [])
+        self.devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 def under(frame, x, y):

@@ -26,15 +26,14 @@ def test_a_lab_without_parts_of_its_own_is_shown_and_steered(lab):
     lab.until(lambda: lab.field()["most"] > lab.field()["least"])
     lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()
     lab.page.keyboard.press("Home")  # with r = 0 each step leaves the field unchanged
-    lab.until(lambda: float(lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.input_value()) == 0)
-    lab.page.wait_for_timeout(300)  # longer than the 50 ms of Panel's slider throttle
+    slider = lab.page.get_by_role("slider", name="r = D Δt / Δx²").first
+    lab.until(lambda: float(lab.still(slider.input_value, 0.3)) == 0)  # s: longer than Panel's slider throttle of 50 ms
     lab.group("Field")
     lab.choose("Initial field", "noise")
     sharp = lab.until(lambda: (f := lab.field())["rough"] > 0.01 and f)
     lab.group("Compute")
     lab.choose("Number type", "float64")
-    step = lab.step()
-    lab.until(lambda: lab.step() > step + 100)
+    lab.steps_on(100)
     assert lab.field()["rough"] == pytest.approx(sharp["rough"], rel=1e-3)  # with r = 0.2 it falls to a tenth
     lab.key(" ")
     lab.until(lambda: "Paused" in lab.status())

@@ -7,25 +7,24 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from app.page.qr_code import qr
 from tests.browser.conftest import WAIT
+from tests.browser.console import ConsoleErrors
 from tests.browser.lab_page import OPENING, LabPage
-from tests.browser.serving import ROOT, Server, answers, bound, free_port, serve
+from tests.browser.serving import ROOT, Server, bound, free_port, serve, wait_until_ready
 from tests.browser.test_audience import NUMBER
 
 pytestmark = pytest.mark.extended
 
 DEPLOY = ROOT / "deploy"
-START = 120.0  # s until nginx must respond
 PUBLIC = "lectures.localhost"
 BARE = """
 pid {folder}/nginx.pid;
@@ -50,7 +49,6 @@ class Proxied:
 
     server: Server
     port: int
-    log: Path
 
     @property
     def url(self) -> str:
@@ -114,83 +112,57 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
         subprocess.run([program, "-t", "-c", str(settings)], check=True, capture_output=True)
         nginx = psutil.Popen(bound([program, "-c", str(settings), "-g", "daemon off;"]))
         try:
-            end = time.monotonic() + START
-            while not answers(port):
-                assert nginx.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.05)
-            yield Proxied(server, port, folder / "access.log")
+            wait_until_ready(Server(port, nginx, folder / "error.log"))
+            yield Proxied(server, port)
         finally:
             nginx.send_signal(signal.SIGTERM)
             nginx.wait(120)
 
 
-def test_a_lab_runs_behind_it(browser: Browser, proxied: Proxied) -> None:
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """Return a browser context that accepts the proxy's certificate."""
+    context = browser.new_context(ignore_https_errors=True)
+    context.set_default_timeout(WAIT)
+    yield context
+    context.close()
+
+
+def watched(context: BrowserContext) -> tuple[Page, list[str], ConsoleErrors]:
+    """Return a new page, and the lists to which its requests and its errors will be added."""
+    page, requested, errors = context.new_page(), [], ConsoleErrors()
+    page.on("request", lambda request: requested.append(request.url))
+    page.on("websocket", lambda socket: requested.append(socket.url))
+    errors.watch(page)
+    return page, requested, errors
+
+
+def outside(requested: list[str], address: str) -> list[str]:
+    """Return the requested URLs that are not below `address`."""
+    own = f"{address}/", f"wss{address.removeprefix('https')}/", "data:", "blob:"
+    return [url for url in requested if not url.startswith(own)]
+
+
+def test_a_lab_runs_behind_it(context: BrowserContext, proxied: Proxied) -> None:
     """The lab advances, each request stays below the path, and the console has no errors."""
-    context = browser.new_context(ignore_https_errors=True)
-    page = context.new_page()
-    page.set_default_timeout(WAIT)
-    asked, said = [], []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("websocket", lambda socket: asked.append(socket.url))
-    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: said.append(str(error)))
+    page, requested, errors = watched(context)
     page.goto(f"{proxied.url}/app")
-    lab = LabPage.__new__(LabPage)
-    lab.page = page
-    before = lab.until(lambda: max(0, lab.step()), OPENING)
-    lab.until(lambda: lab.step() > before)
-    context.close()
-    own = f"{proxied.url}/", f"wss{proxied.url.removeprefix('https')}/", "data:", "blob:"
-    assert not [url for url in asked if not url.startswith(own)]
-    assert not said
-
-
-def test_a_phone_follows_by_the_public_address(browser: Browser, proxied: Proxied) -> None:
-    """Link and QR code contain it, pictures are received, and each request stays below the path."""
-    context = browser.new_context(ignore_https_errors=True)
-    context.set_default_timeout(WAIT)
-    page, asked, said = context.new_page(), [], []
-    lab = LabPage.__new__(LabPage)
-    lab.page = page
-    page.goto(f"{proxied.public}/app", wait_until="commit")
+    lab = LabPage.of(page)
     lab.until(lambda: lab.step() > 0, OPENING)
-    lab.key("q")
-    card = page.locator(".audience")
-    card.get_by_role("button", name="Let the room follow").click()
-    code = card.locator(".code").inner_text()
-    link = card.locator("a.link").get_attribute("href") or ""
-    assert link == f"{proxied.public}/follow/{code}"
-    assert card.locator("svg path").get_attribute("d") == qr(link)["path"]
-
-    phone = browser.new_context(ignore_https_errors=True, viewport={"width": 390, "height": 844}).new_page()
-    phone.set_default_timeout(WAIT)
-    phone.on("request", lambda request: asked.append(request.url))
-    phone.on("websocket", lambda socket: asked.append(socket.url))
-    phone.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-    phone.on("pageerror", lambda error: said.append(str(error)))
-    phone.goto(link)
-    lab.until(lambda: phone.locator("#picture").is_visible() and phone.evaluate(NUMBER) > 0)
-    seen = phone.evaluate(NUMBER)
-    lab.until(lambda: phone.evaluate(NUMBER) > seen)
-    card.get_by_text("1 follower").wait_for()
-    assert phone.evaluate("document.getElementById('try').href").startswith(f"{proxied.public}/app?")
-    own = f"{proxied.public}/", f"wss{proxied.public.removeprefix('https')}/", "data:", "blob:"
-    assert not [url for url in asked if not url.startswith(own)]
-    assert not said
-    phone.context.close()
-    context.close()
+    lab.steps_on()
+    page.close()
+    assert outside(requested, proxied.url) == errors.texts == []
 
 
-def test_a_link_to_a_state_and_its_qr_code_carry_the_public_address(browser: Browser, proxied: Proxied) -> None:
-    """Both contain the path before the app, by which another browser opens it."""
-    context = browser.new_context(ignore_https_errors=True)
-    context.set_default_timeout(WAIT)
+def test_links_qr_codes_and_followers_use_the_public_address(
+    browser: Browser, context: BrowserContext, proxied: Proxied
+) -> None:
+    """A phone follows by the link, and all of its requests stay below the path."""
     page = context.new_page()
-    lab = LabPage.__new__(LabPage)
-    lab.page = page
+    lab = LabPage.of(page)
     page.goto(f"{proxied.public}/app", wait_until="commit")
     lab.until(lambda: lab.step() > 0, OPENING)
+    lab.ready()
     lab.key("e")
     page.get_by_role("button", name="Link", exact=True).click()
     page.get_by_role("button", name="Copy the link").click()
@@ -199,20 +171,34 @@ def test_a_link_to_a_state_and_its_qr_code_carry_the_public_address(browser: Bro
     link = page.get_by_label("Address").input_value()
     assert link.startswith(f"{proxied.public}/app?scene=1.")
     assert code.get_attribute("d") == qr(link)["path"]
-    context.close()
+    lab.key("e")
+
+    lab.key("q")
+    card = page.locator(".audience")
+    card.get_by_role("button", name="Let the room follow").click()
+    room = card.locator(".code").inner_text()
+    link = card.locator("a.link").get_attribute("href") or ""
+    assert link == f"{proxied.public}/follow/{room}"
+    assert card.locator("svg path").get_attribute("d") == qr(link)["path"]
+
+    other = browser.new_context(ignore_https_errors=True, viewport={"width": 390, "height": 844})
+    other.set_default_timeout(WAIT)
+    phone, requested, errors = watched(other)
+    phone.goto(link)
+    lab.until(lambda: phone.locator("#picture").is_visible() and phone.evaluate(NUMBER) > 0)
+    shown = phone.evaluate(NUMBER)
+    lab.until(lambda: phone.evaluate(NUMBER) > shown)
+    card.get_by_text("1 follower").wait_for()
+    assert phone.evaluate("document.getElementById('try').href").startswith(f"{proxied.public}/app?")
+    other.close()
+    assert outside(requested, proxied.public) == errors.texts == []
 
 
-def test_the_address_without_the_last_slash_and_the_health(browser: Browser, proxied: Proxied) -> None:
-    context = browser.new_context(ignore_https_errors=True)
-    context.set_default_timeout(WAIT)
-    try:
-        health = context.request.get(f"{proxied.url}/health")
-        assert health.status == 200
-        assert json.loads(health.text())["status"] == "ok"
-        metrics = context.request.get(f"{proxied.url}/metrics")
-        assert "fieldlab_pages_limit 64.0" in metrics.text()
-        moved = context.request.get(proxied.url, max_redirects=0)
-        assert (moved.status, moved.headers["location"].endswith("/fieldlab/")) == (301, True)
-        assert "nginx/" not in moved.headers.get("server", "")
-    finally:
-        context.close()
+def test_the_health_report_metrics_and_redirect_are_reachable(context: BrowserContext, proxied: Proxied) -> None:
+    health = context.request.get(f"{proxied.url}/health")
+    assert health.status == 200
+    assert json.loads(health.text())["status"] == "ok"
+    assert "fieldlab_pages_limit 64.0" in context.request.get(f"{proxied.url}/metrics").text()
+    moved = context.request.get(proxied.url, max_redirects=0)
+    assert (moved.status, moved.headers["location"].endswith("/fieldlab/")) == (301, True)
+    assert "nginx/" not in moved.headers.get("server", "")

@@ -65,7 +65,7 @@ def test_a_race_is_run_replayed_and_closed(lab):
     lab.until(lambda: "Running" in lab.status() and lab.step() > resting)
 
 
-def test_a_button_pressed_slowly_while_a_race_is_run_works_and_keeps_the_focus(lab):
+def test_a_slow_press_during_a_race_works_and_keeps_the_focus(lab):
     page = lab.page
     page.keyboard.press("Shift+R")
     page.locator(".race [role=status]").wait_for()
@@ -126,7 +126,7 @@ def test_lanes_and_a_simulated_time_are_chosen_with_the_keyboard(lab):
         resize(page, *size)
         assert page.locator(".race").evaluate("(node) => node.scrollWidth <= node.clientWidth"), size
     resize(page, *LAPTOP)
-    for box in ("Numba, one-step", "NumPy", "Numba"):
+    for box in ("Numba, one-step", "NumPy", "Numba"):  # the initial choice, for the next test
         setup.get_by_role("checkbox", name=box, exact=True).set_checked(box != "Numba, one-step")
     go.click()
     page.locator(".race [role=status], .race article").first.wait_for()
@@ -134,7 +134,7 @@ def test_lanes_and_a_simulated_time_are_chosen_with_the_keyboard(lab):
     page.locator(".race").wait_for(state="hidden")
 
 
-def test_a_race_waits_for_that_of_another_page_and_its_lab_goes_on(lab, new_page, server):
+def test_a_race_is_queued_behind_another_page_s_while_its_lab_continues(lab, new_page, server):
     other = LabPage(new_page(), server)
     other.until(lambda: "Running" in other.status())
     lab.key("Shift+R")
@@ -144,18 +144,15 @@ def test_a_race_waits_for_that_of_another_page_and_its_lab_goes_on(lab, new_page
     other.page.get_by_role("button", name="1\u202f000 steps").click()  # no earlier test has raced this
     waits = other.page.get_by_text("Waiting: 1 race before this one")
     waits.wait_for()
-    step = other.step()
-    other.until(lambda: other.step() > step)
+    other.steps_on()
     lab.key("Shift+R")
     waits.wait_for(state="hidden", timeout=1000 * OPENING)
     other.still(other.step)
 
 
-def test_where_no_race_can_be_that_is_told(lab):
+def test_a_lab_without_races_says_so(lab):
     page = lab.page
-    page.get_by_role("tab", name="Crossover").click()
-    page.locator("[role=tab][aria-selected=true]:has-text('Crossover')").wait_for()
-    lab.until(lambda: "Crossover" in " ".join(page.locator(".plot-words").all_text_contents()))  # it is drawn
+    lab.show_lab("Crossover")
     lab.key("Shift+R")
     page.get_by_text("No race here").first.wait_for()
     assert page.locator(".race article").count() == 0

@@ -10,14 +10,14 @@ from app.features.race.race import STYLE, RaceCard
 from app.page.explain import WORDS
 from app.page.theme import stylesheet
 
-# Draw the card; `told(content)` replaces its content, `asked` collects its messages.
+# Draw the card; `update(content)` replaces its content, `sent` collects its messages.
 DRAW = """async ([esm, style, content]) => {
   const script = await import(URL.createObjectURL(new Blob([esm], {type: 'text/javascript'})));
   const heard = [];
-  window.asked = [];
-  const model = {content, send_msg: (each) => asked.push(each),
+  window.sent = [];
+  const model = {content, send_msg: (each) => sent.push(each),
     on: (name, call) => name == 'content' && heard.push(call)};
-  window.told = (now) => { model.content = now; heard.forEach((call) => call()); };
+  window.update = (now) => { model.content = now; heard.forEach((call) => call()); };
   const host = document.createElement('div'), sheet = document.createElement('style');
   sheet.textContent = style;
   document.body.append(host);
@@ -69,32 +69,32 @@ def ticked(page) -> tuple[list[bool], str]:
 RACED = [True, True, False], "0"
 
 
-def test_check_boxes_and_finish_line_show_the_race_on_the_card_after_every_answer(drawn):
+def test_checkboxes_and_finish_line_match_the_displayed_race_after_every_reply(drawn):
     for answer, now in ((2, content(2)), (3, content(3, refused=REFUSED)), (4, over(4)), (5, over(5, refused=REFUSED))):
         drawn.get_by_role("checkbox", name="NumPy").uncheck()
         drawn.get_by_role("checkbox", name="one-step").check()
         drawn.get_by_role("combobox", name="Finish").select_option("20")
-        drawn.evaluate("told", content(answer - 1, part=0.75))  # progress keeps the user's choices
+        drawn.evaluate("update", content(answer - 1, part=0.75))  # progress keeps the user's choices
         assert ticked(drawn) == ([False, True, True], "20")
         drawn.get_by_role("checkbox", name="one-step").focus()
-        drawn.evaluate("told", now)  # another race, perhaps started by another page, or a refusal
+        drawn.evaluate("update", now)  # another race, perhaps started by another page, or a refusal
         assert ticked(drawn) == RACED
         assert drawn.evaluate("document.querySelector('div').shadowRoot.activeElement.ariaLabel") == "one-step"
 
 
-def test_a_refusal_is_read_on_the_card_as_text_and_the_replay_goes_on(drawn):
+def test_a_refusal_is_shown_as_text_while_the_replay_continues(drawn):
     refused = drawn.get_by_role("alert")
-    drawn.evaluate("told", over(1))
+    drawn.evaluate("update", over(1))
     assert refused.count() == 0
     picture = drawn.locator(".race img").first.element_handle()
     drawn.wait_for_function(f"{WIDTH} > 2")
-    drawn.evaluate("told", over(2, refused=REFUSED))
+    drawn.evaluate("update", over(2, refused=REFUSED))
     assert refused.text_content() == REFUSED
     assert picture.evaluate("(node) => node.isConnected")
     before = drawn.evaluate(WIDTH)
     assert before > 2  # not from the start
     drawn.wait_for_function(f"{WIDTH} > {before}")
-    drawn.evaluate("told", over(3, seconds=40.0))
+    drawn.evaluate("update", over(3, seconds=40.0))
     assert refused.count() == 0
     assert not picture.evaluate("(node) => node.isConnected")
 
@@ -107,31 +107,30 @@ HIGH = """() => { const race = document.querySelector('div').shadowRoot.querySel
 
 
 @pytest.mark.parametrize("refused", [REFUSED, LONG], ids=["one line", "two lines"])
-def test_a_refusal_leaves_everything_in_a_laptops_window(drawn, refused):
+def test_a_card_with_a_refusal_fits_a_laptops_window(drawn, refused):
     drawn.add_style_tag(content=stylesheet())  # the page's font sizes
-    told = over(1, seconds=0.5)
-    for lane in told["lanes"]:
+    shown = over(1, seconds=0.5)
+    for lane in shown["lanes"]:
         lane["details"] = DETAILS
-    drawn.evaluate("told", told)
+    drawn.evaluate("update", shown)
     drawn.wait_for_function("document.querySelector('div').shadowRoot.querySelectorAll('.badge.shown').length == 2")
     replay, alert = drawn.get_by_role("button", name="Replay"), drawn.get_by_role("alert")
     before = drawn.evaluate(HIGH)
-    drawn.evaluate("told", told | {"answer": 2, "refused": refused})
+    drawn.evaluate("update", shown | {"answer": 2, "refused": refused})
     alert.wait_for()
-    drawn.wait_for_timeout(300)
     boxes = [one.bounding_box() for one in (replay, alert, drawn.locator(".race .note"))]
     assert before <= 0
     assert drawn.evaluate(HIGH) <= 0
     assert all(box["y"] >= 0 and box["y"] + box["height"] <= drawn.viewport_size["height"] for box in boxes)
     drawn.set_viewport_size({"width": 1280, "height": 400})  # in a low window the replay button stays visible
-    drawn.wait_for_timeout(300)
+    drawn.wait_for_function("innerHeight == 400")
     box = replay.bounding_box()
     assert box["y"] + box["height"] <= 400
 
 
 @pytest.mark.parametrize("by", ["pointer", "keyboard"])
-def test_escape_takes_the_tip_of_a_word_away_before_the_race(by, drawn):
-    drawn.evaluate("told", over(1))
+def test_escape_closes_a_words_tip_before_the_race(by, drawn):
+    drawn.evaluate("update", over(1))
     word, tip = drawn.locator(".race [data-term=median]").first, drawn.locator(".tip")
     if by == "pointer":
         word.hover()
@@ -141,6 +140,6 @@ def test_escape_takes_the_tip_of_a_word_away_before_the_race(by, drawn):
     tip.wait_for(state="visible")
     drawn.keyboard.press("Escape")
     tip.wait_for(state="hidden")
-    assert drawn.evaluate("asked") == []
+    assert drawn.evaluate("sent") == []
     drawn.keyboard.press("Escape")
-    assert drawn.evaluate("asked") == [{"do": "close"}]
+    assert drawn.evaluate("sent") == [{"do": "close"}]

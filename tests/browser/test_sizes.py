@@ -48,11 +48,10 @@ def at(opened: LabPage):
         opened.show_lab(lab)
         opened.until(lambda: len(plots(opened.page)) > 0)
         if lab == "L-curve":
-            curve = CurvePage.__new__(CurvePage)
-            curve.page = opened.page
+            curve = CurvePage.of(opened.page)
             curve.grow(FAST)
             curve.page.get_by_label("Growth").first.blur()  # a slider with the focus says its value in a tip
-        opened.page.wait_for_timeout(1500)
+        opened.transitions()
         return opened
 
     return show

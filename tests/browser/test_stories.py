@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from compute.stories import own_folder, stories_in
-from tests.browser.lab_page import LabPage
+from tests.browser.lab_page import DEEP, LabPage
 from tests.browser.layout import comes, faults, plots, resize
 
 pytestmark = pytest.mark.extended
@@ -22,23 +22,18 @@ AREAS = {
     "labs": "[role=tablist]",
 }
 # Whether the ring is inside the window, around the horizontal centre of its target and overlapping it vertically.
-POINTS = """([area, label]) => {
-  const nodes = [], ring = document.querySelector('.story-ring');
-  const walk = (root) => { for (const node of root.querySelectorAll('*')) {
-    nodes.push(node);
-    if (node.shadowRoot) walk(node.shadowRoot);
-  } };
-  walk(document);
+POINTS = f"""([area, label]) => {{ {DEEP}
+  const ring = document.querySelector('.story-ring');
   const box = (node) => node.getBoundingClientRect();
-  const meant = nodes.filter((node) => box(node).width && !node.closest('.story') && (area ? node.matches(area) :
+  const targets = all.filter((node) => box(node).width && !node.closest('.story') && (area ? node.matches(area) :
     node.getAttribute('aria-label') == label || !node.children.length && node.textContent.trim() == label));
   if (!ring || ring.style.display == 'none') return false;
-  const { left, top, right, bottom } = box(ring);
-  return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight && meant.some((node) => {
+  const {{ left, top, right, bottom }} = box(ring);
+  return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight && targets.some((node) => {{
     const at = box(node), x = (at.left + at.right) / 2;
     return left <= x && x <= right && at.top < bottom && at.bottom > top;
-  });
-}"""
+  }});
+}}"""
 
 
 NARROW = (800, 600)
@@ -48,41 +43,36 @@ LEAST = {PHONE: (0.85 * PHONE[0], 200), TURNED: (200, 200)}  # px of width and h
 MOST = {PHONE: (1.0, 0.45), TURNED: (0.45, 1.0)}  # largest share of the window's width and height for a story
 # Boxes in px of the page's first plot, the story and its text; the number of its buttons, and the elements that cover
 # some of them; whether the text scrolls, and its tabIndex.
-TOLD = """() => {
-  const nodes = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
-    nodes.push(node);
-    if (node.shadowRoot) walk(node.shadowRoot);
-  } };
-  walk(document);
-  const box = (node) => {
-    const {left, top, right, bottom} = node.getBoundingClientRect();
+LAYOUT = f"""() => {{ {DEEP}
+  const box = (node) => {{
+    const {{left, top, right, bottom}} = node.getBoundingClientRect();
     return [left, top, right, bottom];
-  };
-  const visible = (node) => node.checkVisibility({ visibilityProperty: true });
-  const seen = (test) => nodes.filter((node) => node.matches(test) && visible(node));
-  const inColumn = (node) => { for (let one = node; one; one = one.parentElement ?? one.getRootNode().host)
+  }};
+  const visible = (node) => node.checkVisibility({{ visibilityProperty: true }});
+  const seen = (test) => all.filter((node) => node.matches(test) && visible(node));
+  const inColumn = (node) => {{ for (let one = node; one; one = one.parentElement ?? one.getRootNode().host)
     if (one.classList.contains('contextbar')) return true;
-    return false; };
+    return false; }};
   const picture = seen('.bk-Figure').find((node) => node.getBoundingClientRect().width > 2 && !inColumn(node));
-  const story = seen('.story')[0], deepest = (x, y) => {
+  const story = seen('.story')[0], deepest = (x, y) => {{
     let node = document.elementFromPoint(x, y);
     for (let inner; node?.shadowRoot && (inner = node.shadowRoot.elementFromPoint(x, y)) && inner !== node;)
       node = inner;
     return node;
-  };
-  const free = (node) => { const [left, top, right, bottom] = box(node);
-    return [[left + 4, top + 4], [right - 4, bottom - 4]].every(([x, y]) => node.contains(deepest(x, y))); };
+  }};
+  const free = (node) => {{ const [left, top, right, bottom] = box(node);
+    return [[left + 4, top + 4], [right - 4, bottom - 4]].every(([x, y]) => node.contains(deepest(x, y))); }};
   const buttons = [...story.querySelectorAll('header button, nav button')];
   const text = story.querySelector('.text');
-  const covered = buttons.filter((one) => !free(one)).map((one) => {      // by what, such as a note, which goes
+  const covered = buttons.filter((one) => !free(one)).map((one) => {{      // by what, such as a note, which goes
     const [left, top] = box(one);
     return deepest(left + 4, top + 4)?.outerHTML.slice(0, 99);
-  });
-  return {picture: picture ? box(picture) : null, story: box(story), covered, buttons: buttons.length, text: box(text),
-    scrolls: text.scrollHeight > text.clientHeight + 1, tab: text.tabIndex};
-}"""
+  }});
+  return {{picture: picture ? box(picture) : null, story: box(story), covered, buttons: buttons.length, text: box(text),
+    scrolls: text.scrollHeight > text.clientHeight + 1, tab: text.tabIndex}};
+}}"""
 RING = "document.querySelector('.story-ring').style.display"
-LOOKED_AT = 700  # ms within which the page locates a step's target
+LOOKED_AT = 0.7  # s within which the page locates a step's target
 IN_BAR = """() => { const ring = document.querySelector('.story-ring');
   return ring.style.display == 'block' && ring.getBoundingClientRect().bottom > innerHeight - 60; }"""
 COUNT_SCROLLS = """() => { const before = Element.prototype.scrollIntoView;
@@ -116,7 +106,7 @@ def begin(lab, title):
     lab.page.locator(".story .text").wait_for()
 
 
-def told(lab):
+def title(lab):
     """Return the heading of the step, with plain spaces."""
     return " ".join(lab.page.locator(".story h3").inner_text().split())
 
@@ -126,16 +116,16 @@ def left(lab):
     return lab.page.locator(".story button.away").count() == 1
 
 
-def test_a_story_leads_and_the_lecturer_plays_in_between(teller):
+def test_a_step_is_restored_after_the_lecturers_changes(teller):
     lab, page = teller, teller.page
     begin(lab, "The chequerboard")
     lab.until(lambda: "Paused" in lab.status() and lab.step() == 0)
-    lab.until(lambda: told(lab) == "A bump with a chequerboard on it")
+    lab.until(lambda: title(lab) == "A bump with a chequerboard on it")
     lab.until(lambda: lab.field()["pixels"] == 256**2)
 
     page.keyboard.press("PageDown")
     lab.until(lambda: "Running" in lab.status() and lab.fact("r") == 0.25 and lab.step() > 20)
-    lab.until(lambda: told(lab) == "r = 1/4: it never fades")
+    lab.until(lambda: title(lab) == "r = 1/4: it never fades")
     page.locator(".story-ring").wait_for()  # around the slider
     assert not left(lab)
 
@@ -143,13 +133,13 @@ def test_a_story_leads_and_the_lecturer_plays_in_between(teller):
     lab.until(lambda: left(lab))
     lab.key("b")
     lab.until(lambda: lab.fact("r") == 0.25 and not left(lab))
-    lab.until(lambda: told(lab) == "r = 1/4: it never fades")
+    lab.until(lambda: title(lab) == "r = 1/4: it never fades")
 
     page.keyboard.press("PageUp")
     lab.until(lambda: "Paused" in lab.status() and lab.fact("r") == 0.2 and lab.step() == 0)
 
 
-def test_a_step_leaves_what_the_story_does_not_name(teller):
+def test_a_step_keeps_values_that_the_story_does_not_set(teller):
     lab = teller
     begin(lab, "The chequerboard")
     lab.until(lambda: "Paused" in lab.status() and lab.step() == 0)
@@ -163,7 +153,7 @@ def test_a_step_leaves_what_the_story_does_not_name(teller):
     lab.until(lambda: lab.settings()["Number type"] == "float32")
 
 
-def test_a_story_about_another_lab_shows_it_and_keys_are_the_labs_again_when_it_is_closed(teller):
+def test_a_story_shows_its_lab_and_returns_the_keys_when_it_is_closed(teller):
     lab, page = teller, teller.page
     begin(lab, "Where float64 ends")
     lab.until(lambda: "zoom 1.0 pixel" in lab.status())
@@ -188,11 +178,11 @@ def heading(step):
 
 def shows(lab, step):
     """Wait until the step's text and its lab are shown."""
-    lab.until(lambda: told(lab) == heading(step))
+    lab.until(lambda: title(lab) == heading(step))
     lab.page.locator("[role=tab][aria-selected=true]", has_text=step.scene.kind.TITLE).wait_for()
 
 
-def test_a_control_in_the_bar_is_not_scrolled_to_again_and_again(teller):
+def test_a_control_in_the_fixed_bar_is_not_scrolled_to_repeatedly(teller):
     """The bar is fixed: once the control is visible, scrolling has no effect."""
     lab, page = teller, teller.page
     size = page.viewport_size
@@ -200,10 +190,9 @@ def test_a_control_in_the_bar_is_not_scrolled_to_again_and_again(teller):
     try:
         begin(lab, "The chequerboard")  # its first step points at r
         lab.until(lambda: page.evaluate(IN_BAR))
-        page.wait_for_timeout(LOOKED_AT)
+        lab.still(lambda: page.evaluate("scrollY"), LOOKED_AT)
         page.evaluate(COUNT_SCROLLS)
-        page.wait_for_timeout(3 * LOOKED_AT)
-        assert page.evaluate("window.scrolls") == 0
+        assert lab.still(lambda: page.evaluate("window.scrolls"), 3 * LOOKED_AT) == 0
     finally:
         resize(page, size["width"], size["height"])
 
@@ -215,7 +204,7 @@ def apart(one, other):
 
 def wrong_beside_the_picture(page, size):
     """Return the failed conditions for reading a story next to its picture in a window of `size`; [] if all are met."""
-    now, (wide, high) = page.evaluate(TOLD), size
+    now, (wide, high) = page.evaluate(LAYOUT), size
     picture, story = now["picture"], now["story"]
     if picture is None:
         return ["no picture"]
@@ -236,7 +225,7 @@ def wrong_beside_the_picture(page, size):
 
 
 @pytest.mark.parametrize("size", [PHONE, TURNED], ids=["upright", "turned"])
-def test_a_phone_shows_a_story_with_the_picture_that_it_speaks_of(teller, size):
+def test_a_phone_shows_a_story_next_to_its_picture(teller, size):
     lab, page = teller, teller.page
     usual, wrong = page.viewport_size, {}
     resize(page, *size)
@@ -261,7 +250,7 @@ def test_a_phone_shows_a_story_with_the_picture_that_it_speaks_of(teller, size):
     assert wrong == {}
 
 
-def test_nothing_is_ringed_where_the_side_bar_is_closed(teller):
+def test_a_closed_side_bar_has_no_ring(teller):
     """Parts of a closed side bar, left of the window, report themselves as visible."""
     lab, page = teller, teller.page
     usual = page.viewport_size
@@ -270,13 +259,13 @@ def test_nothing_is_ringed_where_the_side_bar_is_closed(teller):
         begin(lab, "Why a GPU is faster")
         lab.until(lambda: page.evaluate(RING) == "block")  # around the measurement
         page.keyboard.press("ArrowRight")  # to a step that points at a list in the side bar
-        assert comes(page, lambda: told(lab).startswith("NumPy"))
-        lab.until(lambda: lab.still(lambda: page.evaluate(RING), 3 * LOOKED_AT / 1000) == "none")
+        assert comes(page, lambda: title(lab).startswith("NumPy"))
+        lab.until(lambda: lab.still(lambda: page.evaluate(RING), 3 * LOOKED_AT) == "none")
     finally:
         resize(page, usual["width"], usual["height"])
 
 
-def test_every_step_of_every_story_shows_its_lab_and_what_it_points_at(teller):
+def test_every_step_of_every_story_shows_its_lab_and_rings_its_target(teller):
     lab, page = teller, teller.page
     for story in STORIES:
         begin(lab, story.title)

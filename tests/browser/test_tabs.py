@@ -7,7 +7,7 @@ import re
 import pytest
 
 from app.page.theme import DARK, LIGHT
-from tests.browser.lab_page import LabPage
+from tests.browser.lab_page import DEEP, LabPage
 
 pytestmark = pytest.mark.extended
 
@@ -23,15 +23,10 @@ INKS = {
 
 
 # The number of models that the browser stores, and the number in the page.
-MODELS = """() => { const page = Bokeh.documents[0], there = page.roots().flatMap((root) => [...root.references()]);
-  return [page._all_models.size, new Set(there).size]; }"""
+MODELS = """() => { const page = Bokeh.documents[0], used = page.roots().flatMap((root) => [...root.references()]);
+  return [page._all_models.size, new Set(used).size]; }"""
 
 INK = "getComputedStyle(document.documentElement).getPropertyValue('--ink')"
-
-
-@pytest.fixture(scope="module")
-def opened(lasting, server) -> LabPage:
-    return LabPage(lasting(), server)
 
 
 @pytest.fixture
@@ -40,7 +35,7 @@ def lab(opened, lasting, allowed_errors):
     lasting.complain(allowed_errors)
 
 
-def test_running_through_the_tabs_shows_the_last_one(lab) -> None:
+def test_quick_changes_of_tab_show_the_last_lab(lab) -> None:
     """An error on the page, for example about an unknown reference, fails this test in the page fixture.
 
     The browser discards the models of other labs while the lab runs: a lecture has hundreds of changes per hour.
@@ -54,14 +49,13 @@ def test_running_through_the_tabs_shows_the_last_one(lab) -> None:
     for name in ("Mandelbrot", "Diffusion"):
         lab.page.get_by_role("tab", name=name).click()
         lab.page.get_by_role("button", name=GROUPS[name]).first.wait_for()
-    before = lab.step()
-    lab.until(lambda: lab.step() > before + 20)
+    lab.steps_on(20)
     assert "Running" in lab.status()
     lab.until(lambda: (found := lab.page.evaluate(MODELS)) and found[0] <= 1.2 * found[1])
     assert "Running" in lab.status()
 
 
-def test_plots_of_a_lab_follow_the_scheme_that_was_chosen_while_another_was_shown(lab) -> None:
+def test_plots_have_the_scheme_that_was_chosen_while_another_lab_was_shown(lab) -> None:
     model = "const model = (name) => Bokeh.documents[0]?.get_model_by_name(name);"
     for hue in (DARK["ink"], LIGHT["ink"]):
         lab.page.get_by_role("tab", name="Diffusion").click()
@@ -72,7 +66,7 @@ def test_plots_of_a_lab_follow_the_scheme_that_was_chosen_while_another_was_show
             lab.until(lambda ink=ink, hue=hue: lab.page.evaluate(f"() => {{ {model} return {ink}; }}") == hue)
 
 
-def test_a_page_follows_its_systems_scheme_unless_the_other_was_chosen(page, server) -> None:
+def test_a_page_follows_the_systems_scheme_until_one_is_chosen(page, server) -> None:
     page.emulate_media(color_scheme="dark")
     lab = LabPage(page, server)
 
@@ -92,53 +86,39 @@ def test_a_page_follows_its_systems_scheme_unless_the_other_was_chosen(page, ser
     page.get_by_label("Toggle theme").click()
     comes("light")
     page.emulate_media(color_scheme="light")
-    page.wait_for_timeout(500)
+    lab.still(lambda: page.evaluate(INK), 0.5)
     comes("light")
 
 
-# Record every 20 ms: the selected tab, whether a lab is announced as opening, and the visible groups of controls.
-WATCH = """() => { window.seen = []; setInterval(() => {
-  const all = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
-    all.push(node);
-    if (node.shadowRoot) walk(node.shadowRoot);
-  } };
-  walk(document);
-  const shown = all.filter((node) => node.getClientRects().length);
-  const groups = shown.filter((node) => node.matches('nav button[aria-expanded]')).map((node) => node.innerText.trim());
-  const told = shown.some((node) => node.matches('[role=status]') && node.textContent.startsWith('Opening '));
-  const tab = all.find((node) => node.matches('[role=tab][aria-selected=true]'))?.innerText;
-  seen.push([tab, told, groups]);
-}, 20); }"""
+# Record every 20 ms whether a lab is announced as opening, and the visible groups of controls.
+WATCH = f"""() => {{ window.seen = []; setInterval(() => {{ {DEEP}
+  const visible = all.filter((node) => node.getClientRects().length);
+  seen.push([visible.some((node) => node.matches('[role=status]') && node.textContent.startsWith('Opening ')),
+    visible.filter((node) => node.matches('nav button[aria-expanded]')).map((node) => node.innerText.trim())]);
+}}, 20); }}"""
 
 
-def test_a_lab_that_is_opened_first_has_no_controls_of_the_last_one_beside_it(lasting, server, allowed_errors) -> None:
+def test_a_lab_that_opens_shows_no_controls_of_the_previous_one(lasting, server, allowed_errors) -> None:
     lab = LabPage(lasting(), server)
     lab.group("Field")
     lab.page.evaluate(WATCH)
     lab.show_lab("L-curve")
     lab.group("Problem")
     seen = lab.page.evaluate("seen")
-    announced = [groups for _, told, groups in seen if told]
+    announced = [number for number, (opening, _) in enumerate(seen) if opening]
     assert announced
-    assert not any(announced)
-    first = next(number for number, (_, told, _) in enumerate(seen) if told)
-    assert not any("Physics" in groups for _, _, groups in seen[first:])
+    assert not any(seen[number][1] for number in announced)
+    assert not any("Physics" in groups for _, groups in seen[announced[0] :])
     lasting.complain(allowed_errors)
 
 
 # The number of panel-material-ui components drawn in each scheme.
-SCHEMES = """() => {
-  const found = {'mui-light': 0, 'mui-dark': 0};
-  const walk = (root) => { for (const node of root.querySelectorAll('*')) {
-    for (const name of Object.keys(found)) found[name] += node.classList.contains(name);
-    if (node.shadowRoot) walk(node.shadowRoot);
-  } };
-  walk(document);
-  return [found['mui-light'], found['mui-dark']];
-}"""
+SCHEMES = f"""() => {{ {DEEP}
+  return ['mui-light', 'mui-dark'].map((name) => all.filter((node) => node.classList.contains(name)).length);
+}}"""
 
 
-def test_a_tab_that_is_drawn_while_the_scheme_changes_has_the_new_one(page, server):
+def test_a_tab_drawn_during_a_change_of_scheme_has_the_new_one(page, server):
     """The tab's messages are received after the switch was pressed, but before the server knows of it."""
     held, holding = [], False
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
-from tests.browser.lab_page import FRAMES, PATIENCE, LabPage
+from tests.browser.lab_page import FRAMES, LabPage
 
 pytestmark = pytest.mark.extended
 
 NAMES = ("field", "laplacian")
-THEME = "document.documentElement.dataset.scheme"
 VIEW = "(name) => Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(`picture ${name}`))"
 # All pixels of the canvas with picture and axes except the first row and column, which Bokeh clears by half, so that
 # they become more opaque with each painting.
@@ -70,15 +68,11 @@ def opened(opened):
     return opened
 
 
-def same(lab: LabPage) -> list[bool]:
-    """Return for each picture whether its pixels equal Bokeh's, once the paused lab is painted."""
+def equals_bokehs(lab: LabPage) -> None:
+    """Wait until each picture's pixels equal Bokeh's, once the paused lab is painted."""
     lab.page.mouse.move(0, 0)
-    end = time.monotonic() + PATIENCE
-    while True:
-        lab.page.wait_for_timeout(300)
-        found = [lab.page.evaluate(SAME, name) for name in NAMES]
-        if all(found) or time.monotonic() > end:
-            return found
+    lab.transitions()
+    lab.until(lambda: [lab.page.evaluate(SAME, name) for name in NAMES] == [True, True])
 
 
 def step(lab: LabPage) -> None:
@@ -88,16 +82,16 @@ def step(lab: LabPage) -> None:
     lab.until(lambda: lab.field()["number"] > before)
 
 
-def test_only_the_inside_is_painted_and_every_pixel_is_as_bokeh_has_it(lab):
+def test_only_the_inside_is_painted_and_every_pixel_equals_bokehs(lab):
     lab.page.evaluate(COUNT)
     # two figures; colour bars and the comparison's ticks sometimes repaint one in full, Bokeh does for each frame
     lab.until(lambda: lab.page.evaluate("window.shown > 10 && window.whole < window.shown"))
     lab.pause()
     step(lab)
-    assert same(lab) == [True, True]
+    equals_bokehs(lab)
 
 
-def test_another_palette_colours_the_frame_that_is_there(lab):
+def test_another_palette_colours_the_present_frame(lab):
     lab.pause()
     step(lab)
     before = lab.page.evaluate(PIXELS, "field")
@@ -106,31 +100,28 @@ def test_another_palette_colours_the_frame_that_is_there(lab):
     lab.choose("Palette of the field", "Viridis")
     lab.until(lambda: lab.page.evaluate(PIXELS, "field") != before)
     assert lab.field()["number"] == number  # no kernel has run
-    assert same(lab) == [True, True]
+    equals_bokehs(lab)
     step(lab)
-    assert same(lab) == [True, True]
+    equals_bokehs(lab)
     lab.choose("Palette of the field", "Inferno")
 
 
-def test_another_scheme_or_type_is_shown_around_the_picture_too(lab):
-    theme = lab.page.evaluate(THEME)
-    lab.page.get_by_label("Toggle theme").click()
-    lab.until(lambda: lab.page.evaluate(THEME) != theme)
+def test_another_scheme_or_type_size_is_shown_around_the_picture_too(lab):
+    lab.toggle_theme()
     lab.key("p")
     lab.page.get_by_role("toolbar").get_by_role("button", name="Freeze").wait_for()
-    shown = lab.field()["number"]
-    lab.until(lambda: lab.field()["number"] > shown + 2)
+    lab.frames_on(3)
     lab.key(" ")  # presenter mode hides the status "Paused"
-    lab.page.wait_for_timeout(1000)
+    lab.page.get_by_role("toolbar").get_by_role("button", name="Run", exact=True).wait_for()
+    lab.at_rest()
     step(lab)
-    assert same(lab) == [True, True]
+    equals_bokehs(lab)
     lab.key(" ")
     lab.key("p")
-    lab.page.get_by_label("Toggle theme").click()
-    lab.page.wait_for_timeout(1000)
+    lab.toggle_theme()
 
 
-def test_hover_says_the_newest_value(lab):
+def test_hover_shows_the_latest_value(lab):
     lab.pause()
     box = lab.page.locator("canvas").first.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 3
@@ -153,15 +144,15 @@ def test_hover_says_the_newest_value(lab):
 
 
 @pytest.mark.parametrize("why", WRONG)
-def test_where_the_fast_way_fails_frames_take_the_public_one(page, server, why):
-    told = []
-    page.on("console", lambda message: told.append((message.type, message.text)))
+def test_frames_use_the_public_transport_if_the_fast_one_fails(page, server, why):
+    messages = []
+    page.on("console", lambda message: messages.append((message.type, message.text)))
     page.add_init_script(WRONG[why])
     lab = LabPage(page, server)
     lab.until(lambda: lab.page.evaluate(TRANSPORT) == why)
     before, pixels = lab.field()["number"], lab.page.evaluate(PIXELS, "field")
     lab.until(lambda: lab.field()["number"] > before + 5)
     lab.until(lambda: lab.page.evaluate(PIXELS, "field") != pixels)
-    about = [(kind, text) for kind, text in told if "Fieldlab" in text]
+    about = [(kind, text) for kind, text in messages if "Fieldlab" in text]
     assert [kind for kind, text in about] == ["info"]
     assert why.removeprefix("public: ") in about[0][1]
