@@ -15,7 +15,7 @@ def rows(name: str) -> list[tuple[str, str]]:
     return re.findall(r"^\| ([\dAB][\d, ]*) \|.*\| (`tests/.*) \|$", (HERE / name).read_text(), re.MULTILINE)
 
 
-def test_every_fault_and_every_defect_has_a_test_that_is_there():
+def test_every_fault_and_every_defect_names_an_existing_test():
     faults, defects = rows("README.md"), rows("defects.md")
     assert [int(number) for number, _ in faults] == list(range(1, 26))
     table = (HERE / "defects.md").read_text()
@@ -27,7 +27,7 @@ def test_every_fault_and_every_defect_has_a_test_that_is_there():
             assert name in {one.name for one in tree if isinstance(one, ast.FunctionDef)}, named
 
 
-def test_time_is_taken_from_clocks_that_nobody_sets():
+def test_only_monotonic_clocks_are_used():
     """Fault 25: the time of day is only for display, through datetime; differences of it are errors."""
     wrong = []
     for path in [*(ROOT / "app").rglob("*.py"), *(ROOT / "compute").rglob("*.py")]:

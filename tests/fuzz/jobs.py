@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.fuzz.parsers import PARSERS
 
-TEST = "tests/fuzz/test_parsers.py::test_what_is_damaged_is_taken_or_refused_in_words"
+TEST = "tests/fuzz/test_parsers.py::test_damaged_samples_are_accepted_or_refused_with_a_message"
 SENT = re.compile(r"^(\d+) sent:", re.MULTILINE)
 END = 3000  # characters of a failed process's output that are printed
 

@@ -40,7 +40,7 @@ def test_no_property_that_is_run_or_shown_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(LABS)), ids=LABS)
-def test_nothing_else_is_taken(server: Server, number: int) -> None:
+def test_no_other_change_is_applied(server: Server, number: int) -> None:
     """A message replaced scripts of a page, which then ran in the browser of the next visitor of the page."""
     sent, planted, alive = asyncio.run(changed(server, number))
     assert sent > 5000  # a page has hundreds of models, each with dozens of properties

@@ -86,14 +86,14 @@ def taken_or_refused(parser: Parser, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_what_is_good_is_taken(name: str) -> None:
+def test_valid_samples_are_accepted(name: str) -> None:
     for sample in PARSERS[name].samples():
         PARSERS[name].read(sample)
 
 
 @pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")  # NumPy accepts such a header, but slowly
 @pytest.mark.parametrize("name", PARSERS)
-def test_what_is_damaged_is_taken_or_refused_in_words(name: str) -> None:
+def test_damaged_samples_are_accepted_or_refused_with_a_message(name: str) -> None:
     parser = PARSERS[name]
     end, number, used = time.monotonic() + SECONDS, SEED, time.process_time()
     samples = st.sampled_from(parser.samples())
@@ -116,7 +116,7 @@ def test_what_is_damaged_is_taken_or_refused_in_words(name: str) -> None:
     print(f"{name}: {number - SEED} times {1000 if SECONDS else 60}, in {used:.0f} s of a processor")
 
 
-def test_parsers_are_tried_in_processes_of_their_own(capfd: pytest.CaptureFixture[str]) -> None:
+def test_parsers_run_in_separate_processes(capfd: pytest.CaptureFixture[str]) -> None:
     assert jobs.parsers(0, 2, 1, "word") == 0
     said = capfd.readouterr().out
     assert "word of a viewer, or of a frame: " in said
@@ -124,6 +124,6 @@ def test_parsers_are_tried_in_processes_of_their_own(capfd: pytest.CaptureFixtur
     assert "2 parsers, 0 minutes each, from seed 1: 0 failed" in said
 
 
-def test_shares_are_all_of_it() -> None:
+def test_shares_add_up() -> None:
     assert jobs.shares(10, 4) == [3, 3, 2, 2]
     assert jobs.shares(2, 4) == [1, 1]

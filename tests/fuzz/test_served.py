@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield found
 
 
-def test_hostile_messages_harm_neither_the_server_nor_its_other_page(server: Server) -> None:
+def test_hostile_messages_harm_neither_the_server_nor_another_page(server: Server) -> None:
     found = asyncio.run(Campaign(server, seed=1).messages(300, batch=150, pages=2))
     assert found.sent.total() == 300
     assert found.closed > 10  # messages that no page sends close the connection
@@ -36,7 +36,7 @@ def test_hostile_messages_harm_neither_the_server_nor_its_other_page(server: Ser
     assert found.restarts == 0
 
 
-def test_widgets_session_engine_and_link_tell_the_same_after_any_sequence(server: Server) -> None:
+def test_widgets_session_engine_and_link_agree_after_any_sequence(server: Server) -> None:
     found = asyncio.run(Campaign(server, seed=1).sequences(16, batch=16))
     assert found.sent.total() == 16
     assert len(found.sent) == 4  # labs
@@ -44,7 +44,7 @@ def test_widgets_session_engine_and_link_tell_the_same_after_any_sequence(server
 
 
 @pytest.mark.parametrize("label", ["Iterations at most", "Samples per pixel", "Steps at most", "n  [samples]", "to"])
-def test_what_costs_more_is_used_too(label: str) -> None:
+def test_expensive_controls_are_used_too(label: str) -> None:
     user = User(Guest("http://nowhere"), random.Random(1))
     assert user._change("IntSlider", {"label": label, "start": 1, "end": 9})
     assert user._change("TextInput", {"label": label})
@@ -89,12 +89,12 @@ GOOD = {
         {"widgets": {"Controls.r": [0.1, 0.2, ["p1"]]}},
     ],
 )  # fmt: skip
-def test_a_lie_is_seen(lie: dict[str, object]) -> None:
+def test_a_disagreement_is_found(lie: dict[str, object]) -> None:
     assert disagreement(GOOD, whole=True) == ""
     assert disagreement(GOOD | lie, whole=True)
 
 
-def test_blocks_that_grow_with_closed_pages_are_seen() -> None:
+def test_growing_memory_of_closed_pages_is_found() -> None:
     first = 1_000_000
     most = int(GROWTH * first)
     assert grown([first]) == ""

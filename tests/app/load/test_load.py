@@ -59,7 +59,7 @@ def test_tabs_get_frames_and_answers(server, monkeypatch):
     assert two.received > 64 * 64  # bytes/s: at least one picture per second
 
 
-def test_a_record_has_null_for_what_was_not_measured():
+def test_a_record_has_null_for_missing_measurements():
     """A single tab has no interval, and a few seconds no answer."""
     load = run.Load(1, 3.0, Spread.of([40.0]), 40.0, nan, nan, 0.2, 0.7, 0.1, 2.0**28, 1e6)
     record = load_command._record([load], {1: nan}, {"ny": 64}, "fieldlab bench load", Watch())
@@ -69,7 +69,7 @@ def test_a_record_has_null_for_what_was_not_measured():
 
 
 @pytest.mark.parametrize("act", ["open", "connect"])
-def test_a_server_that_does_not_answer_is_told_in_words(act):
+def test_a_server_that_does_not_answer_is_reported(act):
     """A WebSocket has the same timeout as a page: the tab's patience, not Tornado's."""
     with socket.create_server(("localhost", 0)) as deaf:
         tab = Client(f"http://localhost:{deaf.getsockname()[1]}/app", patience=1.0)
@@ -77,7 +77,7 @@ def test_a_server_that_does_not_answer_is_told_in_words(act):
             asyncio.run(getattr(tab, act)())
 
 
-def test_an_engine_alone_has_its_limit():
+def test_the_rate_of_an_engine_without_a_server_is_measured():
     assert run.engine_alone("diffusion", {"ny": 64, "nx": 64}, 2, 1.5) > 2
 
 
@@ -97,7 +97,7 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
     assert all(held.use.engines_memory > 2**20 for held in found)
 
 
-def test_a_soak_looks_when_the_server_has_given_the_closed_pages_up(monkeypatch):
+def test_a_soak_samples_after_the_server_has_discarded_the_closed_pages(monkeypatch):
     """A busy server takes longer, and pages that it still has to release are no growth; but it must release them."""
     for name in ("GONE", "REST", "COLLECTED"):
         monkeypatch.setattr(soak, name, 0.01)
@@ -166,7 +166,7 @@ def test_a_soak_is_judged_by_all_that_is_held(memory, descriptors, said):
     [([1000] * 9, [50] * 9, "flat"), ([1000 + 9 * at for at in range(9)], [50] * 9, "grows"),
      ([1000] * 9, [50 + at for at in range(9)], "grows")],
 )  # fmt: skip
-def test_what_the_server_says_that_it_has_allocated_counts_and_not_the_size_of_its_process(blocks, malloc, said):
+def test_allocated_memory_decides_and_not_the_size_of_the_process(blocks, malloc, said):
     """The process size varies in steps, with the memory that the allocators retain."""
     steps = [100, 100, 100, 140, 100, 140, 100, 140, 140]
     looks = [one for one in held(steps, [40] * 9) if not one.tabs]
@@ -178,7 +178,7 @@ def test_what_the_server_says_that_it_has_allocated_counts_and_not_the_size_of_i
     assert set(record["in_half_an_hour"]) == {"memory", "blocks", "malloc", "descriptors", "engines_memory"}
 
 
-def test_a_soak_is_written_down():
+def test_a_soak_is_recorded():
     """The complete curves and the verdict; JSON has no NumPy numbers and no infinite ones."""
     found = held([100, 100, 100, 110, 120, 130], [40] * 5 + [49])
     record = json.loads(json.dumps(soak.record_of(found, tabs=2), allow_nan=False))
@@ -191,14 +191,14 @@ def test_a_soak_is_written_down():
     assert (first["verdict"], first["in_half_an_hour"]["memory"]["high"]) == ("undecided", None)
 
 
-def test_a_soak_says_what_it_was_asked_wrongly(capsys):
+def test_wrong_options_of_a_soak_are_refused(capsys):
     for arguments, said in ((["--tabs", "0"], "'0'"), (["--minutes", "nan"], "'nan'"), (["--minutes", "-1"], "'-1'")):
         with pytest.raises(SystemExit):
             soak.main(arguments)
         assert said in capsys.readouterr().err
 
 
-def test_descriptors_are_told_apart():
+def test_descriptors_are_counted_by_kind():
     """Another socket and another pipe are counted as such."""
     kinds = kinds_of(os.getpid())
     if not kinds:
@@ -216,13 +216,13 @@ def test_descriptors_are_told_apart():
     [(["--tabs", "0"], "'0'"), (["--tabs", "1,501"], "500"), (["--grid", "0", "--tabs", "1"], "fieldlab: "),
      (["--url", "http://localhost:9/app", "--tabs", "1"], "fieldlab: ")],
 )  # fmt: skip
-def test_what_cannot_be_measured_is_said(arguments, said, capfd):
+def test_wrong_options_of_a_load_measurement_are_refused(arguments, said, capfd):
     with pytest.raises(SystemExit) if said.startswith(("'", "5")) else pytest.MonkeyPatch.context():
         assert main(arguments) == 2
     assert said in capfd.readouterr().err
 
 
-def test_the_command_line_leads_there():
+def test_the_command_line_has_the_load_measurement():
     command = [sys.executable, "-m", "compute", "bench", "load", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0
@@ -234,7 +234,7 @@ def test_a_foreign_server_is_not_measured():
     assert run._busy(None, None, 1.0) == pytest.approx((nan, nan), nan_ok=True)
 
 
-def test_models_are_found_wherever_they_are():
+def test_models_are_found_at_any_depth():
     inner = [{"type": "object", "id": "2"}, {"id": "1"}]
     text = json.dumps({"roots": [{"type": "object", "id": "1", "attributes": {"x": inner}}]})
     assert [model["id"] for model in models(json.loads(text))] == ["1", "2"]

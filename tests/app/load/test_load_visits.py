@@ -68,12 +68,12 @@ def test_steady_growth_is_a_leak_and_one_step_is_not(name):
     assert [verdict(each) for each in (flat, step, leak, noisy_leak)] == ["flat", "flat", "leaks", "leaks"]
 
 
-def test_too_few_readings_are_undecided_and_what_is_not_reported_is_not_judged():
+def test_too_few_readings_are_undecided_and_missing_ones_are_not_judged():
     assert verdict(series("malloc", [1e8, 2e8, 3e8])) == verdict(series("malloc", [1e8])) == "undecided"
     assert "blocks" not in judged([reading(100 * at, blocks=nan) for at in range(9)])
 
 
-def test_no_two_links_or_files_are_equal():
+def test_links_and_files_differ_from_visit_to_visit():
     links = [packed(scene_of(number)) for number in range(1, 60, 3)]
     assert {unpacked(link).lab for link in links} == {"diffusion", "mandelbrot", "l_curve", "crossover"}
     own = [link for link in links if unpacked(link).lab != "crossover"]  # the crossover's links have no varying part
@@ -121,7 +121,7 @@ class Socket(WebSocketHandler):
         """Ignore the message."""
 
 
-def test_cookies_of_the_page_come_back_with_the_websocket():
+def test_a_client_sends_the_pages_cookies_with_its_websocket():
     async def visit() -> Client:
         sockets = bind_sockets(0, "localhost")
         server = HTTPServer(Application([("/app", Page), ("/app/ws", Socket)]))
@@ -164,7 +164,7 @@ def test_a_file_is_sent_in_pieces_that_bokeh_reads(monkeypatch):
     assert [(one["chunk"], one["total_chunks"]) for one in messages[1:4]] == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_a_page_without_the_field_is_told_in_words():
+def test_a_missing_field_is_reported():
     tab = Client("http://localhost:1/app", patience=0.2)
     start = time.monotonic()
     with pytest.raises(ClientError, match=r"there is no field 'Image'"):

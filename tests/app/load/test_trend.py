@@ -24,7 +24,7 @@ def test_the_slope_and_its_interval_are_those_of_independent_values():
     assert (trend.low, trend.high) == (pytest.approx(line.slope - half), pytest.approx(line.slope + half))
 
 
-def test_values_that_wander_say_less():
+def test_autocorrelated_values_have_a_wider_interval():
     """At most a tenth of 200 autocorrelated series without a trend are judged to grow or fall.
 
     An interval for independent values misses zero for at least three tenths of them.
@@ -41,7 +41,7 @@ def test_values_that_wander_say_less():
     assert naive >= 0.3 * 200
 
 
-def test_what_does_not_change_is_flat_and_what_rises_steadily_grows():
+def test_constant_values_are_flat_and_rising_ones_grow():
     assert Trend.of(TIMES, np.full(60, 7.0)) == Trend(0.0, 0.0, 0.0)
     uneven = [2.8, 6.0, 10.2, 17.6, 25.6, 28.2, 31.3, 35.0, 37.7, 40.6, 43.1, 45.5, 47.9, 50.5, 53.0, 55.5, 58.9, 62.4]
     constant = Trend.of(uneven, np.full(len(uneven), 13.0))  # the residuals are zero except for rounding of the sums
@@ -52,7 +52,7 @@ def test_what_does_not_change_is_flat_and_what_rises_steadily_grows():
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_too_few_values_say_nothing(count):
+def test_too_few_values_are_undecided(count):
     trend = Trend.of(TIMES[:count], TIMES[:count])
     assert (trend.low, trend.high) == (-inf, inf)
     assert trend.verdict(1.0) == "undecided"

@@ -35,7 +35,7 @@ class House:
         return refused.value
 
 
-def test_pages_that_wait_are_bounded_for_an_address_and_in_all():
+def test_pending_pages_are_limited_per_address_and_in_total():
     house = House()
     for number in range(HALF):
         house.ask(f"a{number}")
@@ -45,7 +45,7 @@ def test_pages_that_wait_are_bounded_for_an_address_and_in_all():
     assert house.refuses().again == BUSY_AGAIN
 
 
-def test_who_is_ready_or_gone_waits_no_longer():
+def test_ready_and_closed_pages_are_not_pending():
     house = House()
     for number in range(HALF):
         house.ask(f"{number}")
@@ -57,7 +57,7 @@ def test_who_is_ready_or_gone_waits_no_longer():
     house.refuses("last", "10.0.0.1")
 
 
-def test_a_seat_is_lacking_only_where_it_is_all_that_is_lacking():
+def test_a_missing_seat_is_reported_only_if_nothing_else_is_missing():
     house = House(limit=HALF + 1)
     house.limiter.add(object(), "left")
     for number in range(HALF):
@@ -67,7 +67,7 @@ def test_a_seat_is_lacking_only_where_it_is_all_that_is_lacking():
     assert house.admission.lacks_a_seat("10.0.0.2", house.alive)
 
 
-def test_who_waits_too_long_is_named_and_nobody_else():
+def test_only_pages_that_are_pending_too_long_are_late():
     house = House()
     house.ask("slow")
     house.ask("ready")
@@ -81,7 +81,7 @@ def test_who_waits_too_long_is_named_and_nobody_else():
     assert house.admission.late(house.alive) == ["slow"]
 
 
-def test_a_class_that_opens_the_page_at_once_gets_it():
+def test_a_class_can_open_the_page_simultaneously():
     house = House(limit=60)
     for number in range(60):
         house.ask(f"{number}", "192.168.0.1")
@@ -90,7 +90,7 @@ def test_a_class_that_opens_the_page_at_once_gets_it():
     assert len(house.limiter.pages) == 60 - HALF + 1
 
 
-def test_pages_that_wait_count_for_the_cap():
+def test_pending_pages_count_towards_the_limit():
     house = House(limit=3)
     house.ask("1")
     house.ask("2")
@@ -134,7 +134,7 @@ asyncio.run(main())
 """
 
 
-def test_a_flood_has_few_pages_built():
+def test_a_flood_of_requests_builds_few_pages():
     """A flood of GETs, and of WebSockets without a preceding GET."""
     done = subprocess.run([sys.executable, "-c", FLOOD], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -224,25 +224,25 @@ def returned():
     return json.loads(done.stdout)
 
 
-def test_who_finds_no_room_tries_again_by_himself(returned):
+def test_a_refused_page_refreshes_itself(returned):
     assert returned["refused"] == 503
     assert "This page retries" in returned["page"]
     assert FULL_AGAIN <= int(returned["headers"]["Refresh"]) < 2 * FULL_AGAIN
 
 
-def test_a_newcomer_gets_the_seat_of_who_left_first(returned):
+def test_a_new_visitor_gets_the_seat_that_was_left_first(returned):
     """If a whole hall reloads the page, its own abandoned pages would occupy every seat."""
     assert returned["newcomer"] == 200
     assert returned["pages"] == 3
     assert returned["last"] == 503  # no page with a browser is ended
 
 
-def test_who_comes_back_finds_his_page_or_is_told_that_it_is_gone(returned):
+def test_a_returning_browser_rejoins_its_page_or_learns_that_it_was_closed(returned):
     assert returned["kept"] == ["ACK", None]
     assert returned["gone"] == [None, GONE]
 
 
-def test_a_page_can_be_come_back_to_after_a_lecture(returned):
+def test_a_page_can_be_rejoined_after_a_lecture(returned):
     """Every attempt after five minutes was refused although the page still existed."""
     assert returned["lasts"] > 12 * 3600
 
@@ -302,7 +302,7 @@ def idle():
     return json.loads(done.stdout)
 
 
-def test_who_holds_connections_and_draws_nothing_keeps_others_away_for_a_while_only(idle):
+def test_idle_connections_lose_their_seats_after_a_while(idle):
     """Their sessions were kept while their connections lasted: two addresses could lock out all newcomers."""
     assert (idle["early"], idle["late"]) == (503, 200)
     assert idle["said"] == [None] * HALF
@@ -310,13 +310,13 @@ def test_who_holds_connections_and_draws_nothing_keeps_others_away_for_a_while_o
     assert (idle["built"], idle["ended"], idle["left"]) == (HALF + 2, HALF, 2)  # pages that are ready are kept
 
 
-def test_no_page_is_ended_for_a_newcomer_who_is_refused_even_so(idle):
+def test_no_page_is_closed_for_a_visitor_that_is_refused_anyway(idle):
     """A visitor used to lose the page during a short absence to a newcomer that did not get its seat."""
     assert idle["spared"]
 
 
 @pytest.mark.parametrize(("device", "engines"), [("host", ["host"]), ("cuda", ["host", "cuda:0"])])
-def test_the_engines_of_the_first_page_are_started_before_it(monkeypatch, device, engines):
+def test_engines_are_started_before_the_first_page(monkeypatch, device, engines):
     started = []
     limiter = SessionLimiter(2)
     monkeypatch.setattr(SessionLimiter, "engines", SimpleNamespace(get=started.append))

@@ -66,7 +66,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     return Page()
 
 
-def test_values_ranges_and_sizes_are_taken(page):
+def test_values_ranges_and_sizes_are_accepted(page):
     page.set(page.fields[0], "value", "typed")
     page.set(page.plot.x_range, "start", 0.5)
     page.set(page.plot, "inner_width", 300)
@@ -74,7 +74,7 @@ def test_values_ranges_and_sizes_are_taken(page):
 
 
 @pytest.mark.parametrize("new", ["0.5", "2026-01-01", None, True, [1], {"type": "number", "value": "nan"}])
-def test_a_place_or_a_range_is_a_finite_number(page, caplog, new):
+def test_locations_and_ranges_must_be_finite_numbers(page, caplog, new):
     """A text as the location of the section line used to raise."""
     line = Span(location=1.0)
     page.plot.add_layout(line)
@@ -87,7 +87,7 @@ def test_a_place_or_a_range_is_a_finite_number(page, caplog, new):
     ]
 
 
-def test_scripts_markup_and_handlers_are_not(page, caplog):
+def test_scripts_markup_and_handlers_are_discarded(page, caplog):
     text = next(one for one in page.document.models if one.name == "text")
     for model, name, new in (
         (page.script, "code", "theirs"), (text, "text", "theirs"), (page.plot, "tags", ["theirs"]),
@@ -105,7 +105,7 @@ def test_scripts_markup_and_handlers_are_not(page, caplog):
     assert page.plot.x_range is not page.plot.y_range
 
 
-def test_what_the_libraries_say_of_a_theme_is_discarded_without_a_word(page, caplog):
+def test_changes_by_themes_are_discarded_silently(page, caplog):
     page.receive(
         change(page.plot.toolbar, "stylesheets", ["theirs"]), change(page.plot, "background_fill_color", "red"),
         change(page.fields[0], "dark_theme", True),
@@ -154,7 +154,7 @@ def test_a_browser_adds_neither_roots_nor_rows(page, event):
     assert page.source.data == {"x": [1, 2]}
 
 
-def test_a_browser_that_reconnects_may_repeat_its_roots_and_its_title(page):
+def test_a_reconnecting_browser_may_repeat_its_roots_and_its_title(page):
     """BokehJS sends each root in full, including models that it has created itself."""
     own = {"type": "object", "name": "Div", "id": "own1"}
     root, models = page.document.roots[-2], set(page.document.models)
@@ -185,7 +185,7 @@ def test_a_browser_that_reconnects_may_repeat_its_roots_and_its_title(page):
     ],
     ids=range(12),
 )
-def test_no_value_holds_a_model_or_an_event(page, new):
+def test_a_value_may_not_contain_a_model_or_an_event(page, new):
     new = json.loads(json.dumps(new).replace('"other"', json.dumps(page.plot.id)))
     models, before = set(page.document.models), page.fields[1].value
     with pytest.raises(ValueError, match=REFUSED):
@@ -206,7 +206,7 @@ def test_a_value_has_a_bound(page):
     page.set(page.fields[0], "value", "x" * (MOST_VALUE // 2))
 
 
-def test_all_values_of_a_page_have_one_too(page, monkeypatch):
+def test_all_values_of_a_page_have_a_common_bound(page, monkeypatch):
     """Each message is bounded, but a page has hundreds of models."""
     monkeypatch.setattr(browser_changes, "MOST_KEPT", 4 * MOST_VALUE)
     large, fields = "x" * (MOST_VALUE - 200), page.fields
@@ -242,7 +242,7 @@ def test_small_values_do_not_count(page, monkeypatch):
         page.set(page.other, "value", "y" * 1000)
 
 
-def test_the_bound_of_a_page_leaves_room_for_several_values():
+def test_the_bound_of_a_page_allows_several_values():
     assert 8 * MOST_VALUE < MOST_KEPT
 
 
@@ -268,7 +268,7 @@ def test_the_memory_of_a_value_counts_all_of_its_parts(value):
     assert 10**6 <= kept_bytes([value]) < 6 * 10**6
 
 
-def test_a_closed_page_leaves_nothing_behind(page):
+def test_a_closed_page_releases_its_memory(page):
     page.set(page.fields[0], "value", "x" * 10**5)
     gc.collect()
     number = len(_kept)

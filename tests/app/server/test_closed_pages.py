@@ -147,7 +147,7 @@ def visits(address, count):
     asyncio.run(all_of_them())
 
 
-def test_nothing_is_held_of_pages_that_were_closed(tmp_path):
+def test_closed_pages_leave_no_objects_and_no_descriptors(tmp_path):
     """The number of objects must not grow. One or two descriptors may be another job's, but not one per page."""
     server = Server(tmp_path)
     try:

@@ -51,7 +51,7 @@ def end_of_session(handler, *callbacks):
     return context
 
 
-def test_the_end_of_a_session_is_told_and_collects_nothing(installed, collections, caplog):
+def test_the_end_of_a_session_calls_its_callbacks_without_a_collection(installed, collections, caplog):
     told = []
 
     def first(session_context):
@@ -67,7 +67,7 @@ def test_the_end_of_a_session_is_told_and_collects_nothing(installed, collection
     assert not collections
 
 
-def test_a_quarter_as_many_as_are_open_are_collected_together(monkeypatch, collections):
+def test_closed_pages_are_collected_once_they_are_a_quarter_of_the_open_ones(monkeypatch, collections):
     pages = 8
     collector = Collector(lambda: pages)
     panel_looks = collector.look
@@ -86,7 +86,7 @@ def test_a_quarter_as_many_as_are_open_are_collected_together(monkeypatch, colle
     assert len(collections) == 2
 
 
-def test_panel_leaves_it_to_the_collector(installed, collections):
+def test_panels_own_collection_is_replaced(installed, collections):
     _, handler = installed
     panel.io.document._garbage_collect()
     assert not collections

@@ -73,7 +73,7 @@ def is_closed(own: socket.socket) -> bool:
     return own.recv(1) == b""
 
 
-def test_a_silent_connection_ends_and_so_does_a_slow_one() -> None:
+def test_silent_and_slow_connections_are_closed() -> None:
     """Connections: silent, one byte every 50 ms, idle after a response, and with half a request body."""
     with served() as port, ExitStack() as stack:
         silent, slow, idle, half = [stack.enter_context(closing(connected(port))) for _ in range(4)]
@@ -95,7 +95,7 @@ def test_a_silent_connection_ends_and_so_does_a_slow_one() -> None:
             pass
 
 
-def test_a_connection_that_is_one_too_many_is_answered_at_once() -> None:
+def test_an_excess_connection_is_refused_immediately() -> None:
     """The established connections continue to work."""
     with served(most=120, patience=300) as port, ExitStack() as stack:
         first = stack.enter_context(closing(connected(port)))
@@ -117,7 +117,7 @@ def test_a_connection_that_is_one_too_many_is_answered_at_once() -> None:
             time.sleep(0.05)
 
 
-def test_an_allowance_is_spent_and_comes_back() -> None:
+def test_an_allowance_is_spent_and_restored() -> None:
     now = [0.0]
     allowance = Allowance(100, 10, lambda: now[0])
     assert [allowance.spend(40) for _ in range(3)] == [0, 0, 2]
@@ -127,7 +127,7 @@ def test_an_allowance_is_spent_and_comes_back() -> None:
     assert [allowance.spend(100), allowance.spend(10)] == [0, 1]
 
 
-def test_a_whole_file_is_uploaded_within_seconds() -> None:
+def test_a_file_of_maximum_size_is_uploaded_within_seconds() -> None:
     now = [0.0]
     allowance = Allowance(clock=lambda: now[0])
     for _ in range(16):  # pieces of 1 MiB, as text
@@ -180,7 +180,7 @@ def test_messages_of_four_megabytes_are_read_slowly() -> None:
     assert 2 <= int(done.stdout) < 14
 
 
-def test_a_connection_without_its_session_has_none() -> None:
+def test_a_detached_connection_has_no_session() -> None:
     """A message can arrive after Bokeh has discarded the page; found with 70 000 random messages."""
     session = SimpleNamespace(subscribe=lambda connection: None, unsubscribe=lambda connection: None)
     connection = ServerConnection(None, None, None, session)

@@ -48,7 +48,7 @@ def test_own_pages_and_the_address_bar_may_do_anything(site: str, method: str) -
     assert foreign(fetched(site, "cors", "script", method), ALLOWED) is None
 
 
-def test_frames_are_answered_with_embed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listed_origins_may_frame_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(settings.VARIABLE, "")
     settings.hand_on(settings.Settings(embed=("https://course.example",)))
     assert foreign(fetched("cross-site", "navigate", "iframe"), ALLOWED) is None
@@ -76,7 +76,7 @@ def test_without_fetch_metadata_a_form_needs_an_own_origin(origin: str | None, a
     assert foreign(request("GET", **given), ALLOWED) is None
 
 
-def test_websockets_are_left_to_the_allow_list() -> None:
+def test_websocket_requests_are_checked_by_the_allow_list_instead() -> None:
     """Firefox sends Sec-Fetch headers with WebSocket requests, Chromium does not."""
     handshake = request(Upgrade="websocket", Sec_Fetch_Site="same-site", Sec_Fetch_Mode="websocket")
     assert foreign(handshake, ALLOWED) is None

@@ -149,7 +149,7 @@ def told(tmp_path_factory):
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_no_step_of_a_visitor_holds_the_loop_for_long(told, step):
+def test_no_step_of_a_visitor_blocks_the_loop_for_long(told, step):
     unit, (held, where) = told["page"][0], told[step]
     assert unit > 0
     assert held <= (PAGE if step in OPENING else PART) * unit, f"{step}: {held} ms, a page takes {unit} ms: {where}"

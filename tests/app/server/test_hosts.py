@@ -1,9 +1,8 @@
-"""Host headers: their syntax, and IPv6 addresses in Panel and in policies."""
+"""Host headers: their syntax, and IPv6 addresses in policies; tests/browser/test_ipv6.py opens a page at one."""
 
 from __future__ import annotations
 
 import pytest
-from panel.io import location
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
 from app.server import hosts
@@ -50,20 +49,6 @@ def test_host_syntax(host: str, well_formed: bool) -> None:
 )
 def test_policy_sources_of_a_host(host: str, sources: str) -> None:
     assert socket_sources(host) == sources
-
-
-@pytest.mark.parametrize(
-    ("host", "name", "port"),
-    [("[::1]:5006", "[::1]", "5006"), ("[::1]", "[::1]", None), ("localhost:5006", "localhost", "5006")],
-)
-def test_panel_reads_an_ipv6_address(monkeypatch: pytest.MonkeyPatch, host: str, name: str, port: str | None) -> None:
-    monkeypatch.setattr(location, "_get_location_params", location._get_location_params)  # restored after the test
-    hosts.install()
-    hosts.install()
-    found = location._get_location_params("http", host, "/app?ui=none")
-    assert (found["hostname"], found.get("port")) == (name, port)
-    assert found["href"] == f"http://{host}/app?ui=none"
-    assert (found["pathname"], found["search"]) == ("/app", "?ui=none")
 
 
 def test_a_missing_host_is_not_malformed() -> None:

@@ -47,20 +47,20 @@ def written(bounded, made):
     return logging.Formatter("%(message)s").format(made) if bounded.filter(made) else None
 
 
-def test_what_a_client_sent_is_cut(bounded):
+def test_text_from_a_client_is_shortened(bounded):
     text = written(bounded, record("error: %r", "x" * 10**6))
     assert text.startswith("error: 'xxx")
     assert len(text) < MOST_CHARACTERS + 60
     assert "1000009 characters" in text
 
 
-def test_a_message_with_a_traceback_in_it_keeps_what_was_raised(bounded):
+def test_a_shortened_message_keeps_the_error_at_its_end(bounded):
     text = written(bounded, record(f"{'x' * 10**6}\nZeroDivisionError: division by zero"))
     assert text.startswith("xxx")
     assert text.endswith("\n  ZeroDivisionError: division by zero")
 
 
-def test_a_client_writes_no_line_of_its_own(bounded):
+def test_text_from_a_client_starts_no_line(bounded):
     text = written(bounded, record("refused %s", "a\n2026-01-01 all is well\x1b[2K\u2028"))
     assert text == "refused a\n  2026-01-01 all is well\\x1b[2K\\u2028"
 
@@ -71,14 +71,14 @@ def test_a_traceback_keeps_its_end(bounded):
     assert text.endswith("the end")
 
 
-def test_a_short_record_is_as_it_was(bounded):
+def test_a_short_record_is_unchanged(bounded):
     text = written(bounded, record("%d λ of %s", 3, "b", trouble=raised("why")))
     assert text.startswith("3 λ of b\n  Traceback (most recent call last):\n    File")
     assert written(bounded, record("100 %", line=2)) == "100 %"
     assert written(bounded, record("%d", "no number", line=3)) == "%d"
 
 
-def test_one_place_may_say_so_much_at_once_and_then_from_time_to_time(bounded, clock):
+def test_the_rate_of_one_place_in_the_code_is_limited(bounded, clock):
     said = [written(bounded, record("again %d", number)) for number in range(100)]
     assert said == [f"again {number}" for number in range(BURST)] + [None] * (100 - BURST)
     assert written(bounded, record("another", line=2)) == "another"
@@ -105,7 +105,7 @@ def test_a_malformed_request_is_not_quoted(bounded):
     assert written(bounded, made) == "Malformed HTTP message from <str, 8 long>: <ValueError>"
 
 
-def test_what_is_no_warning_is_not_counted(bounded):
+def test_only_warnings_are_limited(bounded):
     assert all(written(bounded, record("200 GET /app", level=logging.INFO)) for _ in range(100))
 
 
@@ -157,7 +157,7 @@ asyncio.run(main())
 """
 
 
-def test_a_fuzzing_client_learns_nothing_and_fills_no_disk():
+def test_malformed_messages_disclose_nothing_and_fill_no_disk():
     """300 messages of 100 kB each, all malformed."""
     command = [sys.executable, "-c", FUZZED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -62,7 +62,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("name", "text", "arguments", "expected"), SAID)
-def test_what_tornado_says_of_a_request_names_no_visitor(lines, name, text, arguments, expected):
+def test_tornados_records_contain_no_visitors_address(lines, name, text, arguments, expected):
     class Shown(str):
         __slots__ = ()
         __repr__ = str.__str__
@@ -71,7 +71,7 @@ def test_what_tornado_says_of_a_request_names_no_visitor(lines, name, text, argu
     assert line["message"] == (expected or "Uncaught exception GET /app")
 
 
-def test_only_requests_that_failed_are_told_and_only_their_path(caplog):
+def test_only_failed_requests_are_logged_with_their_path(caplog):
     class Handler:
         class request:  # noqa: N801
             method, path, remote_ip = "GET", "/nowhere%0aforged", "192.0.2.7"
@@ -85,13 +85,13 @@ def test_only_requests_that_failed_are_told_and_only_their_path(caplog):
     assert all("192.0.2.7" not in record.getMessage() for record in caplog.records)
 
 
-def test_another_kind_is_refused(monkeypatch):
+def test_another_log_format_is_refused(monkeypatch):
     monkeypatch.setenv(server_log.LOG_VARIABLE, "xml")
     with pytest.raises(ValueError, match="FIELDLAB_LOG must be one of text, json, not 'xml'"):
         server_log.log_kind()
 
 
-def test_plain_text_stays_as_it_is(monkeypatch):
+def test_plain_text_is_the_default(monkeypatch):
     monkeypatch.delenv(server_log.LOG_VARIABLE, raising=False)
     handler = logging.StreamHandler(sys.stderr)
     server_log.write_json_lines({handler})

@@ -65,7 +65,7 @@ def status_of(answers: Answers, cookie: str, path: str = "/app") -> int:
     return status
 
 
-def test_a_page_needs_a_login_and_finds_its_way_back(answers: Answers) -> None:
+def test_a_login_returns_to_the_requested_page(answers: Answers) -> None:
     ((status, headers, _),) = answers([ask("/app?ui=none&scene=1.a-b_c")])
     assert (status, headers["Location"]) == (302, "./login?next=%2Flab%2Fapp%3Fui%3Dnone%26scene%3D1.a-b_c")
     ((_, _, page),) = answers([ask(headers["Location"][1:])])
@@ -98,7 +98,7 @@ def test_the_cookie_is_limited(answers: Answers, scheme: str) -> None:
     assert "course" not in headers["Set-Cookie"]
 
 
-def test_a_copied_cookie_is_worthless_after_the_log_out(answers: Answers) -> None:
+def test_a_copied_cookie_is_invalid_after_the_logout(answers: Answers) -> None:
     cookie = logged_in(answers)
     assert status_of(answers, cookie) == 200
     ((status, _, page),) = answers([ask("/logout", cookie)])
@@ -111,7 +111,7 @@ def test_a_copied_cookie_is_worthless_after_the_log_out(answers: Answers) -> Non
     assert status_of(answers, cookie) == 302
 
 
-def test_another_log_in_ends_the_one_before(answers: Answers) -> None:
+def test_another_login_ends_the_previous_one(answers: Answers) -> None:
     first = logged_in(answers)
     second = logged_in(answers, first)
     assert [status_of(answers, cookie) for cookie in (first, second)] == [302, 200]
@@ -130,7 +130,7 @@ def test_forms_of_other_origins_are_refused(answers: Answers, path: str, foreign
 
 
 @pytest.mark.parametrize("cookie", ["x", '""', "course", "user=course", f"{COOKIE}=", f"{COOKIE}=course"])
-def test_made_up_cookies_open_nothing(answers: Answers, cookie: str) -> None:
+def test_forged_cookies_are_refused(answers: Answers, cookie: str) -> None:
     assert status_of(answers, cookie) == 302
     ask_socket = {"kind": "ws", "path": "/lab/app/ws", "host": "localhost:PORT", "origin": None, "Cookie": cookie}
     assert [status for status, *_ in answers([ask_socket])] == [403]
@@ -146,12 +146,12 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("text", ELSEWHERE)
-def test_no_other_address_is_an_own_path(text: str) -> None:
+def test_foreign_addresses_are_no_own_path(text: str) -> None:
     assert own_path(text, "/lab") == ""
 
 
 @pytest.mark.parametrize("text", ["///host/", "//host", "/\\host", "https:host", "/lab//host", "\thttps://host"])
-def test_the_log_in_leads_to_no_other_server(answers: Answers, text: str) -> None:
+def test_a_login_redirects_to_no_other_server(answers: Answers, text: str) -> None:
     """Neither from the query, nor from the form's field, nor from a cookie like Panel's."""
     cookie = f"next_url={text}" if text.isprintable() else ""
     ((_, headers, page),) = answers([ask(f"/login?{urlencode({'next': text})}", cookie)])
@@ -163,7 +163,7 @@ def test_the_log_in_leads_to_no_other_server(answers: Answers, text: str) -> Non
         assert (status, headers["Location"]) == (303, "./")
 
 
-def test_a_login_expires_and_the_oldest_make_room() -> None:
+def test_logins_expire_and_the_oldest_are_dropped() -> None:
     now = [0.0]
     logins = Logins(lambda: now[0])
     first = logins.begin("course", 10)
@@ -195,7 +195,9 @@ def test_the_end_of_a_login_closes_its_connections() -> None:
     assert socket.closed == (GONE, "logged out")
 
 
-def test_embed_with_auth_is_warned_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_embedding_with_a_login_logs_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(login, "pn", SimpleNamespace(config=SimpleNamespace(basic_auth="x", oauth_provider=None)))
     for name in ("BasicAuthProvider", "BasicLoginHandler", "LogoutHandler"):
         monkeypatch.setattr(login, name, type(name, (), {}))
@@ -207,6 +209,6 @@ def test_embed_with_auth_is_warned_of(monkeypatch: pytest.MonkeyPatch, caplog: p
     assert "browsers send no login cookie" in caplog.text
 
 
-def test_the_page_is_ours() -> None:
+def test_the_login_page_loads_nothing_from_other_servers() -> None:
     """It loads nothing from another server."""
     assert "http" not in login.PAGE.read_text()

@@ -24,7 +24,7 @@ def compute(seconds):
         sum(range(100))
 
 
-def test_who_holds_the_loop_is_named(handle):
+def test_a_callback_that_blocks_the_loop_is_named(handle):
     told = []
 
     def slow_step():
@@ -48,7 +48,7 @@ def test_who_holds_the_loop_is_named(handle):
     assert "slow_step" in where or "compute" in where
 
 
-def test_the_switch_is_a_number_of_milliseconds(monkeypatch):
+def test_the_limit_is_a_number_of_milliseconds(monkeypatch):
     monkeypatch.delenv(free_loop.VARIABLE, raising=False)
     assert limit() is None
     monkeypatch.setenv(free_loop.VARIABLE, "20")

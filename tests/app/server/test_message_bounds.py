@@ -55,7 +55,7 @@ def received(*parts: str | bytes) -> Any:
     return asyncio.run(take())
 
 
-def test_bytes_and_arrays_come_through_as_they_were_sent() -> None:
+def test_bytes_and_arrays_are_received_unchanged() -> None:
     array, data = np.arange(12, dtype=np.float32).reshape(3, 4), b"\x00\xff picture"
     sent = Serializer(deferred=False).serialize({"array": array, "data": data}).content
     as_text = json.loads(json.dumps(sent, default=lambda buffer: buffer.to_base64()))
@@ -65,13 +65,13 @@ def test_bytes_and_arrays_come_through_as_they_were_sent() -> None:
     assert found["data"] == data
 
 
-def test_blocks_beside_the_texts_come_through() -> None:
+def test_binary_blocks_are_received() -> None:
     content = {"events": [{"type": "bytes", "data": {"id": "7"}}]}
     message = received(*fragments(content, num_buffers=1), json.dumps({"id": "7"}), b"block")
     assert message.buffers == [Buffer("7", b"block")]
 
 
-def test_exactly_the_bound_is_taken() -> None:
+def test_a_message_of_the_maximum_size_is_accepted() -> None:
     half = b"\0" * (MOST_UNPACKED // 2)
     message = received(*fragments({"events": [packed(half), packed(half)]}))
     assert [part["data"].data for part in message.content["events"]] == [half, half]
@@ -96,13 +96,13 @@ for _ in range(MOST_DEPTH + 2):
     ],
     ids=["one", "two", "apart", "array", "typed-array", "two-members"],
 )  # fmt: skip
-def test_what_unpacks_to_more_than_the_bound_is_refused(content: Any) -> None:
+def test_data_that_inflates_beyond_the_bound_is_refused(content: Any) -> None:
     with pytest.raises(ProtocolError, match=str(MOST_UNPACKED)):
         received(*fragments({"events": [content]}))
 
 
 @pytest.mark.parametrize("pack", [zlib.compress, lambda data: data, lambda data: gzip.compress(data)[:-9]])
-def test_what_is_no_whole_gzip_is_refused(pack: Callable[[bytes], bytes]) -> None:
+def test_incomplete_gzip_data_is_refused(pack: Callable[[bytes], bytes]) -> None:
     with pytest.raises(ProtocolError, match="gzip"):
         received(*fragments({"events": [packed(b"field" * 100, pack)]}))
 
@@ -124,12 +124,12 @@ def test_an_array_of_texts_or_objects_is_refused(dtype: Any) -> None:
     ],
     ids=["deep", "many", "long"],
 )
-def test_a_bound_that_is_broken_is_named(content: Any, named: str) -> None:
+def test_an_exceeded_bound_is_named(content: Any, named: str) -> None:
     with pytest.raises(ProtocolError, match=named):
         received(*fragments(content))
 
 
-def test_commas_in_a_text_are_no_values() -> None:
+def test_commas_in_a_text_do_not_count_as_values() -> None:
     """A dropped file is one text."""
     assert received(*fragments({"events": "," * (MOST_VALUES + 1) + '"\\'})) is not None
 
@@ -155,24 +155,24 @@ def test_json_that_cannot_be_read_is_refused(content: str) -> None:
         {"kind": "unknown"},
     ],
 )
-def test_a_head_that_is_not_a_pages_is_refused(header: dict[str, Any]) -> None:
+def test_a_header_that_no_page_sends_is_refused(header: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
         received(*fragments({"events": []}, **header))
 
 
 @pytest.mark.parametrize("head", ["[]", "null", '"text"', "{}"])
-def test_a_head_that_is_no_head_is_refused(head: str) -> None:
+def test_a_malformed_header_is_refused(head: str) -> None:
     with pytest.raises(ProtocolError):
         received(head, "{}", "{}")
 
 
-def test_blocks_count_for_the_message() -> None:
+def test_binary_blocks_count_towards_the_size_of_the_message() -> None:
     pairs = [part for number in range(5) for part in (json.dumps({"id": str(number)}), b"\0" * MIB)]
     with pytest.raises(ProtocolError, match=str(MOST_BYTES)):
         received(*fragments({"events": []}, num_buffers=5), *pairs)
 
 
-def test_the_next_message_has_all_of_the_bound_again() -> None:
+def test_each_message_has_the_whole_bound() -> None:
     long = fragments({"events": "x" * (MOST_BYTES // 2 + 1)})
     assert received(*long, *long) is not None
 
@@ -185,7 +185,7 @@ def test_inflating_stops_at_the_bound_exactly() -> None:
         inflated(zlib.compress(b"ab") + b"more", 9)
 
 
-def test_two_megabytes_that_unpack_to_gigabytes_are_refused_at_once() -> None:
+def test_two_megabytes_that_inflate_to_gigabytes_are_refused_immediately() -> None:
     """In a separate process; its peak memory is read before and after."""
     script = """
 import asyncio, base64, json, sys, time, zlib

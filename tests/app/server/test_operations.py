@@ -21,7 +21,7 @@ def ask(path: str, host: str = "localhost") -> dict[str, Any]:
     return {"kind": "http", "path": path, "host": host, "origin": None}
 
 
-def test_all_is_well() -> None:
+def test_a_healthy_server_reports_ok() -> None:
     found = Status(**FINE).as_json()
     assert (found["status"], found["problems"]) == ("ok", [])
     assert found["pages"] == {"open": 3, "limit": 64}
@@ -38,7 +38,7 @@ def test_all_is_well() -> None:
         ({"free": int(LEAST_FREE) - 1}, "degraded", "disk"),
     ],
 )
-def test_what_does_not_work_is_named(changed: dict[str, Any], state: str, word: str) -> None:
+def test_a_problem_is_named(changed: dict[str, Any], state: str, word: str) -> None:
     """A GPU's broken engine does not make the server fail: its labs continue on the host."""
     status = Status(**{**FINE, **changed})
     assert status.as_json()["status"] == state
@@ -46,11 +46,11 @@ def test_what_does_not_work_is_named(changed: dict[str, Any], state: str, word: 
     assert status.failing is (state == "failing")
 
 
-def test_before_anything_is_started_all_is_well() -> None:
+def test_a_server_without_engines_is_healthy() -> None:
     assert not Status(**{**FINE, "engines": {}}).failing
 
 
-def test_it_looks_where_things_are(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_reads_disk_pages_engines_jobs_and_the_loop(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations.shutil, "disk_usage", lambda path: SimpleNamespace(free=7))
     engine = SimpleNamespace(state="busy", restarts=2, open_labs=5)
     pages = SimpleNamespace(pages={1: "a", 2: "b"}, limit=9, started_engines=lambda: {"host": engine})
@@ -67,7 +67,7 @@ def test_the_switch_is_0_or_1(text: str, monkeypatch: pytest.MonkeyPatch) -> Non
         operations.metrics_enabled()
 
 
-def test_health_is_for_everybody_who_may_ask_and_metrics_for_who_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_health_report_is_public_and_metrics_need_a_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a server: a foreign host gets neither; without the switch there are no metrics."""
     monkeypatch.delenv(operations.METRICS, raising=False)
     with serving() as answers:
@@ -79,7 +79,7 @@ def test_health_is_for_everybody_who_may_ask_and_metrics_for_who_wants_them(monk
     assert json.loads(text)["status"] == "ok"
 
 
-def test_metrics_are_what_prometheus_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prometheus_can_read_the_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parsed with Prometheus' own parser; the request refused before is counted."""
     monkeypatch.setenv(operations.METRICS, "1")
     with serving() as answers:

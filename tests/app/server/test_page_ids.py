@@ -100,7 +100,7 @@ def test_a_request_cannot_choose_its_session(found, name):
     assert found["built for these"] == 0
 
 
-def test_the_cookie_is_sent_by_pages_of_this_site_alone_and_hidden_from_scripts(found):
+def test_the_cookie_is_same_site_only_and_hidden_from_scripts(found):
     assert found["attributes"] == ["HttpOnly", "Path=/", "SameSite=Strict"]
 
 
@@ -148,7 +148,7 @@ def test_cookies_of_another_port_or_of_another_form_are_left_out():
     }
 
 
-def test_a_page_keeps_the_key_that_another_page_uses():
+def test_pages_share_the_key_of_their_browser():
     """A link on another site hides the cookie, so the browser gets a second one; later requests send both."""
     owners, first, second, third = PageOwners(), *(type("Session", (), {})() for _ in range(3))
     key = owners.bind(first, [])
@@ -158,13 +158,13 @@ def test_a_page_keeps_the_key_that_another_page_uses():
     assert not owners.join(first, [OTHER], embedded=False)
 
 
-def test_a_page_that_was_prepared_in_advance_belongs_to_nobody():
+def test_a_prepared_page_has_no_owner():
     owners, session = PageOwners(), type("Session", (), {})()
     assert not owners.join(session, [KEY], embedded=True)
     assert not owners.join(session, [], embedded=True)
 
 
-def test_a_closed_page_leaves_nothing_behind():
+def test_a_closed_page_releases_its_memory():
     owners, session = PageOwners(), type("Session", (), {})()
     owners.bind(session, [KEY])
     assert owners.keys() == {KEY}
@@ -172,7 +172,7 @@ def test_a_closed_page_leaves_nothing_behind():
     assert owners.keys() == set()
 
 
-def test_session_names_are_found_wherever_they_stand():
+def test_session_ids_are_found_in_queries_and_headers():
     assert names_session(request("", path="/app?bokeh-session-id="))
     assert names_session(request("", **{"bokeh-session-id": "x"}))
     assert not names_session(request("", path="/app?session=x"))

@@ -13,7 +13,7 @@ from app.server import browser_changes
 from app.upstream.document_changes import allow_listed_changes
 
 
-def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something_meanwhile(monkeypatch) -> None:
+def test_pending_changes_are_sent_completely_although_the_browser_sends_one_meanwhile(monkeypatch) -> None:
     monkeypatch.setattr(Document, "apply_json_patch", Document.apply_json_patch)
     monkeypatch.setattr(browser_changes, "ALLOWED", {"Div": {"text"}})
     allow_listed_changes()

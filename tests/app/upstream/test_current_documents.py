@@ -22,7 +22,7 @@ def apart(monkeypatch):
     current_documents.install()
 
 
-def test_an_error_of_one_page_leaves_its_document_to_nobody(apart):
+def test_a_failing_callback_does_not_leave_its_document_current(apart):
     mine, other = Document(), Document()
 
     def failing():
@@ -34,7 +34,7 @@ def test_an_error_of_one_page_leaves_its_document_to_nobody(apart):
     assert invoke_with_curdoc(mine, bokeh.io.curdoc) is mine
 
 
-def test_what_another_thread_does_for_a_page_is_no_business_of_this_one(apart):
+def test_each_thread_has_its_own_current_document(apart):
     mine, other, inside, leave = Document(), Document(), Event(), Event()
 
     def elsewhere():

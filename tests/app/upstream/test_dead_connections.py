@@ -78,7 +78,7 @@ asyncio.run(main())
 """
 
 
-def test_a_page_goes_on_by_its_newest_connection_and_a_silent_one_ends():
+def test_a_page_uses_its_newest_connection_and_silent_ones_are_closed():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout) == {"patches": 3, "alone": True}

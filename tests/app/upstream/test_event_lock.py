@@ -71,7 +71,7 @@ asyncio.run(main())
 )
 
 
-def test_a_button_pressed_right_after_a_slider_was_moved_leaves_both_done() -> None:
+def test_a_button_pressed_right_after_a_slider_handles_both() -> None:
     """Found by `make fuzz`: Panel held no lock here, although a plot must not be changed without it."""
     done = subprocess.run([sys.executable, "-c", HASTY], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

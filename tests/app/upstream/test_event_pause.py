@@ -10,7 +10,7 @@ from panel.reactive import Syncable
 from app.upstream import event_pause
 
 
-def test_a_press_counts_at_once_and_a_drag_twenty_times_a_second(monkeypatch):
+def test_a_press_is_handled_immediately_and_a_drag_twenty_times_a_second(monkeypatch):
     """Milliseconds that Panel waits after a message of a browser: each component has its own delays."""
     monkeypatch.setattr(Syncable, "_debounce", Syncable._debounce)
     now = [100.0]

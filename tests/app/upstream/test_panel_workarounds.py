@@ -38,7 +38,7 @@ asyncio.run(main())
 """
 
 
-def test_a_page_takes_its_files_from_this_server() -> None:
+def test_a_page_loads_its_files_from_this_server() -> None:
     command = [sys.executable, "-c", SERVED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -107,7 +107,7 @@ asyncio.run(main())
 )
 
 
-def test_what_changes_before_a_page_is_drawn_in_whole_reaches_its_browser_once_and_in_order() -> None:
+def test_changes_before_a_page_is_drawn_are_sent_once_and_in_order() -> None:
     done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     begun, told, late = json.loads(done.stdout)
@@ -120,20 +120,20 @@ def test_what_changes_before_a_page_is_drawn_in_whole_reaches_its_browser_once_a
     assert not [event for event in late if event.get("attr") in kinds]
 
 
-def test_a_plot_of_holoviews_belongs_to_its_page_whatever_document_is_current():
+def test_a_holoviews_plot_belongs_to_its_page_although_another_is_current():
     mine, other = Document(), Document()
     plot, _ = invoke_with_curdoc(other, lambda: draw_linked(hv.Curve([1, 2]), mine, "curve"))
     assert plot.document is mine
 
 
-def test_fonts_that_are_loaded_early_are_there():
+def test_preloaded_fonts_exist():
     names = panel_workarounds.font_files()
     assert len(names) == 2
     extension = Path(pmui.__file__).parent / "dist"
     assert all((extension / name.removeprefix("panel-material-ui/")).is_file() for name in names)
 
 
-def test_housekeeping_begins_without_holding_the_loop_of_a_slow_computer(monkeypatch):
+def test_housekeeping_does_not_block_the_loop_of_a_slow_computer(monkeypatch):
     turns, begun = [], asyncio.Event()
 
     def slow(state, name):

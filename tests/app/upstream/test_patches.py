@@ -85,7 +85,7 @@ asyncio.run(main())
 """
 
 
-def test_what_a_callback_changes_is_one_message_sent_at_once() -> None:
+def test_the_changes_of_a_callback_are_one_message_sent_immediately() -> None:
     """Only the last value of a property that changed twice, and no change back to its sender."""
     done = subprocess.run([sys.executable, "-c", CHANGES], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -105,7 +105,7 @@ def plain(message: Message[Any]) -> Any:
     return found.sub(lambda text: f"model {numbers.setdefault(text[1], len(numbers))}", message.content_json)
 
 
-def test_a_patch_is_bokehs_own_message(monkeypatch) -> None:
+def test_a_patch_equals_bokehs_own_message(monkeypatch) -> None:
     """Known models are references; new ones are sent in full once, then as references, as with Bokeh's table."""
 
     def changed(build: Callable[[list[DocumentPatchedEvent]], Message[Any]]) -> list[Any]:

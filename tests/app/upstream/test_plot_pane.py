@@ -29,11 +29,14 @@ def test_callbacks_survive_a_change_of_tab(times):
     assert heard == [0.25, ["changed"]]
 
 
-def test_panel_still_empties_the_callbacks_of_its_own_pane():
+def test_panels_own_pane_still_loses_the_callbacks():
     """The reason for PlotPane; once this test fails, pn.pane.Bokeh can be used again."""
-    plot, column = figure(), pn.Column()
-    plot.on_event(Tap, print)
-    column.append(pn.pane.Bokeh(plot))
-    column.server_doc(Document())
+    plot, heard, document = figure(), [], Document()
+    plot.on_event(Tap, heard.append)
+    pane = pn.pane.Bokeh(plot)
+    column = pn.Column(pane)
+    column.server_doc(document)
     column.clear()
-    assert not plot._event_callbacks
+    column.append(pane)
+    document.callbacks.trigger_event(Tap(plot, x=0.25))
+    assert heard == []

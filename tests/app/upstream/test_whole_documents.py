@@ -14,7 +14,7 @@ from bokeh.models import ColumnDataSource
 from app.upstream import whole_documents
 
 
-def test_a_reply_has_its_arrays_within(monkeypatch):
+def test_a_reply_contains_its_arrays(monkeypatch):
     monkeypatch.setitem(protocol.SPEC, "PULL-DOC-REPLY", protocol.SPEC["PULL-DOC-REPLY"])
     whole_documents.install()
     document, x = Document(), np.arange(3.0)
