@@ -23,7 +23,7 @@ def faults(page: Page, *rules: str) -> list[str]:
     """Return the serious and critical faults of `page` that persist for PATIENCE; rules: check only these."""
     end = time.monotonic() + PATIENCE
     while (found := faults_now(page, *rules)) and time.monotonic() < end:
-        page.wait_for_timeout(1000)
+        page.wait_for_timeout(1000)  # ms between two attempts
     return found
 
 

@@ -84,19 +84,15 @@ def test_small_windows_and_presenter_mode_have_no_serious_fault(opened, name):
 
 
 @pytest.mark.parametrize("level", ["none", "minimal"])
-def test_a_frame_of_a_slide_has_no_serious_fault(opened, lasting, allowed_errors, level):
-    page = lasting()
+def test_a_frame_of_a_slide_has_no_serious_fault(server, page, level):
     page.set_viewport_size({"width": 640, "height": 480})
-    page.goto(f"{opened.server.url}?ui={level}")
+    page.goto(f"{server.url}?ui={level}")
     page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * OPENING)
     found = faults(page)
-    page.close()
-    lasting.pages.remove(page)
-    lasting.complain(allowed_errors)
     assert found == []
 
 
-def test_stories_notes_and_followers_pages_have_no_serious_fault(opened, lasting, allowed_errors):
+def test_stories_notes_and_followers_pages_have_no_serious_fault(opened, new_page, lasting, allowed_errors):
     """A step next to the lab, the lecturer's second window, and a phone."""
     page, found = opened.page, {}
     opened.show_lab("Diffusion")
@@ -114,7 +110,7 @@ def test_stories_notes_and_followers_pages_have_no_serious_fault(opened, lasting
     opened.key("q")
     page.get_by_role("button", name="Let the room follow").click()
     code = page.locator(".audience .code").inner_text()
-    phone = lasting()
+    phone = new_page()
     phone.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
     phone.goto(f"{opened.server.url.rpartition('/')[0]}/follow/")
     phone.get_by_label("Code of the room").wait_for()
@@ -125,7 +121,6 @@ def test_stories_notes_and_followers_pages_have_no_serious_fault(opened, lasting
     phone.emulate_media(color_scheme="dark")
     found["follower, dark"] = faults(phone, "color-contrast")
     phone.close()
-    lasting.pages.remove(phone)
     page.get_by_role("button", name="End the room").click()
     page.get_by_role("button", name="Let the room follow").wait_for()
     opened.key("q")

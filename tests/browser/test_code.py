@@ -24,7 +24,7 @@ def programs(lab):
     return lab.page.locator(".code article")
 
 
-def test_nothing_of_it_is_there_until_it_is_opened(lab):
+def test_the_card_is_empty_until_it_is_opened(lab):
     expect(programs(lab)).to_have_count(0)
     lab.page.keyboard.press("k")
     expect(programs(lab)).to_have_count(1)
@@ -33,7 +33,7 @@ def test_nothing_of_it_is_there_until_it_is_opened(lab):
     expect(programs(lab)).to_be_hidden()
 
 
-def test_two_files_stand_beside_each_other_as_they_are(lab):
+def test_two_files_are_shown_side_by_side(lab):
     lab.page.keyboard.press("k")
     lab.choose("Program", "CUDA C: gpu_cupy.cu")
     lab.choose("beside", "CUDA C: gpu_cupy.py")
@@ -52,7 +52,7 @@ def test_two_files_stand_beside_each_other_as_they_are(lab):
     lab.page.keyboard.press("k")
 
 
-def test_assembly_and_its_vectors_come_from_another_process(lab):
+def test_assembly_and_its_vectors_are_shown(lab):
     lab.page.keyboard.press("k")
     lab.choose("Program", "Numba: cpu_numba.py")
     lab.page.get_by_role("button", name="Machine code", exact=True).click()
@@ -62,7 +62,7 @@ def test_assembly_and_its_vectors_come_from_another_process(lab):
     lab.page.keyboard.press("k")
 
 
-def test_what_is_not_installed_is_said_with_the_line_that_installs_it(lab):
+def test_a_missing_package_is_reported_with_its_install_command(lab):
     lab.page.keyboard.press("k")
     lab.choose("Program", "CUDA C: gpu_cupy.cu")
     lab.page.get_by_role("button", name="Machine code", exact=True).click()

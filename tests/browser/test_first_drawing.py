@@ -32,7 +32,7 @@ def page(new_page):
     return page
 
 
-def test_a_lab_runs_saves_and_obeys_keys_before_its_page_says_that_it_is_drawn(page, server):
+def test_a_lab_runs_saves_and_handles_keys_before_its_page_reports_that_it_is_drawn(page, server):
     lab = LabPage(page, server)  # waits for the first frames
     lab.key("e")
     page.get_by_role("button", name="Timings", exact=True).first.click()
@@ -44,7 +44,7 @@ def test_a_lab_runs_saves_and_obeys_keys_before_its_page_says_that_it_is_drawn(p
     lab.until(lambda: page.evaluate("window.held"))  # the event was held back, so the page has been drawn
 
 
-def test_a_note_comes_before_the_page_is_drawn_in_whole(page, server):
+def test_a_notice_is_shown_before_the_page_is_drawn_completely(page, server):
     page.goto(f"{server.url}?scene=1.damaged")
     page.get_by_text("The link cannot be shown").wait_for()
     page.get_by_text("Running", exact=True).wait_for()

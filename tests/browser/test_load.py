@@ -40,7 +40,7 @@ def told(new_page, server):
     return LabPage(page, server), told
 
 
-def test_what_a_theme_does_to_plots_is_told_to_no_server(told):
+def test_changes_of_plots_by_a_theme_are_not_sent(told):
     lab, names = told
     lab.page.locator("button", has_text="Measure again").wait_for()
     lab.until(lambda: "inner_width" in names)  # a plot was drawn

@@ -20,7 +20,7 @@ def page(new_page):
     return new_page()
 
 
-def test_a_word_stands_still_until_the_page_is_drawn_and_covers_nothing(page, server):
+def test_a_static_text_is_shown_until_the_page_is_drawn(page, server):
     page.route("**/panel-material-ui.bundle.js*", lambda route: None)  # never answered, so the page is not drawn
     page.goto(server.url, wait_until="commit")
     expect(page.get_by_role("status").filter(has_text="Loading")).to_be_visible()
@@ -30,12 +30,12 @@ def test_a_word_stands_still_until_the_page_is_drawn_and_covers_nothing(page, se
     assert page.evaluate(COVERED) is False
 
 
-def test_it_is_gone_once_the_page_is_drawn(page, server):
+def test_the_text_is_removed_once_the_page_is_drawn(page, server):
     LabPage(page, server)
     expect(page.locator("#loader")).to_have_count(0)
 
 
-def test_a_page_without_its_server_says_so(page, server, allowed_errors):
+def test_a_page_without_its_server_shows_an_error(page, server, allowed_errors):
     allowed_errors.append(".*")
     page.route_web_socket("**/ws*", lambda socket: socket.close(code=1011))
     page.goto(server.url, wait_until="commit")

@@ -21,7 +21,7 @@ def lab(page, tmp_path):
         page.close()
 
 
-def test_a_lab_without_parts_of_its_own_is_shown_and_steered(lab):
+def test_a_lab_without_custom_parts_is_shown_and_controlled(lab):
     lab.page.get_by_text("Laplacian", exact=True).wait_for()  # the heading of a picture, from the raster's name
     lab.until(lambda: lab.field()["most"] > lab.field()["least"])
     lab.page.get_by_role("slider", name="r = D Δt / Δx²").first.focus()

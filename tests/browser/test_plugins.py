@@ -46,7 +46,7 @@ SIZES = ((1440, 900), (1280, 720), (800, 600), (390, 844), (844, 390))  # px of 
 SLIDERS = ("Courant number C = c Δt / Δx", "Damping d Δt")
 
 
-def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_folder):
+def test_a_lab_from_a_folder_is_shown_runs_and_can_be_controlled(page, tmp_path, wave_folder):
     (tmp_path / "broken").mkdir()
     odd = folder(tmp_path, "odd")
     (odd / "parts.py").write_text("PARTS = None", encoding="utf-8")

@@ -35,7 +35,7 @@ def finished(lab):
 
 
 @pytest.mark.parametrize(("name", "unit", "what"), [("Mandelbrot", "row ", "picture"), ("L-curve", "step ", "curve")])
-def test_lanes_race_for_a_whole_result(lab, name, unit, what):
+def test_lanes_race_for_a_complete_result(lab, name, unit, what):
     page = lab.page
     lab.show_lab(name)
     page.get_by_role("button", name=re.compile("^Race:")).click()
@@ -53,7 +53,7 @@ def test_lanes_race_for_a_whole_result(lab, name, unit, what):
     lab.until(lambda: (page.evaluate(FOCUSED) or {"name": ""})["name"].startswith("Race:"))  # focus returns
 
 
-def test_the_lessons_scene_brings_the_recorded_gpu(lab):
+def test_the_lessons_scene_includes_the_recorded_gpu(lab):
     page = lab.page
     lab.show_lab("Mandelbrot")
     page.get_by_role("button", name=re.compile("^Race:")).click()

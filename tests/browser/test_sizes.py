@@ -88,7 +88,7 @@ def test_nothing_is_cut_and_the_first_plot_is_the_largest(at, lab):
 
 
 @pytest.mark.parametrize("lab", TITLES)
-def test_nor_in_presenter_mode(at, lab):
+def test_presenter_mode_cuts_nothing_and_is_legible_from_the_back_row(at, lab):
     """The sentence is in type that is legible from the back row."""
     shown = at(lab)
     page, wrong = shown.page, {}
@@ -126,7 +126,7 @@ def test_the_right_column_needs_no_scroll_bar(at, lab):
     assert wrong == []
 
 
-def test_a_phone_reaches_every_lab(at):
+def test_a_phone_shows_every_tab(at):
     page = at("Diffusion").page
     resize(page, *PHONE)
     for lab in TITLES:
@@ -135,7 +135,7 @@ def test_a_phone_reaches_every_lab(at):
     assert page.get_by_role("heading", name="Fieldlab", level=1).count() == 1  # which is heard, where it is not seen
 
 
-def test_a_phone_reaches_every_button_of_the_header(at):
+def test_a_phone_can_press_every_button_of_the_header(at):
     lab = at("Diffusion")
     page = lab.page
     resize(page, *PHONE)
@@ -159,7 +159,7 @@ def test_a_phone_reaches_every_button_of_the_header(at):
         page.get_by_role("tab", name="Diffusion").scroll_into_view_if_needed()
 
 
-def test_the_tip_of_measure_again_lies_within_the_window(at):
+def test_a_tip_of_the_right_column_fits_the_window(at):
     page = at("Diffusion").page
     button = page.get_by_role("button", name=re.compile("^Measure again"))  # what is read on it begins its name
     button.hover()
@@ -182,7 +182,7 @@ def test_a_page_opened_on_a_phone_has_picture_and_controls_from_the_start(page, 
 
 
 @pytest.mark.parametrize("lab", TITLES)
-def test_a_window_made_lower_has_no_empty_room_below_the_view(at, lab):
+def test_a_window_made_lower_has_no_empty_space_below_the_view(at, lab):
     shown = at(TITLES[TITLES.index(lab) - 1])
     resize(shown.page, *SIZES["full HD"])
     shown.show_lab(lab)

@@ -6,7 +6,7 @@ import pytest
 
 from compute.export.link import NAME, packed
 from compute.export.scene import Scene
-from tests.browser.lab_page import OPENING
+from tests.browser.lab_page import DEEP, OPENING
 from tests.browser.labs import NAMES, TITLES
 from tests.browser.layout import comes, faults, faults_now, plots
 
@@ -21,8 +21,8 @@ COLOURS = """(canvas) => { const {width, height} = canvas;
 
 
 @pytest.mark.parametrize("size", [PHONE, TINY], ids=["phone", "tiny"])
-def test_a_page_that_is_opened_small_draws_each_lab(lasting, server, allowed_errors, size):
-    page = lasting()
+def test_a_page_that_is_opened_small_draws_each_lab(new_page, server, size):
+    page = new_page()
     page.set_viewport_size({"width": size[0], "height": size[1]})
     wrong = {}
     for lab in NAMES:
@@ -34,14 +34,11 @@ def test_a_page_that_is_opened_small_draws_each_lab(lasting, server, allowed_err
             wrong[lab] = "nothing is drawn"
         elif not (seen := plots(page)) or min(seen[0]) < 80:
             wrong[lab] = str(seen)
-    page.close()
-    lasting.pages.remove(page)
-    lasting.complain(allowed_errors)
     assert wrong == {}
 
 
-def test_a_note_fits_a_phone(lasting, server, allowed_errors):
-    page = lasting()
+def test_a_notice_fits_a_phone(new_page, server):
+    page = new_page()
     page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
     values = {"ny": 64, "nx": 64, "backend": "cpu_numba"}
     page.goto(f"{server.url}?{NAME}={packed(Scene('diffusion', values, steps=3))}")
@@ -50,14 +47,11 @@ def test_a_note_fits_a_phone(lasting, server, allowed_errors):
     box = note.bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= PHONE[0]
-    page.close()
-    lasting.pages.remove(page)
-    lasting.complain(allowed_errors)
 
 
-def test_each_lab_begins_whose_tab_is_chosen_in_a_small_window(lasting, server, allowed_errors):
+def test_each_lab_starts_when_its_tab_is_chosen_in_a_small_window(new_page, server):
     """A later tab's lab is built for the actual window; a page's first lab is built for a default size and adapts."""
-    page = lasting()
+    page = new_page()
     page.set_viewport_size({"width": ZOOMED[0], "height": ZOOMED[1]})
     page.goto(server.url)
     page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * OPENING)
@@ -65,28 +59,21 @@ def test_each_lab_begins_whose_tab_is_chosen_in_a_small_window(lasting, server, 
         page.get_by_role("tab", name=title).click()
         words = page.locator(".plot-words").filter(has_text=title)
         assert comes(page, lambda words=words: words.count() > 0), title
-    page.close()
-    lasting.pages.remove(page)
-    lasting.complain(allowed_errors)
 
 
 # Put the longest possible text into the bar and return the bar's height in px.
-SAY = """(words) => { const nodes = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
-    nodes.push(node);
-    if (node.shadowRoot) walk(node.shadowRoot);
-  } };
-  walk(document);
-  nodes.find((node) => node.matches('.bar .said')).innerHTML = words;
-  return nodes.find((node) => node.matches('.bar')).getBoundingClientRect().height; }"""
+SAY = f"""(words) => {{ {DEEP}
+  all.find((node) => node.matches('.bar .said')).innerHTML = words;
+  return all.find((node) => node.matches('.bar')).getBoundingClientRect().height; }}"""
 SLOWER = (
     "<div class='headline cpu'><b class='slower'>3.33×<small> slower</small></b><span>Numba than NumPy</span></div>"
 )
 TURNED, ONE_LINE = (844, 390), 60  # px: a rotated phone, and the greatest height of a bar of one line
 
 
-def test_a_phone_that_is_turned_shows_every_lab_in_whole(lasting, server, allowed_errors):
+def test_a_rotated_phone_shows_every_lab_completely(new_page, server):
     """Also in presenter mode, whose bar has two lines; otherwise it has one, whatever its text."""
-    page, wrong = lasting(), {}
+    page, wrong = new_page(), {}
     page.set_viewport_size({"width": TURNED[0], "height": TURNED[1]})
     page.goto(server.url)
     page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * OPENING)
@@ -107,7 +94,4 @@ def test_a_phone_that_is_turned_shows_every_lab_in_whole(lasting, server, allowe
             wrong[title, "presented"] = found
         page.keyboard.press("p")
         page.get_by_role("toolbar").get_by_role("button", name="Freeze").wait_for(state="hidden")
-    page.close()
-    lasting.pages.remove(page)
-    lasting.complain(allowed_errors)
     assert wrong == {}

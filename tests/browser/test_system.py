@@ -73,7 +73,7 @@ def lines(lab, title):
     return block(lab, title).locator("polyline").first.get_attribute("points").split()
 
 
-def test_the_header_names_the_devices_and_opens_the_panel(lab):
+def test_the_header_names_the_devices_and_opens_the_card(lab):
     lab.page.get_by_text(re.compile(r"CPU \d+ threads? · GPU H200 \+ A40")).click()
     block(lab, "GPU 1").wait_for()
     lab.until(lambda: figure(lab, "GPU 0", "Clock") == "1755 of 1980 MHz")
@@ -84,7 +84,7 @@ def test_the_header_names_the_devices_and_opens_the_panel(lab):
     assert "NVIDIA A40" in block(lab, "GPU 1").inner_text()
 
 
-def test_it_goes_on_while_the_lab_streams_and_the_histories_grow(lab):
+def test_the_card_is_updated_while_the_lab_streams(lab):
     before, step = len(lines(lab, "GPU 0")), lab.step()
     lab.page.evaluate(TRAFFIC)
     lab.until(lambda: len(lines(lab, "GPU 0")) > before + 3)
@@ -95,7 +95,7 @@ def test_it_goes_on_while_the_lab_streams_and_the_histories_grow(lab):
     assert figure(lab, "CPU", "Memory").endswith("GiB")
 
 
-def test_a_gpu_that_is_lost_is_said_and_the_rest_goes_on(lab, lost):
+def test_a_lost_gpu_is_reported_and_the_rest_continues(lab, lost):
     lost.touch()
     lab.page.get_by_text("NVML", exact=False).filter(has_text="GPU is lost").wait_for()
     block(lab, "GPU 0").wait_for(state="detached")
@@ -106,7 +106,7 @@ def test_a_gpu_that_is_lost_is_said_and_the_rest_goes_on(lab, lost):
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (1400, 900)])
-def test_it_stays_inside_the_window(lab, size):
+def test_the_card_stays_inside_the_window(lab, size):
     lab.page.set_viewport_size({"width": size[0], "height": size[1]})
 
     def inside():
@@ -121,7 +121,7 @@ def test_it_stays_inside_the_window(lab, size):
     assert tabs["x"] + tabs["width"] < header["x"]
 
 
-def test_a_key_and_the_cross_close_it(lab):
+def test_a_key_and_the_close_button_close_the_card(lab):
     lab.key("u")
     block(lab, "CPU").wait_for(state="hidden")
     lab.key("u")
@@ -146,7 +146,7 @@ def duration(seconds):
     return readout_html.duration(float(seconds)).replace("&nbsp;", " ")
 
 
-def test_the_timings_that_are_shown_can_be_saved(lab):
+def test_the_displayed_timings_can_be_saved(lab):
     """From the export card, also in a low window."""
     lab.page.set_viewport_size({"width": 1400, "height": 600})
     lab.unfold()

@@ -23,7 +23,7 @@ TICKS = {
 
 
 @pytest.mark.parametrize("ticks", TICKS)
-def test_neighbours_are_told_apart_by_as_few_digits_as_can_be(page, ticks):
+def test_ticks_have_as_few_digits_as_distinguish_them(page, ticks):
     page.goto("about:blank")
     written = page.evaluate(f"(ticks) => ticks.map((tick, index) => {{ {SHORT_NUMBER} }})", list(ticks))
     assert written == TICKS[ticks]

@@ -36,7 +36,7 @@ def shows(page, name):
 
 
 @pytest.mark.parametrize("lab", ["diffusion", "mandelbrot", "l_curve"])
-def test_minimal_is_one_picture_and_its_controls(framed, lab):
+def test_minimal_shows_one_picture_and_its_controls(framed, lab):
     page = framed("minimal", lab)
     assert comes(page, lambda: len(plots(page)) == 1)
     bar = page.get_by_role("toolbar", name="Controls of the lab")
@@ -56,7 +56,7 @@ def comes_to(page, part):
 
 
 @pytest.mark.parametrize("lab", ["", "crossover"])
-def test_none_is_the_picture_alone(framed, lab):
+def test_none_shows_the_picture_only(framed, lab):
     page = framed("none", lab)
     assert comes(page, lambda: len(plots(page)) == 1 and plots(page)[0][1] > 0.8 * FRAME[1])
     assert not shows(page, "About this lab")
@@ -65,7 +65,7 @@ def test_none_is_the_picture_alone(framed, lab):
     assert faults(page) == []
 
 
-def test_presenter_mode_comes_and_goes_within_a_frame(framed):
+def test_presenter_mode_works_within_a_frame(framed):
     page = framed("none")
     bar = page.get_by_role("toolbar", name="Controls of the lab")
     page.keyboard.press("p")
@@ -75,14 +75,14 @@ def test_presenter_mode_comes_and_goes_within_a_frame(framed):
     assert not shows(page, "About this lab")
 
 
-def test_full_is_everything(framed):
+def test_full_shows_everything(framed):
     page = framed("full")
     resize(page, 1280, 720)
     assert comes(page, lambda: shows(page, "About this lab"))
     resize(page, *FRAME)
 
 
-def test_another_value_shows_everything_and_says_what_there_is(framed):
+def test_another_value_shows_everything_and_the_possible_values(framed):
     page = framed("tiny")
     page.get_by_text("ui must be one of none, minimal, full, not 'tiny'").first.wait_for()
     assert "ui=" not in comes_to(page, f"{NAME}=").replace("?ui=tiny", "")

@@ -38,44 +38,28 @@ AT_BIRTH = f"""async () => {{
   const modules = await Promise.all(view._module_cache.values());
   const {{ React, createRoot }} = modules.map((module) => module.default).find((one) => one?.React && one.createRoot);
   const element = document.createElement('div');
-  const Told = () => {{
+  const Shown = () => {{
     const [value] = fieldlab.shared(React, view, 'label');
     React.useLayoutEffect(() => {{ view.model.data.setv({{ label: 'changed' }}, {{ sync: false }}); }}, []);
     return value;
   }};
-  createRoot(element).render(React.createElement(Told));
+  createRoot(element).render(React.createElement(Shown));
   for (let i = 0; i < 600 && element.textContent != 'changed'; i++) await new Promise((done) => setTimeout(done, 100));
-  const told = element.textContent;
+  const shown = element.textContent;
   view.model.data.setv({{ label: 'Measure again' }}, {{ sync: false }});
-  return told;
+  return shown;
 }}"""
 # Wait until the lab has requested no layout for 400 ms.
 QUIET = """
-  let page = view, asked = 0;
+  let page = view, requested = 0;
   while (page.parent) page = page.parent;
-  page.compute_layout = () => asked++;
-  for (let before = -1; before != asked;) {
-    before = asked;
+  page.compute_layout = () => requested++;
+  for (let before = -1; before != requested;) {
+    before = requested;
     await new Promise((next) => setTimeout(next, 1500));
   }
   delete page.compute_layout;
 """
-# A nested component: mount, redraw and resize both at the same time.
-TOGETHER = f"""async () => {{
-  {VIEW} {QUIET}
-  const done = [], outer = view.parent, mount = view._on_mounted;
-  view.update_layout = () => done.push('inner styled');
-  outer.update_layout = () => done.push('outer styled');
-  page.compute_layout = () => done.push('page laid out');
-  for (const one of [view, outer, view]) mount.call(one);
-  for (const one of [view, outer, page]) one._after_resize();
-  const now = done.length;
-  for (let i = 0; i < 600 && !done.includes('page laid out'); i++) await new Promise((next) => setTimeout(next, 100));
-  await new Promise((next) => setTimeout(next, 300));
-  for (const one of [view, outer]) delete one.update_layout;
-  delete page.compute_layout;
-  return [now, done];
-}}"""
 # One message with six sizes: return [layouts during it, layouts 50 ms later, changes of size]; then restore the sizes.
 SIX = f"""async () => {{
   {VIEW} {QUIET}
@@ -96,37 +80,6 @@ SIX = f"""async () => {{
 }}"""
 
 
-PLOT = """
-  const plots = [];
-  const walk = (view) => {
-    if (view.model.type == 'Figure') plots.push(view);
-    for (const child of view.children_views()) walk(child);
-  };
-  Bokeh.index.roots.forEach(walk);
-  const plot = plots.find((plot) => plot.is_displayed);
-"""
-# The number of layouts so far: right after resizing a component, right after resizing a plot, and after a deferred
-# layout.
-SIZES = f"""async () => {{
-  {VIEW} {QUIET} {PLOT}
-  let times = 0;
-  page.compute_layout = () => times++;
-  const soon = async () => {{
-    await new Promise((next) => setTimeout(next));
-    await new Promise((next) => setTimeout(next));
-    return times;
-  }};
-  for (let i = 0; i < 5; i++) view._after_resize();
-  const component = await soon();
-  plot._after_resize();
-  const both = await soon();
-  for (let i = 0; i < 5; i++) view._after_resize();
-  for (let i = 0; i < 600 && times == both; i++) await new Promise((next) => setTimeout(next, 100));
-  delete page.compute_layout;
-  return [component, both, times];
-}}"""
-
-
 @pytest.fixture(scope="module")
 def opened(lasting, server):
     lab = LabPage(lasting(), server)
@@ -143,21 +96,13 @@ def lab(opened, lasting, allowed_errors):
     lasting.complain(allowed_errors)
 
 
-def test_a_value_is_drawn_before_the_next_can_come(lab):
+def test_a_value_is_drawn_before_the_next_message(lab):
     assert lab.page.evaluate(AT_ONCE) == [True, False, True, False]
 
 
-def test_a_value_that_changes_while_it_is_drawn_first_is_shown_as_it_is(lab):
+def test_a_value_that_changes_during_the_first_drawing_is_shown(lab):
     assert lab.page.evaluate(AT_BIRTH) == "changed"
 
 
-def test_components_within_each_other_are_laid_out_together_once(lab):
-    assert lab.page.evaluate(TOGETHER) == [0, ["outer styled", "page laid out"]]
-
-
-def test_sizes_of_components_are_collected_and_a_plot_does_not_wait(lab):
-    assert lab.page.evaluate(SIZES) == [0, 1, 2]
-
-
-def test_a_message_with_many_sizes_lays_the_page_out_once(lab):
+def test_a_message_with_many_sizes_causes_one_layout(lab):
     assert lab.page.evaluate(SIX) == [0, 1, [3, 3, 3]]

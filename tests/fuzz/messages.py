@@ -52,7 +52,7 @@ class Hostile:
 
     def __init__(self, random_: random.Random, known: Known) -> None:
         self.random, self.known = random_, known
-        self._kinds: Sequence[tuple[int, Callable[[], list[Fragment]]]] = (
+        self.kinds: Sequence[tuple[int, Callable[[], list[Fragment]]]] = (
             (2, self.garbage), (2, self.wrong_head), (2, self.wrong_order), (3, self.wrong_content), (1, self.too_much),
             (2, self.wrong_blocks), (4, self.wrong_event), (14, self.changed_model), (4, self.changed_data),
             (6, self.event), (5, self.browser_message), (4, self.foreign), (4, self.confirmation), (1, self.frame),
@@ -61,7 +61,7 @@ class Hostile:
 
     def message(self) -> tuple[str, list[Fragment]]:
         """Return the name of a kind and a message of that kind."""
-        weights, makers = zip(*self._kinds, strict=True)
+        weights, makers = zip(*self.kinds, strict=True)
         (maker,) = self.random.choices(makers, weights)
         return maker.__name__, maker()
 

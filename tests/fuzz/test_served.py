@@ -46,8 +46,8 @@ def test_widgets_session_engine_and_link_agree_after_any_sequence(server: Server
 @pytest.mark.parametrize("label", ["Iterations at most", "Samples per pixel", "Steps at most", "n  [samples]", "to"])
 def test_expensive_controls_are_used_too(label: str) -> None:
     user = User(Guest("http://nowhere"), random.Random(1))
-    assert user._change("IntSlider", {"label": label, "start": 1, "end": 9})
-    assert user._change("TextInput", {"label": label})
+    assert user.change_of("IntSlider", {"label": label, "start": 1, "end": 9})
+    assert user.change_of("TextInput", {"label": label})
 
 
 def test_choices_in_groups_and_of_buttons_are_changed_too() -> None:
@@ -60,7 +60,7 @@ def test_choices_in_groups_and_of_buttons_are_changed_too() -> None:
         whole = widget.get_root().data.properties_with_values()
         shown = {name: Serializer().encode(whole[name]) for name in ("options", "disabled_options") if name in whole}
         for _ in range(200):
-            change = user._change(type(widget).__name__, shown)
+            change = user.change_of(type(widget).__name__, shown)
             assert change is not None
             widget._process_events(dict([change]))
             chosen.add(widget.value)
@@ -73,7 +73,7 @@ def test_the_same_seed_makes_the_same_messages() -> None:
     made = [once.message() for _ in range(200)]
     same = repr(made) == repr([again.message() for _ in range(200)])
     assert same  # pytest would compare half a megabyte of text for minutes
-    assert {kind for kind, _ in made} == {maker.__name__ for _, maker in once._kinds}
+    assert {kind for kind, _ in made} == {maker.__name__ for _, maker in once.kinds}
 
 
 GOOD = {

@@ -50,12 +50,12 @@ class User:
                 continue
             widget = self.random.choice(self.widgets)
             name, data = widget.get("class_name"), widget["data"]
-            change = self._change(str(name), data["attributes"])
+            change = self.change_of(str(name), data["attributes"])
             if change is not None and not data["attributes"].get("disabled"):
                 self.done.append((data["attributes"].get("label", name), change[1]))
                 self.guest.set(data["id"], *change)
 
-    def _change(self, name: str, now: Mapping[str, Any]) -> tuple[str, Any] | None:
+    def change_of(self, name: str, now: Mapping[str, Any]) -> tuple[str, Any] | None:
         """Return a property of a widget and a user's new value; None for an unsupported widget."""
         options, pick = now.get("options", ()), self.random
         found: tuple[str, Any] | None = None
