@@ -110,7 +110,6 @@ def both(*steps: Callable[[Any], object]) -> Callable[[Any], None]:
     """Return what takes these steps, one after the other."""
 
     def take(stage: Any) -> None:
-        """Take them."""
         for step in steps:
             step(stage)
 

@@ -45,7 +45,6 @@ def drops(**values: Any) -> Callable[[SideBar], None]:
     """Return what drops a file on the page: the scene of its link, with other values."""
 
     def drop(stage: SideBar) -> None:
-        """Drop it."""
         scene = unpacked(asked_in(stage.page.evaluate("location.search"))[0])
         text = json.dumps(structs.replace(scene, values={**scene.values, **values}).plain())
         stage.page.evaluate(DROP, ["scene.json", "application/json", b64encode(text.encode()).decode()])
@@ -172,7 +171,6 @@ def draws(mode: str, dx: int) -> Callable[[DiffusionStage], None]:
     """Return a stroke in that mode of the pointer, which then moves the picture again."""
 
     def draw(stage: DiffusionStage) -> None:
-        """Draw a short line."""
         stage.page.get_by_role("button", name=mode, exact=True).click()
         stage.until(lambda: stage.page.evaluate(DRAGGED) is None)
         x, y = middle(stage)
@@ -198,7 +196,6 @@ def drags(dx: int, dy: int) -> Callable[[Any], None]:
     """Return a drag from the middle of the picture."""
 
     def drag(stage: Any) -> None:
-        """Drag."""
         x, y = middle(stage)
         stage.page.mouse.move(x, y + 60)
         stage.page.mouse.down()

@@ -338,7 +338,6 @@ def main() -> int:
     chosen = parser.parse_args()
 
     def look(name: str, scheme: str, page: Page) -> None:
-        """Write the picture."""
         file = chosen.out / f"{name}{'-dark' * (scheme == 'dark')}.webp"
         sys.stdout.write(f"{file} {save(page, file)}\n")
         sys.stdout.flush()

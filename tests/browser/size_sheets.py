@@ -51,7 +51,6 @@ def main() -> int:
     for size in SIZES:
 
         def look(name: str, scheme: str, page: Page, size: tuple[int, int] = size) -> None:
-            """Store the picture."""
             shots[name, size, scheme] = Image.open(BytesIO(page.screenshot())).convert("RGB")
 
         states = {**STATES, "follower": sized(STATES["follower"], size)}

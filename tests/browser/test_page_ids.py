@@ -64,14 +64,6 @@ def socket_of(server: Server) -> str:
     return f"ws://localhost:{server.port}/app/ws"
 
 
-@pytest.mark.parametrize("query", ["bokeh-session-id=evil1", "bokeh-token=evil1", "bokeh%2Dsession-id=evil1"])
-def test_a_link_cannot_name_a_page(page, server, allowed_errors, query):
-    allowed_errors += ["status of 400"]
-    answer = page.goto(f"{server.url}?{query}")
-    assert answer.status == 400
-    assert "The server chooses the id of each page" in page.inner_text("body")
-
-
 def test_another_browser_and_another_site_cannot_join_a_page(new_page, server, browser, other_site):
     lab = LabPage(new_page(), server)
     stolen = token(lab.page)

@@ -35,7 +35,6 @@ def campaigns(what: str, count: int, batch: int, seed: int, minutes: float, jobs
     threads = str(max(1, (os.cpu_count() or 1) // jobs))  # of each engine of each server
 
     def one(number: int, share: int) -> tuple[int, str]:
-        """Run one share."""
         options = {"count": share, "batch": batch, "seed": seed + number, "minutes": minutes}
         return run(
             ["-m", "tests.fuzz", what, *(f"--{name}={value}" for name, value in options.items())],
@@ -64,7 +63,6 @@ def parsers(minutes: float, jobs: int, seed: int, only: str = "") -> int:
         return 2
 
     def one(name: str) -> tuple[int, str]:
-        """Run one parser."""
         environment = {"FIELDLAB_FUZZ_SECONDS": str(60 * minutes), "FIELDLAB_FUZZ_SEED": str(seed)}
         options = "-q", "-s", "-o", "timeout=0", "-p", "no:cacheprovider"
         code, said = run(["-m", "pytest", *options, f"{TEST}[{name}]"], **environment)

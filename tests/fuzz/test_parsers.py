@@ -104,7 +104,6 @@ def test_damaged_samples_are_accepted_or_refused_with_a_message(name: str) -> No
     )  # fmt: skip
     @given(samples.flatmap(damaged))
     def look(data: bytes) -> None:
-        """Read one input."""
         taken_or_refused(parser, data)
 
     while True:

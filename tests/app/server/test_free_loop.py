@@ -130,7 +130,6 @@ def told(tmp_path_factory):
         await client.close()
 
     async def another(before):
-        """Open another page."""
         await before.close()
         client = Client(address, PATIENCE)
         await client.open()
