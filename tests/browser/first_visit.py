@@ -91,12 +91,12 @@ class Traffic:
         session.on("Network.loadingFinished", self._finished)
         session.on("Network.requestServedFromCache", lambda event: self._count_cached())
         session.on("Network.webSocketFrameReceived", self._frame)
-        page.on("request", lambda request: self._asked(request.url, host))
+        page.on("request", lambda request: self._requested(request.url, host))
 
     def _count_cached(self) -> None:
         self.cached += 1
 
-    def _asked(self, url: str, host: str) -> None:
+    def _requested(self, url: str, host: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"data", "blob"} and parts.netloc != host:
             self.elsewhere.append(url)
@@ -118,7 +118,7 @@ class Traffic:
     def _frame(self, event: dict[str, Any]) -> None:
         self.socket += len(event["response"]["payloadData"])
 
-    def told(self, most: int = 0) -> str:
+    def summary(self, most: int = 0) -> str:
         """Return a summary with the `most` largest files."""
         lines = [
             f"{sum(self.requests.values())} requests ({self.cached} from the cache), "
@@ -173,7 +173,7 @@ def load(page: Page, server: Server, printed: float | None, heaviest: int, name:
     parts = ", ".join(f"{part} {seen[part] / 1e3:.2f} s" for part in ("canvas", "picture", "moving"))
     said = f"{name}: {parts} ({ended - begun:.2f}{since})"
     models = page.evaluate("Bokeh.documents[0]._all_models.size")
-    print(f"{said}; {models} models\n{traffic.told(heaviest)}", flush=True)
+    print(f"{said}; {models} models\n{traffic.summary(heaviest)}", flush=True)
 
 
 def switch(page: Page, title: str, why: str) -> None:

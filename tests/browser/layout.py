@@ -49,9 +49,9 @@ def comes(page: Page, condition: Callable[[], bool]) -> bool:
 def faults_now(page: Page) -> list[str]:
     """Return descriptions of the present faults."""
     found: dict[str, Any] = page.evaluate(LAYOUT)
-    told = [f"{kind}: {words}" for kind in WRONG for words in found[kind]]
-    told += [f"plot outside: {plot['width']:.0f} x {plot['height']:.0f}" for plot in found["plots"] if plot["out"]]
-    return told + ["the page scrolls"] * found["scrolls"]
+    lines = [f"{kind}: {words}" for kind in WRONG for words in found[kind]]
+    lines += [f"plot outside: {plot['width']:.0f} x {plot['height']:.0f}" for plot in found["plots"] if plot["out"]]
+    return lines + ["the page scrolls"] * found["scrolls"]
 
 
 def unread(page: Page, least: float) -> list[str]:

@@ -280,10 +280,10 @@ def save(page: Page, path: Path) -> int:
 
 def set_scheme(page: Page, dark: bool) -> None:
     """Switch the page to the dark or light scheme."""
-    wanted = "dark" if dark else "light"
-    if page.evaluate("document.documentElement.dataset.scheme") != wanted:
+    chosen_scheme = "dark" if dark else "light"
+    if page.evaluate("document.documentElement.dataset.scheme") != chosen_scheme:
         page.get_by_role("button", name="Toggle theme").click()
-        page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
+        page.wait_for_function(f"document.documentElement.dataset.scheme == '{chosen_scheme}'")
 
 
 def take(

@@ -118,8 +118,8 @@ def walk(page):
 
     Only controls that exist before and after the walk count: a missing name belongs to a number that has changed.
     """
-    wanted = page.evaluate(REACHABLE)
-    page.evaluate(FOCUS, wanted[0][0])  # the first of the page, since a click has moved the starting point of Tab
+    reachable = page.evaluate(REACHABLE)
+    page.evaluate(FOCUS, reachable[0][0])  # the first of the page, since a click has moved the starting point of Tab
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")  # makes the browser draw focus rings, as for keyboard users
     met = []
@@ -131,9 +131,9 @@ def walk(page):
     else:
         pytest.fail(f"Tab leads nowhere else than {[one['name'] for one in met[-5:]]}")
     numbers, names = {one["number"] for one in met}, {one["name"] for one in met}
-    groups = {group for number, _, group in wanted if group and number in numbers}  # one button per group has focus
+    groups = {group for number, _, group in reachable if group and number in numbers}  # one button per group has focus
     left = {label for _, label, _ in page.evaluate(REACHABLE)}
-    return met, [label for number, label, group in wanted
+    return met, [label for number, label, group in reachable
                  if label in left and number not in numbers and label not in names and group not in groups]  # fmt: skip
 
 
@@ -142,7 +142,7 @@ LOST = f"""async (word) => {{ {DEEP}
   term.focus();
   let times = 3;
   return new Promise((done) => new MutationObserver(async () => {{
-    await null;  // what else hears of it has been told then
+    await null;  // other listeners have been called then
     if (root.activeElement?.dataset.term != word) done('lost'); else if (!--times) done('kept');
   }}).observe(root, {{childList: true, subtree: true}}));
 }}"""

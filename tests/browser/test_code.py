@@ -42,12 +42,12 @@ def test_two_files_are_shown_side_by_side(lab):
     rows = programs(lab).first.locator(".row:not(.gap)").all_text_contents()
     assert [row.rstrip("\n") for row in rows] == gpu_cupy.SOURCE.read_text(encoding="utf-8").split("\n")
 
-    def beside():
+    def aligned():
         tops = [article.locator(".row.named").first.bounding_box()["y"] for article in programs(lab).all()]
         return abs(tops[0] - tops[1]) < 1  # the same part starts at the same height
 
-    lab.until(beside)
-    lab.choose("beside", "nothing beside it")
+    lab.until(aligned)
+    lab.choose("beside", "nothing aligned it")
     expect(programs(lab)).to_have_count(1)
     lab.page.keyboard.press("k")
 

@@ -54,9 +54,9 @@ def test_a_server_ends_with_a_killed_test_run():
     command = bound([sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(60)"])
     run = [sys.executable, "-c", RUN.format(command=command)]
     with psutil.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        told = sorted([process.stdout.readline().strip(), process.stdout.readline().strip()])
-        assert told[1] == b"ready"
-        server = psutil.Process(int(told[0]))
+        lines = sorted([process.stdout.readline().strip(), process.stdout.readline().strip()])
+        assert lines[1] == b"ready"
+        server = psutil.Process(int(lines[0]))
         process.kill()
     gone, _ = psutil.wait_procs([server], timeout=60)
     assert gone or server.status() == psutil.STATUS_ZOMBIE

@@ -45,13 +45,13 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def alive(server: Server) -> str:
     """Return the numbers of live views, sessions and pages, as printed by the server."""
-    asked = len(server.text())
+    before = len(server.text())
     server.process.send_signal(signal.SIGUSR1)
     end = time.monotonic() + PATIENCE
-    while not (said := re.findall("alive: (.*)", server.text()[asked:])):
+    while not (answer := re.findall("alive: (.*)", server.text()[before:])):
         assert time.monotonic() < end, f"the server does not answer:\n{server.text()}"
         time.sleep(0.1)
-    return str(said[-1])
+    return str(answer[-1])
 
 
 def deserted(server: Server, allowed: float = 1e9) -> float:

@@ -28,20 +28,20 @@ THEMED = ("_alpha", "_color", "_font", "_font_size", "_font_style", "_standoff")
 
 
 @pytest.fixture
-def told(new_page, server):
+def traffic(new_page, server):
     """Return the lab, and a list of the properties that the browser sends to the server."""
-    page, told = new_page(), []
+    page, traffic = new_page(), []
 
     def hear(text):
         if isinstance(text, str) and text.startswith('{"events"'):
-            told.extend(event["attr"] for event in json.loads(text)["events"] if event["kind"] == "ModelChanged")
+            traffic.extend(event["attr"] for event in json.loads(text)["events"] if event["kind"] == "ModelChanged")
 
     page.on("websocket", lambda socket: socket.on("framesent", hear))
-    return LabPage(page, server), told
+    return LabPage(page, server), traffic
 
 
-def test_changes_of_plots_by_a_theme_are_not_sent(told):
-    lab, names = told
+def test_changes_of_plots_by_a_theme_are_not_sent(traffic):
+    lab, names = traffic
     lab.page.locator("button", has_text="Measure again").wait_for()
     lab.until(lambda: "inner_width" in names)  # a plot was drawn
     values = lab.page.evaluate(SET)

@@ -116,7 +116,7 @@ def test_the_right_column_needs_no_scroll_bar(at, lab):
     shown = at(lab)
     page, wrong = shown.page, []
     resize(page, 1440, 900)
-    if lab != "Crossover":  # which measures nothing before it is asked to
+    if lab != "Crossover":  # which measures only on request
         column = page.locator(".contextbar .readout").first
         assert comes(page, lambda: re.search("×|as fast", column.locator(".headline").inner_text()))
     for size in ((1440, 900), (1920, 1080)):
@@ -142,9 +142,9 @@ def test_a_phone_can_press_every_button_of_the_header(at):
     scheme = page.evaluate("document.documentElement.dataset.scheme")
     other = "light" if scheme == "dark" else "dark"
     try:
-        for wanted in (other, scheme):
+        for expected in (other, scheme):
             page.get_by_role("button", name="Toggle theme").click()
-            page.wait_for_function(f"document.documentElement.dataset.scheme == '{wanted}'")
+            page.wait_for_function(f"document.documentElement.dataset.scheme == '{expected}'")
         for name in ("Show results", "Hide results", "Show controls", "Hide controls"):
             page.get_by_role("button", name=name).click()
         about = page.get_by_role("button", name="About this lab")

@@ -274,8 +274,8 @@ def test_every_step_of_every_story_shows_its_lab_and_rings_its_target(teller):
                 page.keyboard.press("PageDown")
             shows(lab, step)
             area = AREAS.get(step.points, "")
-            meant = [area, "" if area else step.scene.kind.param[step.points].label]
-            lab.until(lambda meant=meant: page.evaluate(POINTS, meant))
+            target = [area, "" if area else step.scene.kind.param[step.points].label]
+            lab.until(lambda target=target: page.evaluate(POINTS, target))
             assert not lab.still(lambda: left(lab), 0.6)
             assert "stopped" not in lab.status()
         page.locator(".story").get_by_role("button", name="All stories").click()

@@ -161,9 +161,9 @@ def test_the_displayed_timings_can_be_saved(lab):
         assert re.fullmatch(r"fieldlab-diffusion-\d{8}T\d{6}\.csv", name)
         *ways, live = csv.DictReader(io.StringIO(text))
         assert ways
-        told = [f"compute {duration(live['compute_per_frame_s'])}"]
-        told += [f"{duration(row['median_s_per_step'])} a step" for row in ways] + [f"n {row['n']}" for row in ways]
-        return any(all(number in shown for number in told) for shown in (before, words(lab)))
+        expected = [f"compute {duration(live['compute_per_frame_s'])}"]
+        expected += [f"{duration(row['median_s_per_step'])} a step" for row in ways] + [f"n {row['n']}" for row in ways]
+        return any(all(number in shown for number in expected) for shown in (before, words(lab)))
 
     lab.until(as_shown)
     files = {}

@@ -337,10 +337,10 @@ class Campaign:
             if user.guest.reading.done():
                 raise FuzzError(f"the page of {user.lab} was closed after {user.done}")
             page = (await self.truth(f"page={user.guest.session}"))["pages"][user.guest.session]
-            user.lab, told = page["shown"], page["labs"][page["shown"]]
-            wrong = disagreement(told, whole)
+            user.lab, state = page["shown"], page["labs"][page["shown"]]
+            wrong = disagreement(state, whole)
             if not wrong and whole:
-                wrong = user.unlike(await user.guest.pull(), told)
+                wrong = user.unlike(await user.guest.pull(), state)
             waited = time.monotonic() - began
             if not wrong:
                 self.found.longest[user.lab] = max(self.found.longest.get(user.lab, 0.0), waited)

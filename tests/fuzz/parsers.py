@@ -196,12 +196,12 @@ def request(text: str) -> None:
                 head.add(name, value)
         if len(head.get_list("Host")) != 1:
             return  # refused by Tornado
-        asked = HTTPServerRequest(headers=head, start_line=RequestStartLine("GET", target, "HTTP/1.1"))
+        parsed = HTTPServerRequest(headers=head, start_line=RequestStartLine("GET", target, "HTTP/1.1"))
     except HTTPInputError:  # refused by Tornado
         return
-    access.refusal(asked, ["localhost:5006", "*.uni.example"])
+    access.refusal(parsed, ["localhost:5006", "*.uni.example"])
     for pattern in (handlers.FOLLOW, handlers.LECTURER, handlers.FILE):
-        pattern.fullmatch(asked.path)
+        pattern.fullmatch(parsed.path)
 
 
 def message(text: str) -> None:

@@ -56,7 +56,7 @@ def groups(controls: ValueWidgets) -> Iterator[ValueWidgets]:
             yield from groups(inner)
 
 
-def told(tab: LabTab) -> dict[str, Any]:
+def state_of(tab: LabTab) -> dict[str, Any]:
     """Return the state of a lab's tab: the values of its session, engine, widgets and link."""
     session = tab.session
     handle = session.shown.handle
@@ -111,7 +111,7 @@ class Truth(RequestHandler):
         wanted = self.get_argument("page", "")
         pages = {
             name: {"shown": page.current and page.current.session.lab.LAB, "labs": {
-                lab: told(tab) for lab, tab in page.labs.open.items() if tab.started}}
+                lab: state_of(tab) for lab, tab in page.labs.open.items() if tab.started}}
             for page, name in session_limiter().pages.items() if wanted in {"", name}
         }  # fmt: skip
         self.finish(plain({"pages": pages, "raised": RAISED, "threads": threading.active_count()}))

@@ -81,32 +81,32 @@ class User:
                 found = "value", pick.choice(TYPED)
         return found
 
-    def unlike(self, document: Any, told: Mapping[str, Any]) -> str:
+    def unlike(self, document: Any, state: Mapping[str, Any]) -> str:
         """Return the first difference between a widget of the document and the server's widget; "" if none."""
         shown = {one["id"]: one.get("attributes", {}) for one in models(document)}
-        for name, (value, _, its) in told["widgets"].items():
+        for name, (value, _, its) in state["widgets"].items():
             for there in (shown[model] for model in its if model in shown and "options" not in shown[model]):
                 if "value" in there and type(there["value"]) is type(value) and not same(there["value"], value):
                     return f"{name} shows {there['value']}, and is {value}"
         return ""
 
 
-def disagreement(told: Mapping[str, Any], whole: bool) -> str:
+def disagreement(state: Mapping[str, Any], whole: bool) -> str:
     """Return the first disagreement of widgets, session, engine and (if `whole`) link; "" if none."""
-    if told["phase"] not in {"running", "paused"} or told["pending"]:
-        return f"it is {told['phase']}, pending {told['pending']}"
-    if told["running"] is not (told["phase"] == "running"):
-        return f"it says {told['phase']}, and its engine was told to run: {told['running']}"
-    for name, value in told["values"].items():
-        if not same(told["applied"].get(name, value), value):
-            return f"{name} is {value}, and the engine has {told['applied'][name]}"
-    for name, (shown, held, _) in told["widgets"].items():
+    if state["phase"] not in {"running", "paused"} or state["pending"]:
+        return f"it is {state['phase']}, pending {state['pending']}"
+    if state["running"] is not (state["phase"] == "running"):
+        return f"it says {state['phase']}, and its engine was state to run: {state['running']}"
+    for name, value in state["values"].items():
+        if not same(state["applied"].get(name, value), value):
+            return f"{name} is {value}, and the engine has {state['applied'][name]}"
+    for name, (shown, held, _) in state["widgets"].items():
         if type(shown) is type(held) and not same(shown, held):
             return f"{name} shows {shown}, and is {held}"
-    if whole and told["link"] is not None:
-        for name, value in told["link"].items():
-            if name in told["values"] and not same(told["values"][name], value):
-                return f"the link says {name} {value}, which is {told['values'][name]}"
+    if whole and state["link"] is not None:
+        for name, value in state["link"].items():
+            if name in state["values"] and not same(state["values"][name], value):
+                return f"the link says {name} {value}, which is {state['values'][name]}"
     return ""
 
 

@@ -87,9 +87,9 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
         monkeypatch.setattr(soak, name, value)
     monkeypatch.setattr(soak, "_wait_for_sessions", lambda server: asyncio.sleep(0.5))
     random.seed(3)
-    told = []
-    found = asyncio.run(soak.soak(server, 2, 0.01, lambda rounds: told.append(len(rounds))))
-    assert told == [1, 2, 3, 4, 5, 6]
+    reported = []
+    found = asyncio.run(soak.soak(server, 2, 0.01, lambda rounds: reported.append(len(rounds))))
+    assert reported == [1, 2, 3, 4, 5, 6]
     assert [held.tabs for held in found] == [2, 2, 0, 2, 2, 0]
     assert [held.opened for held in found] == [2, 3, 3, 5, 6, 6]
     assert soak.alone(found) == [found[2], found[5]]
@@ -171,9 +171,9 @@ def test_allocated_memory_decides_and_not_the_size_of_the_process(blocks, malloc
     steps = [100, 100, 100, 140, 100, 140, 100, 140, 140]
     looks = [one for one in held(steps, [40] * 9) if not one.tabs]
     assert soak.verdict(looks) == "undecided"
-    told = [replace(one, blocks=b, malloc=m) for one, b, m in zip(looks, blocks, malloc, strict=True)]
-    assert soak.verdict(told) == said
-    record = soak.record_of(told, tabs=2)
+    reported = [replace(one, blocks=b, malloc=m) for one, b, m in zip(looks, blocks, malloc, strict=True)]
+    assert soak.verdict(reported) == said
+    record = soak.record_of(reported, tabs=2)
     assert [(one["blocks"], one["malloc"]) for one in record["rounds"]] == list(zip(blocks, malloc, strict=True))
     assert set(record["in_half_an_hour"]) == {"memory", "blocks", "malloc", "descriptors", "engines_memory"}
 

@@ -33,13 +33,13 @@ def test_a_short_soak_visits_links_and_uploads(monkeypatch):
     """Every kind of page works; so few visits cannot show whether memory grows."""
     monkeypatch.setattr(visits, "COLLECTED", 1.0)
     monkeypatch.setattr(visits, "PATIENCE", 300.0)  # s: on a busy machine that compiles the kernels for the first time
-    told: list[MemoryReading] = []
+    reported: list[MemoryReading] = []
     with serving({METRICS: "1"}) as server:
         readings, counts = asyncio.run(
-            visits.visit_all(server, VISITS, lambda reading, counts: told.append(reading), warm=9, readings=1)
+            visits.visit_all(server, VISITS, lambda reading, counts: reported.append(reading), warm=9, readings=1)
         )
     assert counts == {"plain": VISITS // 3, "link": VISITS // 3, "upload": VISITS // 3}
-    assert told == readings
+    assert reported == readings
     assert [one.visits for one in readings] == [9, 18]
     assert all(min(one.server, one.engines, one.malloc) > 2**20 and one.blocks > 1000 for one in readings)
     assert readings[-1].restarts == 0
@@ -88,9 +88,9 @@ def test_too_many_failed_visits_end_a_soak(monkeypatch):
         raise ClientError(f"the page at http://localhost:1/app?scene={number} is broken")
 
     monkeypatch.setattr(visits, "visit_of", lambda number: ("plain", refuse))
-    with pytest.raises(ClientError, match="12 of 12 visits failed") as told:
+    with pytest.raises(ClientError, match="12 of 12 visits failed") as reported:
         asyncio.run(visits.visit_all(Server("http://localhost:1/app"), 12, print))
-    assert "plain: the page at … is broken" in str(told.value)
+    assert "plain: the page at … is broken" in str(reported.value)
 
 
 def test_numbers_of_visits_are_bounded(capsys):

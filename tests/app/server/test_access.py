@@ -130,11 +130,11 @@ def serving(*allowed: str, script: str = SERVED) -> Iterator[Answers]:
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True) as process,
     ):
 
-        def answers(asked: list[dict[str, Any]]) -> list[tuple[int, dict[str, str], str]]:
+        def answers(requests: list[dict[str, Any]]) -> list[tuple[int, dict[str, str], str]]:
             """Send the requests and return the responses."""
             assert process.stdin
             assert process.stdout
-            print(json.dumps(asked), file=process.stdin, flush=True)
+            print(json.dumps(requests), file=process.stdin, flush=True)
             line = process.stdout.readline()
             if not line:
                 said.seek(0)
@@ -162,9 +162,9 @@ def test_every_address_is_for_allowed_hosts_only(answers: Answers) -> None:
     """Every pair of Host and Origin: a foreign Host gets 403 for any path; a WebSocket also needs an allowed Origin."""
     pages = [(path, host) for path in PATHS for host in HOSTS]
     sockets = [(host, origin) for host in HOSTS for origin in ORIGINS]
-    asked = [{"kind": "http", "path": path, "host": host, "origin": None} for path, host in pages]
-    asked += [{"kind": "ws", "path": "/app/ws", "host": host, "origin": origin} for host, origin in sockets]
-    found = [status for status, *_ in answers(asked)]
+    requests = [{"kind": "http", "path": path, "host": host, "origin": None} for path, host in pages]
+    requests += [{"kind": "ws", "path": "/app/ws", "host": host, "origin": origin} for host, origin in sockets]
+    found = [status for status, *_ in answers(requests)]
     wrong = []
     for (path, host), status in zip(pages, found, strict=False):
         if (status != 403) is not HOSTS[host]:
@@ -176,9 +176,9 @@ def test_every_address_is_for_allowed_hosts_only(answers: Answers) -> None:
 
 
 def test_every_answer_has_security_headers(answers: Answers) -> None:
-    asked = [{"kind": "http", "path": path, "host": "localhost", "origin": None} for path in (*PATHS, "/nowhere")]
-    asked += [{"kind": "http", "path": "/app", "host": "evil.example", "origin": None}]
-    for status, headers, words in answers(asked):
+    requests = [{"kind": "http", "path": path, "host": "localhost", "origin": None} for path in (*PATHS, "/nowhere")]
+    requests += [{"kind": "http", "path": "/app", "host": "evil.example", "origin": None}]
+    for status, headers, words in answers(requests):
         assert headers["X-Content-Type-Options"] == "nosniff", (status, words[:100])
         assert headers["X-Frame-Options"] == "SAMEORIGIN"
         assert headers["Referrer-Policy"] == "same-origin"
@@ -242,13 +242,13 @@ def test_malformed_addresses_are_client_errors(answers: Answers) -> None:
              "/components/panel.pane.markup/HTML/nothing/x", "/components/panel/x/y/z", "/static/%5c..%5cx",
              "/own/%00", "/own/%0d",
              "/app?bokeh-session-id=" + "a" * 500, *(f"/app?bokeh-token={one}" for one in FORGED)]  # fmt: skip
-    asked = [{"kind": "http", "path": path, "host": "localhost", "origin": None} for path in paths]
-    asked += [{"kind": "ws", "path": "/app/ws", "host": "localhost", "origin": None, "token": one} for one in FORGED]
-    asked += [{"kind": "http", "path": "/app", "host": "localhost", "origin": None, "method": "POST",
+    requests = [{"kind": "http", "path": path, "host": "localhost", "origin": None} for path in paths]
+    requests += [{"kind": "ws", "path": "/app/ws", "host": "localhost", "origin": None, "token": one} for one in FORGED]
+    requests += [{"kind": "http", "path": "/app", "host": "localhost", "origin": None, "method": "POST",
                "body": "x" * 70_000}]  # fmt: skip
-    found = answers(asked)
+    found = answers(requests)
     wrong = [(one["path"][:60], one.get("token", "")[:20], status, words[:80]) for one, (status, _, words)
-             in zip(asked, found, strict=True) if not 400 <= status < 500]  # fmt: skip
+             in zip(requests, found, strict=True) if not 400 <= status < 500]  # fmt: skip
     assert not wrong
     assert not any(str(Path(sys.prefix)) in words or "Traceback" in words for _, _, words in found)
 

@@ -138,14 +138,14 @@ def test_a_flood_of_requests_builds_few_pages():
     """A flood of GETs, and of WebSockets without a preceding GET."""
     done = subprocess.run([sys.executable, "-c", FLOOD], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout)
-    assert told["built"] == HALF
-    assert told["codes"].count(200) == HALF
-    assert told["codes"].count(503) == 200 - HALF
-    assert "This page retries" in told["page"]
-    assert len(told["page"]) < 1000
-    assert "Refresh" in told["headers"]
-    assert told["headers"]["X-Content-Type-Options"] == "nosniff"
+    result = json.loads(done.stdout)
+    assert result["built"] == HALF
+    assert result["codes"].count(200) == HALF
+    assert result["codes"].count(503) == 200 - HALF
+    assert "This page retries" in result["page"]
+    assert len(result["page"]) < 1000
+    assert "Refresh" in result["headers"]
+    assert result["headers"]["X-Content-Type-Options"] == "nosniff"
 
 
 # For scripts that define `page`: the start of a main function that serves it, and helpers that request pages.

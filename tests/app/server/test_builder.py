@@ -69,38 +69,38 @@ async def main():
             await asyncio.sleep(0)
 
     await build("first")  # what is made once for all pages
-    told = {"loop": [await build(f"loop {n}") for n in range(2)]}
+    result = {"loop": [await build(f"loop {n}") for n in range(2)]}
     builder().install(application)
     app.server.builder.SWITCH = 1e-5
     turns = []
     ticking = asyncio.create_task(tick(turns))
-    told["builder"] = await asyncio.gather(*(build(f"builder {n}") for n in range(int(sys.argv[1]))))
+    result["builder"] = await asyncio.gather(*(build(f"builder {n}") for n in range(int(sys.argv[1]))))
     ticking.cancel()
-    told["turns"] = len(turns)
-    print(json.dumps(told))
+    result["turns"] = len(turns)
+    print(json.dumps(result))
 
 asyncio.run(main())
 """
 
 
 @pytest.fixture(scope="module")
-def told():
+def result():
     command = [sys.executable, "-c", SCRIPT, str(PAGES)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
 
-def test_pages_equal_those_built_on_the_loop_which_runs_meanwhile(told):
-    (expected, again), built = told["loop"], told["builder"]
+def test_pages_equal_those_built_on_the_loop_which_runs_meanwhile(result):
+    (expected, again), pages = result["loop"], result["builder"]
     assert expected["kinds"] == again["kinds"]
-    assert len(built) == PAGES
-    for page in built:
+    assert len(pages) == PAGES
+    for page in pages:
         assert page["kinds"] == expected["kinds"]
         assert page["views"] == expected["views"]
         assert abs(page["long"] - expected["long"]) < 0.01 * expected["long"]  # names of objects contain a counter
-    assert [page["strange"] for page in (*told["loop"], *built)] == [[]] * (2 + PAGES)  # objects of another page
-    assert told["turns"] > 100 * PAGES  # pages built on the loop would leave a handful of turns each
+    assert [page["strange"] for page in (*result["loop"], *pages)] == [[]] * (2 + PAGES)  # objects of another page
+    assert result["turns"] > 100 * PAGES  # pages built on the loop would leave a handful of turns each
 
 
 def test_turns_are_granted_one_at_a_time_in_the_order_of_the_requests():

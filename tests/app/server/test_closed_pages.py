@@ -36,7 +36,7 @@ from tornado.ioloop import IOLoop
 from app.server.builder import builder
 
 def held():
-    if builder().busy:  # who looks at a tuple that is just being made breaks it
+    if builder().busy:  # inspecting a tuple under construction corrupts it
         IOLoop.current().call_later(0.05, held)
         return
     gc.collect()
@@ -106,10 +106,10 @@ class Server:
         self.until(lambda: len(self._answers()) > known)
         return Counter(self._answers()[-1])
 
-    def settled(self, wanted):
-        """Return the counts as soon as wanted(counts) is true, or after PATIENCE."""
+    def settled(self, condition):
+        """Return the counts as soon as condition(counts) is true, or after PATIENCE."""
         end = time.monotonic() + PATIENCE
-        while not wanted(held := self.held()) and time.monotonic() < end:
+        while not condition(held := self.held()) and time.monotonic() < end:
             time.sleep(0.5)
         return held
 

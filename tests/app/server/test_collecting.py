@@ -52,16 +52,16 @@ def end_of_session(handler, *callbacks):
 
 
 def test_the_end_of_a_session_calls_its_callbacks_without_a_collection(installed, collections, caplog):
-    told = []
+    called = []
 
     def first(session_context):
-        told.append(session_context)
+        called.append(session_context)
 
     def bad(session_context):
         raise RuntimeError("on purpose")
 
     context = end_of_session(installed[1], first, bad)
-    assert told == [context]
+    assert called == [context]
     assert "on purpose" in caplog.text
     assert not context._document.session_destroyed_callbacks
     assert not collections

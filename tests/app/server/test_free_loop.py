@@ -93,7 +93,7 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def found_steps(tmp_path_factory):
     """Return the longest callback in each step of a visitor, and the time for the first page with its lab."""
     server, found = Server(tmp_path_factory.mktemp("loop") / "log"), {}
 
@@ -148,7 +148,7 @@ def told(tmp_path_factory):
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_no_step_of_a_visitor_blocks_the_loop_for_long(told, step):
-    unit, (held, where) = told["page"][0], told[step]
+def test_no_step_of_a_visitor_blocks_the_loop_for_long(found_steps, step):
+    unit, (held, where) = found_steps["page"][0], found_steps[step]
     assert unit > 0
     assert held <= (PAGE if step in OPENING else PART) * unit, f"{step}: {held} ms, a page takes {unit} ms: {where}"

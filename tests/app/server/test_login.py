@@ -69,9 +69,9 @@ def test_a_login_returns_to_the_requested_page(answers: Answers) -> None:
     ((status, headers, _),) = answers([ask("/app?ui=none&scene=1.a-b_c")])
     assert (status, headers["Location"]) == (302, "./login?next=%2Flab%2Fapp%3Fui%3Dnone%26scene%3D1.a-b_c")
     ((_, _, page),) = answers([ask(headers["Location"][1:])])
-    (asked,) = re.findall(r'name="next" value="([^"]*)"', page)
-    asked = asked.replace("&amp;", "&")
-    form = {"username": "course", "password": PASSWORD, "next": asked}
+    (requested,) = re.findall(r'name="next" value="([^"]*)"', page)
+    requested = requested.replace("&amp;", "&")
+    form = {"username": "course", "password": PASSWORD, "next": requested}
     ((status, headers, _),) = answers([ask("/login", form=form)])
     assert (status, headers["Location"]) == (303, "./app?ui=none&scene=1.a-b_c")
     assert status_of(answers, headers["Set-Cookie"].partition(";")[0]) == 200

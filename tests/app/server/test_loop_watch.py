@@ -25,7 +25,7 @@ def compute(seconds):
 
 
 def test_a_callback_that_blocks_the_loop_is_named(handle):
-    told = []
+    reported = []
 
     def slow_step():
         compute(0.2)
@@ -37,13 +37,13 @@ def test_a_callback_that_blocks_the_loop_is_named(handle):
         loop.call_soon(time.sleep, 0.2)  # it blocks, too, but uses no processor time, as on a busy machine
         await asyncio.sleep(0.6)
 
-    watch = LoopWatch(0.05, lambda seconds, where: told.append((seconds, where)))
+    watch = LoopWatch(0.05, lambda seconds, where: reported.append((seconds, where)))
     watch.install()
     try:
         asyncio.run(work())
     finally:
         watch.close()
-    ((seconds, where),) = told
+    ((seconds, where),) = reported
     assert seconds >= 0.2
     assert "slow_step" in where or "compute" in where
 

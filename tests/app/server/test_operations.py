@@ -83,8 +83,8 @@ def test_prometheus_can_read_the_metrics(monkeypatch: pytest.MonkeyPatch) -> Non
     """Parsed with Prometheus' own parser; the request refused before is counted."""
     monkeypatch.setenv(operations.METRICS, "1")
     with serving() as answers:
-        told = answers([ask("/", "evil.example"), ask("/metrics"), ask("/metrics", "evil.example")])
-    _, (status, _, text), (refused, *_) = told
+        replies = answers([ask("/", "evil.example"), ask("/metrics"), ask("/metrics", "evil.example")])
+    _, (status, _, text), (refused, *_) = replies
     assert (status, refused) == (200, 403)
     found = {
         (sample.name, *sample.labels.values()): sample.value

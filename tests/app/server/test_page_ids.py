@@ -141,8 +141,8 @@ def request(cookies: str, host: str = "localhost:5006", path: str = "/app", **he
 
 def test_cookies_of_another_port_or_of_another_form_are_left_out():
     own, other = "fieldlab_browser_5006_01234567", "fieldlab_browser_5007_01234567"
-    asked = request(f"{own}={KEY}; {other}={OTHER}; fieldlab_browser_5006_x=short; user=somebody")
-    assert keys_of(asked) == {own: KEY}
+    sent = request(f"{own}={KEY}; {other}={OTHER}; fieldlab_browser_5006_x=short; user=somebody")
+    assert keys_of(sent) == {own: KEY}
     assert keys_of(request(f"fieldlab_browser__01234567={KEY}", host="lab.example")) == {
         "fieldlab_browser__01234567": KEY
     }

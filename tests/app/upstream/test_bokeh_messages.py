@@ -21,8 +21,8 @@ def test_pending_changes_are_sent_completely_although_the_browser_sends_one_mean
     document.add_root(column)
     document.add_root(other)
     document.models.flush_synced()  # as if the browser had received them
-    told: list[Any] = []
-    document.on_change(lambda event: told.append(patch_doc.create([event])))
+    sent: list[Any] = []
+    document.on_change(lambda event: sent.append(patch_doc.create([event])))
     document.hold("combine")
     first = Div(text="new")
     column.children = [first]
@@ -31,10 +31,10 @@ def test_pending_changes_are_sent_completely_although_the_browser_sends_one_mean
     assert other.text == "said"
     column.children = [first, other]
     document.unhold()
-    events = [one for message in told for one in json.loads(message.content_json)["events"]]
+    events = [one for message in sent for one in json.loads(message.content_json)["events"]]
     (event,) = [one for one in events if one["attr"] == "children"]
     assert [child.get("type") for child in event["new"]] == ["object", None]
-    told.clear()
+    sent.clear()
     column.children = [first]
-    (event,) = json.loads(told[0].content_json)["events"]
+    (event,) = json.loads(sent[0].content_json)["events"]
     assert event["new"] == [{"id": first.id}]  # a known model is sent as a reference

@@ -38,11 +38,11 @@ def test_each_thread_has_its_own_current_document(apart):
     mine, other, inside, leave = Document(), Document(), Event(), Event()
 
     def elsewhere():
-        def told():
+        def callback():
             inside.set()
             leave.wait(30)
 
-        invoke_with_curdoc(other, told)
+        invoke_with_curdoc(other, callback)
 
     thread = Thread(target=elsewhere)
     thread.start()

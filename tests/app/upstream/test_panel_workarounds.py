@@ -79,12 +79,12 @@ async def main():
 
     async def ask(number, kind, content):
         await send(number, kind, content)
-        told = []
+        changes = []
         while True:
             header, content = await message()
             if header.get("reqid") == number:
-                return told, content
-            told += content["events"]
+                return changes, content
+            changes += content["events"]
 
     def changed(model, attr, new):
         return {"events": [{"kind": "ModelChanged", "model": {"id": model["id"]}, "attr": attr, "new": new}]}
@@ -93,14 +93,14 @@ async def main():
     _, reply = await ask("1", "PULL-DOC-REQ", {})
     (browser,) = [root for root in reply["doc"]["roots"] if root["name"] == "panel.models.browser.BrowserInfo"]
     count = [len(begun)]
-    told = (await ask("2", "PATCH-DOC", changed(browser, "device_pixel_ratio", 2.0)))[0]
-    told += (await ask("3", "PATCH-DOC", changed(browser, "language", "en")))[0]
+    changes = (await ask("2", "PATCH-DOC", changed(browser, "device_pixel_ratio", 2.0)))[0]
+    changes += (await ask("3", "PATCH-DOC", changed(browser, "language", "en")))[0]
     count.append(len(begun))
     ready = {"type": "event", "name": "document_ready", "values": {"type": "map"}}
     said = {"events": [{"kind": "MessageSent", "msg_type": "bokeh_event", "msg_data": ready}]}
     late = (await ask("4", "PATCH-DOC", said))[0]
     late += (await ask("5", "PATCH-DOC", changed(browser, "language", "de")))[0]
-    print(json.dumps([[*count, len(begun)], told, late]))
+    print(json.dumps([[*count, len(begun)], changes, late]))
 
 asyncio.run(main())
 """
@@ -110,10 +110,10 @@ asyncio.run(main())
 def test_changes_before_a_page_is_drawn_are_sent_once_and_in_order() -> None:
     done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    begun, told, late = json.loads(done.stdout)
+    begun, changes, late = json.loads(done.stdout)
     assert begun == [0, 1, 1]
     kinds = {"disabled", "label", "children"}
-    (first, enabled), (second, notes), (third, label) = [(e["attr"], e["new"]) for e in told if e["attr"] in kinds]
+    (first, enabled), (second, notes), (third, label) = [(e["attr"], e["new"]) for e in changes if e["attr"] in kinds]
     assert (first, second, third) == ("disabled", "children", "label")  # only a property's last change is sent
     assert (enabled, label) == (False, "save it")
     assert [re.sub("&lt;.*?&gt;", "", note["attributes"]["text"]) for note in notes] == ["first", "second"]

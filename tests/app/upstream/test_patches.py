@@ -121,11 +121,11 @@ def test_a_patch_equals_bokehs_own_message(monkeypatch) -> None:
         column.children = [first, Div(tags=[first])]
         first.text = "new"
         source.data = {"x": np.arange(4.0)}
-        told = [plain(build(events))]
+        messages = [plain(build(events))]
         events.clear()
         first.text = "old"
         column.children = [first]
-        return [*told, plain(build(events))]
+        return [*messages, plain(build(events))]
 
     expected = changed(patch_doc.create)
     monkeypatch.setattr(DocumentModelManager, "synced_references", property(lambda models: pytest.fail("all of them")))
