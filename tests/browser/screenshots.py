@@ -11,10 +11,8 @@ import argparse
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.chromium import ADVICE, find
+from tests.browser.lab_page import SideBar
 from tests.browser.serving import ROOT, Server, serve
 
 IMAGES = ROOT / "docs" / "images"
@@ -34,35 +33,22 @@ QUALITIES = (82, 70, 55, 40)  # of WebP; the first one below MOST_BYTES is used
 LABS = {"diffusion": "Diffusion", "mandelbrot": "Mandelbrot", "l_curve": "L-curve", "crossover": "Crossover"}
 
 
-@dataclass
-class Walk:
+class Walk(SideBar):
     """A page on its way through the states, with its browser and server."""
 
-    browser: Browser
-    page: Page
-    server: Server
-    scheme: str
-
-    def until(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-        """Wait until the condition is true; raise TimeoutError with the page's text after `seconds`."""
-        end = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > end:
-                said = self.page.inner_text("body")[:500]
-                raise TimeoutError(f"not true within {seconds:g} s; the page says: {said}")
-            self.page.wait_for_timeout(100)
-
-    def key(self, key: str) -> None:
-        """Press a key without a focused element."""
-        self.page.evaluate("document.activeElement?.blur?.()")
-        self.page.keyboard.press(key)
+    def __init__(self, browser: Browser, page: Page, server: Server, scheme: str) -> None:
+        self.browser, self.page, self.server, self.scheme = browser, page, server, scheme
 
     def lab(self, name: str) -> None:
-        """Show a lab, and wait until its plots are described."""
-        title = LABS[name]
-        self.page.get_by_role("tab", name=title).click()
-        self.page.locator(f"[role=tab][aria-selected=true]:has-text('{title}')").wait_for()
-        self.until(lambda: title in " ".join(self.page.locator(".plot-words").all_text_contents()))
+        """Show a lab."""
+        self.show_lab(LABS[name])
+
+    def load(self) -> None:
+        """Load the page in the scheme."""
+        self.page.goto(self.server.url)
+        self.page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * PATIENCE)
+        if self.page.evaluate("document.documentElement.dataset.scheme") != self.scheme:
+            self.toggle_theme()
 
     def other(self, address: str, size: tuple[int, int]) -> Page:
         """Open another page of the server in a new browser context: a phone, a second window or a frame."""
@@ -278,14 +264,6 @@ def save(page: Page, path: Path) -> int:
     return made.tell()
 
 
-def set_scheme(page: Page, dark: bool) -> None:
-    """Switch the page to the dark or light scheme."""
-    chosen_scheme = "dark" if dark else "light"
-    if page.evaluate("document.documentElement.dataset.scheme") != chosen_scheme:
-        page.get_by_role("button", name="Toggle theme").click()
-        page.wait_for_function(f"document.documentElement.dataset.scheme == '{chosen_scheme}'")
-
-
 def take(
     names: Sequence[str],
     schemes: Sequence[str],
@@ -310,10 +288,8 @@ def take(
         page = browser.new_page(viewport={"width": size[0], "height": size[1]})
         page.set_default_timeout(60_000)
         for scheme in schemes:
-            page.goto(server.url)
-            page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * PATIENCE)
-            set_scheme(page, scheme == "dark")
             walk = Walk(browser, page, server, scheme)
+            walk.load()
             for name in names:
                 try:
                     with states[name](walk) as shown:
@@ -321,9 +297,7 @@ def take(
                         look(name, scheme, shown)
                 except Exception as error:  # noqa: BLE001 - a state that fails must not stop the others
                     problems.append(f"{name}, {scheme}: {type(error).__name__}: {str(error)[:600]}")
-                    page.goto(server.url)
-                    page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * PATIENCE)
-                    set_scheme(page, scheme == "dark")
+                    walk.load()
         page.close()
     return problems
 
