@@ -13,10 +13,10 @@ import param
 
 from compute.export.scene import SceneError
 from compute.files.documents import readable, short
-from compute.lab.fields import is_finite
 from compute.lab.lab import Lab
 
 RANGE = re.compile(r"(?P<low>[^:,]+):(?P<high>[^:,]+):(?P<by_factors>x?)(?P<count>\d+)")
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 MOST_VALUES = 10_000  # of one parameter
 NONE = "null"  # as in JSON
@@ -27,37 +27,36 @@ def values_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
 
     Raise SceneError for an unknown name, listing the known ones, for a repeated name, and for an invalid value.
     """
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, value = _split(kind, text)
-        if name in found:
-            raise SceneError(f"{name} is set twice, to {short(found[name])} and to {short(value)}: set it once")
-        found[name] = parsed(kind, name, value)
-    return found
+    return {name: parsed(kind, name, text) for name, text in _texts_by_name(kind, texts).items()}
 
 
 def parsed(kind: type[Lab], name: str, text: str) -> Any:
     """Parse the value of the parameter `name`.
 
-    Numbers, booleans, lists and dictionaries are JSON, tuples are separated by commas, and a selector accepts one of
-    its choices; any other text is the value. "null" is None where the parameter allows it.
+    Booleans, lists and dictionaries are JSON, tuples are separated by commas, a selector accepts one of its choices,
+    and any other text is the value. "null" is None where the parameter allows it.
     """
     parameter: Any = kind.param[name]
     if text == NONE and parameter.allow_None:
         return None
     if isinstance(parameter, param.Tuple):
         return _tuple(name, parameter, text)
-    if isinstance(parameter, param.Number | param.Boolean | param.List | param.Dict):
-        like = f"{name} must be a value such as {json.dumps(parameter.default)}, not {text!r}"
-        try:
-            value = json.loads(text, parse_constant=_not_finite)
-        except ValueError as error:
-            raise SceneError(like) from error
-        number = isinstance(parameter, param.Number) and not isinstance(parameter, param.Boolean)
-        if value is None or (number and isinstance(value, int | float) and not is_finite(value)):
-            raise SceneError(like)
-        return value
+    if isinstance(parameter, param.Number) and not isinstance(parameter, param.Boolean):
+        return _number(name, text)
+    if isinstance(parameter, param.Boolean | param.List | param.Dict):
+        return _json(name, parameter, text)
     return _chosen(kind, name, text) if type(parameter) is param.Selector else text
+
+
+def _json(name: str, parameter: Any, text: str) -> Any:
+    """Parse a boolean, a list or a dictionary."""
+    try:
+        value = json.loads(text, parse_constant=_not_finite)
+    except ValueError:
+        value = None
+    if value is None:
+        raise SceneError(f"{name} must be a value such as {json.dumps(parameter.default)}, not {text!r}")
+    return value
 
 
 def _not_finite(text: str) -> None:
@@ -93,13 +92,7 @@ def axes_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]
     Tuples, lists and dictionaries are separated by semicolons. Raise SceneError for a repeated name or value, and for
     no or too many values.
     """
-    found: dict[str, tuple[Any, ...]] = {}
-    for text in texts:
-        name, spec = _split(kind, text)
-        if name in found:
-            raise SceneError(f"{name} can be varied once, not twice")
-        found[name] = _many(kind, name, spec)
-    return found
+    return {name: _many(kind, name, text) for name, text in _texts_by_name(kind, texts).items()}
 
 
 def _many(kind: type[Lab], name: str, spec: str) -> tuple[Any, ...]:
@@ -148,18 +141,23 @@ def _written(parameter: Any, value: float) -> Any:
 
 def _number(name: str, text: str) -> float:
     """Parse a number; an integer without a point is an int."""
-    try:
+    value = math.nan
+    if NUMBER.fullmatch(text := text.strip()):
         value = int(text) if WHOLE.fullmatch(text) else float(text)
-    except ValueError:
-        value = math.nan
     if not math.isfinite(value):
         raise SceneError(f"{name} must be a finite number, not {text!r}")
     return value
 
 
-def _split(kind: type[Lab], text: str) -> tuple[str, str]:
-    name, equals, value = readable(text).partition("=")
+def _texts_by_name(kind: type[Lab], texts: Sequence[str]) -> dict[str, str]:
+    """Split NAME=VALUE texts. Raise SceneError for an unknown and for a repeated name."""
     known: Mapping[str, Any] = kind.param.objects("existing")
-    if not equals or name not in known or name == "name":
-        raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {', '.join(sorted(known))}")
-    return name, value
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = readable(text).partition("=")
+        if not equals or name not in known or name == "name":
+            raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {', '.join(sorted(known))}")
+        if name in found:
+            raise SceneError(f"{name} is set twice, to {short(found[name])} and to {short(value)}: set it once")
+        found[name] = value
+    return found
