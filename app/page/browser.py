@@ -33,11 +33,11 @@ class Browser(JSComponent):
     tabs and lists that were focused with Tab; Home and End on sliders.
     """
 
-    wanted = param.List(default=[], item_type=str, doc="Keys that mean something now.")
+    wanted = param.List(default=[], item_type=str, doc="Keys that have an action now.")
     presenter = param.Boolean(default=False, doc="Whether type is scaled up for the back row.")
-    address = param.Dict(default={}, doc="What follows the page's address, and whether that is a new entry.")
+    address = param.Dict(default={}, doc="Query of the page's address, and whether it is a new entry.")
     card = param.String(default="", doc="CSS class of the card that was opened last, with the focus; empty: none.")
-    ui = param.String(default="", doc="How much of the page is shown, as the address has it; empty: all.")
+    ui = param.String(default="", doc="Level of the page in its address; empty: the whole page.")
     dark = param.Boolean(default=False, doc="Whether the dark scheme is shown.")
 
     _esm = (
@@ -53,7 +53,7 @@ class Browser(JSComponent):
         ['TEXTAREA', 'SELECT'].includes(node.tagName) || node.tagName == 'INPUT' && !UNTYPED.includes(node.type));
       const listing = (event) => within(event, 'listbox', 'option', 'menu', 'menuitem');
       const input = (event, ...types) => some(event, (node) => node.tagName == 'INPUT' && types.includes(node.type));
-      let tabbed = false, taken = false;      // who has the focus was come to with Tab; Space is down for the page
+      let tabbed = false, taken = false;      // the focus was moved with Tab; the page handles a pressed Space
       const essential = (event) => {
         if (typing(event) || listing(event)) return true;
         if (event.key == ' ') return within(event, 'dialog', 'alertdialog') ||
@@ -63,7 +63,7 @@ class Browser(JSComponent):
           tabbed && within(event, 'combobox', 'tab', 'tablist'));
       };
       const named = (event) => {
-        // On a layout of another alphabet, Cyrillic or Greek, a letter stands for the one at the same place in Latin.
+        // On a Cyrillic or Greek layout, a letter counts as the Latin letter at the same place.
         const latin = event.key.length == 1 && event.key > '~' && event.code.match(/^Key([A-Z])$/)?.[1];
         const plain = (latin || event.key).toLowerCase();
         if (event.ctrlKey || event.metaKey) {
@@ -74,7 +74,7 @@ class Browser(JSComponent):
         return event.altKey ? '' : `${shifted ? 'shift+' : ''}${plain}`;
       };
       const take = (event) => { event.preventDefault(); event.stopPropagation(); };
-      // The library's lists open at a click alone, so that nobody without a pointer could use them.
+      // The library's lists open only at a click: make them usable by keyboard.
       const unfold = (event) => {
         const list = event.composedPath().find((node) => node.getAttribute?.('role') == 'combobox');
         if (!tabbed || !list || list.tagName == 'INPUT' || listing(event)) return false;
@@ -82,7 +82,7 @@ class Browser(JSComponent):
         list.click();
         return true;
       };
-      // A card that opens gets the focus, and whoever had it gets it back; Escape closes it.
+      // A card gets the focus as it opens; the previously focused element gets it back. Escape closes the card.
       const seen = (name) => {
         for (const node of everyElement()) if (node.classList.contains(name) && node.checkVisibility()) return node;
         return null;
@@ -97,7 +97,7 @@ class Browser(JSComponent):
         }
         before ??= focused();
         let looks = 0;
-        waiting = setInterval(() => {         // it is filled when it is opened first
+        waiting = setInterval(() => {         // a card is filled when it is opened for the first time
           const card = seen(model.card);
           if (!card && ++looks < 100) return;
           clearInterval(waiting);
@@ -125,7 +125,7 @@ class Browser(JSComponent):
         if (event.repeat && !event.key.startsWith('Arrow') && !['+', '-'].includes(event.key)) return;
         model.send_msg({ key });
       };
-      const keyup = (event) => {              // which is when a browser presses a button
+      const keyup = (event) => {              // a browser presses a button at keyup
         if (event.key == ' ' && taken) take(event);
       };
       const pointerdown = () => { tabbed = false; };
@@ -139,7 +139,7 @@ class Browser(JSComponent):
         const address = `${location.pathname}?${query}`;
         try {
           if (push) history.pushState(null, '', address); else history.replaceState(history.state, '', address);
-        } catch (error) {                     // a browser takes so many a minute; the next one holds this state too
+        } catch (error) {                     // browsers limit changes per minute; the next has this state too
           console.debug(error);
         }
       };
@@ -166,15 +166,15 @@ class Browser(JSComponent):
       });
       const applyTheme = () => {
         document.documentElement.classList.toggle('presenter', model.presenter);
-        // not data-theme, from which panel-material-ui takes the scheme of a page that embeds it: what is drawn between
-        // a press of its switch and the server's answer had the former scheme's colours
+        // not data-theme, from which panel-material-ui reads the scheme of an embedding page: between a press of its
+        // switch and the server's answer, new elements would get the previous scheme's colours
         document.documentElement.dataset.scheme = model.dark ? 'dark' : 'light';
       };
       model.on('presenter', applyTheme);
       model.on('dark', applyTheme);
       applyTheme();
       measure();
-      if (system.matches) prefer();           // a page begins light
+      if (system.matches) prefer();           // the light scheme is the initial one
       el.style.display = 'none';
       return document.createElement('span');
     }

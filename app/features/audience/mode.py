@@ -63,7 +63,7 @@ class Freezer(Protocol):
 
     @property
     def frozen(self) -> bool:
-        """Whether the pictures stand still."""
+        """Whether the pictures are frozen."""
 
     def freeze(self) -> None:
         """Freeze or unfreeze the pictures, in presenter mode only."""

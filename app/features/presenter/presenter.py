@@ -40,20 +40,20 @@ class PresenterBar(JSComponent):
     """
 
     mode: Any = param.Selector(
-        default="", objects=["", NARROW, MINIMAL, STATEMENT, PRESENTING], doc="Why it is shown; empty: it is not."
+        default="", objects=["", NARROW, MINIMAL, STATEMENT, PRESENTING], doc="Reason for showing it; empty: hidden."
     )
-    acts = param.List(default=[], doc="[key, word, what it does] of each button of the lab.")
-    dials = param.List(default=[], item_type=dict, doc="label, low, high and step of each slider there is.")
-    dial = param.Integer(default=0, doc="Which of them is shown.")
-    place = param.List(default=[0.0, ""], doc="Where it stands, as a number and in words.")
-    headline = param.String(default="", doc="The readout's large number, as HTML of ours.")
-    sentence = param.String(default="", doc="Its first sentence, as HTML of ours.")
-    hidden = param.Boolean(default=False, doc="Whether the bar is taken away for a while.")
-    frozen = param.Boolean(default=False, doc="Whether the pictures stand still on the screen.")
-    spotlight = param.Boolean(default=False, doc="Whether all is dark but what the pointer is at.")
+    acts = param.List(default=[], doc="[key, label, tooltip] of each button of the lab.")
+    dials = param.List(default=[], item_type=dict, doc="label, low, high and step of each slider.")
+    dial = param.Integer(default=0, doc="Index of the shown slider.")
+    place = param.List(default=[0.0, ""], doc="Value of the slider, as a number and as text.")
+    headline = param.String(default="", doc="The readout's large number, as trusted HTML.")
+    sentence = param.String(default="", doc="The readout's first sentence, as trusted HTML.")
+    hidden = param.Boolean(default=False, doc="Whether the bar is hidden temporarily.")
+    frozen = param.Boolean(default=False, doc="Whether the pictures on the screen are frozen.")
+    spotlight = param.Boolean(default=False, doc="Whether only the surroundings of the pointer are bright.")
     pen = param.Boolean(default=False, doc="Whether the pointer draws.")
-    room = param.String(default="", doc="The code of the room and how many follow, if there is one.")
-    wiped = param.Integer(default=0, doc="How often the pen's strokes were taken away.")
+    room = param.String(default="", doc="The room's code and number of followers; empty without a room.")
+    wiped = param.Integer(default=0, doc="Number of times that the pen's strokes were removed.")
 
     _esm = card_script(HERE / "presenter.js")
     _stylesheets: ClassVar[list[str]] = [(HERE / "presenter.css").read_text(encoding="utf-8")]
@@ -195,7 +195,7 @@ class Presenter(Feature):
 
     @property
     def frozen(self) -> bool:
-        """Whether the pictures stand still on the screen."""
+        """Whether the pictures on the screen are frozen."""
         return bool(self.bar.frozen)
 
     def freeze(self) -> None:
