@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tests.browser.lab_page import SideBar
+from tests.browser.lab_page import ALL_MODELS, SideBar
 from tests.browser.layout import plots
 
 FEWEST = 40  # pixels of the main area that an act changes
@@ -257,9 +257,9 @@ def by_control(stage: SideBar, place: str, acts: Sequence[Act]) -> list[Act]:
 
 
 # The names of the plots that can be seen.
-FIGURES = """() => Array.from(Bokeh.documents[0]._all_models.values()).filter((model) => model.type == 'Figure')
-  .filter((figure) => Bokeh.index.find_one(figure)?.el.checkVisibility({visibilityProperty: true}))
-  .map(({name, id}) => name ?? id).sort()"""
+FIGURES = f"""() => {ALL_MODELS}.filter((model) => model.type == 'Figure')
+  .filter((figure) => Bokeh.index.find_one(figure)?.el.checkVisibility({{visibilityProperty: true}}))
+  .map(({{name, id}}) => name ?? id).sort()"""
 
 
 def outcome(stage: SideBar) -> object:

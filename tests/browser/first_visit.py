@@ -3,8 +3,8 @@
 The copy has no caches, so its first start is that of a fresh clone and its second that of a server that was used
 before. Each start is followed by a visit with an empty browser cache, one with a full cache and one from another
 browser context. Printed are the seconds from the start of the navigation (on the first visit also from the printed
-address) to the first canvas, picture and moving picture; the seconds of each change of tab; requests and kB of the
-load; and each request to another host. The script asserts nothing, because the times depend on the load of the machine.
+address) to the first canvas, picture and moving picture; requests and kB of the load; and each request to another
+host. The script asserts nothing, because the times depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.chromium import find
 from tests.browser.conftest import FLAGS
+from tests.browser.lab_page import ALL_MODELS
 from tests.browser.serving import ROOT, Server, answers, bound, environment, free_port, stop
 
 PATIENCE = 120.0  # s, the timeout of each step
-TITLES = ("Mandelbrot set", "L-curve", "Crossover")
 # Times in ms since the navigation began: when a plot has a canvas, when its centre shows a picture (20 colours or
 # more), and when the picture changes. Polling is necessary because observers do not see into the canvases' shadow
 # roots.
 WATCH = """(() => {
-  const seen = window.seen = {canvas: 0, picture: 0, moving: 0, since: 0};
+  const seen = window.seen = {canvas: 0, picture: 0, moving: 0};
   const SIDE = 32, small = new OffscreenCanvas(SIDE, SIDE), pen = small.getContext('2d', {willReadFrequently: true});
   const canvases = (root, found = []) => {
     for (const node of root.querySelectorAll('*')) {
@@ -45,20 +45,14 @@ WATCH = """(() => {
     }
     return found;
   };
-  let before = new Map(), old = new WeakSet();
-  window.lookAnew = () => {
-    old = new WeakSet(canvases(document.body));
-    Object.assign(seen, {canvas: 0, picture: 0, moving: 0, since: performance.now()});
-    before = new Map();
-  };
+  const before = new Map();
   const look = () => {
     if (!seen.moving && document.body) for (const canvas of canvases(document.body)) {
-      if (old.has(canvas)) continue;
       const {width, height} = canvas;
       pen.clearRect(0, 0, SIDE, SIDE);
       pen.drawImage(canvas, width / 4, height / 4, width / 2, height / 2, 0, 0, SIDE, SIDE);
       const pixels = new Uint32Array(pen.getImageData(0, 0, SIDE, SIDE).data.buffer), colours = new Set(pixels).size;
-      const now = performance.now() - seen.since, last = before.get(canvas);
+      const now = performance.now(), last = before.get(canvas);
       seen.canvas ||= now;
       if (colours < 20) continue;
       seen.picture ||= now;
@@ -172,18 +166,8 @@ def load(page: Page, server: Server, printed: float | None, heaviest: int, name:
     since = f"; {ended - printed:.2f} s since the address was printed" if printed else ""
     parts = ", ".join(f"{part} {seen[part] / 1e3:.2f} s" for part in ("canvas", "picture", "moving"))
     said = f"{name}: {parts} ({ended - begun:.2f}{since})"
-    models = page.evaluate("Bokeh.documents[0]._all_models.size")
+    models = page.evaluate(f"{ALL_MODELS}.length")
     print(f"{said}; {models} models\n{traffic.summary(heaviest)}", flush=True)
-
-
-def switch(page: Page, title: str, why: str) -> None:
-    """Switch to the tab `title` and print the seconds until its first canvas."""
-    page.evaluate("window.lookAnew()")
-    begun = time.monotonic()
-    page.get_by_role("tab", name=title, exact=True).click()
-    page.wait_for_function("window.seen.canvas", polling=20)
-    print(f"{why} {title}: {time.monotonic() - begun:.2f} s", flush=True)
-    page.wait_for_timeout(4000)
 
 
 def fresh_copy(folder: Path) -> Path:
@@ -205,7 +189,6 @@ def main() -> None:
     parser.add_argument("--here", action="store_true", help="serve this checkout with its caches, not a fresh copy")
     parser.add_argument("--heaviest", type=int, default=0, help="files to name")
     parser.add_argument("--quick", action="store_true", help="each server's first visit alone")
-    parser.add_argument("--tabs", action="store_true", help="change tabs, too")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="first-visit-") as name, sync_playwright() as playwright:
         folder = ROOT if chosen.here else fresh_copy(Path(name, "fieldlab"))
@@ -224,11 +207,6 @@ def main() -> None:
                 load(page, server, None, 0, f"{kind}, reload")
                 page.context.close()
                 page = visit(browser, server, None, 0, f"{kind}, another visitor")
-                if chosen.tabs and kind == "second start":
-                    time.sleep(3)
-                    for round_ in ("first change to", "again to"):
-                        for title in (*page.locator("[role=tab]").all_inner_texts()[1:], "Diffusion"):
-                            switch(page, title, round_)
                 page.context.close()
             finally:
                 print(server.text()[-1500:] if "-v" in sys.argv else "", end="")

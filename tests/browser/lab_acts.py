@@ -22,7 +22,7 @@ from tests.browser.acts import READOUT, SIDE_BAR, Act, both, by_key, escape, fir
 from tests.browser.crossover_page import ROOFLINE, SIGNS, CrossoverPage
 from tests.browser.curve_page import CurvePage
 from tests.browser.export_page import DROP
-from tests.browser.lab_page import PAINTED, LabPage, SideBar
+from tests.browser.lab_page import ALL_MODELS, PAINTED, LabPage, SideBar
 from tests.browser.set_page import SetPage
 from tests.browser.test_diffusion import DRAGGED, RANGES, drag_down, middle, on_the_section, zoom_by_wheel
 from tests.browser.test_mandelbrot_stage import INSET, ORBIT
@@ -289,10 +289,10 @@ DIFFUSION = (
 # -- Mandelbrot
 
 # A property of the model that has it: whether a drag draws a box, how fast the palette turns.
-STATE_OF = """(name) => Array.from(Bokeh.documents[0]._all_models.values())
+STATE_OF = f"""(name) => {ALL_MODELS}
   .map((model) => model.attributes[name]).find((value) => value !== undefined)"""
 # How many bookmarks there are.
-BOOKMARKS = """() => Array.from(Bokeh.documents[0]._all_models.values())
+BOOKMARKS = f"""() => {ALL_MODELS}
   .map((model) => model.data?.attributes?.items).find((items) => items?.[0]?.picture).length"""
 
 
@@ -427,7 +427,7 @@ MANDELBROT = (
 
 PACE = "20 steps a frame"  # the curve is drawn some times on its way, within a second
 # Whether a solution is drawn that was kept.
-KEPT = """() => Array.from(Bokeh.documents[0]._all_models.values())
+KEPT = f"""() => {ALL_MODELS}
   .some((model) => model.type == 'GlyphRenderer' && model.data_source.name == 'l-curve kept line' && model.visible)"""
 
 

@@ -26,6 +26,7 @@ DEEP = """
 MOVING = f"""() => {{ {DEEP}
   return all.some((node) => node.getAnimations().some((one) => one instanceof CSSTransition)); }}"""
 PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"  # after two paintings
+ALL_MODELS = "Array.from(Bokeh.documents[0]._all_models.values())"
 FRAMES = "Bokeh.documents[0].get_model_by_name('frames')"
 FIELD = f"""() => {{
   const {{data}} = {FRAMES}, levels = Array.from(data.field[0]);
@@ -36,9 +37,9 @@ FIELD = f"""() => {{
            pixels: values.length, number: data.number[0], right: data.x[0] + data.dw[0]}};
 }}"""
 # [id, label, value] of every control whose group has been opened. Labels may occur twice: the code card has "Kernel".
-SETTINGS = """Array.from(Bokeh.documents[0]._all_models.values())
+SETTINGS = f"""{ALL_MODELS}
   .filter((m) => m.data?.attributes?.label && m.data.attributes.value !== undefined)
-  .map(({id, data: {attributes: {label, value}}}) =>
+  .map(({{id, data: {{attributes: {{label, value}}}}}}) =>
     [id, label, typeof value == 'number' ? value.toPrecision(6) : value])"""
 # Go to another query string of this page, as the browser's Back does.
 TRAVEL = "(query) => { history.replaceState(null, '', query); dispatchEvent(new PopStateEvent('popstate')); }"

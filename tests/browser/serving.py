@@ -10,10 +10,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -86,6 +87,15 @@ def with_spare(server: Server, seconds: float = START) -> psutil.Process:
             return worker
         assert time.monotonic() < end, f"no spare after {seconds:g} s:\n{server.busy()}"
         time.sleep(1.0)
+
+
+def poll(condition: Callable[[], Any], seconds: float, problem: Callable[[], str]) -> Any:
+    """Return the condition's value as soon as it is true; fail after `seconds` with the text of `problem`."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not true within {seconds:g} s: {problem()}"
+        time.sleep(0.1)
+    return value
 
 
 def bound(command: Sequence[str]) -> list[str]:
@@ -170,11 +180,13 @@ def serve(
 
 def wait_until_ready(server: Server) -> None:
     """Return when the port responds; fail with the log if the server ended or START seconds passed."""
-    end = time.monotonic() + START
-    while not answers(server.port, server.address):
+
+    def is_ready() -> bool:
+        """Return whether the port responds."""
         assert server.process.poll() is None, f"the server ended with {server.process.returncode}:\n{server.text()}"
-        assert time.monotonic() < end, f"the server did not answer in {START:g} s:\n{server.text()}"
-        time.sleep(0.1)
+        return answers(server.port, server.address)
+
+    poll(is_ready, START, server.text)
 
 
 def stop(server: Server) -> list[str]:

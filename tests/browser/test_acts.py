@@ -20,14 +20,14 @@ from compute.labs import LABS
 from tests.browser import test_reconnect
 from tests.browser.acts import BAR, HEADER, MAIN, PAGE, PRESENTER, READOUT, SIDE_BAR, Act, by_control, dials, perform
 from tests.browser.lab_acts import ACTS
-from tests.browser.lab_page import SideBar
+from tests.browser.lab_page import ALL_MODELS, SideBar
 from tests.browser.serving import Server, serve, with_spare
 from tests.browser.test_reconnect import NOISE, SOCKETS
 
 pytestmark = pytest.mark.extended
 
 # The keys that the page reports to its server.
-REPORTED = """() => Array.from(Bokeh.documents[0]._all_models.values())
+REPORTED = f"""() => {ALL_MODELS}
   .map((model) => model.data?.attributes?.wanted).find((keys) => keys)"""
 
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.browser.lab_page import PATIENCE, LabPage
-from tests.browser.serving import Server, serve, with_spare
+from tests.browser.serving import Server, poll, serve, with_spare
 from tests.browser.test_transport import TRANSPORT
 
 pytestmark = pytest.mark.extended
@@ -47,19 +47,17 @@ def alive(server: Server) -> str:
     """Return the numbers of live views, sessions and pages, as printed by the server."""
     before = len(server.text())
     server.process.send_signal(signal.SIGUSR1)
-    end = time.monotonic() + PATIENCE
-    while not (answer := re.findall("alive: (.*)", server.text()[before:])):
-        assert time.monotonic() < end, f"the server does not answer:\n{server.text()}"
-        time.sleep(0.1)
-    return str(answer[-1])
+    found = poll(lambda: re.findall("alive: (.*)", server.text()[before:]), PATIENCE, server.text)
+    return str(found[-1])
 
 
 def deserted(server: Server, allowed: float = 1e9) -> float:
     """Wait until no lab and no page is alive and memory is at most `allowed`; return it in MB."""
-    end = time.monotonic() + PATIENCE
-    while (left := alive(server)) != "0 views, 0 sessions, 0 pages" or memory(server) > allowed:
-        assert time.monotonic() < end, f"{left}, {memory(server):.0f} MB; allowed are {allowed:.0f} MB"
-        time.sleep(0.5)
+    poll(
+        lambda: alive(server) == "0 views, 0 sessions, 0 pages" and memory(server) <= allowed,
+        PATIENCE,
+        lambda: f"{alive(server)}, {memory(server):.0f} MB; allowed are {allowed:.0f} MB",
+    )
     return memory(server)
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.extended
 # earlier messages.
 SET = """() => {
   const document = Bokeh.documents[0], kinds = /(Axis|ColorBar|Grid)$/, set = [];
-  for (const part of document._all_models.values()) {
+  for (const part of document.roots().flatMap((root) => [...root.references()])) {
     if (!kinds.test(part.type)) continue;
     const name = part.type.endsWith('Grid') ? 'grid_line_alpha' : 'major_tick_line_alpha';
     part.setv({ [name]: 0.125 });

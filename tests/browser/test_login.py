@@ -50,23 +50,6 @@ def test_a_login_leads_to_the_requested_page(browser: Browser, guarded: Server) 
         context.close()
 
 
-def test_only_the_login_and_the_health_report_are_public(browser: Browser, guarded: Server) -> None:
-    """A login without a requested page leads to the path."""
-    context, address = browser.new_context(), f"http://localhost:{guarded.port}/fieldlab"
-    context.set_default_timeout(WAIT)
-    try:
-        answer = context.request.get(f"{address}/app")
-        assert "Fieldlab: log in" in answer.text()
-        assert "token" not in answer.text()
-        assert context.request.get(f"{address}/health").ok
-        given = {"username": "course", "password": "a long sentence"}
-        answer = context.request.post(f"{address}/login", form=given, max_redirects=0)
-        assert (answer.status, answer.headers["location"]) == (303, "./")
-        assert context.request.get(f"{address}/").ok
-    finally:
-        context.close()
-
-
 def login_of(context: BrowserContext) -> list[Any]:
     """Return the login cookie of a browser as a list; [] without one."""
     return [cookie for cookie in context.cookies() if cookie["name"] == "fieldlab_login"]

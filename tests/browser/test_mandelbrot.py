@@ -8,7 +8,7 @@ import pytest
 
 from app.labs.mandelbrot.bookmarks import HOME, places
 from tests.browser.conftest import LAPTOP, PROJECTOR
-from tests.browser.lab_page import OPENING
+from tests.browser.lab_page import ALL_MODELS, OPENING
 from tests.browser.set_page import SetPage
 
 SEAHORSE = places()["Seahorses 3e5"]
@@ -109,11 +109,11 @@ def test_a_long_picture_is_cancelled_by_the_next_move(lab, precision):
 
 
 # The names of the plots that are painted within 2.5 s.
-PAINTS = """() => new Promise((done) => {
-  const painted = [], plots = Array.from(Bokeh.documents[0]._all_models.values()).filter((one) => one.type == 'Figure');
+PAINTS = f"""() => new Promise((done) => {{
+  const painted = [], plots = {ALL_MODELS}.filter((one) => one.type == 'Figure');
   for (const plot of plots) Bokeh.index.find_one(plot)?.repainted.connect(() => painted.push(plot.name));
   setTimeout(() => done(painted), 2500);
-})"""
+}})"""
 
 
 def test_a_complete_picture_is_not_painted_again(lab):

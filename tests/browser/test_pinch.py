@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.lab_page import PAINTED, LabPage
+from tests.browser.lab_page import ALL_MODELS, PAINTED, LabPage
 
 pytestmark = pytest.mark.extended
 
 # The figure that draws this column of pixels: its ranges, and the position of its frame on the page.
-FRAME = """(column) => {
+FRAME = f"""(column) => {{
   const draws = (model) => model.type == 'Figure' && model.renderers.some((one) => one.glyph?.image?.field == column);
-  const figure = Array.from(Bokeh.documents[0]._all_models.values()).find(draws);
-  const view = Bokeh.index.find_one(figure), {left, top} = view.el.getBoundingClientRect();
-  const {x_range, y_range} = figure, {bbox} = view.frame;
-  return {x0: x_range.start, x1: x_range.end, y0: y_range.start, y1: y_range.end,
-          left: left + bbox.left, top: top + bbox.top, width: bbox.width, height: bbox.height};
-}"""
+  const figure = {ALL_MODELS}.find(draws);
+  const view = Bokeh.index.find_one(figure), {{left, top}} = view.el.getBoundingClientRect();
+  const {{x_range, y_range}} = figure, {{bbox}} = view.frame;
+  return {{x0: x_range.start, x1: x_range.end, y0: y_range.start, y1: y_range.end,
+          left: left + bbox.left, top: top + bbox.top, width: bbox.width, height: bbox.height}};
+}}"""
 
 
 class Fingers:

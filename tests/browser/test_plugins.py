@@ -10,7 +10,7 @@ import pytest
 
 from compute.lab.plugins import VARIABLE
 from tests.browser.conftest import LAPTOP
-from tests.browser.lab_page import OPENING, LabPage
+from tests.browser.lab_page import ALL_MODELS, OPENING, LabPage
 from tests.browser.layout import comes, resize
 from tests.browser.serving import serve
 from tests.compute.lab.test_plugins import folder
@@ -18,11 +18,11 @@ from tests.compute.lab.test_plugins import folder
 pytestmark = pytest.mark.extended
 
 SETUP = Path(__file__).with_name("patient_setup.py")
-PICTURE = """() => {
-  const models = Array.from(Bokeh.documents[0]._all_models.values());
+PICTURE = f"""() => {{
+  const models = {ALL_MODELS};
   const frames = models.find((one) => one.name == 'frames' && one.data.displacement?.length);
   return frames ? Array.from(frames.data.displacement[0]).reduce((sum, one) => (31 * sum + one) % 1000003, 7) : null;
-}"""
+}}"""
 FINE = """
 import numpy as np, param
 from compute.lab.lab import Lab

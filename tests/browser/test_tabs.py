@@ -7,7 +7,7 @@ import re
 import pytest
 
 from app.page.theme import DARK, LIGHT
-from tests.browser.lab_page import DEEP, LabPage
+from tests.browser.lab_page import DEEP, PAINTED, LabPage
 
 pytestmark = pytest.mark.extended
 
@@ -44,8 +44,12 @@ def test_quick_changes_of_tab_show_the_last_lab(lab) -> None:
     lab.page.evaluate("Bokeh.documents[0]._recompute_timeout = 3000")  # ms, longer than between two messages
     names = list(GROUPS)
     for turn in range(12):
-        lab.page.get_by_role("tab", name=names[(3 * turn + 1) % 4]).click()
-        lab.page.wait_for_timeout((0, 40, 250, 900)[turn % 4])
+        name = names[(3 * turn + 1) % 4]
+        lab.page.get_by_role("tab", name=name).click()
+        for _ in range(turn % 4):  # leave it at once, or after some paintings
+            lab.page.evaluate(PAINTED)
+        if turn % 4 == 3:
+            lab.show_lab(name)
     for name in ("Mandelbrot", "Diffusion"):
         lab.page.get_by_role("tab", name=name).click()
         lab.page.get_by_role("button", name=GROUPS[name]).first.wait_for()

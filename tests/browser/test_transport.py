@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.lab_page import FRAMES, LabPage
+from tests.browser.lab_page import ALL_MODELS, FRAMES, LabPage
 
 pytestmark = pytest.mark.extended
 
@@ -39,7 +39,7 @@ COUNT = f"""() => {{
   for (const name of ['field', 'laplacian']) ({VIEW})(name).repainted.connect(() => window.whole += 1);
   {FRAMES}.properties.data.change.connect(() => window.shown += 1);
 }}"""
-TRANSPORT = """Array.from(Bokeh.documents[0]._all_models.values())
+TRANSPORT = f"""{ALL_MODELS}
   .map((model) => model.attributes.transport).filter((said) => said !== undefined).join()"""
 # The values of the field around a position in cells, which is known to a tenth.
 VALUES = f"""([x, y]) => {{

@@ -7,8 +7,6 @@ import json
 import os
 import random
 import socket
-import subprocess
-import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +20,7 @@ from tornado.web import Application, RequestHandler
 from app.load import __main__ as load_command
 from app.load import run, soak
 from app.load.__main__ import main
-from app.load.client import Client, ClientError, models
+from app.load.client import Client, ClientError
 from app.load.server import Server, Use, kinds_of, serving
 from compute.measure.conditions import Watch
 from compute.measure.statistics import Spread
@@ -222,19 +220,5 @@ def test_wrong_options_of_a_load_measurement_are_refused(arguments, said, capfd)
     assert said in capfd.readouterr().err
 
 
-def test_the_command_line_has_the_load_measurement():
-    command = [sys.executable, "-m", "compute", "bench", "load", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0
-    assert "--tabs" in done.stdout
-
-
 def test_a_foreign_server_is_not_measured():
     assert Server("http://elsewhere/app").use() is None
-    assert run._busy(None, None, 1.0) == pytest.approx((nan, nan), nan_ok=True)
-
-
-def test_models_are_found_at_any_depth():
-    inner = [{"type": "object", "id": "2"}, {"id": "1"}]
-    text = json.dumps({"roots": [{"type": "object", "id": "1", "attributes": {"x": inner}}]})
-    assert [model["id"] for model in models(json.loads(text))] == ["1", "2"]

@@ -10,14 +10,9 @@ from math import nan
 import numpy as np
 import psutil
 import pytest
-from bokeh.core.serialization import Deserializer
-from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
-from tornado.web import Application, RequestHandler
-from tornado.websocket import WebSocketHandler
 
 from app.load import soak, visits
-from app.load.client import Client, ClientError, arguments_of, keep_cookies
+from app.load.client import ClientError, keep_cookies
 from app.load.server import Server, serving
 from app.load.visits import MemoryReading, judged, noise_image, scene_of, verdict
 from app.server.serve import METRICS
@@ -100,82 +95,11 @@ def test_numbers_of_visits_are_bounded(capsys):
         assert "visits" in capsys.readouterr().err
 
 
-class Page(RequestHandler):
-    def get(self) -> None:
-        self.set_cookie("fieldlab_browser", "a.b")
-        self.set_cookie("other", "1")
-        self.finish('{"token": "abc"}')
-
-
-class Socket(WebSocketHandler):
-    cookies: str | None = None
-
-    def select_subprotocol(self, subprotocols: list[str]) -> str:
-        return subprotocols[0]
-
-    def open(self) -> None:
-        type(self).cookies = self.request.headers.get("Cookie")
-        self.close()
-
-    def on_message(self, message: str | bytes) -> None:
-        """Ignore the message."""
-
-
-def test_a_client_sends_the_pages_cookies_with_its_websocket():
-    async def visit() -> Client:
-        sockets = bind_sockets(0, "localhost")
-        server = HTTPServer(Application([("/app", Page), ("/app/ws", Socket)]))
-        server.add_sockets(sockets)
-        tab = Client(f"http://localhost:{sockets[0].getsockname()[1]}/app", patience=10.0)
-        with pytest.raises(ClientError, match="closed the page"):
-            await tab.open()
-        await tab.close()
-        server.stop()
-        return tab
-
-    tab = asyncio.run(visit())
-    assert Socket.cookies == "; ".join(f"{name}={value}" for name, value in tab.cookies.items())
-    assert set(tab.cookies) == {"fieldlab_browser", "other"}
-
-
 def test_a_cookie_that_ends_is_dropped_and_a_damaged_line_is_ignored():
     cookies: dict[str, str] = {}
     for line in ('a="x y"; Path=/; HttpOnly', "b=2; SameSite=Strict", "b=; Max-Age=0", "a b c\x00"):
         keep_cookies(cookies, line)
     assert cookies == {"a": '"x y"'}
-
-
-def test_a_file_is_sent_in_pieces_that_bokeh_reads(monkeypatch):
-    monkeypatch.setattr("app.load.client.PIECE", 3)
-    tab, sent = Client("http://localhost:1/app"), []
-    tab._fields, tab._labels = {"Image": ("p1", "p2")}, {"p2": "Image"}
-    tab._send = lambda kind, content: sent.append(content)  # type: ignore[method-assign]
-
-    async def answered() -> str:
-        asyncio.get_running_loop().call_later(0.05, tab._labels.update, {"p2": "Reading x.png …"})
-        asyncio.get_running_loop().call_later(0.3, tab._labels.update, {"p2": "Image: x.png"})
-        return await tab.upload("Image", "x.png", b"abcdefgh")
-
-    assert asyncio.run(answered()) == "Image: x.png"
-    entries = [event["msg_data"]["values"]["entries"][1][1] for one in sent for event in one["events"]]
-    messages = [Deserializer().deserialize(one) for one in entries]
-    assert [one["status"] for one in messages] == ["initializing", *["upload_event"] * 3, "finished"]
-    assert b"".join(one["data"] for one in messages[1:4]) == b"abcdefgh"
-    assert [(one["chunk"], one["total_chunks"]) for one in messages[1:4]] == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_a_missing_field_is_reported():
-    tab = Client("http://localhost:1/app", patience=0.2)
-    start = time.monotonic()
-    with pytest.raises(ClientError, match=r"there is no field 'Image'"):
-        asyncio.run(tab.upload("Image", "x.png", b"x"))
-    assert time.monotonic() - start < 60
-
-
-def test_arguments_of_a_callback_are_found_by_name():
-    args = {"type": "map", "entries": [["source", {"id": "p1"}], ["n", 3], ["ticket", {"type": "object", "id": "p2"}]]}
-    assert arguments_of({"args": args}) == {"source": "p1", "ticket": "p2"}
-    assert arguments_of({"args": None}) == arguments_of({}) == {}
 
 
 def use_and_kill() -> None:
