@@ -1,11 +1,11 @@
-"""Acts: what a hand does with the pointer, a key or a file, and the state that this changes.
+"""Acts: an input with the pointer, a key or a file, and the state that it changes.
 
-An act is seen done when the state that `read` returns has changed, and, if it `paints`, the pixels of the main area as
-well. The acts of each lab are in tests/browser/lab_acts.py, those of every page here.
+An act is done when the state returned by `read` has changed and, if it `paints`, the pixels of the main area too. The
+acts of each lab are in tests/browser/lab_acts.py, those of every page here.
 
-Buttons and switches are found on the page (`by_control`), so that a new one is tried without being listed. Its effect
-is that of the key that its name ends with, "One step (S)"; that of the act that `presses` it; else that the link of the
-lab or its picture changes. The test requires an act for every key that the page reports to its server.
+Buttons and switches are found on the page (`by_control`), so that new ones are tested without a list. Their effect is
+that of the key in their name, "One step (S)", or of the act that `presses` them; otherwise the link of the lab or its
+picture must change. The test requires an act for every key that the page reports to its server.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tests.browser.layout import plots
 
 FEWEST = 40  # pixels of the main area that an act changes
 MOVED = 12  # levels by which a pixel changes
-# Where a control stands. Presenter mode closes the side bar and the readout, and has a bar of its own.
+# Locations of controls. Presenter mode hides the side bar and the readout, and has its own bar.
 ANYWHERE, MAIN, HEADER, SIDE_BAR, READOUT, BAR = "", "main", "header", "side bar", "readout", "bar"
 
 
 def nothing(_: Any) -> None:
-    """Need no preparation."""
+    """Prepare nothing."""
 
 
 @dataclass(frozen=True)
 class Act:
     """One act.
 
-    do: performs it; read: returns the state that it changes; before: brings the page into the state from which it
-    starts; back: brings the state before it back, which is checked too; key: the key that performs it, as
-    app/page/browser.py writes it; presses: names of the buttons that perform it; place: what must be open for it.
+    do: performs it; read: returns the state that it changes; before: prepares the initial state; back: restores that
+    state, which is checked too; key: the key that performs it, as app/page/browser.py writes it; presses: names of
+    the buttons that perform it; place: the part of the page that must be open.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Act:
 
 
 def pixels(stage: SideBar) -> np.ndarray:
-    """Return the main area as the screen shows it, without the pointer's tips and the readings of the system's card."""
+    """Return the main area's pixels on the screen, without tips of the pointer and readings of the system card."""
     stage.page.mouse.move(2, 2)
     stage.transitions()  # tips fade
     boxes = [one.bounding_box() for one in stage.page.locator(".bk-Figure").all() if one.is_visible()]
@@ -70,7 +70,7 @@ def changed(before: np.ndarray, after: np.ndarray) -> bool:
 
 
 def perform(stage: SideBar, act: Act) -> None:
-    """Do an act; fail unless the page's state, and its pixels, follow."""
+    """Perform an act; fail unless the page's state and its pixels change."""
     act.before(stage)
     before = stage.still(lambda: act.read(stage), 0.4)
     picture = pixels(stage) if act.paints else None
@@ -84,7 +84,7 @@ def perform(stage: SideBar, act: Act) -> None:
 
 
 def press(key: str) -> Callable[[SideBar], None]:
-    """Return what presses that key, as Playwright calls it."""
+    """Return a function that presses this key, in Playwright's notation."""
     return lambda stage: stage.key(key)
 
 
@@ -96,7 +96,7 @@ NAMES = {
 
 
 def escape(stage: SideBar) -> None:
-    """Press Escape where the focus is."""
+    """Press Escape in the focused element."""
     stage.page.keyboard.press("Escape")
 
 
@@ -107,7 +107,7 @@ def by_key(name: str, key: str, read: Callable[[Any], object], *, toggles: bool 
 
 
 def both(*steps: Callable[[Any], object]) -> Callable[[Any], None]:
-    """Return what takes these steps, one after the other."""
+    """Return a function that performs these steps in order."""
 
     def take(stage: Any) -> None:
         for step in steps:
@@ -117,12 +117,12 @@ def both(*steps: Callable[[Any], object]) -> Callable[[Any], None]:
 
 
 def shown(selector: str, **filters: Any) -> Callable[[SideBar], bool]:
-    """Return what reads whether something of that selector can be seen."""
+    """Return a function that reports whether an element with this selector is visible."""
     return lambda stage: stage.page.locator(selector).filter(**filters).filter(visible=True).count() > 0
 
 
 def link(stage: SideBar) -> object:
-    """Return the lab's state as its link holds it."""
+    """Return the lab's state in its link."""
     return stage.page.evaluate("location.search")
 
 
@@ -133,8 +133,8 @@ def first_word(stage: SideBar) -> object:
 
 # -- controls, found on the page
 
-# The buttons and switches in a part of the page, in their order. name: as a screen reader says it; number: among those
-# of the same name; chosen: the name of the option that is chosen in its group; list: whether it is one of a list.
+# The buttons and switches in a part of the page, in order. name: for screen readers; number: among those of the same
+# name; chosen: the name of the selected option of its group; listed: whether it is an item of a list.
 CONTROLS = """(place) => {
   const around = (node) => node ? [...around(node.parentNode ?? node.host), node] : [];
   const placed = (node) => {
@@ -173,7 +173,7 @@ CONTROLS = """(place) => {
 LISTED = f"(place) => ({CONTROLS})(place).map(({{node, ...facts}}) => facts)"
 FOUND = f"""([place, pattern, number]) =>
   ({CONTROLS})(place).filter(({{name}}) => new RegExp(pattern).test(name))[number]?.node"""
-# Whether what stands below a head is unfolded: the next thing after it, or after what holds it alone.
+# Whether the content below a heading is unfolded: the next element after it, or after its only parent.
 UNFOLDED = """(head) => {
   let node = head;
   while (!node.nextElementSibling || node.nextElementSibling.tagName == 'STYLE')
@@ -182,12 +182,12 @@ UNFOLDED = """(head) => {
   return below.checkVisibility({visibilityProperty: true}) && below.getBoundingClientRect().height > 4;
 }"""
 KEY_IN_NAME = re.compile(r"\(([^()]+)\)")
-RUN = {"Run": " ", "Pause": " "}  # the words of the large button, by what a press would do
+RUN = {"Run": " ", "Pause": " "}  # the key of the large button, by its text
 
 
 @dataclass(frozen=True)
 class Control:
-    """A button or a switch on the page, found again by `pattern`; group: of the side bar, to be open for it."""
+    """A button or switch on the page, found by `pattern`; group: the side bar's group that contains it."""
 
     place: str
     pattern: str
@@ -209,12 +209,12 @@ class Control:
         self.node(stage).click()
 
     def unfolded(self, stage: SideBar) -> object:
-        """Return whether what stands below it is seen."""
+        """Return whether the content below it is visible."""
         return self.node(stage).evaluate(UNFOLDED)
 
 
 def controls(stage: SideBar, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (its group in the side bar, its facts) of each control in a part of the page; opens group after group."""
+    """Yield (group of the side bar, facts) of each control in a part of the page; opens one group after the other."""
     if place != SIDE_BAR:
         yield from (("", facts) for facts in stage.page.evaluate(LISTED, place))
         return
@@ -228,7 +228,7 @@ def controls(stage: SideBar, place: str) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def by_control(stage: SideBar, place: str, acts: Sequence[Act]) -> list[Act]:
-    """Return the acts of the controls in a part of the page; those that one of `acts` presses itself are left out."""
+    """Return the acts of the controls in a part of the page, except controls that one of `acts` presses."""
     keys = {act.key: act for act in acts if act.key}
     pressed = {name: act for act in acts for name in act.presses}
     found = []
@@ -237,10 +237,10 @@ def by_control(stage: SideBar, place: str, acts: Sequence[Act]) -> list[Act]:
         in_name = next((key for key in KEY_IN_NAME.findall(name) if key.lower() in keys), "")
         key = facts["key"] or in_name.lower() or RUN.get(name, "")
         known = keys.get(key) or pressed.get(name)
-        alone = facts["listed"] or facts["disabled"]  # one of a list, which an act of the lab's tries, or off for now
+        alone = facts["listed"] or facts["disabled"]  # an item of a list, which the lab's acts test, or disabled
         if facts["pressed"] or (alone and not known) or (known and not key and not known.key):
             continue
-        others = RUN if name in RUN else [name]  # names change with what a press would do
+        others = RUN if name in RUN else [name]  # the button is named after its next action
         pattern = re.escape(f"({in_name})") if in_name else f"^({'|'.join(map(re.escape, others))})$"
         control = Control(place, pattern, 0 if known else facts["number"], group)
         title = f"{place}: {name}"
@@ -256,14 +256,14 @@ def by_control(stage: SideBar, place: str, acts: Sequence[Act]) -> list[Act]:
     return found
 
 
-# The names of the plots that can be seen.
+# The names of the visible plots.
 FIGURES = f"""() => {ALL_MODELS}.filter((model) => model.type == 'Figure')
   .filter((figure) => Bokeh.index.find_one(figure)?.el.checkVisibility({{visibilityProperty: true}}))
   .map(({{name, id}}) => name ?? id).sort()"""
 
 
 def outcome(stage: SideBar) -> object:
-    """Return the lab's link, its plots, and the picture of the largest of them."""
+    """Return the lab's link, its plots, and a digest of the largest one's picture."""
     picture = hashlib.sha1(pixels(stage).tobytes(), usedforsecurity=False).hexdigest()
     return link(stage), stage.page.evaluate(FIGURES), picture
 
@@ -289,17 +289,17 @@ def close_window(stage: SideBar) -> None:
 
 
 def widths(stage: SideBar) -> object:
-    """Return the widths of the plots; their heights follow the words of the bar below them, too."""
+    """Return the widths of the plots; their heights also depend on the text of the bar below them."""
     return [width for width, _ in plots(stage.page)]
 
 
 def clicks(place: str, *names: str) -> Callable[[SideBar], None]:
-    """Return what clicks the control of one of these names."""
+    """Return a function that clicks the control with one of these names."""
     return Control(place, f"^({'|'.join(map(re.escape, names))})$").click
 
 
 def toggled(name: str, read: Callable[[Any], object], *names: str, **more: Any) -> Act:
-    """Return the act of a button in the header that has these names in turn."""
+    """Return the act of a button in the header that alternates between these names."""
     click = clicks(HEADER, *names)
     return Act(name, click, read, back=click, presses=names, **more)
 
@@ -327,7 +327,7 @@ PAGE = (
 
 
 def layer(name: str) -> Callable[[SideBar], object]:
-    """Return what reads whether that button of the bar is on."""
+    """Return a function that reads whether this button of the bar is on."""
     return lambda stage: stage.page.locator(f".bar [aria-label='{name}']").get_attribute("aria-pressed")
 
 
@@ -337,7 +337,7 @@ def strokes(stage: SideBar) -> object:
 
 
 def stroke(stage: SideBar) -> None:
-    """Draw a stroke with the pen, and put the pen away."""
+    """Draw a stroke with the pen, then switch the pen off."""
     stage.key("d")
     stage.until(lambda: layer("Pen")(stage) == "true")
     stage.page.mouse.move(300, 300)
@@ -350,7 +350,7 @@ def stroke(stage: SideBar) -> None:
 
 
 def said(stage: SideBar) -> object:
-    """Return the value of the bar's slider, as the server writes it."""
+    """Return the value of the bar's slider in the server's notation."""
     return stage.page.locator(".bar .dial output").inner_text()
 
 
@@ -367,7 +367,7 @@ def dials(stage: SideBar) -> list[Act]:
     chooser = stage.page.locator(".bar .dial select")
 
     def choose(number: int) -> Callable[[SideBar], None]:
-        """Return what shows that slider, if there are several."""
+        """Return a function that selects this slider if there are several."""
         return lambda stage: chooser.select_option(index=number) if chooser.is_visible() else None
 
     labels = chooser.locator("option").all_text_contents()

@@ -1,7 +1,7 @@
-"""Every act of every lab in every situation: it has its effect, in the page's state and in its pixels.
+"""Every act of every lab, in several situations, changes the page's state and its pixels.
 
-`make test` tries two situations: each with half of a lab's acts, and the acts of the page and of its controls shared
-out among the labs and situations. FIELDLAB_ALL_ACTS=1 tries all acts in all situations. Each test prints its row of the
+By default two situations are tested, each with half of a lab's acts; the acts of the page and its controls are divided
+among the labs and situations. FIELDLAB_ALL_ACTS=1 tests all acts in all situations. Each test prints its row of the
 table, labs x acts x situations.
 """
 
@@ -33,7 +33,7 @@ REPORTED = f"""() => {ALL_MODELS}
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose engine may be killed."""
+    """Yield a server whose engine may be killed."""
     with serve(tmp_path_factory.mktemp("acts")) as server:
         yield server
 
@@ -55,17 +55,17 @@ class Tab(SideBar):
         return self.page
 
     def show(self, title: str = "") -> None:
-        """Show a lab, and wait until it is drawn and the page hears keys."""
+        """Show a lab, and wait until it is drawn and the page handles keys."""
         self.show_lab(title or self.title)
         self.ready()
 
 
 def first_visit(tab: Tab) -> None:
-    """Nothing has happened yet."""
+    """Leave the page as it was opened."""
 
 
 def change_of_tab(tab: Tab) -> None:
-    """Show another lab, then this one again."""
+    """Show another lab, then return to this one."""
     tab.show("Diffusion" if tab.title != "Diffusion" else "Mandelbrot")
     tab.show()
 
@@ -83,21 +83,21 @@ def reconnect(tab: Tab) -> None:
 
 
 def restart_of_the_engine(tab: Tab) -> None:
-    """Kill the engine; the next one goes on."""
+    """Kill the engine; the next one continues."""
     worker = with_spare(tab.server)
     worker.send_signal(signal.SIGKILL)
     tab.until(lambda: with_spare(tab.server).pid != worker.pid)
 
 
 def presenter_mode(tab: Tab) -> None:
-    """Present; the side bars are hidden."""
+    """Enter presenter mode, which hides the side bars."""
     tab.key("p")
     tab.page.get_by_role("toolbar").wait_for()
     tab.page.locator(".contextbar").wait_for(state="hidden")
 
 
 def open_card(tab: Tab) -> None:
-    """Leave the card of the system open."""
+    """Open the system card and leave it open."""
     tab.key("u")
     tab.page.locator(".system-card").filter(visible=True).first.wait_for()
 
@@ -115,7 +115,7 @@ EVERYWHERE = (MAIN, HEADER, SIDE_BAR, READOUT)
 
 
 def acts_of(stage: SideBar, lab: str, situation: Callable[[Tab], None]) -> tuple[list[Act], list[Act], list[str]]:
-    """Return a lab's acts, those of its page and of the controls found there, and which keys have none."""
+    """Return the lab's acts, the acts of its page and of the controls found there, and the keys without an act."""
     presenting, places = situation is presenter_mode, PLACES.get(situation, EVERYWHERE)
     keys = {act.key for act in ACTS[lab].acts if act.key}
     page = [act for act in PAGE if act.key not in keys]
@@ -128,7 +128,7 @@ def acts_of(stage: SideBar, lab: str, situation: Callable[[Tab], None]) -> tuple
     return mine, others + controls + (dials(stage) if presenting else []), missing
 
 
-@pytest.mark.timeout(1800)  # all acts of a lab take two minutes, and each that fails two more
+@pytest.mark.timeout(1800)  # s: all acts of a lab take two minutes, and each failure two more
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("lab", ACTS)
 def test_every_act_has_its_effect(lab, situation, new_page, own_server, allowed_errors):

@@ -1,8 +1,8 @@
-"""From a phone to a 4K screen, and zoomed: nothing is cut, covered, too small or over something else.
+"""From a phone to a 4K screen, and zoomed: no text or control is cut, covered, too small or overlapping.
 
-The picture is the largest, and the headline and its sentence can be read. A zoom of 150 or 200 % is a window of so many
-fewer CSS pixels. One page serves all: it is resized. What would run or grow all the while is paused after the first
-size, or grows at once.
+The picture is the largest plot, and the headline and its sentence are legible. A zoom of 150 or 200 % corresponds to a
+window with as many fewer CSS pixels. One page is resized for all tests. The lab is paused after the first size, or its
+curve grows at the highest rate, to save CPU time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BACK_ROW = 700  # px of height of a window whose sentence is read from there; a 
 
 @pytest.fixture
 def at(opened: LabPage):
-    """`at(lab)` shows a lab of the page that all tests of this file share."""
+    """Return at(lab), which shows a lab on the page shared by all tests of this file."""
 
     def show(lab: str) -> LabPage:
         resize(opened.page, *SIZES["laptop"])
@@ -50,7 +50,7 @@ def at(opened: LabPage):
         if lab == "L-curve":
             curve = CurvePage.of(opened.page)
             curve.grow(FAST)
-            curve.page.get_by_label("Growth").first.blur()  # a slider with the focus says its value in a tip
+            curve.page.get_by_label("Growth").first.blur()  # a focused slider shows its value in a tip
         opened.transitions()
         return opened
 
@@ -58,14 +58,14 @@ def at(opened: LabPage):
 
 
 def first_is_largest(page: Page) -> bool:
-    """Whether of all plots the first is, within five per cent, the largest."""
+    """Return whether the first plot is the largest one, within five per cent."""
     areas = [width * height for width, height in plots(page)]
     return bool(areas) and areas[0] >= 0.95 * max(areas)
 
 
 @pytest.mark.parametrize("lab", TITLES)
 def test_nothing_is_cut_and_the_first_plot_is_the_largest(at, lab):
-    """Nor is anything covered, small or over something else; a phone shows the plot with its main control."""
+    """No text is covered, small or overlapping; a phone shows the plot with its main control."""
     shown = at(lab)
     page, wrong = shown.page, {}
     for name, size in SIZES.items():
@@ -82,14 +82,14 @@ def test_nothing_is_cut_and_the_first_plot_is_the_largest(at, lab):
             if not comes(page, lambda: plots(page)[0][0] > 0.85 * PHONE[0]):
                 wrong["width on a phone"] = plots(page)
         if lab == "Diffusion" and name == "laptop":
-            shown.key(" ")  # else most of the time goes into frames that nobody looks at
+            shown.key(" ")  # otherwise frames use most of the time
             shown.until(lambda: "Paused" in shown.status())
     assert wrong == {}
 
 
 @pytest.mark.parametrize("lab", TITLES)
 def test_presenter_mode_cuts_nothing_and_is_legible_from_the_back_row(at, lab):
-    """The sentence is in type that is legible from the back row."""
+    """The sentence has a size that is legible from the back row."""
     shown = at(lab)
     page, wrong = shown.page, {}
     shown.key("p")
@@ -112,7 +112,7 @@ def test_presenter_mode_cuts_nothing_and_is_legible_from_the_back_row(at, lab):
 
 @pytest.mark.parametrize("lab", TITLES)
 def test_the_right_column_needs_no_scroll_bar(at, lab):
-    """With all that is compared here; what is folded stays so."""
+    """With every backend compared and the details folded."""
     shown = at(lab)
     page, wrong = shown.page, []
     resize(page, 1440, 900)
@@ -132,7 +132,7 @@ def test_a_phone_shows_every_tab(at):
     for lab in TITLES:
         tab = page.get_by_role("tab", name=lab)
         assert comes(page, lambda tab=tab: (b := tab.bounding_box())["x"] >= 0 and b["x"] + b["width"] <= PHONE[0]), lab
-    assert page.get_by_role("heading", name="Fieldlab", level=1).count() == 1  # which is heard, where it is not seen
+    assert page.get_by_role("heading", name="Fieldlab", level=1).count() == 1  # for screen readers
 
 
 def test_a_phone_can_press_every_button_of_the_header(at):
@@ -161,7 +161,7 @@ def test_a_phone_can_press_every_button_of_the_header(at):
 
 def test_a_tip_of_the_right_column_fits_the_window(at):
     page = at("Diffusion").page
-    button = page.get_by_role("button", name=re.compile("^Measure again"))  # what is read on it begins its name
+    button = page.get_by_role("button", name=re.compile("^Measure again"))  # its name begins with its text
     button.hover()
     tip = page.get_by_role("tooltip").filter(has_text="discard the timings")
     assert comes(page, lambda: tip.evaluate(WITHIN))
@@ -176,7 +176,7 @@ def test_a_page_opened_on_a_phone_has_picture_and_controls_from_the_start(page, 
     lab.until(lambda: "Paused" in lab.status())
     lab.until(lambda: plots(page) and plots(page)[0][0] > 0.85 * PHONE[0])
     page.get_by_role("button", name="Show controls").click()
-    page.get_by_role("button", name="Reset to the initial field (R)").click()  # over the picture, which stays as it is
+    page.get_by_role("button", name="Reset to the initial field (R)").click()  # over the picture, which keeps its size
     lab.until(lambda: lab.step() == 0)
     lab.until(lambda: plots(page)[0][0] > 0.85 * PHONE[0])
 
