@@ -6,6 +6,7 @@ from functools import partial
 
 from compute.engine import benchmark_target
 from compute.engine.messages import Refused
+from compute.measure.benchmark import benchmark_of
 from compute.measure.comparison import CALM, Comparison
 from compute.measure.verdict import ResultCache
 
@@ -41,7 +42,7 @@ class LiveComparison:
 
     def __init__(self, kind, values):
         self.now, self.asked = 0.0, []
-        rules, cache = kind.benchmark().rules, ResultCache()
+        rules, cache = benchmark_of(kind).rules, ResultCache()
         self.comparison = Comparison(kind.LAB, rules, partial(Handle, kind, self.asked), cache, lambda: self.now)
         self.comparison.follow(values)
 

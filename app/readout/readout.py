@@ -37,6 +37,7 @@ from app.tab.lean_plots import rewrite
 from app.tab.stream import ignore
 from app.upstream.plot_pane import PlotPane
 from compute.devices.backends import backend
+from compute.measure.benchmark import benchmark_of
 from compute.measure.comparison import Comparison
 from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs
@@ -63,7 +64,7 @@ class Readout:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        name, rules = session.lab.LAB, session.lab.benchmark().rules
+        name, rules = session.lab.LAB, benchmark_of(session.lab).rules
         self._comparison = None
         if rules:
             known = [one.name for one in session.lab.backends()]

@@ -15,6 +15,7 @@ from compute.export.parameter_texts import values_of
 from compute.files.documents import as_json
 from compute.lab.lab import Lab
 from compute.labs import lab_class, labs
+from compute.measure.benchmark import benchmark_of
 from compute.measure.conditions import cpu_warnings, provenance
 from compute.measure.race import (
     FEWEST_LANES,
@@ -79,13 +80,13 @@ def run_command(chosen: argparse.Namespace, command: str) -> int:
 def race_of(chosen: argparse.Namespace) -> Race:
     """Return the race for these arguments."""
     lab = lab_class(chosen.lab)
-    raced: Mapping[str, Mapping[str, Any]] = lab.benchmark().raced
+    raced: Mapping[str, Mapping[str, Any]] = benchmark_of(lab).raced
     if chosen.work and chosen.work not in raced:
         known = ", ".join(raced) or "none in this lab"
         raise ValueError(f"--work must be one of {known}, not {chosen.work!r}")
     values = dict(raced.get(chosen.work, {})) | values_of(lab, chosen.set)
     if chosen.tolerance is not None:
-        reached, _ = lab.benchmark().reached
+        reached, _ = benchmark_of(lab).reached
         if not reached:
             raise ValueError(f"--tolerance does not apply to {lab.LAB}")
         values[reached] = chosen.tolerance

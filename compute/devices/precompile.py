@@ -20,6 +20,7 @@ from compute.devices.devices import HOST
 from compute.engine.worker import prepare
 from compute.lab.lab import Lab
 from compute.measure import machine_roofs
+from compute.measure.benchmark import benchmark_of
 from compute.measure.verdict import pairing
 
 PIXELS = (512, 512), (200, 200)  # pictures at least as large as the plot, and smaller ones, which need reduction
@@ -75,7 +76,7 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
             if quiet == QUIET or live.status.resting:
                 break
         live.snapshot()
-        compared = live.benchmark().rules is not None
+        compared = benchmark_of(lab).rules is not None
     if compared:
         _be_compared(lab, values)
         challenger, opponent, _ = pairing(values, [one.name for one in lab.backends()])
@@ -87,7 +88,7 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
 def _be_compared(lab: type[Lab], values: Mapping[str, Any]) -> None:
     """Run an engine's operations for comparing and timing a way."""
     apart = lab(**values)
-    with closing(apart.benchmark().target(apart)) as target:  # it closes its lab
+    with closing(benchmark_of(lab).target(apart)) as target:  # it closes its lab
         target.begin(SEED)
         target.warm()
         for steps in (1, SAMPLED):  # an engine starts with one step, which may use another kernel

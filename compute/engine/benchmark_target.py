@@ -23,6 +23,7 @@ from compute.engine.channel import COMPILING, EventSender
 from compute.engine.messages import Answered, Event, MeasurementQueued, Refused, Sampled, Solve, Solved, TakeSample
 from compute.engine.pacing import Tally, Urgency
 from compute.lab.lab import Lab
+from compute.measure.benchmark import benchmark_of
 from compute.measure.rates import RoofKind
 from compute.measure.roofs import sampled_beside
 from compute.measure.target import BenchmarkTarget
@@ -133,7 +134,7 @@ def sample(
     180).
     """
     lab = kind(**values)
-    with closing(lab.benchmark().target(lab)) as target:
+    with closing(benchmark_of(kind).target(lab)) as target:
         yield
         first = target.advance(1)
         while not first.steps:
@@ -158,7 +159,7 @@ def sample(
 def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> AnswerInSlices:
     """Compute `steps` steps from the state of `seed`, then the result; a field's noise is drawn in float64 and cast."""
     lab = kind(**values)
-    with closing(lab.benchmark().target(lab)) as target:
+    with closing(benchmark_of(kind).target(lab)) as target:
         yield
         target.begin(seed)
         done, fit = 0, 1

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import param
@@ -39,9 +39,6 @@ from compute.lab.interpolation import values_between
 from compute.lab.panels import Panel, plain
 from compute.lab.status import LabStatus
 from compute.measure.timing import Timing
-
-if TYPE_CHECKING:
-    from compute.measure.benchmark import Benchmark
 
 RESERVE = 0.1  # fraction of the free memory that a grid must leave to other programs
 PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
@@ -459,13 +456,6 @@ class Lab(param.Parameterized, in_notebook.Shown, metaclass=LabMeta):
         if not cls.PACKAGE:
             return inspect.cleandoc(cls.__doc__ or "")
         return Path(import_module(cls.PACKAGE).__path__[0], "README.md").read_text(encoding="utf-8")
-
-    @classmethod
-    def benchmark(cls) -> Benchmark:
-        """Return how this lab is checked and timed: BENCHMARK of its folder's benchmark.py, or the default."""
-        from compute.measure.benchmark import benchmark_of  # it loads Numba and rich
-
-        return benchmark_of(cls)
 
     def _open_device(self) -> None:
         chosen = backend(self._values["backend"])

@@ -1,12 +1,13 @@
 """How a lab is checked and timed: one `Benchmark` a lab, for `fieldlab bench`, the live readout and the engine.
 
-A lab defines BENCHMARK, an instance of a subclass, in benchmark.py of its folder; a single-module lab overrides
-`Lab.benchmark`. All others use `LabBenchmark`: it times `advance` at the default values on every backend of the lab and
-compares the state with that of cpu_numpy in float64.
+A lab defines BENCHMARK, an instance of a subclass, in benchmark.py of its folder, or in its own module. All others use
+`LabBenchmark`: it times `advance` at the default values on every backend of the lab and compares the state with that of
+cpu_numpy in float64.
 """
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -158,11 +159,13 @@ class CaseBenchmark(Benchmark):
 
 
 def benchmark_of(lab: type[Lab]) -> Benchmark:
-    """Return BENCHMARK of the benchmark.py in the lab's folder, or the default."""
+    """Return BENCHMARK of the benchmark.py in the lab's folder, or of the module of its class, or the default."""
     name = f"{lab.PACKAGE}.benchmark"
-    if find_spec(name) is None:
-        return LabBenchmark(lab)
-    found = import_module(name).BENCHMARK
+    if not lab.PACKAGE or find_spec(name) is None:
+        name = lab.__module__
+        if "BENCHMARK" not in vars(sys.modules[name]):
+            return LabBenchmark(lab)
+    found = vars(import_module(name)).get("BENCHMARK")
     if not isinstance(found, Benchmark):
         raise TypeError(f"BENCHMARK in {name} must be a Benchmark, not {type(found).__name__}")
     return found
@@ -233,7 +236,7 @@ class LabFixture(BenchmarkFixture):
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
         """Run a step from the start state; 0 seconds predicted, since the step may include compilation."""
-        benchmark, values = self._case.lab.benchmark(), self._case.values(way.backend.name, self._case.dtype)
+        benchmark, values = benchmark_of(self._case.lab), self._case.values(way.backend.name, self._case.dtype)
         self._target = benchmark.target(self._case.lab(**values))
         self._target.begin(SEED)
         return self._target.advance(1), 0.0

@@ -25,7 +25,7 @@ from compute.files.files import require_writable, whole
 from compute.labs import labs
 from compute.machine import machine
 from compute.measure import exports, record_comparison, records
-from compute.measure.benchmark import Benchmark
+from compute.measure.benchmark import Benchmark, benchmark_of
 from compute.measure.case import BenchPlan, Option
 from compute.measure.exports import trace_document, write_trace
 from compute.measure.report import as_record
@@ -126,7 +126,7 @@ def benchmark_named(lab: str) -> Benchmark:
     """Return the benchmark of the lab of that name; ValueError lists the known labs."""
     for known in labs():
         if lab == known.LAB:
-            return known.benchmark()
+            return benchmark_of(known)
     names = ", ".join(sorted(known.LAB for known in labs()))
     raise ValueError(f"there is nothing to bench in a lab called {lab!r}; there is in: {names}")
 
@@ -148,7 +148,7 @@ def _plan(chosen: argparse.Namespace, benchmark: Benchmark) -> BenchPlan:
 def _own_options(arguments: Sequence[str]) -> tuple[Option, ...]:
     """Return the options of the lab that `arguments` names; () if it does not exist."""
     named = [lab for lab in labs() if arguments[:2] == ["bench", lab.LAB]]
-    return named[0].benchmark().options if named else ()
+    return benchmark_of(named[0]).options if named else ()
 
 
 def _parsed(option: Option, texts: tuple[str, ...] | None) -> tuple[Any, ...]:

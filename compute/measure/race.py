@@ -33,7 +33,7 @@ from compute.files.documents import short
 from compute.lab.frames import Raster
 from compute.lab.lab import Lab
 from compute.measure.agreement import Agreement, amplification, relative_l2
-from compute.measure.benchmark import CaseBenchmark
+from compute.measure.benchmark import CaseBenchmark, benchmark_of
 from compute.measure.case import Row
 from compute.measure.conditions import OtherWork
 from compute.measure.course import Course, run_course
@@ -256,7 +256,7 @@ class Race:
         """Run to a whole result; RaceError if fewer than two lanes can be timed."""
         progress(0.0, "warming up")
         backends = [backend(racer.backend) for racer in self.racers if racer.record is None]
-        benchmark, made_by = self.lab.benchmark(), preferred(backends)
+        benchmark, made_by = benchmark_of(self.lab), preferred(backends)
         if not isinstance(benchmark, CaseBenchmark):
             raise RaceError(f"{self.lab.LAB} cannot race: its bench has no cases")
         course = benchmark.course(self.given, made_by, PICTURE)
@@ -284,7 +284,7 @@ class Race:
         """The work, as text."""
         lab, given = self.lab, self.given
         if lab.ENDS:
-            return lab.benchmark().course_words(given)
+            return benchmark_of(lab).course_words(given)
         sides = [f"{given['nx']} × {given['ny']} cells"] if {"nx", "ny"} <= given.keys() else []
         until = [f"to t = {time_words(lab, self.time)}, {spaced(self.steps)} steps"] if self.time else []
         return ", ".join([*sides, *(str(given[name]) for name in ("dtype", "edges") if name in given), *until])
@@ -323,7 +323,7 @@ def most_steps(lab: type[Lab], values: Mapping[str, Any]) -> int:
 
 def sample_steps(lab: Lab, step: float) -> int:
     """Return the steps of a sample of the lab's bench with its kernel, of which one step takes `step` seconds."""
-    benchmark = lab.benchmark()
+    benchmark = benchmark_of(type(lab))
     most = benchmark.most_steps if isinstance(benchmark, CaseBenchmark) else MOST_SAMPLED
     rules = benchmark.rules
     return steps_for(step, most=most, at_once=rules.steps_at_once(lab.backend, kernel_name(lab)) if rules else 1)
@@ -339,7 +339,7 @@ def kernel_name(lab: Lab) -> str:
 def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
     """Return the steps to a simulated time, in the lab's unit; RaceError for no or too many steps."""
     given = {name: lab.param[name].default for name in lab.param} | dict(values)
-    step = lab.benchmark().step_time(given)
+    step = benchmark_of(lab).step_time(given)
     if not step > 0:
         raise RaceError(f"time cannot be asked for in {lab.LAB}: no simulated time passes in a step")
     if not 0 < time < inf:
@@ -355,7 +355,7 @@ def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
 
 def time_words(lab: type[Lab], time: float) -> str:
     """Format a simulated time with its unit."""
-    return f"{time:g} {lab.benchmark().time_unit}".rstrip()
+    return f"{time:g} {benchmark_of(lab).time_unit}".rstrip()
 
 
 def suggested(lanes: Sequence[RunningLane]) -> int:
@@ -388,7 +388,7 @@ def compare_early(lanes: Sequence[RunningLane]) -> None:
 
     At the finish line such fields may have overflowed, and right ones then differ as much as wrong ones.
     """
-    rules, values = lanes[0].lab.benchmark().rules, lanes[0].lab.values()
+    rules, values = benchmark_of(type(lanes[0].lab)).rules, lanes[0].lab.values()
     if not isinstance(rules, FieldRules) or rules.growth(values) <= 1:
         return
     steps = rules.compared_after(values)
@@ -412,7 +412,7 @@ def compared(lab: Lab, first: Lab, steps: int) -> Agreement:
     Each step rounds again, so the tolerance of the lab's bench grows with the steps; for schemes that amplify rounding,
     by the amplification.
     """
-    rules, values = lab.benchmark().rules, lab.values()
+    rules, values = benchmark_of(type(lab)).rules, lab.values()
     allowed, early = nan, ""
     if isinstance(rules, FieldRules):
         growth, rounded = rules.growth(values), max(1.0, steps / rules.check_steps)
@@ -477,7 +477,7 @@ def possible_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence
     for one in backends_for(lab, values):
         racers.append(Racer(one.name))
         if "variant" in lab.param and not lab.ENDS:
-            kernels, benchmark = vars(one.kernels(lab.PACKAGE)), lab.benchmark()
+            kernels, benchmark = vars(one.kernels(lab.PACKAGE)), benchmark_of(lab)
             wrong = benchmark.wrong if isinstance(benchmark, CaseBenchmark) else {}
             named = kernels.get("VARIANTS", {}).items()
             others = [name for name, kernel in named if kernel is not kernels.get("step") and name not in wrong]
@@ -508,6 +508,6 @@ def too_large_for_numpy(lab: type[Lab], values: Mapping[str, Any]) -> bool:
 def recorded_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> list[Racer]:
     """Return the recorded GPU that did the work of these values, if any."""
     given = {name: lab.param[name].default for name in lab.param} | dict(values)
-    rules = lab.benchmark().rules
+    rules = benchmark_of(lab).rules
     pair = rules.recorded_pair(given, figures) if rules else None
     return [Racer(pair.gpu.backend, pair.gpu.variant, pair.gpu)] if pair is not None and pair.same else []

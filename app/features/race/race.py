@@ -38,6 +38,7 @@ from compute.export.render_pool import on_gpu
 from compute.export.scene import Style, coloured
 from compute.export.shared_jobs import SharedJob, SharedJobs
 from compute.lab.lab import Lab
+from compute.measure.benchmark import benchmark_of
 from compute.measure.conditions import cpu_warnings
 from compute.measure.race import (
     FEWEST_LANES,
@@ -364,7 +365,7 @@ def waiting_words(before: int) -> str:
 
 def works(lab: type[Lab]) -> dict[str, dict[str, Any]]:
     """Return the works that a race can have in a lab that ends, as values of the lab by name; {} for other labs."""
-    return {LIVE: {}} | {name: dict(values) for name, values in lab.benchmark().raced.items()} if lab.ENDS else {}
+    return {LIVE: {}} | {name: dict(values) for name, values in benchmark_of(lab).raced.items()} if lab.ENDS else {}
 
 
 def choices(run: OpenRace) -> list[dict[str, Any]]:
@@ -386,14 +387,14 @@ def choices(run: OpenRace) -> list[dict[str, Any]]:
 
 def reached(lab: type[Lab]) -> str:
     """Return the parameter that sets the target of a whole result; "" for a lab without one."""
-    return lab.benchmark().reached[0]
+    return benchmark_of(lab).reached[0]
 
 
 def finishes(run: OpenRace) -> list[tuple[float, str]]:
     """Return the finish lines that can be chosen instead of steps: (simulated time or target of a result, label)."""
     lab, values = run.race.lab, run.race.values
     if lab.ENDS:
-        return [(value, f"{value:g}") for value in lab.benchmark().reached[1]]
+        return [(value, f"{value:g}") for value in benchmark_of(lab).reached[1]]
     found = []
     for time in TIMES:
         try:
@@ -471,7 +472,7 @@ def notes(result: RaceResult, race: Race) -> Iterator[str]:
     records = [lane.racer.record for lane in result.lanes if lane.racer.record]
     for record in records:
         yield RECORDED.format(machine=record.machine, date=record.date)
-    rules = race.lab.benchmark().rules
+    rules = benchmark_of(race.lab).rules
     pair = rules.recorded_pair(race.given, recorded_figures()) if rules and result.timed and not records else None
     if pair is not None:
         gpu = pair.gpu

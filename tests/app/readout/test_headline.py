@@ -14,6 +14,7 @@ from compute.labs import LABS, lab_class
 from compute.labs.diffusion.benchmark import RULES
 from compute.measure import verdict as verdicts
 from compute.measure.agreement import Agreement
+from compute.measure.benchmark import benchmark_of
 from compute.measure.reasons import RoofShare
 from compute.measure.records import Recorded, paired
 from compute.measure.statistics import Measurement
@@ -139,7 +140,7 @@ def test_the_mandelbrot_sentence_is_about_a_record_with_the_same_shortcuts(short
 
     lab = lab_class("mandelbrot")
     values = {each: lab.param[each].default for each in lab.param if each != "name"} | {"shortcuts": shortcuts}
-    rules = lab.benchmark().rules
+    rules = benchmark_of(lab).rules
     assert rules is not None
     pair = rules.recorded_pair(values, recorded_figures())
     assert pair is not None
@@ -231,7 +232,7 @@ def test_memory_is_no_reason_for_grids_that_lie_in_a_cache(percent, why):
 
 def test_a_way_that_does_more_for_the_same_result_is_no_faster_for_it():
     """The factor is the ratio of the times for one curve, not of the rates."""
-    rules = lab_class("l_curve").benchmark().rules
+    rules = benchmark_of(lab_class("l_curve")).rules
     gpu, cpu = standing(GPU, 1e-3, cells=11 * CELLS), standing(CPU, 1e-2, cells=10 * CELLS)
     one = headline(None, Fastest(cpu=cpu, gpu=gpu), rules, None)
     assert "<b>10.0×</b>" in one.number
@@ -307,7 +308,7 @@ def test_every_lab_s_own_record_has_a_sentence_at_its_first_values(name):
 
     (lab,) = (lab for lab in LABS if name == lab.LAB)
     values = {each: lab.param[each].default for each in lab.param if each != "name"}
-    rules = lab.benchmark().rules
+    rules = benchmark_of(lab).rules
     assert rules is not None
     pair = rules.recorded_pair(values | first_values(lab, parts_of(lab)), recorded_figures())
     assert pair is not None

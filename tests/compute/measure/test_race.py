@@ -323,7 +323,7 @@ def test_the_command_takes_lanes_and_finish_lines_as_the_card_does():
         ("mandelbrot --set ny=0", "ny must be a whole number"),
         ("mandelbrot --set max_iterations=0", "max_iterations must be a whole number from 1 to 100000000, not 0"),
         ("diffusion --time 0", "time must be above 0"),
-        ("mandelbrot --tolerance 0", "--tolerance cannot be asked for"),
+        ("mandelbrot --tolerance 0", "--tolerance does not apply to mandelbrot"),
         ("l_curve --set n=null", "n must be a value such as"),
         ("mandelbrot --tolerance 1e-3", "--tolerance does not apply to mandelbrot"),
         ("mandelbrot --time 3", "time cannot be asked for in mandelbrot"),

@@ -17,6 +17,7 @@ from compute.labs.mandelbrot.comparison import CITED, RULES, PictureTarget, is_l
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.measure import comparison as comparisons
 from compute.measure import verdict as verdicts
+from compute.measure.benchmark import benchmark_of
 from compute.measure.comparison import CALM
 from compute.measure.records import Recorded, recorded, timings_folder
 from compute.measure.target import FieldTarget
@@ -178,7 +179,7 @@ def test_a_twin_s_step_is_one_picture_of_the_iterations_it_took():
     assert timing.compute > 0
     pictures.warm()
     pictures.close()
-    assert isinstance(Diffusion.benchmark().target(Diffusion(ny=8, nx=8)), FieldTarget)
+    assert isinstance(benchmark_of(Diffusion).target(Diffusion(ny=8, nx=8)), FieldTarget)
 
 
 def test_a_picture_may_take_many_slices(monkeypatch):
