@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         given, rest = _lab_option().parse_known_args(arguments)
         _find_labs(given.folders)
-        chosen = _parser(rest).parse_args(rest)
+        chosen = parser_for(rest).parse_args(rest)
     except SystemExit as stop:  # argparse has printed the help or the error
         return int(stop.code or 0)
     except PluginError as error:
@@ -132,7 +132,8 @@ def _find_labs(folders: Sequence[Path]) -> None:
         print(f"fieldlab: {problem}", file=sys.stderr)
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of these arguments: the options of `bench` depend on the lab."""
     parser = argparse.ArgumentParser(
         prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )

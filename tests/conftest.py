@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings as hypothesis_settings
+from msgspec import structs
 
 # Set before NumPy is imported. Threads of OpenBLAS busy-wait for each other: 300 singular value decompositions of 130 x
 # 130 take 1 s on one core, and 13 s on two cores shared with other processes.
@@ -21,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # L-curves take a quarter of the time with two other processes running.
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
+from compute.cli import settings
 from compute.devices.backends import BACKENDS, Backend
 from compute.export.jobs import JOBS
 from compute.lab.lab import Lab
@@ -33,8 +35,8 @@ WAVE = Path(__file__).parent / "data" / "wave"
 HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
 
 
-settings.register_profile("unhurried", settings(), deadline=None)  # the tests set no time limit for an example
-settings.load_profile("unhurried")
+hypothesis_settings.register_profile("unhurried", hypothesis_settings(), deadline=None)  # tests set no time limits
+hypothesis_settings.load_profile("unhurried")
 
 
 def pytest_configure() -> None:
@@ -136,3 +138,10 @@ def wave(wave_folder: Path, monkeypatch: pytest.MonkeyPatch) -> type[Lab]:
     """The class of the lab `wave`; child processes know it, too."""
     monkeypatch.setenv(VARIABLE, str(wave_folder))
     return lab_class("wave")
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A function that applies settings of a server, given by name, to this process until the end of the test."""
+    monkeypatch.setenv(settings.VARIABLE, "")
+    return lambda **values: settings.hand_on(structs.replace(settings.Settings(), **values))

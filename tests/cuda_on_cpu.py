@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from compute.devices import cuda_source
 from compute.devices.cuda_source import Defines, Resources, check_cuda, source_text
@@ -115,17 +117,36 @@ class Library:
 def resources_of(path: Path, defines: Defines, architecture: str) -> dict[str, Resources]:
     """Return the resources that NVRTC reports for each kernel of a .cu on an architecture; cached."""
     what = source_text(path), path.name, dict(defines), architecture, Path(cuda_source.__file__).read_text()
-    told = _kept(".json", *what, version("nvidia-cuda-nvrtc"))
-    if not told.exists():
+    cached = _kept(".json", *what, version("nvidia-cuda-nvrtc"))
+    if not cached.exists():
         made = check_cuda(path, defines=defines, architecture=architecture)
         assert made.cubin.startswith(b"\x7fELF")
-        making = told.with_suffix(f".{os.getpid()}.json")
+        making = cached.with_suffix(f".{os.getpid()}.json")
         making.write_text(json.dumps({name: asdict(found) for name, found in made.resources.items()}))
-        making.replace(told)
-    return {name: Resources(**found) for name, found in json.loads(told.read_text()).items()}
+        making.replace(cached)
+    return {name: Resources(**found) for name, found in json.loads(cached.read_text()).items()}
 
 
 def _kept(ending: str, *read: Any) -> Path:
     """Return the path of the cached file for these inputs."""
     KEPT.mkdir(parents=True, exist_ok=True)
     return KEPT / (hashlib.sha256(json.dumps(read).encode()).hexdigest()[:24] + ending)
+
+
+def forget(*modules: ModuleType) -> None:
+    """Clear the caches of the functions that these modules define."""
+    for module in modules:
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear") and value.__module__ == module.__name__:
+                value.cache_clear()
+
+
+@contextmanager
+def launched_on_cpu(compile_cuda: Any, *modules: ModuleType) -> Iterator[None]:
+    """Let modules with launching code get their kernels from `compile_cuda`, without any that they have cached."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in modules:
+            patch.setattr(module, "compile_cuda", compile_cuda)
+        forget(*modules)
+        yield
+    forget(*modules)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,15 +11,12 @@ from bokeh.document import Document
 from app.tab.publisher import Publisher
 from compute.engine import messages
 from compute.lab.lab import Lab
+from tests.waiting import until
 
 
 def read(upload: Any, seconds: float = 120.0) -> None:
     """Wait until a file field has read its file and passed it on."""
-    end = time.monotonic() + seconds
-    while upload.busy:
-        assert time.monotonic() < end
-        upload.tick()
-        time.sleep(0.005)
+    until(lambda: (upload.busy and upload.tick(), not upload.busy)[1], seconds)
 
 
 class DirectSession(param.Parameterized):

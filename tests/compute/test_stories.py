@@ -50,7 +50,7 @@ OWN = stories_in((own_folder(),))
 
 
 @pytest.fixture
-def told(tmp_path):
+def parse(tmp_path):
     """Return a function that writes a story's text to a file and reads it."""
 
     def read(text: str | bytes, name: str = "one.md") -> Story:
@@ -64,11 +64,14 @@ def told(tmp_path):
 # -- reading
 
 
-def test_a_story_has_its_steps_with_their_states(told):
+def test_a_story_has_steps_with_texts_and_states(parse):
     more = packed(Scene("diffusion", {"r": 0.25}))
-    story = told(f'{HEAD}{STEP}---\nMore [4](claim:four).\n\n[s](http://host/app?scene={more}&run=1 "r; go on")\n---\n')
+    story = parse(
+        f'{HEAD}{STEP}---\nMore [4](claim:four).\n\n[s](http://host/app?scene={more}&run=1 "r; go on")\n---\n'
+    )
     assert (story.name, story.title, story.minutes, story.lab) == ("one", "A story", 3, Diffusion)
     first, second = story.steps
+    assert first.html.strip() == "<p>Words.</p>"  # the link to the state is not part of the text
     assert first.scene.values == {"r": 0.125}
     assert (first.plays, first.points, first.goes_on, first.claims) == (False, "", False, ())
     assert second.scene.values == {"r": 0.25}
@@ -76,40 +79,33 @@ def test_a_story_has_its_steps_with_their_states(told):
     assert [(claim.name, claim.text) for claim in second.claims] == [("four", "4")]
 
 
-def test_the_link_to_the_state_is_no_part_of_the_text(told):
-    (step,) = told(HEAD + STEP).steps
-    assert step.html.strip() == "<p>Words.</p>"
-
-
-def test_no_line_ends_within_a_formula(told):
+def test_formulas_are_not_broken_across_lines(parse):
     text = "By 1 − 8 r at r = 0.2, as Δt / Δx²: 0.6 % is\nleft of 8 a day, `a = b` and 3 tries."
-    (step,) = told(f"{HEAD}{text}\n\n{STEP}").steps
+    (step,) = parse(f"{HEAD}{text}\n\n{STEP}").steps
     joined = "By 1_−_8_r at r_=_0.2, as Δt_/_Δx²: 0.6_% is\nleft of 8 a day, <code>a = b</code> and 3 tries."
     assert step.html.startswith(f"<p>{joined}</p>".replace("_", "\N{NO-BREAK SPACE}"))
 
 
-def test_notes_are_apart_from_the_text(told):
-    (step, other) = told(f"{HEAD}{STEP}\n???\nAsk *first*: <b>who knows</b>?\n\n---\n{STEP}").steps
+def test_notes_are_separate_from_the_text(parse):
+    (step, other) = parse(f"{HEAD}{STEP}\n???\nAsk *first*: <b>who knows</b>?\n\n---\n{STEP}").steps
     assert step.html.strip() == "<p>Words.</p>"
     assert step.notes.strip() == "<p>Ask <em>first</em>: &lt;b&gt;who knows&lt;/b&gt;?</p>"
     assert other.notes == ""
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a <b onclick=x>b</b>"])
-def test_hostile_text_is_never_markup(told, text):
-    (step,) = told(f"{HEAD}{text}\n\n{STEP}").steps
+def test_hostile_text_is_never_markup(parse, text):
+    (step,) = parse(f"{HEAD}{text}\n\n{STEP}").steps
     tags = {part.partition(">")[0].strip("/") for part in step.html.split("<")[1:]}
     assert tags == {"p"}
     assert "&lt;" in step.html
 
 
-def test_pictures_from_elsewhere_are_not_asked_for(told):
-    (step,) = told(f"{HEAD}![see](https://elsewhere.example/x.png)\n\n{STEP}").steps
+def test_external_pictures_are_not_fetched_and_external_links_open_a_new_page(parse):
+    (step,) = parse(
+        f"{HEAD}![see](https://elsewhere.example/x.png) [A book](https://example.org/a?b=1&c=2)\n\n{STEP}"
+    ).steps
     assert "<img" not in step.html
-
-
-def test_a_link_that_leads_away_opens_a_page_of_its_own(told):
-    (step,) = told(f"{HEAD}[A book](https://example.org/a?b=1&c=2).\n\n{STEP}").steps
     assert 'href="https://example.org/a?b=1&amp;c=2"' in step.html
     assert 'rel="noopener noreferrer"' in step.html
 
@@ -145,34 +141,34 @@ def test_a_link_that_leads_away_opens_a_page_of_its_own(told):
         (HEAD + STEP + " " * LARGEST_FILE, f"one.md: a story has at most {LARGEST_FILE:,} bytes"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_step_and_bound(told, text, words):
+def test_faults_are_reported_with_file_step_and_bound(parse, text, words):
     if "javascript" in str(text):  # the parser does not treat it as a link
-        assert "<a" not in told(text).steps[0].html
+        assert "<a" not in parse(text).steps[0].html
         return
     with pytest.raises(StoryError, match=f"(?s){words}"):
-        told(text)
+        parse(text)
 
 
-def test_of_the_link_of_a_field_that_goes_on_only_the_last_values_count(told):
+def test_the_link_of_a_continuing_field_uses_only_its_last_values(parse):
     """The copied address of a running lab has thousands of steps and all intermediate changes."""
     history = ({"step": 40, "set": {"r": 0.1, "edges": "periodic"}}, {"step": 90, "do": "refit", "with": {}})
     link = packed(Scene("diffusion", {"ny": 64, "r": 0.15}, steps=3240, history=history))
-    step = told(f"{HEAD}[state](?scene={link} 'r; go on')").steps[0]
+    step = parse(f"{HEAD}[state](?scene={link} 'r; go on')").steps[0]
     assert (step.goes_on, step.points) == (True, "r")
     assert (step.scene.steps, step.scene.history) == (0, ())
     assert dict(step.scene.values) == {"ny": 64, "r": 0.1, "edges": "periodic"}
     plain = packed(Scene("diffusion", {"r": 0.15}, steps=3240))
-    assert dict(told(f"{HEAD}[state](?scene={plain} 'go on')").steps[0].scene.values) == {"r": 0.15}
-    assert told(f"{HEAD}[state](?scene={link})").steps[0].scene.steps == 3240
+    assert dict(parse(f"{HEAD}[state](?scene={plain} 'go on')").steps[0].scene.values) == {"r": 0.15}
+    assert parse(f"{HEAD}[state](?scene={link})").steps[0].scene.steps == 3240
 
 
-def test_a_folder_has_so_many_stories(tmp_path):
+def test_the_number_of_stories_in_a_folder_is_limited(tmp_path):
     for number in range(MOST_STORIES + 1):
         (tmp_path / f"{number}.md").write_text(HEAD + STEP)
     assert f"at most {MOST_STORIES} stories, not {MOST_STORIES + 1}" in stories_in((tmp_path,)).problems[0]
 
 
-def test_one_bad_story_leaves_the_others(tmp_path):
+def test_an_invalid_story_does_not_affect_the_others(tmp_path):
     (tmp_path / "good.md").write_text(HEAD + STEP)
     (tmp_path / "bad.md").write_text("no story")
     found = stories_in((tmp_path, tmp_path / "absent"))
@@ -180,21 +176,21 @@ def test_one_bad_story_leaves_the_others(tmp_path):
     assert [problem.partition(":")[0] for problem in found.problems] == ["bad.md", str(tmp_path / "absent")]
 
 
-def test_a_new_story_is_one_file_in_a_folder_that_is_named(tmp_path, monkeypatch):
+def test_a_story_is_a_file_in_a_named_folder(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, "")
     (tmp_path / "mine.md").write_text(HEAD + STEP)
     name_folders([tmp_path])
     assert [story.name for story in stories().stories] == [*(story.name for story in OWN.stories), "mine"]
 
 
-def test_a_folder_with_a_bad_story_is_refused_when_it_is_named(tmp_path, monkeypatch):
+def test_a_folder_with_an_invalid_story_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, "")
     (tmp_path / "mine.md").write_text(HEAD + "Words.")
     with pytest.raises(StoryError, match=r"mine\.md, step 1: "):
         name_folders([tmp_path])
 
 
-def test_the_command_line_names_a_folder(tmp_path, monkeypatch, capsys):
+def test_serve_accepts_a_folder_of_stories(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(VARIABLE, "")
     monkeypatch.setattr(os, "execv", lambda *_: None)
     (tmp_path / "mine.md").write_text(HEAD + STEP)
@@ -209,7 +205,7 @@ def test_the_command_line_names_a_folder(tmp_path, monkeypatch, capsys):
 # -- the stories of this repository
 
 
-def test_there_are_eight_stories_and_nothing_is_wrong_with_them():
+def test_the_own_stories_are_valid():
     assert OWN.problems == ()
     assert len(OWN.stories) >= 8
 
@@ -230,6 +226,8 @@ EVERY_STEP = [
 
 @pytest.mark.parametrize("step", EVERY_STEP)
 def test_every_step_opens(step):
+    assert step.scene.values.get("backend", "cpu_numpy") in [one.name for one in step.scene.kind.backends()]
+    assert step.scene.values.get("variant", "racing") in WRONG_VARIANTS
     scene = here(step.scene)
     scene.check()
     with closing(scene.open()) as lab:
@@ -237,14 +235,6 @@ def test_every_step_opens(step):
         if scene.lab != "crossover":  # it would measure
             lab.advance(1)
         assert lab.frame(None, scene.size).rasters or lab.frame(None, scene.size).curves
-
-
-def test_backends_and_kernels_of_the_stories_are_known():
-    for story in OWN.stories:
-        for step in story.steps:
-            values = step.scene.values
-            assert values.get("backend", "cpu_numpy") in [one.name for one in step.scene.kind.backends()]
-            assert values.get("variant", "racing") in WRONG_VARIANTS
 
 
 # -- their figures
@@ -507,7 +497,7 @@ def test_rounding_of_a_text():
 
 
 @pytest.mark.parametrize(("story", "claim"), CLAIMS)
-def test_the_figure_in_the_text_is_right(story, claim):
+def test_the_figures_in_the_texts_are_right(story, claim):
     figure = FIGURES[story][claim.name]()
     if isinstance(figure, str):  # a formula, a size
         assert claim.text == figure
@@ -516,9 +506,9 @@ def test_the_figure_in_the_text_is_right(story, claim):
     assert abs(figure - number) <= half * (1 + 1e-9) + 1e-9 * abs(number), f"{claim.name} of {story}: {claim.text}"
 
 
-def test_every_figure_that_is_checked_is_told():
-    told = {(story.name, claim.name) for story in OWN.stories for step in story.steps for claim in step.claims}
-    assert told == {(story, name) for story, figures in FIGURES.items() for name in figures}
+def test_every_checked_figure_is_in_a_text():
+    found = {(story.name, claim.name) for story in OWN.stories for step in story.steps for claim in step.claims}
+    assert found == {(story, name) for story, figures in FIGURES.items() for name in figures}
 
 
 # Allowed numbers besides these: in names, the year of a work, the scale of a figure, and a value of the step's state.
@@ -554,13 +544,13 @@ def unmarked(html: str, states: Sequence[Mapping[str, Any]]) -> list[str]:
         ("4 billion cells", 2),
     ],
 )
-def test_a_number_that_is_not_tested_is_found(told, text, left):
-    (step,) = told(f"{HEAD}{text}\n\n{STEP}").steps
+def test_untested_numbers_are_found(parse, text, left):
+    (step,) = parse(f"{HEAD}{text}\n\n{STEP}").steps
     assert len(unmarked(step.html, [step.scene.values])) == left
 
 
 @pytest.mark.parametrize("story", OWN.stories, ids=lambda story: story.name)
-def test_no_number_of_a_story_is_untested(story):
+def test_every_number_in_a_story_is_tested(story):
     found = unmarked(story.title, [step.scene.values for step in story.steps])
     for step in story.steps:
         found += unmarked(step.html, [step.scene.values]) + unmarked(step.notes, [step.scene.values])

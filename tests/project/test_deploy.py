@@ -29,7 +29,7 @@ def parsed(options: list[str]) -> argparse.Namespace:
     return parser.parse_args(options)
 
 
-def test_the_service_s_options_are_taken_and_are_those_of_the_proxy():
+def test_the_service_s_options_are_valid_and_match_the_proxy():
     text = (DEPLOY / "fieldlab.service").read_text().replace("\\\n", " ")
     chosen = parsed(re.search(r"^ExecStart=\S+ serve (.*)$", text, re.MULTILINE)[1].split())
     proxy, passed = (DEPLOY / "nginx.conf").read_text(), (DEPLOY / "fieldlab_proxy.conf").read_text()
@@ -40,13 +40,13 @@ def test_the_service_s_options_are_taken_and_are_those_of_the_proxy():
     assert "X-Real-Ip $remote_addr" in passed
 
 
-def test_the_service_may_have_as_many_connections_as_the_server_takes():
+def test_the_service_allows_as_many_descriptors_as_the_server_uses():
     limit = re.search(r"^LimitNOFILE=(\d+)$", (DEPLOY / "fieldlab.service").read_text(), re.MULTILINE)
     assert limit is not None
     assert int(limit[1]) == serve.DESCRIPTORS
 
 
-def test_the_image_gets_what_is_installed_and_starts_with_options_that_are_taken():
+def test_the_image_contains_the_package_and_starts_with_valid_options():
     recipe = (DEPLOY / "Dockerfile").read_text()
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
@@ -83,31 +83,15 @@ def test_files_that_the_guides_name_exist():
         assert not missing + [one for one in named if not (ROOT / one).exists()], guide
 
 
-@pytest.mark.parametrize("text", ["/a/../b", "", "a b", "/" + "x" * 50, "/a" * 9, "/ä", "lab", "//x"])
-def test_a_prefix_is_a_path_of_plain_letters(text: str, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        parsed(["--prefix", text])
-    assert "must be like /lectures/fieldlab" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("given", "kept"), [("/lab", "/lab"), ("/lab/", "/lab"), ("/a/b-c_d.e~f", "/a/b-c_d.e~f")])
-def test_a_slash_behind_a_prefix_is_left_out(given: str, kept: str):
+def test_a_trailing_slash_of_a_prefix_is_removed(given: str, kept: str):
     assert parsed(["--prefix", given]).prefix == kept
-
-
-@pytest.mark.parametrize(
-    "wrong", [["--port", "0"], ["--port", "65536"], ["--port", "٣"], ["--sessions", "0"], ["--sessions", "x"]]
-)
-def test_numbers_are_bounded(wrong: list[str], capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        parsed(wrong)
-    assert repr(wrong[1]) in capsys.readouterr().err
 
 
 CONDA = {"matplotlib": "matplotlib-base", "prometheus-client": "prometheus_client"}  # different names on conda-forge
 
 
-def test_the_conda_package_needs_what_the_wheel_needs():
+def test_the_conda_package_has_the_requirements_of_the_wheel():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = yaml.safe_load((DEPLOY / "conda" / "recipe.yaml").read_text())
     assert recipe["context"]["version"] == project["version"]
@@ -122,7 +106,7 @@ def test_the_conda_package_needs_what_the_wheel_needs():
     ]
 
 
-def test_the_lowest_and_the_newest_versions_are_tried_every_week():
+def test_the_lowest_and_newest_versions_are_tested_every_week():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "bounds.yml").read_text())
     job = workflow["jobs"]["bounds"]
     assert workflow[True]["schedule"]  # YAML parses the key `on` as True
@@ -133,8 +117,8 @@ def test_the_lowest_and_the_newest_versions_are_tried_every_week():
     for versions in (*tried, "oldest"):
         code = f"import runpy, sys; print({versions!r} in runpy.run_path(sys.argv[1])['RESOLUTIONS'])"
         command = [sys.executable, "-c", code, str(ROOT / ".ci" / "bounds.py")]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        assert told == str(versions != "oldest")
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        assert printed == str(versions != "oldest")
 
 
 def test_a_release_is_tested_and_published_without_a_password():

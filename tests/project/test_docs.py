@@ -60,9 +60,9 @@ def test_the_reference_names_every_parameter_with_default_and_bounds(site, lab):
     begin = page.index(f">{lab.__name__}<a")
     table = page[begin : page.index("</table>", begin)]
     rows = [[TAG.sub("", cell).strip() for cell in row.split("<td>")[1:]] for row in table.split("<tr")[2:]]
-    told = {row[0]: row[1:] for row in rows}
-    assert list(told) == [name for name in lab.param if name != "name"]
-    for name, (default, allowed, _) in told.items():
+    described = {row[0]: row[1:] for row in rows}
+    assert list(described) == [name for name in lab.param if name != "name"]
+    for name, (default, allowed, _) in described.items():
         parameter = lab.param[name]
         assert unescape(default) == repr(parameter.default)
         for bound in getattr(parameter, "bounds", None) or ():
@@ -70,19 +70,19 @@ def test_the_reference_names_every_parameter_with_default_and_bounds(site, lab):
     assert "**values" not in page
 
 
-def test_the_reference_has_timings_problems_and_kernels_of_ones_own(site):
+def test_the_reference_contains_timings_problems_and_own_kernels(site):
     page = (site / "reference.html").read_text(encoding="utf-8")
     for name in ("measure.timing.Timing", "labs.l_curve.problems.make", "own.way", "own.workload", "own.cuda_kernel"):
         assert f'id="compute.{name}"' in page, name
 
 
-def test_it_asks_for_nothing_elsewhere(site):
+def test_the_site_loads_nothing_from_other_servers(site):
     fetched = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"'](https?:)?//[^\"']+")
     for path in site.rglob("*.html"):
         assert not fetched.search(path.read_text(encoding="utf-8")), path
 
 
-def test_a_link_that_leads_nowhere_fails_it(tmp_path):
+def test_a_dead_link_fails_the_build(tmp_path):
     (tmp_path / "conf.py").write_text((ROOT / "docs" / "conf.py").read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "index.md").write_text("# Home\n\n[gone](gone.md)\n", encoding="utf-8")
     done = build(tmp_path, tmp_path / "site")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from compute.__main__ import _parser
+from compute.__main__ import parser_for
 from tests.sources import ROOT
 
 pytestmark = pytest.mark.extended
@@ -203,7 +203,7 @@ def test_every_command_is_run_or_has_a_reason_and_its_options_exist(capsys):
         words = shlex.split(line)
         if words[0] == "fieldlab" and not PLACEHOLDER.search(line):
             arguments = words[1:]
-            parser = _parser(arguments)
+            parser = parser_for(arguments)
             if arguments != ["--help"]:
                 parser.parse_args(arguments)
         else:

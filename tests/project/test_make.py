@@ -69,7 +69,7 @@ def test_serve_installs_with_the_constraints_and_passes_port_and_address(sandbox
     assert calls[-1] == "python -m app.server.serve --address 0.0.0.0 --port 7777 --origin lecture:7777"
 
 
-def test_serve_names_no_origin_unless_asked_to(sandbox):
+def test_serve_passes_no_origin_by_default(sandbox):
     assert sandbox.make("serve")[-1] == "python -m app.server.serve --address localhost --port 5006"
 
 
@@ -81,7 +81,7 @@ def test_nothing_is_installed_twice(sandbox):
 
 
 @pytest.mark.parametrize("variable", ["", "1"])
-def test_what_tests_import_is_compiled_then_unless_python_keeps_no_bytecode(sandbox, monkeypatch, variable):
+def test_development_packages_are_compiled_on_import_if_bytecode_is_kept(sandbox, monkeypatch, variable):
     """Packages for a user are compiled at installation."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", variable)
     (serving,), (testing,) = installs(sandbox.make("serve")), installs(sandbox.make("lint"))
@@ -95,7 +95,7 @@ def test_changed_pins_install_again(sandbox, changed):
     assert installs(sandbox.make("serve", "-W", changed))
 
 
-def test_an_extra_is_installed_once_asked_for(sandbox):
+def test_a_requested_extra_is_installed(sandbox):
     sandbox.make("serve")
     (install,) = installs(sandbox.make("serve", "EXTRAS=cuda13"))
     assert install.endswith("--editable .[video,cuda13]")
@@ -131,7 +131,7 @@ def test_tests_are_run_in_both_halves_and_all_are_two_runs(sandbox):
 HALF = """#!/bin/sh
 echo "$*" >> {log}
 case "$*" in
-    tests/browser*) sleep 0.3; echo browser; exit {browser};;
+    tests/browser*) echo browser; exit {browser};;
     *) nice; exit {others};;
 esac
 """
@@ -139,7 +139,7 @@ esac
 
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(("browser", "others"), [(0, 0), (0, 2), (3, 0), (3, 2)])
-def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, capfd, browser, others, apart):
+def test_both_halves_run_to_the_end_and_a_failure_is_returned(tmp_path, capfd, browser, others, apart):
     half = tmp_path / "half"
     write_program(half, HALF.format(log=tmp_path / "log", browser=browser, others=others))
     more = ["--apart"] if apart else []
@@ -185,7 +185,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("kind", REFUSALS)
-def test_an_unfit_python_is_refused_in_words(tmp_path, kind):
+def test_an_unsuitable_python_is_refused(tmp_path, kind):
     body, words = REFUSALS[kind]
     write_program(tmp_path / "python", f"#!/bin/sh\n{body}\n")
     done = run_make("serve", f"VENV={tmp_path / 'venv'}", f"PYTHON={tmp_path / 'python'}")
@@ -194,7 +194,7 @@ def test_an_unfit_python_is_refused_in_words(tmp_path, kind):
     assert not (tmp_path / "venv").exists()
 
 
-def test_a_missing_python_is_refused_in_words(tmp_path):
+def test_a_missing_python_is_refused(tmp_path):
     done = run_make("serve", f"VENV={tmp_path / 'venv'}", "PYTHON=no-such-python")
     assert done.returncode != 0
     assert "there is no no-such-python" in done.stderr
@@ -215,7 +215,7 @@ exit 3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads which signals are ignored from /proc")
-def test_conditions_are_those_of_their_names_and_a_red_run_is_told(tmp_path):
+def test_conditions_are_applied_and_a_failed_run_is_reported(tmp_path):
     (tmp_path / "bin").mkdir()
     write_program(tmp_path / "bin" / "python", TELL)
     wanted = ["zen", "locale+zone+homeless+umask+nohup", "space"]

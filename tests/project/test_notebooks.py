@@ -62,7 +62,7 @@ def no_window(monkeypatch):
     monkeypatch.setitem(mpl.rcParams, "backend", "agg")
 
 
-def test_the_notebook_on_diffusion_finds_what_it_says(capsys):
+def test_the_diffusion_notebook_has_its_stated_results(capsys):
     names, pictures, out = run("diffusion", capsys)
     assert pictures >= 2
     assert abs(names["after"] / names["before"] - 1) < 1e-3  # zero-flux edges keep the heat; float32 rounds
@@ -72,7 +72,7 @@ def test_the_notebook_on_diffusion_finds_what_it_says(capsys):
     assert all(np.allclose(field, names["fields"]["cpu_numpy"], atol=1e-4) for field in names["fields"].values())
 
 
-def test_the_notebook_on_the_l_curve_finds_what_it_says(capsys):
+def test_the_l_curve_notebook_has_its_stated_results(capsys):
     names, pictures, out = run("l_curve", capsys)
     assert pictures >= 1
     too_little, right, too_much = names["errors"].values()
@@ -106,7 +106,7 @@ class Browser:
         self.stream.hear({"painted": self.frames[-1][0]["frame"]})
 
 
-def test_a_lab_plays_no_further_than_its_browser_has_painted(small):
+def test_a_lab_advances_only_to_the_frame_that_was_painted(small):
     browser = Browser(small)
     browser.stream.hear({"ready": True})
     browser.stream.play(5)
@@ -123,7 +123,7 @@ def test_a_lab_plays_no_further_than_its_browser_has_painted(small):
     assert [frame["playing"] for frame, _ in browser.frames[-2:]] == [True, False]
 
 
-def test_a_second_canvas_has_the_newest_frame_and_its_colours_at_once(small):
+def test_a_second_canvas_receives_the_newest_frame_and_colours(small):
     browser = Browser(small)
     browser.stream.hear({"ready": True})
     browser.stream.play(1)
@@ -137,7 +137,7 @@ def test_a_second_canvas_has_the_newest_frame_and_its_colours_at_once(small):
     assert small.steps == seen + 1
 
 
-def test_a_frame_holds_the_levels_of_the_field(small):
+def test_a_frame_contains_the_levels_of_the_field(small):
     field = np.zeros((6, 8), np.float32)
     field[0, 3] = 1.0
     small.load(field)
@@ -150,7 +150,7 @@ def test_a_frame_holds_the_levels_of_the_field(small):
     assert frame["words"].startswith("Field u: a picture of 8 × 6 pixels")
 
 
-def test_buttons_step_reset_and_stop_it_and_foreign_messages_do_nothing(small):
+def test_buttons_step_and_reset_and_invalid_messages_are_ignored(small):
     browser = Browser(small)
     browser.stream.hear({"do": "step"})
     assert small.steps == 1
@@ -163,7 +163,7 @@ def test_buttons_step_reset_and_stop_it_and_foreign_messages_do_nothing(small):
         browser.stream.play(-1)
 
 
-def test_a_lab_that_has_come_to_its_end_plays_no_longer():
+def test_a_finished_lab_stops_playing():
     lab = LCurve(backend="cpu_numpy", problem="shaw", n=16, tolerance=1e-2)
     browser = Browser(lab)
     browser.stream.play(100)
@@ -179,7 +179,7 @@ def test_a_lab_that_has_come_to_its_end_plays_no_longer():
     lab.close()
 
 
-def test_without_the_extra_there_is_a_still_picture_and_the_line_that_installs_it(small, monkeypatch):
+def test_without_the_extra_a_still_picture_and_the_install_command_are_shown(small, monkeypatch):
     monkeypatch.setattr("compute.lab.notebook.ANYWIDGET", replace(ANYWIDGET, name="no_such_widget"))
     monkeypatch.setattr("compute.lab.notebook.canvas_class", canvas_class.__wrapped__)
     bundle = mimebundle(small)
@@ -237,7 +237,7 @@ def test_each_cell_keeps_the_state_that_it_showed(small, cells):
     assert before["image/png"] != after["image/png"]
 
 
-def test_a_lab_plays_in_a_canvas_that_becomes_a_picture_when_it_stops(small, cells):
+def test_a_canvas_becomes_a_picture_when_the_lab_stops(small, cells):
     cells.run(small)
     assert VIEW in cells.run(small.play())
     assert "image/png" in cells.outputs[1]  # for viewers without widgets

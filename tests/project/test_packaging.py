@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import tomllib
 import zipfile
 from contextlib import closing, suppress
@@ -25,6 +24,7 @@ from packaging.utils import canonicalize_name
 
 from tests.browser.serving import free_port
 from tests.sources import ROOT
+from tests.waiting import until
 
 pytestmark = pytest.mark.extended
 
@@ -160,7 +160,7 @@ def test_wheel_has_nothing_else(names):
 SERVE = "from app.server import serve; serve.compile_first = lambda: None; serve.main()"  # compiles into another cache
 
 
-def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
+def test_the_installed_wheel_serves_from_an_empty_folder(wheel, tmp_path):
     """With a settings file, passwords and a JSON log; SIGTERM ends it with all its processes, and frees its port."""
     for name in ("installed", "empty"):
         (tmp_path / name).mkdir()
@@ -178,21 +178,20 @@ def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
         own = {"cwd": tmp_path / "empty", "env": environment, "stdout": log, "stderr": subprocess.STDOUT}
         server = psutil.Popen(command, **own)
     family = []
+
+    def logged():
+        return (tmp_path / "log").read_text(encoding="utf-8")
+
     try:
-        address, end = f"http://localhost:{port}", time.monotonic() + 300
-        while "Fieldlab: http" not in (tmp_path / "log").read_text(encoding="utf-8"):
-            assert server.poll() is None, (tmp_path / "log").read_text(encoding="utf-8")
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        address = f"http://localhost:{port}"
+        until(lambda: "Fieldlab: http" in logged() or server.poll() is not None, 300)
+        assert server.poll() is None, logged()
         with urlopen(f"{address}/health", timeout=60) as answer:
             found = json.load(answer)
         assert (found["status"], found["pages"]["limit"]) == ("ok", 3)
         visit_with_a_password(address)
-        end = time.monotonic() + 60
-        while "404 GET /nowhere" not in messages(lines := (tmp_path / "log").read_text(encoding="utf-8").splitlines()):
-            assert time.monotonic() < end  # logged after the response
-            time.sleep(0.1)
-        assert not [line for line in lines if "?who=" in line or "127.0.0.1" in line]
+        until(lambda: "404 GET /nowhere" in messages(logged().splitlines()))  # logged after the response
+        assert not [line for line in logged().splitlines() if "?who=" in line or "127.0.0.1" in line]
         family = server.children(recursive=True)
         assert family
         assert list((tmp_path / "empty").iterdir()) == []

@@ -89,7 +89,7 @@ TILINGS = {
 }
 MOST_STEPS = max(tiling.steps for found in TILINGS.values() for tiling in found)
 MEASURED = 96  # steps per timing: a multiple of every candidate's
-_TUNED: dict[tuple[int, tuple[int, int], str], Tiling] = {}  # by GPU, shape and dtype: the tiling with most steps
+TUNED: dict[tuple[int, tuple[int, int], str], Tiling] = {}  # by GPU, shape and dtype: the tiling with most steps
 
 
 def tilings(shape: tuple[int, int], dtype: str, device: int) -> tuple[Tiling, ...]:
@@ -97,7 +97,7 @@ def tilings(shape: tuple[int, int], dtype: str, device: int) -> tuple[Tiling, ..
     first, *others = TILINGS[dtype]
     if shape[0] * shape[1] >= LARGE[dtype]:
         first = replace(first, inner=True, warps=first.blocks)
-    return _TUNED.get((device, shape, dtype), first), *others
+    return TUNED.get((device, shape, dtype), first), *others
 
 
 def candidates(dtype: str) -> tuple[Tiling, ...]:
@@ -117,7 +117,7 @@ def tune(device: Device, ny: int, nx: int, dtype: str, repeat: int = 7) -> Tilin
     u, out = device.upload(field), device.allocate((ny, nx), dtype)
     seconds = {tiling: _measure(device, u, out, tiling, repeat) for tiling in candidates(dtype)}
     best = min(seconds, key=lambda tiling: seconds[tiling])
-    _TUNED[u.device.id, u.shape, dtype] = best
+    TUNED[u.device.id, u.shape, dtype] = best
     return best
 
 

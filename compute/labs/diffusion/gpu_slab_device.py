@@ -214,7 +214,7 @@ class SlabCamera(Camera):
         grid = PixelGrid.of(request, u.shape)
         height, width = grid.shape
         copies = []
-        for number, first, last in _pixel_rows(u.layout, grid.y0, grid.factor, height):
+        for number, first, last in pixel_rows(u.layout, grid.y0, grid.factor, height):
             gpu = self._slab_device.gpus[number]
             means = gpu.allocate((last - first, width), np.float32)
             levels = gpu.allocate((last - first, width), np.uint8)
@@ -275,7 +275,7 @@ class LongestStopwatch(Stopwatch):
         return max(watch.seconds() for watch in self._watches)
 
 
-def _pixel_rows(layout: Layout, y0: int, factor: int, height: int) -> Iterator[tuple[int, int, int]]:
+def pixel_rows(layout: Layout, y0: int, factor: int, height: int) -> Iterator[tuple[int, int, int]]:
     """Yield (slab, first, last) of rows of pixels, each of `factor` rows of cells starting at y0, in order.
 
     Rows with all cells on one slab are yielded together; a row that extends beyond the slab where it begins,

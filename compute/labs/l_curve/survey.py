@@ -133,15 +133,16 @@ class TraceProbe:
         """Return whether the bounds are close at all λ (count,), or `most` steps are done, or no step can be added."""
         if self.exhausted or self.k >= most:
             return True
-        low, high = self._bounds(lambdas)
+        low, high = self.bounds(lambdas)
         return bool(((high - low) <= CLOSE * high).all())
 
     def freedom(self, lambdas: Vector) -> Vector:
         """Return the estimate (count,) of m minus the sum of the filter factors; between 0 and m."""
-        low, high = self._bounds(lambdas)
+        low, high = self.bounds(lambdas)
         return np.asarray((low + high) / 2)
 
-    def _bounds(self, lambdas: Vector) -> tuple[Vector, Vector]:
+    def bounds(self, lambdas: Vector) -> tuple[Vector, Vector]:
+        """Return the lower and the upper bounds (count,) of that quadratic form at all λ."""
         if not self.k:
             return np.zeros(lambdas.size), np.full(lambdas.size, float(self.rows))
         low, high = first_of_inverse(self._alpha, self._beta, np.ascontiguousarray(lambdas))

@@ -329,7 +329,7 @@ def _attraction(z: Points, c: Points, longest: int) -> Axis:
         tries = k[apart < best]
         best = np.minimum(best, apart)
         if tries.size:
-            sizes[tries] = _strength(_settled(z[tries], c[tries], period), c[tries], period)
+            sizes[tries] = strength(_settled(z[tries], c[tries], period), c[tries], period)
             left = np.isnan(sizes[k])
             k, w, best = k[left], w[left], best[left]
     return sizes
@@ -355,7 +355,7 @@ def _settled(z: Points, c: Points, period: int) -> Points:
     return np.where((move2 <= CLOSE2) & (np.abs(z) <= 2), z, np.nan)
 
 
-def _strength(z: Points, c: Points, period: int) -> Axis:
+def strength(z: Points, c: Points, period: int) -> Axis:
     """Return |product of 2 z| over the cycles of z, whose true period divides `period`; NaN where it is above 1."""
     w, slope, open_ = z, np.ones_like(z), np.ones(z.size, bool)
     for _ in range(period):

@@ -95,7 +95,7 @@ class ProgressivePicture:
         device, colour = lab.device, lab.display
         self.camera = Camera(device, lab.display)
         self._colourist = ColourMapper(device, self.camera, colour)
-        self._idle = Supersampler(device, self._painting(), colour, lab.display)
+        self.supersampled = Supersampler(device, self._painting(), colour, lab.display)
         self._inner = InteriorStrength(device, backend(lab.backend))
         self._julia = overlays.JuliaInset(device, self._painting(), Camera(device, lab.display), colour)
         self._area = AreaEstimate(self._painting(), self.camera)
@@ -108,7 +108,7 @@ class ProgressivePicture:
 
     def restart(self) -> None:
         """Prepare for another view of the lab."""
-        self._idle.restart()
+        self.supersampled.restart()
         self._inner.restart()
         if self._lab.max_iterations != self._area_of:
             self._area.restart()
@@ -122,14 +122,14 @@ class ProgressivePicture:
 
     def _sampling(self, samples: int) -> bool:
         """Return whether more samples are possible: only of positive counts, so not far outside the set."""
-        return self._idle.samples < samples and self._lab.place.farthest < FARTHEST_OUT
+        return self.supersampled.samples < samples and self._lab.place.farthest < FARTHEST_OUT
 
     def refine(self, steps: int, budget: int) -> Timing:
         """Run about `budget` iterations on further samples, then on the area; the timing excludes their time."""
         lab = self._lab
         timing = Timing(lab.backend, lab.painting.name, steps, lab.ny * lab.nx, 0.0, 0.0)
         if self._sampling(lab.samples):
-            self._idle.advance(lab.painting, budget)
+            self.supersampled.advance(lab.painting, budget)
         elif lab.area and self._area.passes < MOST:
             self._area.advance(lab.max_iterations, budget)
         return timing
@@ -168,7 +168,7 @@ class ProgressivePicture:
     def _picture(self, view: View | None, pixels: tuple[int, int]) -> ShownPicture:
         lab = self._lab
         stride = lab.painting.schedule.stride or lab.painting.schedule.part(1).stride
-        counts = self._idle.smooth if self._idle.samples > 1 else self.sampled(stride)
+        counts = self.supersampled.smooth if self.supersampled.samples > 1 else self.sampled(stride)
         look = ColourSettings(lab.colouring, lab.scale, lab.limits)
         inner = self._inner.values(lab.painting) if lab.colouring == "interior" and lab.finished else None
         mark = None if lab.finished else partial(self._mark, stride)
@@ -200,7 +200,7 @@ class ProgressivePicture:
             "reference": float(lab.reference_length),
             "spacing_log2": lab.place.spacing.log2,
             "finest_log2": painting.task.arithmetic.finest,
-            "samples": float(self._idle.samples),
+            "samples": float(self.supersampled.samples),
             "reused": painting.reused,
             "pointer_re": math.nan,
             "pointer_im": math.nan,

@@ -53,18 +53,7 @@ def file(tmp_path):
     return write
 
 
-@pytest.fixture
-def limited(monkeypatch):
-    """Return a function that applies settings of a server to this process."""
-    monkeypatch.setenv(settings.VARIABLE, "")
-
-    def limit(**values):
-        settings.hand_on(structs.replace(Settings(), **values))
-
-    return limit
-
-
-def test_options_count_before_the_file_and_the_file_before_the_preset(file):
+def test_options_override_the_file_and_the_file_overrides_the_preset(file):
     assert found() == PRESETS["laptop"]
     assert found("--public") == PRESETS["public"]
     path = file('preset = "public"\nsessions = 7\nexports = 5\nembed = ["https://course.example"]\n')
@@ -76,18 +65,13 @@ def test_options_count_before_the_file_and_the_file_before_the_preset(file):
     assert found("--settings", path, "--embed", "https://b.example").embed == ("https://b.example",)
 
 
-def test_where_to_serve_may_stand_in_the_file_too(file):
+def test_address_options_may_be_in_the_settings_file(file):
     path = file(
         'port = 7000\norigin = ["a.example", "b.example"]\nbehind_proxy = true\nmetrics = false\nprefix = "/lab"\n'
     )
     there = chosen("--settings", path, "--port", "8000")
-    assert (there.port, there.origin, there.behind_proxy, there.metrics) == (
-        8000,
-        ["a.example", "b.example"],
-        True,
-        False,
-    )
-    assert there.prefix == "/lab"
+    assert (there.port, there.origin) == (8000, ["a.example", "b.example"])
+    assert (there.behind_proxy, there.metrics, there.prefix) == (True, False, "/lab")
     assert chosen("--settings", path, "--origin", "c.example").origin == ["c.example"]
 
 
@@ -111,12 +95,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_with_a_file_is_said_with_its_bound(text, file):
+def test_an_invalid_settings_file_is_refused_with_its_bound(text, file):
     with pytest.raises(SettingsError, match=re.escape(WRONG[text])):
         found("--settings", file(text))
 
 
-def test_a_file_that_is_not_there_or_no_text_is_said(tmp_path):
+def test_an_unreadable_settings_file_is_refused(tmp_path):
     with pytest.raises(SettingsError, match="cannot be read"):
         found("--settings", str(tmp_path))
     (tmp_path / "a").write_bytes(b"\xff")
@@ -124,11 +108,30 @@ def test_a_file_that_is_not_there_or_no_text_is_said(tmp_path):
         found("--settings", str(tmp_path / "a"))
 
 
-@pytest.mark.parametrize("argv", [["--grid", "0"], ["--disk", "-1"], ["--upload", "17"], ["--public", "--laptop"]])
-def test_what_is_wrong_with_an_option_is_said(argv, capsys):
+PREFIXES = ["/a/../b", "", "a b", "/" + "x" * 50, "/a" * 9, "/ä", "lab", "//x"]
+NUMBERS = {
+    "--port": ["0", "65536", "٣"],
+    "--sessions": ["0", "x"],
+    "--grid": ["0"],
+    "--disk": ["-1"],
+    "--upload": ["17"],
+}
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--public", "--laptop"], "--public"),
+        *((["--prefix", text], "must be like /lectures/fieldlab") for text in PREFIXES),
+        *(([name, text], f"{name}: ") for name, texts in NUMBERS.items() for text in texts),
+    ],
+)
+def test_an_invalid_option_is_refused(argv, says, capsys):
     with pytest.raises(SystemExit):
         chosen(*argv)
-    assert argv[0] in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert says in said
+    assert argv[0] != "--port" or repr(argv[1]) in said
 
 
 PASSWORDS = {
@@ -142,7 +145,7 @@ PASSWORDS = {
 
 
 @pytest.mark.parametrize("text", PASSWORDS)
-def test_passwords_are_names_with_texts_that_nobody_else_reads(text, tmp_path, capsys):
+def test_a_password_file_needs_long_passwords_and_private_permissions(text, tmp_path, capsys):
     path = tmp_path / "passwords.json"
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
@@ -161,7 +164,7 @@ def test_several_processes_are_refused_with_the_reason(capsys):
     assert "must be 1, not '4': the processes would share neither engines nor" in capsys.readouterr().err
 
 
-def test_what_a_jupyter_server_starts_is_a_command_that_is_taken():
+def test_the_jupyter_entry_starts_a_valid_serve_command():
     found = jupyter.server()
     begin = found["command"].index("serve")
     there = chosen(*(word.format(port=7000) for word in found["command"][begin + 1 :]))
@@ -172,7 +175,7 @@ def test_what_a_jupyter_server_starts_is_a_command_that_is_taken():
     assert entry["jupyter_serverproxy_servers"] == {"fieldlab": "app.server.jupyter:server"}
 
 
-def test_what_a_jupyter_server_starts_is_found_without_an_activated_environment(tmp_path):
+def test_the_jupyter_command_runs_without_an_activated_environment(tmp_path):
     """Its PATH may lack the folder of `fieldlab`."""
     command = jupyter.server()["command"]
     begin = command[: command.index("serve") + 1]
@@ -182,20 +185,19 @@ def test_what_a_jupyter_server_starts_is_found_without_an_activated_environment(
     assert "--laptop" in done.stdout
 
 
-def test_presets_are_within_their_own_bounds_and_each_is_stricter_than_the_one_before():
-    for preset in PRESETS.values():
-        assert all(limit.least <= getattr(preset, limit.name) <= limit.most for limit in settings.limits().values())
-    laptop, classroom, public = PRESETS.values()
-    for name in settings.limits():
-        unbounded = [value or 2**60 for value in (getattr(one, name) for one in (laptop, classroom, public))]
-        assert unbounded == sorted(unbounded, reverse=True), name
+def test_each_preset_is_within_the_bounds_and_stricter_than_the_one_before():
+    for limit in settings.limits().values():
+        values = [getattr(preset, limit.name) for preset in PRESETS.values()]
+        assert all(limit.least <= value <= limit.most for value in values)
+        unbounded = [value or 2**60 for value in values]
+        assert unbounded == sorted(unbounded, reverse=True), limit.name
 
 
-def test_the_guide_has_the_table_as_it_is():
+def test_the_guide_contains_the_current_table_of_settings():
     assert settings.table() in GUIDE.read_text(encoding="utf-8")
 
 
-def test_what_the_environment_holds_is_checked(monkeypatch):
+def test_invalid_settings_in_the_environment_are_refused(monkeypatch):
     for text in ("{", '{"sessions": 0}', '{"session": 3}', "[]"):
         monkeypatch.setenv(settings.VARIABLE, text)
         with pytest.raises(SettingsError):
@@ -205,7 +207,7 @@ def test_what_the_environment_holds_is_checked(monkeypatch):
 class TestLabs:
     """A lab of a server, in its engine, in a job or elsewhere, refuses with a message and stays unchanged."""
 
-    def test_the_largest_of_the_table_is_no_limit(self, limited):
+    def test_the_largest_allowed_setting_means_no_limit(self, limited):
         limited()
         for name, size in (("grid", 65536**2), ("unknowns", 10**12), ("iterations", 10**9)):
             settings.require(name, size)
@@ -213,7 +215,7 @@ class TestLabs:
         with pytest.raises(ValueError, match="grid must be at most 268,435,455 on this server"):
             settings.require("grid", 65536**2)
 
-    def test_a_grid_that_is_too_large_is_refused_at_once_and_later(self, limited):
+    def test_a_too_large_grid_is_refused_at_creation_and_by_every_change(self, limited):
         limited(grid=2**20)
         with pytest.raises(ValueError, match=r"grid must be at most 1,048,576 on this server, not 4,194,304"):
             Diffusion(backend="cpu_numpy", ny=2048, nx=2048)
@@ -226,7 +228,7 @@ class TestLabs:
                 lab.ny = 16384
             assert lab.field().shape == (16, 65)
 
-    def test_iterations_and_unknowns(self, limited):
+    def test_too_many_iterations_and_unknowns_are_refused(self, limited):
         limited(iterations=10_000, unknowns=10_000)
         picture = Mandelbrot(backend="cpu_numpy", ny=4, nx=4, max_iterations=10_000)
         curve = LCurve(backend="cpu_numpy", problem="shaw", n=32)
@@ -237,7 +239,7 @@ class TestLabs:
         with pytest.raises(ValueError, match=r"unknowns must be at most 10,000 on this server, not 16,384"):
             LCurve(backend="cpu_numpy", problem="blur", n=128)
 
-    def test_the_unknowns_of_a_file_count_too(self, limited):
+    def test_an_uploaded_matrix_counts_against_the_limit_of_unknowns(self, limited):
         limited(unknowns=10_000)
         wide = io.BytesIO()
         scipy.sparse.save_npz(wide, scipy.sparse.eye_array(3, 20_000, format="csr"))
@@ -248,14 +250,14 @@ class TestLabs:
             assert (lab.problem, lab.n, lab.system.shape) == ("shaw", 32, (32, 32))
             lab.update(noise=0.1)
 
-    def test_a_call_for_which_all_labs_of_a_device_wait(self, limited):
+    def test_crossover_s_longest_call_is_limited(self, limited):
         limited(call_seconds=5)
         with closing(Crossover(longest=5.0)) as lab:
             with pytest.raises(ValueError, match=r"call_seconds must be at most 5 on this server, not 6"):
                 lab.update(longest=5.5)
             assert lab.longest == 5.0
 
-    def test_without_a_server_the_labs_own_bounds_hold(self):
+    def test_without_a_server_the_laptop_preset_applies(self):
         assert settings.current() == PRESETS["laptop"]
         assert Diffusion.SIZES["grid"]({"ny": 16384, "nx": 16384}) == settings.current().grid
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from numba import njit
 
 from compute.devices import cuda_source, gpu_numba_kernel
 from compute.devices.builds import building, watching
@@ -17,39 +18,45 @@ from compute.labs.l_curve import LCurve
 from compute.labs.l_curve import cpu_numpy as l_curve
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot import cpu_numpy as mandelbrot
+from tests.cuda_on_cpu import forget
 
 
-def test_builds_are_counted_and_told_of_in_their_order():
-    told: list[str] = []
-    with watching(lambda: told.append("began"), lambda: told.append("ended")) as outer:
+def test_nested_builds_count_once_and_are_reported_in_order():
+    events: list[str] = []
+    with watching(lambda: events.append("began"), lambda: events.append("ended")) as outer:
         with watching() as inner, building(), building():  # one build within another
-            assert told == ["began"]
+            assert events == ["began"]
         with building():
             pass
     with building():
         pass
     assert (inner.count, outer.count) == (1, 2)
-    assert told == ["began", "ended"] * 2
+    assert events == ["began", "ended"] * 2
 
 
-def test_a_build_that_fails_has_ended_too():
-    told: list[str] = []
-    with watching(ended=lambda: told.append("ended")), pytest.raises(ZeroDivisionError), building():
+def test_a_failed_build_is_reported_as_ended():
+    events: list[str] = []
+    with watching(ended=lambda: events.append("ended")), pytest.raises(ZeroDivisionError), building():
         raise ZeroDivisionError
-    assert told == ["ended"]
+    assert events == ["ended"]
 
 
-def test_numba_says_when_it_compiles():
-    from numba import njit
+def test_compilations_by_numba_are_counted_with_name_and_time():
+    def double(x):
+        return 2 * x
 
-    function = njit(lambda x: x + 1)
-    with watching() as first:
-        function(1)
-    with watching() as again:
-        function(2)
-    with watching() as another:
-        function(2.0)
-    assert (first.count, again.count, another.count) == (1, 0, 1)
+    function = njit(double)
+    found = []
+    for argument in (1, 2, 2.0):
+        with watching() as builds:
+            function(argument)
+        found.append(builds.count)
+        assert builds.kernel == (f"{double.__module__}.{double.__qualname__}" if builds.count else "")
+        assert (builds.seconds > 0) == bool(builds.count)
+    assert found == [1, 0, 1]
+    with watching() as outer, building("wave.step"), building("wave.cell"):
+        pass
+    assert outer.kernel == "wave.step"
 
 
 @pytest.fixture
@@ -60,31 +67,16 @@ def cupy(monkeypatch):
     compiler = SimpleNamespace(CompileException=ValueError)
     fake = SimpleNamespace(RawModule=lambda **_: module, cuda=SimpleNamespace(Device=device, compiler=compiler))
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    cuda_source._module.cache_clear()
+    forget(cuda_source)
     yield fake
-    cuda_source._module.cache_clear()
-
-
-def test_a_build_has_a_name_and_a_time():
-    from numba import njit
-
-    def double(x):
-        return 2 * x
-
-    with watching() as builds:
-        njit(double)(1)
-    assert builds.kernel == f"{double.__module__}.{double.__qualname__}"
-    assert builds.seconds > 0
-    with watching() as outer, building("wave.step"), building("wave.cell"):
-        pass
-    assert outer.kernel == "wave.step"
+    forget(cuda_source)
 
 
 def test_cuda_c_is_built_once_for_each_set_of_defines(cupy):
     def builds(**defines: int) -> int:
-        with watching() as heard:
+        with watching() as builds:
             cuda_source.compile_cuda(gpu_cupy.STEPS_SOURCE, defines=defines)
-        return heard.count
+        return builds.count
 
     assert [builds(STEPS=8), builds(STEPS=8), builds(STEPS=4), builds(STEPS=8)] == [1, 0, 1, 0]
 
@@ -93,25 +85,26 @@ def test_a_larger_grid_of_diffusion_needs_another_kernel(cupy):
     """The kernel changes at 2**27 cells, so dtype and variant do not determine whether it is compiled."""
 
     def builds(ny: int, nx: int) -> int:
-        with watching() as heard:
+        with watching() as builds:
             for tiling in gpu_cupy.tilings((ny, nx), "float32", 0):
                 cuda_source.compile_cuda(gpu_cupy.STEPS_SOURCE, defines=tiling.defines("float32"))
-        return heard.count
+        return builds.count
 
     assert builds(512, 512) == len(gpu_cupy.TILINGS["float32"])
     assert [builds(1000, 2000), builds(2**12, 2**11 - 1), builds(2**12, 2**11), builds(2**14, 2**14)] == [0, 0, 1, 0]
 
 
-def test_numbas_kernels_for_a_gpu_say_when_they_are_compiled_for_other_types():
+def test_compilations_by_numba_cuda_are_counted(monkeypatch):
     class Dispatcher:
         def compile(self, signature: str) -> str:
             return f"kernel for {signature}"
 
-    kernel: Any = gpu_numba_kernel._announced(Dispatcher())
-    with watching() as builds:
-        assert kernel.compile("float32") == "kernel for float32"
-    assert builds.count == 1
-    assert gpu_numba_kernel._announced(print) is print  # the simulator's kernels compile nothing
+    monkeypatch.setattr("numba.cuda.jit", lambda _: Dispatcher())
+    kernel: Any = gpu_numba_kernel.kernel(lambda u: None)
+    for types in ("float32", "float64"):
+        with watching() as builds:
+            assert kernel.compile(types) == f"kernel for {types}"
+        assert builds.count == 1
 
 
 @pytest.mark.parametrize(

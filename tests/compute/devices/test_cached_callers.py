@@ -13,9 +13,10 @@ pytestmark = pytest.mark.extended
 # Compiles the parallel callees of the lab's first step; then the step with the cached callees; then runs it.
 CALLEES = """
 import numpy as np
+from compute.devices.devices import Host
 from compute.labs.l_curve import cpu_numba
-starts, columns, values = np.array([0, 1, 2], np.int64), np.array([0, 1], np.uint16), np.ones(2)
-cpu_numba._multiply(starts, columns, values, np.ones(2), np.empty(2))
+from compute.labs.l_curve.bidiagonal import Rows, compressed
+cpu_numba.multiply(Rows.of(Host(), cpu_numba, compressed(np.eye(2), "float64")), np.ones(2), np.empty(2))
 """
 CALLER = """
 from compute.labs.l_curve.lab import LCurve
@@ -25,7 +26,7 @@ lab.close()
 """
 
 
-def test_a_kernel_of_the_cache_that_calls_parallel_ones_runs_in_a_new_process(tmp_path):
+def test_a_cached_caller_of_parallel_kernels_runs_in_a_new_process(tmp_path):
     """Numba does not record the need for threads if the callees came from the cache at compile time."""
     known = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     for program in (CALLEES, CALLER, CALLER):

@@ -112,7 +112,7 @@ CASES = [(build, each) for build, between in zip(BUILDS, cycle(BETWEEN)) for eac
 
 
 @pytest.mark.parametrize(("build", "architecture"), CASES, ids=str)
-def test_it_compiles_into_registers(build, architecture):
+def test_kernels_compile_within_their_limits_of_registers_and_memory(build, architecture):
     made = resources_of(build.source, build.defines, architecture)
     assert set(made) >= set(build.kernels)
     for name, resources in made.items():
@@ -130,7 +130,7 @@ LAUNCHERS = (diffusion, gpu_slabs, display, mandelbrot, gpu_onepass, gpu_launch)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda module: module.__name__)
-def test_compile_cuda_is_what_the_launchers_use(launcher):
+def test_launchers_use_compile_cuda(launcher):
     assert importlib.import_module(launcher.__name__).compile_cuda is cuda_source.compile_cuda
 
 
@@ -151,7 +151,7 @@ extern "C" __global__ void half(float* a)
 """
 
 
-def test_a_barrier_that_some_threads_never_reach_is_found():
+def test_a_barrier_not_reached_by_all_threads_is_reported():
     with pytest.raises(RuntimeError, match="waits at a barrier that other threads never reach"):
         Module.of(HALF, {}).get_function("half")((1,), (32,), (upload(np.zeros(1, np.float32)),))
 
@@ -162,13 +162,13 @@ extern "C" __global__ void last(float* a)
 """
 
 
-def test_shared_memory_that_nobody_wrote_is_not_a_number():
+def test_unwritten_shared_memory_is_nan():
     a = upload(np.zeros(2, np.float32))
     Module.of(LAST, {}).get_function("last")((2,), (8,), (a,))
     np.testing.assert_array_equal(a, [1, np.nan])
 
 
-def test_what_a_compiler_has_made_is_made_anew_for_other_definitions():
+def test_other_definitions_are_compiled_separately():
     source = 'extern "C" __global__ void fill(float* a) { a[0] = VALUE; }'
     a = upload(np.zeros(1, np.float32))
     for value in (2, 3, 2):
@@ -176,7 +176,7 @@ def test_what_a_compiler_has_made_is_made_anew_for_other_definitions():
         assert a[0] == value
 
 
-def test_a_warning_of_the_compiler_is_an_error_each_time():
+def test_a_compiler_warning_is_an_error_each_time():
     for _ in range(2):
         with pytest.raises(RuntimeError, match="unused"):
             Module.of('static int unused() { return 1; }\nextern "C" __global__ void none(float* a) { a[0] = 1; }', {})

@@ -17,7 +17,7 @@ from compute.devices.devices import device_numbers, devices_name
         ("cuda:3,1", (3, 1), "cuda:3,1"),
     ],
 )
-def test_a_list_names_gpus_and_back(text, numbers, name):
+def test_a_list_of_gpus_is_parsed_and_formatted(text, numbers, name):
     assert device_numbers(text) == numbers
     assert devices_name(numbers) == name
 
@@ -25,6 +25,6 @@ def test_a_list_names_gpus_and_back(text, numbers, name):
 @pytest.mark.parametrize(
     "text", ["", "cuda", "cuda:", "cuda:a", "cuda:1-", "cuda:0,0", "cuda:3-1", "cuda:64", "0-3", "cuda:" + "0," * 999]
 )
-def test_anything_else_is_refused_by_name(text):
+def test_an_invalid_list_is_refused_by_name(text):
     with pytest.raises(ValueError, match="devices"):
         device_numbers(text)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import time
+import sys
+from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from compute.devices import backends, gpu_devices
+from compute.devices import devices, gpu_devices
 from compute.devices.backends import BACKENDS, Backend, BackendUnavailable, backend
-from compute.devices.devices import Host, cpu_count, cpu_name
+from compute.devices.devices import Host
 from compute.devices.gpu_devices import Cuda, NumbaCuda
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
 @pytest.mark.parametrize("shape", [(1,), (3, 5), (1024, 4)], ids=str)
-def test_what_goes_up_comes_down(any_backend, dtype, shape):
+def test_uploaded_arrays_are_downloaded_as_copies(any_backend, dtype, shape):
     device = any_backend.open_device()
     host = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     array = device.upload(host)
@@ -27,70 +28,75 @@ def test_what_goes_up_comes_down(any_backend, dtype, shape):
     np.testing.assert_array_equal(device.download(array), host)  # the copy belongs to the caller
 
 
-def test_a_stopwatch_times_its_block():
-    watch, start = Host().stopwatch(), time.perf_counter()
-    with watch:
-        time.sleep(0.02)
-    time.sleep(0.02)
-    assert 0.02 <= watch.seconds() <= time.perf_counter() - start - 0.02
-    assert watch.launch == 0
+def test_a_stopwatch_times_its_block(monkeypatch):
+    clock = iter([3.0, 3.5])
+    monkeypatch.setattr(devices, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    with Host().stopwatch() as watch:
+        pass
+    assert (watch.seconds(), watch.launch) == (0.5, 0)
 
 
-def test_a_device_tells_what_it_is(any_backend):
+def test_a_device_describes_itself(any_backend):
     device = any_backend.open_device()
     assert device.describe()["name"]
     assert device.free_bytes() > 2**20
     assert device.kind == ("gpu" if any_backend.device == "cuda" else "cpu")
 
 
-def test_a_device_that_is_not_there_is_named(any_backend):
+def test_an_unknown_device_number_is_refused(any_backend):
     with pytest.raises(ValueError, match=r"device_index must be .*not 63"):
         any_backend.open_device(63)
 
 
-def test_the_host_is_always_there():
-    assert Host.missing() is None
-    assert cpu_count() >= 1
-    assert cpu_name()
-
-
-def test_a_package_that_is_not_installed_is_named():
-    absent = Backend("gpu_none", "cuda", Cuda, ("surely_not_installed",), "None")
-    assert absent.missing == "the package surely_not_installed is not installed"
+@pytest.mark.parametrize("package", ["surely_not_installed", "no.such.parent"])
+def test_a_package_that_is_not_installed_is_named(package):
+    absent = Backend("gpu_none", "cuda", Cuda, (package,), "None")
+    assert absent.missing == f"the package {package} is not installed"
     assert "fieldlab[cuda" in absent.install
-    with pytest.raises(BackendUnavailable, match=r"surely_not_installed is not installed.*pip install"):
+    with pytest.raises(BackendUnavailable, match=rf"{package} is not installed.*pip install"):
         absent.open_device()
 
 
-def test_numba_cuda_with_a_numpy_it_cannot_use_says_so(monkeypatch):
+def test_numba_cuda_with_an_incompatible_numpy_says_so(monkeypatch):
     monkeypatch.delattr(np, "row_stack", raising=False)
     assert "needs numpy below 2.5" in (NumbaCuda.missing() or "")
 
 
-def test_a_driver_older_than_the_toolkit_shows_both_versions():
-    class Runtime:
-        driverGetVersion = staticmethod(lambda: 12040)  # noqa: N815 - CuPy's own names
-        runtimeGetVersion = staticmethod(lambda: 13000)  # noqa: N815
-
-    class Cupy:
-        class cuda:  # noqa: N801
-            runtime = Runtime
-
-    text = gpu_devices._driver_too_old(Cupy)
-    assert text is not None
-    assert "CUDA 12.4" in text
-    assert "CUDA 13.0" in text
+@pytest.fixture
+def cupy(monkeypatch):
+    """CuPy on a machine with a GPU, CUDA 13.0 and its driver."""
+    versions = {"driverGetVersion": lambda: 13000, "runtimeGetVersion": lambda: 13000}
+    compiler = SimpleNamespace(getVersion=lambda: (13, 0))
+    cuda = SimpleNamespace(is_available=lambda: True, runtime=SimpleNamespace(**versions), nvrtc=compiler)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    assert Cuda.missing() is None
+    return cuda
 
 
-def test_a_compiler_that_is_not_there_is_said_before_the_first_kernel_asks_for_it():
+def test_a_driver_older_than_the_toolkit_shows_both_versions(cupy):
+    cupy.runtime.driverGetVersion = lambda: 12040
+    assert "CUDA 12.4" in Cuda.missing()
+    assert "CUDA 13.0" in Cuda.missing()
+
+
+def test_a_missing_compiler_is_reported_before_the_first_kernel(cupy):
     def absent():
         raise RuntimeError("CuPy failed to load libnvrtc.so.13")
 
-    there = SimpleNamespace(cuda=SimpleNamespace(nvrtc=SimpleNamespace(getVersion=lambda: (13, 0))))
-    assert gpu_devices._no_compiler(there) is None
-    there.cuda.nvrtc.getVersion = absent
-    assert "cannot load NVRTC" in gpu_devices._no_compiler(there)
-    assert "libnvrtc.so.13" in gpu_devices._no_compiler(there)
+    cupy.nvrtc.getVersion = absent
+    assert "cannot load NVRTC" in Cuda.missing()
+    assert "libnvrtc.so.13" in Cuda.missing()
+
+
+def test_an_absent_numba_cuda_is_distinguished_from_an_absent_gpu(monkeypatch):
+    def absent(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(pytest.importorskip("numba.cuda"), "is_available", lambda: False)
+    monkeypatch.setattr(gpu_devices, "version", lambda name: "1.0")
+    assert NumbaCuda.missing().startswith("numba-cuda finds no")
+    monkeypatch.setattr(gpu_devices, "version", absent)
+    assert NumbaCuda.missing().startswith("numba-cuda is not installed; Numba finds no")
 
 
 def test_backends_are_found_by_name():
@@ -100,8 +106,7 @@ def test_backends_are_found_by_name():
         backend("fortran")
 
 
-def test_every_absent_backend_has_a_reason_and_a_line_to_install_it():
+def test_every_missing_backend_has_a_reason_and_an_install_command():
     for each in BACKENDS:
         assert bool(each.missing) == bool(each.install)
         assert each.device == "cuda" or not each.missing
-    assert backends._installed("no.such.parent") is False

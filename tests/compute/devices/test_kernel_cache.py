@@ -6,8 +6,6 @@ import io
 import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from numba.core.caching import IndexDataCacheFile, _CacheLocator
 
 from app.server import serve
 from compute.devices import kernel_cache
+from tests.cuda_on_cpu import forget
 
 PLAIN, LAB, OTHER, SHARED = "images.py", "labs/wave/cpu_numba.py", "labs/heat/cpu_numba.py", "display/cpu_numba.py"
 
@@ -44,66 +43,46 @@ def compiled(source):
 
 def kept(package):
     """Return the sources whose kernels still exist, with index and data."""
-    found = {path.relative_to(package) for path in package.rglob("*.nb?")}
-    names = [name for name in (PLAIN, LAB, OTHER, SHARED) if (package / name).parent / "__pycache__"]
-    return {
-        name for name in names
-        for at in [(package / name).parent.relative_to(package) / "__pycache__"]
-        if len([path for path in found if path.parent == at]) == 2
-    }  # fmt: skip
+    caches = {name: (package / name).parent / "__pycache__" for name in (PLAIN, LAB, OTHER, SHARED)}
+    return {name for name, cache in caches.items() if len(list(cache.glob("*.nb?"))) == 2}
 
 
-def test_nothing_is_current_before_it_is_recorded_and_then_it_stays_so(package):
+def test_kernels_are_current_once_recorded(package):
     assert not kernel_cache.is_current()
     kernel_cache.note_current()
     assert kernel_cache.is_current()
-
-
-@pytest.mark.parametrize("name", [PLAIN, LAB, SHARED])
-def test_another_source_is_another_code(package, name):
-    kernel_cache.note_current()
-    (package / name).write_text("one = 2\n")
+    more = package / "labs/wave/more.py"
+    more.write_text("")
     assert not kernel_cache.is_current()
-
-
-def test_another_time_of_change_is_another_code_as_it_is_to_numba(package):
-    kernel_cache.note_current()
-    os.utime(package / LAB, ns=(0, 10**18))
-    assert not kernel_cache.is_current()
-
-
-def test_a_new_source_and_one_that_is_gone_are_changes_too(package):
-    kernel_cache.note_current()
-    (package / "labs/wave/more.py").write_text("")
-    assert not kernel_cache.is_current()
-    (package / "labs/wave/more.py").unlink()
-    assert kernel_cache.is_current()
-    (package / PLAIN).unlink()
-    assert not kernel_cache.is_current()
-
-
-def test_another_numba_and_another_processor_are_noticed(package, monkeypatch):
-    kernel_cache.note_current()
-    with monkeypatch.context() as patch:
-        patch.setattr(kernel_cache, "version", lambda name: "99.0")
-        assert not kernel_cache.is_current()
-    with monkeypatch.context() as patch:
-        patch.setattr(kernel_cache, "cpu_name", lambda: "another")
-        assert not kernel_cache.is_current()
+    more.unlink()
     assert kernel_cache.is_current()
 
 
-def test_a_cache_that_was_emptied_is_noticed(package):
+def record(text):
+    return lambda package, patch: (package / "__pycache__" / kernel_cache.RECORD).write_text(text)
+
+
+CHANGES = {
+    "a source": lambda package, patch: (package / PLAIN).write_text("one = 2\n"),
+    "a source of a lab": lambda package, patch: (package / LAB).write_text("one = 2\n"),
+    "a shared source": lambda package, patch: (package / SHARED).write_text("one = 2\n"),
+    "the time of a source": lambda package, patch: os.utime(package / LAB, ns=(0, 10**18)),  # Numba compares it
+    "a removed source": lambda package, patch: (package / PLAIN).unlink(),
+    "another Numba": lambda package, patch: patch.setattr(kernel_cache, "version", lambda name: "99.0"),
+    "another processor": lambda package, patch: patch.setattr(kernel_cache, "cpu_name", lambda: "another"),
+    "an emptied cache": lambda package, patch: next(package.rglob("*.nbi")).unlink(),
+    "an empty record": record(""),
+    "a list as record": record("[]"),
+    "a record of wrong types": record('{"sources": 1}'),
+    "a record of a wrong index": record('{"sources": {}, "made_by": {}, "index": 3}'),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_makes_the_kernels_outdated(package, monkeypatch, change):
     kernel_cache.note_current()
-    next(package.rglob("*.nbi")).unlink()
+    CHANGES[change](package, monkeypatch)
     assert not kernel_cache.is_current()
-
-
-def test_a_record_that_cannot_be_read_counts_as_none(package):
-    kernel_cache.note_current()
-    for text in ("", "[]", '{"sources": 1}', '{"sources": {}, "made_by": {}, "index": 3}'):
-        (package / "__pycache__" / kernel_cache.RECORD).write_text(text)
-        assert not kernel_cache.is_current()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +90,7 @@ def test_a_record_that_cannot_be_read_counts_as_none(package):
     [([LAB], {PLAIN, OTHER, SHARED}), ([SHARED], set()), ([PLAIN], set()), ([], {PLAIN, LAB, OTHER, SHARED})],
     ids=["a lab", "what labs share", "top", "nothing"],
 )
-def test_an_update_deletes_what_may_hold_the_old_code(package, changed, left):
+def test_an_update_deletes_kernels_that_may_contain_old_code(package, changed, left):
     """Numba would still use a kernel that contains a compiled function of another, changed file."""
     kernel_cache.note_current()
     for name in changed:
@@ -125,7 +104,7 @@ def test_kernels_of_unknown_age_are_deleted(package):
     assert kept(package) == set()
 
 
-def test_under_another_folder_kernels_are_found_where_numba_puts_them(package, tmp_path_factory, monkeypatch):
+def test_kernels_in_another_folder_are_found_and_deleted(package, tmp_path_factory, monkeypatch):
     elsewhere = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(elsewhere))
     place = elsewhere / _CacheLocator.get_suitable_cache_subpath(str(package / LAB))
@@ -140,29 +119,27 @@ def test_under_another_folder_kernels_are_found_where_numba_puts_them(package, t
     assert kept(package) == {PLAIN, LAB, OTHER, SHARED}
 
 
-def test_a_build_s_time_is_remembered_and_said_the_next_time(package):
+def test_build_times_are_remembered_by_kernel(package):
     assert kernel_cache.usual_seconds("wave.step") is None
     kernel_cache.remember("wave.step", 4.2)
     kernel_cache.remember("heat.step", 1.5)
     kernel_cache.remember("wave.step", 3.1)
     assert (kernel_cache.usual_seconds("wave.step"), kernel_cache.usual_seconds("heat.step")) == (3.1, 1.5)
-
-
-def test_of_a_kernel_without_a_name_nothing_is_known(package):
     kernel_cache.remember("", 4.2)
     assert kernel_cache.usual_seconds("") is None
-    assert not list(package.rglob(kernel_cache.TIMES))
 
 
-def test_the_times_of_another_processor_are_not_said(package, monkeypatch):
+def test_build_times_of_another_processor_are_ignored(package, monkeypatch):
     kernel_cache.remember("wave.step", 4.2)
-    monkeypatch.setattr(kernel_cache, "_processor", lambda: "another")
+    monkeypatch.setattr(kernel_cache, "cpu_name", lambda: "another")
+    forget(kernel_cache)
     assert kernel_cache.usual_seconds("wave.step") is None
     kernel_cache.remember("heat.step", 1.5)
     assert (kernel_cache.usual_seconds("wave.step"), kernel_cache.usual_seconds("heat.step")) == (None, 1.5)
+    forget(kernel_cache)
 
 
-def test_times_that_cannot_be_read_or_written_do_no_harm(package, monkeypatch):
+def test_unreadable_and_unwritable_build_times_are_ignored(package, monkeypatch):
     (package / "__pycache__" / kernel_cache.TIMES).write_text('{"seconds": [1]}')
     assert kernel_cache.usual_seconds("wave.step") is None
     monkeypatch.setattr(kernel_cache, "folder", lambda: Path("/dev/null/nowhere"))
@@ -178,26 +155,34 @@ def shared_cache(tmp_path, monkeypatch):
     return lambda stamp="now": IndexDataCacheFile(str(tmp_path), "module.step-7.py311", stamp)
 
 
-def test_processes_that_compile_other_types_at_once_keep_both_kernels(shared_cache, monkeypatch):
-    """Without turns, Numba kept one of them under the other's name: a wrong kernel, permanently."""
-    read = IndexDataCacheFile._load_index
+@pytest.mark.skipif(kernel_cache.fcntl is None, reason="there are no such locks here")
+def test_index_and_kernel_are_read_and_written_under_one_lock(shared_cache, tmp_path, monkeypatch):
+    """Otherwise two processes that compile other types keep one kernel under the other's name, permanently."""
+    held = []
 
-    def reads_slowly(its):
-        found = read(its)
-        time.sleep(0.1)
-        return found
+    def watched(method):
+        def run(its, *given):
+            with (tmp_path / kernel_cache.LOCK).open("w") as lock:
+                try:
+                    kernel_cache.fcntl.flock(lock, kernel_cache.fcntl.LOCK_EX | kernel_cache.fcntl.LOCK_NB)
+                except BlockingIOError:
+                    held.append(method.__name__)
+            return method(its, *given)
 
-    monkeypatch.setattr(IndexDataCacheFile, "_load_index", reads_slowly)
+        return run
+
+    with monkeypatch.context() as patch:
+        for name in ("_load_index", "_save_data", "_save_index"):
+            patch.setattr(IndexDataCacheFile, name, watched(getattr(IndexDataCacheFile, name)))
+        shared_cache().save("float32", "code for float32")
+    assert held == ["_load_index", "_save_data", "_save_index"]
     types = ["float32", "float64", "int64"]
-    saving = [threading.Thread(target=shared_cache().save, args=(key, f"code for {key}")) for key in types]
-    for thread in saving:
-        thread.start()
-    for thread in saving:
-        thread.join()
+    for key in types:
+        shared_cache().save(key, f"code for {key}")
     assert [shared_cache().load(key) for key in types] == [f"code for {key}" for key in types]
 
 
-def test_a_kernel_of_a_changed_source_is_there_before_it_is_named(shared_cache, monkeypatch):
+def test_a_kernel_is_written_before_its_index(shared_cache, monkeypatch):
     shared_cache("before").save("float64", "old code")
     seen, write = [], IndexDataCacheFile._save_data
     monkeypatch.setattr(
@@ -212,7 +197,7 @@ def test_a_kernel_of_a_changed_source_is_there_before_it_is_named(shared_cache, 
 
 
 @pytest.mark.parametrize("why", ["no such locks", "a file of another user"])
-def test_where_nothing_can_be_locked_kernels_are_kept_all_the_same(shared_cache, tmp_path, monkeypatch, why):
+def test_kernels_are_kept_without_locks(shared_cache, tmp_path, monkeypatch, why):
     if why == "no such locks":
         monkeypatch.setattr(kernel_cache, "fcntl", None)
     else:
@@ -225,11 +210,13 @@ def test_where_nothing_can_be_locked_kernels_are_kept_all_the_same(shared_cache,
 
 
 NOWHERE = """if True:
-    import logging, sys
+    import logging, os, sys
+    from types import SimpleNamespace
     from numba.core import caching
     caching.CacheImpl._locator_classes = []  # as in a read-only installation without a writable home
     from compute.devices import kernel_cache
-    kernel_cache._takes_files = lambda place: False
+    from compute.devices import kernel_cache
+    kernel_cache.os = SimpleNamespace(**vars(os) | {"access": lambda *_: False})
     from compute.display.cpu_numba import disc  # a kernel that is to be cached
     import numpy
     field = numpy.zeros((4, 4))
@@ -240,7 +227,7 @@ NOWHERE = """if True:
 """
 
 
-def test_without_a_folder_for_kernels_everything_works_and_says_so():
+def test_without_a_writable_folder_everything_works_with_one_warning():
     command = [sys.executable, "-c", NOWHERE, "info"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -250,14 +237,14 @@ def test_without_a_folder_for_kernels_everything_works_and_says_so():
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_without_a_folder_for_kernels_says_so_and_compiles_nothing_ahead(monkeypatch):
+def test_a_server_without_a_writable_folder_compiles_nothing_ahead(monkeypatch):
     out = io.StringIO()
-    monkeypatch.setattr(kernel_cache, "_takes_files", lambda place: False)
+    monkeypatch.setattr(kernel_cache.os, "access", lambda *_: False)
     serve.compile_first(out, ("a", "program", "that", "is", "not", "there"))
     assert out.getvalue().startswith("compiled kernels cannot be cached, so each process compiles its own: none ")
 
 
-def test_kernels_are_kept_in_the_first_folder_that_can_be_written(package, monkeypatch, tmp_path):
+def test_kernels_are_kept_in_the_first_writable_folder(package, monkeypatch, tmp_path):
     named, beside = tmp_path / "named" / "deeper", package / "__pycache__"
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(named))
     writable = {tmp_path, package, beside, named}
@@ -272,6 +259,6 @@ def test_kernels_are_kept_in_the_first_folder_that_can_be_written(package, monke
     assert kernel_cache.problem() == ""
 
 
-def test_with_compiling_switched_off_nothing_is_compiled_ahead(monkeypatch):
+def test_a_disabled_jit_is_reported(monkeypatch):
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     assert kernel_cache.problem() == "NUMBA_DISABLE_JIT is set, so Numba compiles nothing"

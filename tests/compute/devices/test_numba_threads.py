@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -15,7 +16,7 @@ from compute.labs.diffusion import cpu_numba as diffusion
 from compute.labs.l_curve.lab import LCurve
 
 
-def test_one_thread_is_left_to_others_where_there_are_two_and_given_back():
+def test_one_thread_can_be_left_to_others():
     everything = numba.config.NUMBA_NUM_THREADS
     try:
         leave_a_core(True)
@@ -40,7 +41,7 @@ def waking(monkeypatch):
 @needs_two
 @pytest.mark.usefixtures("waking")
 @pytest.mark.parametrize(("seconds", "many"), [(0.0, False), (0.9e-4, False), (1e-3, True), (1.0, True)])
-def test_work_is_shared_if_that_saves_more_than_waking_the_threads(seconds, many):
+def test_work_is_shared_only_if_that_saves_more_than_waking_the_threads(seconds, many):
     with counted() as found, shared(seconds, regions=3) as threads:
         assert threads == numba.get_num_threads() == (MOST if many else 1)
         assert isnan(found.regions)
@@ -49,13 +50,13 @@ def test_work_is_shared_if_that_saves_more_than_waking_the_threads(seconds, many
 
 
 @pytest.mark.usefixtures("waking")
-def test_the_threads_are_given_back_after_an_error():
+def test_the_number_of_threads_is_restored_after_an_error():
     with pytest.raises(ZeroDivisionError), shared(0.0):
         raise ZeroDivisionError
     assert numba.get_num_threads() == MOST
 
 
-def test_regions_of_kernels_that_do_not_decide_are_not_counted():
+def test_without_shared_kernels_the_number_of_regions_is_unknown():
     with counted() as found:
         pass
     assert isnan(found.regions)
@@ -72,7 +73,7 @@ def test_a_single_thread_is_never_woken():
 
 @needs_two
 @pytest.mark.usefixtures("waking")
-def test_the_quicker_number_of_threads_is_found_and_long_work_runs_once(monkeypatch):
+def test_the_faster_number_of_threads_is_found_and_long_work_runs_once(monkeypatch):
     moments = iter(np.arange(1000) * 0.01)  # each call takes 10 ms
     monkeypatch.setattr(numba_threads, "perf_counter", lambda: next(moments))
     calls = []
@@ -91,13 +92,20 @@ def test_the_quicker_number_of_threads_is_found_and_long_work_runs_once(monkeypa
 
 
 @needs_two
-def test_waking_is_measured_again_when_it_is_old(monkeypatch):
-    monkeypatch.setattr(numba_threads, "_known", numba_threads._Known())
-    loops = [[1e-5, 3e-5, 2e-5], [7e-5]]
-    monkeypatch.setattr(numba_threads, "_empty_loops", lambda _: loops.pop(0))
-    assert numba_threads.waking() == numba_threads.waking() == 2e-5
-    numba_threads._known.at -= 2 * numba_threads.LASTS
-    assert numba_threads.waking() == 7e-5
+def test_waking_is_measured_again_after_a_while(monkeypatch):
+    clock = SimpleNamespace(now=numba_threads.perf_counter(), tick=1e-5)
+
+    def perf_counter():
+        clock.now += clock.tick
+        return clock.now
+
+    monkeypatch.setattr(numba_threads, "perf_counter", perf_counter)
+    clock.now += 2 * numba_threads.LASTS
+    assert numba_threads.waking() == pytest.approx(1e-5)
+    clock.tick = 7e-5
+    assert numba_threads.waking() == pytest.approx(1e-5)
+    clock.now += 2 * numba_threads.LASTS
+    assert numba_threads.waking() == pytest.approx(7e-5)
 
 
 @needs_two

@@ -20,19 +20,19 @@ from tests.sources import ROOT
 pytestmark = pytest.mark.extended
 
 
-class Heard:
+class Listener:
     def __init__(self):
-        self.told = []
+        self.events = []
 
     def began(self, number, count, words):
-        self.told.append(("began", number, count, words))
+        self.events.append(("began", number, count, words))
 
     def ended(self, number, builds, seconds):
         assert seconds >= 0
-        self.told.append(("ended", number, builds))
+        self.events.append(("ended", number, builds))
 
     def failed(self, number, why):
-        self.told.append(("failed", number, why))
+        self.events.append(("failed", number, why))
 
 
 @pytest.fixture
@@ -47,49 +47,59 @@ def build(*names):
             pass
 
 
-def test_each_part_is_told_with_the_kernels_that_it_built(cache, monkeypatch):
+def test_each_part_is_reported_with_its_number_of_builds(cache, monkeypatch):
     monkeypatch.setattr(kernel_cache, "NOTICEABLE", 0.0)
-    heard = Heard()
+    listener = Listener()
     wanted = [Part("waves", lambda: build("wave.first", "wave.step")), Part("heat", lambda: None)]
-    assert precompile.precompile(wanted, heard)
-    assert heard.told == [("began", 1, 2, "waves"), ("ended", 1, 2), ("began", 2, 2, "heat"), ("ended", 2, 0)]
+    assert precompile.precompile(wanted, listener)
+    assert listener.events == [("began", 1, 2, "waves"), ("ended", 1, 2), ("began", 2, 2, "heat"), ("ended", 2, 0)]
     assert (cache / kernel_cache.RECORD).is_file()
     assert kernel_cache.usual_seconds("wave.step") is not None
 
 
-def test_both_ways_of_the_first_number_are_compiled(monkeypatch):
+@pytest.fixture
+def opened(monkeypatch):
+    """Return a function that returns the values of all labs of a class that are opened from then on."""
+
+    def watch(lab):
+        begun, labs = lab.__init__, []
+        monkeypatch.setattr(lab, "__init__", lambda self, **values: labs.append(values) or begun(self, **values))
+        return labs
+
+    return watch
+
+
+@pytest.mark.parametrize("own", ["cpu_numpy", "cpu_numba"])
+def test_both_ways_of_the_first_comparison_are_compiled(monkeypatch, opened, own):
     """If the tab uses a GPU, the other way is a kernel of the host; here the tab uses NumPy instead of a GPU."""
-    lab, opened = lab_class("diffusion"), []
-    begun = lab.__init__
-    monkeypatch.setattr(lab, "__init__", lambda self, **values: opened.append(values) or begun(self, **values))
-    ways = Variant("cpu_numba"), Variant("cpu_numpy"), []
-    monkeypatch.setattr(precompile, "pairing", lambda values, backends: ways)
-    precompile.first_screen(lab, {"backend": "cpu_numpy", "ny": 8, "nx": 8})
-    assert [values["backend"] for values in opened] == ["cpu_numpy", "cpu_numpy", "cpu_numba"]
-    assert {values["ny"] for values in opened} == {8}
-    opened.clear()
-    precompile.first_screen(lab, {"backend": "cpu_numba", "ny": 8, "nx": 8})
-    assert [values["backend"] for values in opened] == ["cpu_numba", "cpu_numba"]  # NumPy's way compiles nothing
+    lab = lab_class("diffusion")
+    labs = opened(lab)
+    monkeypatch.setattr(
+        precompile, "pairing", lambda values, backends: (Variant("cpu_numba"), Variant("cpu_numpy"), [])
+    )
+    precompile.first_screen(lab, {"backend": own, "ny": 8, "nx": 8})
+    others = ["cpu_numba"] if own == "cpu_numpy" else []  # NumPy's way compiles nothing
+    assert [values["backend"] for values in labs] == [own, own, *others]
+    assert {values["ny"] for values in labs} == {8}
 
 
-def test_a_lab_that_is_compared_with_nothing_is_only_shown(monkeypatch):
-    """A lab that times its own ways may have no result before: on a GPU it had none after two steps."""
-    asked = []
-    monkeypatch.setattr(precompile, "_be_compared", lambda lab, values: asked.append(lab.LAB))
-    for name in ("crossover", "l_curve"):
-        lab = lab_class(name)
-        precompile.first_screen(lab, first_values(lab, parts_of(lab)) | {"backend": "cpu_numpy"})
-    assert set(asked) == {"l_curve"}
+@pytest.mark.parametrize(("name", "compared"), [("crossover", False), ("l_curve", True)])
+def test_only_labs_with_a_comparison_open_further_ones(opened, name, compared):
+    """A lab that times its own implementations may have no result yet: on a GPU it had none after two steps."""
+    lab = lab_class(name)
+    labs = opened(lab)
+    precompile.first_screen(lab, first_values(lab, parts_of(lab)) | {"backend": "cpu_numpy"})
+    assert (len(labs) > 1) == compared
 
 
-def test_a_part_that_fails_is_told_and_the_others_are_compiled(cache):
+def test_a_failed_part_is_reported_and_the_others_are_compiled(cache):
     def fail():
         raise ZeroDivisionError("by nothing")
 
-    heard = Heard()
-    assert not precompile.precompile([Part("waves", fail), Part("heat", lambda: build("heat.step"))], heard)
-    assert heard.told[1] == ("failed", 1, "ZeroDivisionError: by nothing")
-    assert heard.told[3] == ("ended", 2, 1)
+    listener = Listener()
+    assert not precompile.precompile([Part("waves", fail), Part("heat", lambda: build("heat.step"))], listener)
+    assert listener.events[1] == ("failed", 1, "ZeroDivisionError: by nothing")
+    assert listener.events[3] == ("ended", 2, 1)
     assert not (cache / kernel_cache.RECORD).exists()  # so the next start tries again
 
 
@@ -100,12 +110,11 @@ import sys
 from app.tab.lab_view import first_values, parts_of
 from compute.devices import precompile
 from compute.labs import lab_class
-compile = precompile.first_screen if sys.argv[1] == "shown" else precompile._be_compared
 precompile.prepare("host")
 firsts = {}
 for lab in map(lab_class, ("diffusion", "mandelbrot", "l_curve")):
     firsts[lab.LAB] = first_values(lab, parts_of(lab)) | {"backend": "cpu_numba"}
-    compile(lab, firsts[lab.LAB])
+    precompile.first_screen(lab, firsts[lab.LAB] | {"backend": sys.argv[1]})
 print("FIRSTS", firsts)
 """
 SHOW = """
@@ -134,12 +143,13 @@ pool.close()
 """
 
 
-@pytest.mark.parametrize("tab", ["shown", "compared"])
-def test_after_it_the_engine_compiles_nothing_for_the_first_screens(tab):
+@pytest.mark.parametrize("backend", ["cpu_numba", "cpu_numpy"])
+def test_after_precompiling_the_engine_compiles_nothing_for_the_first_screens(backend):
     """Precompiling needs every kernel that an engine needs for the first screens of the labs.
 
-    compared: the tab computes on a GPU, and the host's engine only runs the comparison.
+    cpu_numpy: instead of a GPU, with which the host's engine only runs the comparison.
     """
+    shown_too = "shown" if backend == "cpu_numba" else "compared"
 
     def run(code, *arguments):
         """Return the output, and the cache files that the process and its children have read or written."""
@@ -149,8 +159,8 @@ def test_after_it_the_engine_compiles_nothing_for_the_first_screens(tab):
         assert done.returncode == 0, done.stderr
         return done.stdout, set(re.findall(r"data (?:loaded from|saved to) '([^']+)'", done.stdout))
 
-    said, compiled = run(COMPILE, tab)
-    shown = run(SHOW, re.search(r"FIRSTS (.*)", said)[1], tab)[1]
+    said, compiled = run(COMPILE, backend)
+    shown = run(SHOW, re.search(r"FIRSTS (.*)", said)[1], shown_too)[1]
     for lab in ("diffusion", "mandelbrot", "l_curve"):
         assert any(re.search(rf"/{lab}[/_]", name) for name in shown), lab
     assert shown <= compiled

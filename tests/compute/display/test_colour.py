@@ -111,7 +111,7 @@ def test_equalising_makes_the_histogram_flat_to_the_bin(device, spread):
     assert set(got[values > high]) == {254}
 
 
-def test_equalising_interpolates_saturates_and_marks_what_is_no_number(device):
+def test_equalising_interpolates_saturates_and_marks_nan(device):
     table = np.array([0.0, 0.5, 1.0, 1.0], np.float32)
     values = np.array([[-1, 0, 1, 2, 3, 4, 6, 9, np.nan, np.inf, -np.inf]], np.float32)
     truth = [0, 0, 64, 127, 191, 254, 254, 254, 255, 255, 255]  # 63.5 and 190.5 are rounded up
@@ -123,7 +123,7 @@ def test_equalising_interpolates_saturates_and_marks_what_is_no_number(device):
 # -- pixels not computed yet
 
 
-def test_pixels_that_wait_are_told_from_those_without_a_value(device):
+def test_pending_pixels_differ_from_those_without_a_value(device):
     counts = device.upload(np.array([[5, -1, 7, -300], [1000, 1000, -1, 3]], np.int32))
     out = device.upload(np.array([[3, 255, 254, 255], [255, 255, 255, 253]], np.uint8))
     device.colour.mark(counts, out, 0, 0, 1, 1)
@@ -173,7 +173,7 @@ def test_a_potential_that_grows_with_the_distance_gives_the_distance(device):
     assert np.isnan(got[40, 60])
 
 
-def test_distance_beside_holes_and_of_what_has_no_neighbours(device):
+def test_distance_beside_holes_and_without_neighbours(device):
     values = np.full((5, 7), np.nan, np.float32)
     values[2, 1:4] = 10, 12, 16  # one row: differences along it only
     values[0, 6] = 5
@@ -185,7 +185,7 @@ def test_distance_beside_holes_and_of_what_has_no_neighbours(device):
     assert np.isnan(made(device, device.colour.distance, np.ones((1, 1), np.float32), np.float32)).all()
 
 
-def test_a_slope_that_float32_cannot_tell_counts_as_half_its_last_digit(device):
+def test_an_unresolved_slope_counts_as_half_the_last_digit(device):
     for value in (0.25, 1.0, 2.0**20):
         got = made(device, device.colour.distance, np.full((4, 5), value, np.float32), np.float32)
         np.testing.assert_allclose(got, 2**24 / max(value, 1) / np.log(2), rtol=1e-6)

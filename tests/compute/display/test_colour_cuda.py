@@ -21,15 +21,15 @@ from compute.display import gpu as display
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
 from tests.compute.display import test_colour as colours
 from tests.compute.labs.mandelbrot import test_cycle as interiors
-from tests.cuda_on_cpu import DeviceArray, FakeGpu, Library
+from tests.cuda_on_cpu import DeviceArray, FakeGpu, Library, launched_on_cpu
 from tests.simulator import simulate
 
 SMALL = [
     colours.test_a_histogram_of_one_value,
-    colours.test_equalising_interpolates_saturates_and_marks_what_is_no_number,
-    colours.test_pixels_that_wait_are_told_from_those_without_a_value,
-    colours.test_distance_beside_holes_and_of_what_has_no_neighbours,
-    colours.test_a_slope_that_float32_cannot_tell_counts_as_half_its_last_digit,
+    colours.test_equalising_interpolates_saturates_and_marks_nan,
+    colours.test_pending_pixels_differ_from_those_without_a_value,
+    colours.test_distance_beside_holes_and_without_neighbours,
+    colours.test_an_unresolved_slope_counts_as_half_the_last_digit,
     colours.test_half_the_samples_are_enough_and_none_are_not,
 ]
 LARGE = [
@@ -73,11 +73,11 @@ class Driver:
     """Replaces cuda.bindings.driver: finds the arguments like the driver, and runs the kernel on the CPU."""
 
     def __init__(self, library):
-        self._library = library
+        self.library = library
 
     def load(self, path, *, defines):
-        self._module = self._library(path, defines=defines)
-        return cuda_source.DriverModule(self._module)
+        module = self.library(path, defines=defines)
+        return cuda_source.DriverModule(module)
 
     def cuModuleGetFunction(self, module, name):  # noqa: N802 - the driver's names
         return SimpleNamespace(value=0), module.at_addresses(name.decode())
@@ -91,18 +91,14 @@ class Driver:
 @pytest.fixture(params=["forwards", "backwards", "numba"])
 def gpu(request, library, monkeypatch):
     """Return a device whose CUDA C kernels run on the CPU: first or last block first, or launched as by Numba."""
-    modules, driver = (display, mandelbrot), Driver(library)
-    for module in modules:
-        monkeypatch.setattr(module, "compile_cuda", library)
-        module._kernel.cache_clear()
+    driver = Driver(library)
     monkeypatch.setattr(display, "numba_gpu", lambda: SimpleNamespace(id=0))
     monkeypatch.setattr(display, "compile_for_numba", driver.load)
     for name in ("cuModuleGetFunction", "cuLaunchKernel"):
         monkeypatch.setattr(f"cuda.bindings.driver.{name}", getattr(driver, name))
     library.backwards = request.param == "backwards"
-    yield NumbaGpu() if request.param == "numba" else Gpu()
-    for module in modules:
-        module._kernel.cache_clear()
+    with launched_on_cpu(library, display, mandelbrot):
+        yield NumbaGpu() if request.param == "numba" else Gpu()
 
 
 @pytest.mark.parametrize("case", SMALL + LARGE, ids=lambda case: case.__name__)
@@ -147,8 +143,8 @@ def test_the_interior_in_cuda_c_on_the_cpu(gpu):
         interiors.test_in_the_cardioid_and_the_disc(kernel, radius)
         interiors.test_in_the_components_of_period_three(kernel, radius)
     interiors.test_the_centre_of_a_component_has_multiplier_zero(kernel, 5)
-    interiors.test_in_an_island_of_period_39_as_with_300_bits(kernel)
-    interiors.test_no_cycle_no_number(kernel)
+    interiors.test_in_an_island_of_period_39_the_multiplier_equals_that_of_300_bits(kernel)
+    interiors.test_without_a_cycle_the_multiplier_is_nan(kernel)
     interiors.test_every_backend_agrees_with_numpy_on_a_view(kernel)
 
 
@@ -163,7 +159,7 @@ device.colour = chosen.display()
 for case in cases.SMALL:
     case(device)
 kernel = cases.interiors.eased(device, chosen.kernels("compute.labs.mandelbrot").multiplier)
-cases.interiors.test_no_cycle_no_number(kernel)
+cases.interiors.test_without_a_cycle_the_multiplier_is_nan(kernel)
 lam = np.array([0.5, 0.9j, -1])
 np.testing.assert_allclose(kernel(lam / 4 - 1, 64, 4), abs(lam), atol=1e-6)
 """
@@ -180,8 +176,7 @@ DISPLAY = "cpu_numpy", "cpu_numba", "gpu", "simulated"
 
 
 @pytest.mark.parametrize(
-    ("package", "names", "shared"),
-    [("display", DISPLAY, set()), ("labs.mandelbrot", [b.name for b in BACKENDS], LAB)],
+    ("package", "names", "shared"), [("display", DISPLAY, set()), ("labs.mandelbrot", [b.name for b in BACKENDS], LAB)]
 )
 def test_every_backend_has_the_same_functions(package, names, shared):
     """Names and arguments are compared; types differ."""

@@ -12,82 +12,90 @@ from compute.labs.diffusion import Diffusion
 
 
 @pytest.fixture
-def camera(any_backend):
-    device = any_backend.open_device()
-    return Camera(device, any_backend.display())
+def device(any_backend):
+    return any_backend.open_device()
 
 
-def upload(camera, u):
-    return camera._device.upload(u)
+@pytest.fixture
+def kernels(any_backend):
+    return any_backend.display()
+
+
+@pytest.fixture
+def camera(device, kernels):
+    return Camera(device, kernels)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (33, 65), (1500, 3)], ids=str)
-def test_survey(camera, dtype, shape):
+def test_survey_equals_numpy(device, camera, dtype, shape):
     u = np.random.default_rng(1).normal(size=shape).astype(dtype)
-    seen = camera.survey(upload(camera, u))
+    seen = camera.survey(device.upload(u))
     assert (seen.minimum, seen.maximum, seen.nonfinite) == (u.min(), u.max(), 0)
     assert seen.total == pytest.approx(np.sum(u.astype(np.longdouble)), rel=1e-12, abs=1e-10)
 
 
-def test_survey_leaves_out_what_is_not_finite(camera):
+def test_survey_ignores_cells_that_are_not_finite(device, camera):
     u = np.array([[np.nan, 2.0, np.inf], [-np.inf, -3.0, 0.5]])
-    seen = camera.survey(upload(camera, u))
+    seen = camera.survey(device.upload(u))
     assert (seen.minimum, seen.maximum, seen.total, seen.nonfinite) == (-3.0, 2.0, -0.5, 3)
-    nothing = camera.survey(upload(camera, np.full((2, 2), np.nan)))
+    nothing = camera.survey(device.upload(np.full((2, 2), np.nan)))
     assert (nothing.minimum, nothing.maximum, nothing.total, nothing.nonfinite) == (np.inf, -np.inf, 0, 4)
     assert nothing.limits() == (0.0, 1.0)
 
 
-@pytest.mark.parametrize(("shape", "factor", "y0", "x0"), [((8, 12), 4, 0, 0), ((9, 13), 4, 0, 0), ((30, 40), 7, 3, 5)])
-def test_a_pixel_is_the_mean_of_its_block(camera, shape, factor, y0, x0):
+@pytest.mark.parametrize(
+    ("shape", "factor", "y0", "x0"),
+    [((8, 12), 4, 0, 0), ((9, 13), 4, 0, 0), ((30, 40), 7, 3, 5), ((701, 1303), 37, 5, 9)],
+)
+def test_a_pixel_is_the_mean_of_its_block(device, kernels, shape, factor, y0, x0):
     u = np.random.default_rng(2).random(shape).astype(np.float32)
     py, px = -(-(shape[0] - y0) // factor), -(-(shape[1] - x0) // factor)
     truth = [[u[i : i + factor, j : j + factor].mean(dtype=np.float64) for j in range(x0, shape[1], factor)]
              for i in range(y0, shape[0], factor)]  # fmt: skip
-    out = camera._device.allocate((py, px), np.float32)
-    camera._kernels.reduce(upload(camera, u), out, y0, x0, factor)
-    np.testing.assert_allclose(camera._device.download(out), truth, rtol=1e-6)
+    out = device.allocate((py, px), np.float32)
+    kernels.reduce(device.upload(u), out, y0, x0, factor)
+    np.testing.assert_allclose(device.download(out), truth, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("factor", "limits"), [(1, (-1.3, 2.1)), (3, (-0.5, 0.5)), (40, (0.0, 0.0))])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_levels_of_blocks_are_those_of_their_means(camera, factor, limits, dtype):
+def test_levels_of_blocks_equal_those_of_their_means(device, kernels, factor, limits, dtype):
     u = np.random.default_rng(4).normal(size=(37, 61)).astype(dtype)
     u[5, 7], u[30, 50] = np.nan, np.inf
-    field, (y0, x0) = upload(camera, u), (2, 3)
+    field, (y0, x0) = device.upload(u), (2, 3)
     shape = tuple(-(-(cells - first) // factor) for cells, first in zip(u.shape, (y0, x0), strict=True))
-    means = camera._device.allocate(shape, np.float32)
-    truth, out = (camera._device.allocate(shape, np.uint8) for _ in range(2))
-    camera._kernels.reduce(field, means, y0, x0, factor)
-    camera._kernels.levels(means, truth, *limits)
-    camera._kernels.block_levels(field, out, y0, x0, factor, *limits)
-    np.testing.assert_array_equal(camera._device.download(out), camera._device.download(truth))
+    means = device.allocate(shape, np.float32)
+    truth, out = (device.allocate(shape, np.uint8) for _ in range(2))
+    kernels.reduce(field, means, y0, x0, factor)
+    kernels.levels(means, truth, *limits)
+    kernels.block_levels(field, out, y0, x0, factor, *limits)
+    np.testing.assert_array_equal(device.download(out), device.download(truth))
 
 
-def test_levels(camera):
+def test_levels_saturate_and_mark_values_that_are_not_finite(device, kernels):
     values = np.array([[-1.0, 0.0, 0.5, 1.0, 2.0, np.nan, np.inf, 0.25]], np.float32)
-    out = camera._device.allocate(values.shape, np.uint8)
-    camera._kernels.levels(upload(camera, values), out, 0.0, 1.0)
-    assert camera._device.download(out).tolist() == [[0, 0, 127, 254, 254, 255, 255, 64]]
-    camera._kernels.levels(upload(camera, values), out, 0.5, 0.5)
-    assert camera._device.download(out).tolist() == [[0, 0, 127, 254, 254, 255, 255, 0]]
+    out = device.allocate(values.shape, np.uint8)
+    kernels.levels(device.upload(values), out, 0.0, 1.0)
+    assert device.download(out).tolist() == [[0, 0, 127, 254, 254, 255, 255, 64]]
+    kernels.levels(device.upload(values), out, 0.5, 0.5)
+    assert device.download(out).tolist() == [[0, 0, 127, 254, 254, 255, 255, 0]]
 
 
-def test_levels_equal_the_reference_on_random_values(camera):
+def test_levels_equal_the_reference_on_random_values(device, kernels):
     values = np.random.default_rng(3).normal(size=(50, 70)).astype(np.float32)
-    out, truth = camera._device.allocate(values.shape, np.uint8), np.empty(values.shape, np.uint8)
-    camera._kernels.levels(upload(camera, values), out, -1.3, 2.1)
+    out, truth = device.allocate(values.shape, np.uint8), np.empty(values.shape, np.uint8)
+    kernels.levels(device.upload(values), out, -1.3, 2.1)
     reference.levels(values, truth, -1.3, 2.1)
-    difference = camera._device.download(out).astype(int) - truth
+    difference = device.download(out).astype(int) - truth
     assert np.abs(difference).max() <= 1  # a value half-way between two levels may round either way
     assert (difference != 0).mean() < 0.01
 
 
-def test_what_is_asked_for_in_a_batch_has_buffers_of_its_own(camera):
+def test_requests_of_a_batch_have_separate_buffers(device, kernels, camera):
     """Each copy is made at the end of the batch, after all kernels have been launched."""
     first, second = (np.random.default_rng(seed).normal(size=(7, 9)) for seed in (1, 2))
-    arrays = upload(camera, first), upload(camera, second)
+    arrays = device.upload(first), device.upload(second)
     camera.start()
     with camera.batch():
         surveys = [camera.queue_survey(u) for u in arrays]
@@ -102,17 +110,17 @@ def test_what_is_asked_for_in_a_batch_has_buffers_of_its_own(camera):
     assert camera.transfer_seconds > 0
 
 
-def test_a_window_is_a_copy_in_float64(camera):
+def test_a_window_is_a_copy_in_float64(device, camera):
     u = np.arange(20, dtype=np.float32).reshape(4, 5)
     for y0, x0, height, width in ((1, 2, 2, 3), (2, 1, 1, 4), (0, 0, 1, 5), (3, 4, 1, 1), (0, 2, 4, 1)):
-        window = camera.window(upload(camera, u), y0, x0, height, width)
+        window = camera.window(device.upload(u), y0, x0, height, width)
         np.testing.assert_array_equal(window, u[y0 : y0 + height, x0 : x0 + width])
         assert window.dtype == np.float64
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize(("num", "den"), [(1, 1), (2, 1), (1, 2), (2, 2)])
-def test_gathering_moves_a_picture_by_whole_places(camera, num, den, dtype):
+def test_gathering_moves_a_picture_by_whole_pixels(device, kernels, num, den, dtype):
     u = (np.arange(7 * 10).reshape(7, 10) - 20).astype(dtype)
     for shape, y0, x0 in [((7, 10), 0, 0), ((9, 3), -3, 4), ((1, 1), 1, 1), ((5, 13), -20, 0), ((6, 11), 3, -7)]:
         truth = np.full(shape, -1, dtype)
@@ -120,27 +128,27 @@ def test_gathering_moves_a_picture_by_whole_places(camera, num, den, dtype):
             (p, odd), (q, even) = divmod(i * num + y0, den), divmod(j * num + x0, den)
             if odd == even == 0 and 0 <= p < 7 and 0 <= q < 10:
                 truth[i, j] = u[p, q]
-        out = upload(camera, np.zeros(shape, dtype))
-        camera._kernels.gather(upload(camera, u), out, num, den, y0, x0, -1)
-        np.testing.assert_array_equal(camera._device.download(out), truth)
+        out = device.upload(np.zeros(shape, dtype))
+        kernels.gather(device.upload(u), out, num, den, y0, x0, -1)
+        np.testing.assert_array_equal(device.download(out), truth)
 
 
-def test_what_is_not_gathered_is_filled_with_no_number(camera):
-    out = upload(camera, np.zeros((2, 3), np.float32))
-    camera._kernels.gather(upload(camera, np.ones((1, 1), np.float32)), out, 1, 1, 0, -1, np.nan)
-    np.testing.assert_array_equal(camera._device.download(out), [[np.nan, 1, np.nan], [np.nan] * 3])
+def test_gathered_pixels_from_outside_are_nan(device, kernels):
+    out = device.upload(np.zeros((2, 3), np.float32))
+    kernels.gather(device.upload(np.ones((1, 1), np.float32)), out, 1, 1, 0, -1, np.nan)
+    np.testing.assert_array_equal(device.download(out), [[np.nan, 1, np.nan], [np.nan] * 3])
 
 
-def test_a_disc_is_drawn_where_the_centres_are(camera):
-    u = upload(camera, np.zeros((9, 11), np.float32))
-    camera._kernels.disc(u, 4.5, 0.0, 2.6, 7.0)
-    camera._kernels.disc(u, -50.0, 200.0, 3.0, 7.0)
+def test_a_disc_covers_the_cells_whose_centres_are_inside(device, kernels):
+    u = device.upload(np.zeros((9, 11), np.float32))
+    kernels.disc(u, 4.5, 0.0, 2.6, 7.0)
+    kernels.disc(u, -50.0, 200.0, 3.0, 7.0)
     y, x = np.mgrid[:9, :11] + 0.5
-    np.testing.assert_array_equal(camera._device.download(u), 7.0 * (np.hypot(y - 4.5, x) <= 2.6))
+    np.testing.assert_array_equal(device.download(u), 7.0 * (np.hypot(y - 4.5, x) <= 2.6))
 
 
-def test_the_view_limits_cost_and_extent(camera):
-    u = upload(camera, np.random.default_rng(4).random((100, 200)))
+def test_the_view_limits_cost_and_extent(device, camera):
+    u = device.upload(np.random.default_rng(4).random((100, 200)))
     whole = camera.raster(u, None, (50, 50), (0.0, 1.0), "u")
     assert (whole.levels.shape, whole.extent) == ((25, 50), (0.0, 0.0, 200.0, 100.0))
     part = camera.raster(u, (10.2, 20.7, 30.0, 40.0), (512, 512), (0.0, 1.0), "u")
@@ -182,13 +190,11 @@ def test_a_frame_holds_pictures_curves_facts_and_timing(diffusion):
         frame.facts["step"] = 3
 
 
-def test_fixed_limits_stay_and_saturate():
+def test_fixed_limits_saturate():
     lab = Diffusion(ny=20, nx=20, preset="gaussian")
     lab.update(limits_field=(0.25, 0.5))
     field = lab.frame().rasters["field"]
-    assert field.span == (0.25, 0.5)
-    assert field.levels.min() == 0
-    assert field.levels.max() == 254
+    assert (field.span, field.levels.min(), field.levels.max()) == ((0.25, 0.5), 0, 254)
 
 
 def test_a_long_section_is_thinned_for_the_screen():

@@ -40,7 +40,7 @@ def read_of(pipe):
 # -- folders
 
 
-def test_a_folder_of_other_files_is_not_replaced_by_zarr(tmp_path, capsys):
+def test_zarr_does_not_replace_a_folder_of_other_files(tmp_path, capsys):
     folder = tmp_path / "my.zarr"
     folder.mkdir()
     (folder / "thesis.txt").write_text("years of work")
@@ -49,7 +49,7 @@ def test_a_folder_of_other_files_is_not_replaced_by_zarr(tmp_path, capsys):
     assert (folder / "thesis.txt").read_text() == "years of work"
 
 
-def test_zarr_replaces_an_older_group_but_nothing_beside_its_arrays(tmp_path, capsys):
+def test_zarr_replaces_an_older_group_but_no_other_files(tmp_path, capsys):
     folder = tmp_path / "heat.zarr"
     folder.mkdir()  # empty
     assert main([*HEAT, "--out", str(folder)]) == OK
@@ -72,7 +72,7 @@ def test_a_file_is_not_replaced_by_a_zarr_folder(tmp_path, capsys):
     assert path.read_text() == "mine"
 
 
-def test_a_zarr_folder_behind_a_link_is_written_where_the_link_leads(tmp_path):
+def test_a_link_to_a_zarr_folder_is_followed(tmp_path):
     (tmp_path / "data.zarr").mkdir()
     link = tmp_path / "link.zarr"
     link.symlink_to("data.zarr")
@@ -82,7 +82,7 @@ def test_a_zarr_folder_behind_a_link_is_written_where_the_link_leads(tmp_path):
         assert (tmp_path / "data.zarr" / "zarr.json").is_file()
 
 
-def test_a_zipped_zarr_leaves_the_folder_of_that_name_alone(tmp_path):
+def test_a_zipped_zarr_does_not_change_the_folder_of_that_name(tmp_path):
     beside = tmp_path / "heat.zarr"
     beside.mkdir()
     (beside / "thesis.txt").write_text("years of work")
@@ -149,7 +149,7 @@ def test_a_device_is_written_through(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors have no names here")
-def test_an_open_descriptor_is_appended_to(tmp_path):
+def test_an_open_descriptor_is_appended_to_like_dev_stdout(tmp_path):
     """Like /dev/stdout in `command >> log`: the content of the log is kept."""
     log = tmp_path / "log.txt"
     log.write_text("before\n")
@@ -189,13 +189,9 @@ def test_a_link_stays_and_its_file_is_replaced_with_its_mode(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [
-        ("folder", "is a folder, not a file"),
-        ("file/a.png", "file is not a folder"),
-        ("loop", "cannot be written: "),
-    ],
+    [("folder", "is a folder, not a file"), ("file/a.png", "file is not a folder"), ("loop", "cannot be written: ")],
 )
-def test_a_path_that_cannot_be_written_is_refused_before_the_work(tmp_path, name, says):
+def test_an_unwritable_path_is_refused_before_the_work(tmp_path, name, says):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to("loop")
@@ -203,7 +199,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_work(tmp_path, name
         require_writable(tmp_path / name)
 
 
-def test_a_folder_that_takes_no_files_is_refused_before_the_work(tmp_path, monkeypatch):
+def test_an_unwritable_folder_is_refused_before_the_work(tmp_path, monkeypatch):
     """Also if the old file itself is writable: the new file replaces it."""
     path = tmp_path / "a.txt"
     path.write_text("old")
@@ -217,16 +213,16 @@ def test_a_folder_that_takes_no_files_is_refused_before_the_work(tmp_path, monke
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc here")
-def test_proc_is_not_called_a_full_disk(capsys):
+def test_proc_is_not_reported_as_a_full_disk(capsys):
     assert main([*HEAT, "--out", "/proc/x.png"]) == BAD_INPUT
-    told = capsys.readouterr().err
-    assert "/proc/x.png cannot be written" in told
-    assert "full" not in told
+    printed = capsys.readouterr().err
+    assert "/proc/x.png cannot be written" in printed
+    assert "full" not in printed
     with pytest.raises(OSError, match="No such file") as refused, whole_file(Path("/proc/x.png")):
         pass
     assert "full" not in str(refused.value)
 
 
-def test_nothing_is_left_where_a_refusal_looked(tmp_path):
+def test_the_check_of_a_path_leaves_no_files(tmp_path):
     require_writable(tmp_path / "new" / "a.npz")
     assert list((tmp_path / "new").iterdir()) == []

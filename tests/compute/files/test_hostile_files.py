@@ -38,8 +38,12 @@ def sparse_truths(entries):
     """Return a sparse file with one row per million entries: a byte for each entry, and one for its column."""
     million = 10**6
     columns = np.zeros(entries, np.uint8)
-    parts = {"format": np.array(b"csr"), "shape": np.array((entries // million, million)),
-             "data": columns.view(bool), "indices": columns}
+    parts = {
+        "format": np.array(b"csr"),
+        "shape": np.array((entries // million, million)),
+        "data": columns.view(bool),
+        "indices": columns,
+    }
     parts["indptr"] = np.arange(0, entries + 1, million)
     return archive(**{name: stored(np.save, value) for name, value in parts.items()})
 
@@ -97,7 +101,7 @@ def hostile(which):
 
 
 @pytest.mark.parametrize("which", HOSTILE)
-def test_a_hostile_matrix_is_refused_by_its_head(which):
+def test_a_hostile_matrix_is_refused_by_its_header(which):
     """The message contains the value and the bound, and the refusal uses little memory."""
     data, named = hostile(which), HOSTILE[which][1]
     tracemalloc.start()
@@ -136,18 +140,18 @@ print(peak_memory() - before)
 
 
 @pytest.mark.parametrize("rhs", ["columns", "rows", "an array of NumPy", "no matrix", "a bomb"])
-def test_a_hostile_right_hand_side_is_refused_too(rhs):
+def test_a_hostile_right_hand_side_is_refused(rhs):
     with pytest.raises(ValueError, match="rhs"):
         own(None, np.eye(3), hostile(rhs))
 
 
-def test_a_right_hand_side_that_is_a_matrix_is_refused_before_it_is_written_out():
+def test_a_matrix_as_right_hand_side_is_refused_before_it_is_expanded():
     wide = market("1000000 1000000 1", "1 1 1")
     with pytest.raises(ValueError, match=r"b must be a vector, not of the shape \(1000000, 1000000\)"):
         own(None, np.eye(3), wide)
 
 
-def test_what_is_within_the_bounds_is_taken():
+def test_matrices_within_the_limits_are_read():
     tall = market(f"{MOST_SIDE} 3 3", f"{MOST_SIDE} 1 1", "2 2 1", "3 3 1")
     A, b, _ = own(None, tall, npy((MOST_SIDE,), bytes(8 * MOST_SIDE)))
     assert (A.shape, A.nnz, b.shape) == ((MOST_SIDE, 3), 3, (MOST_SIDE,))
@@ -177,7 +181,7 @@ GOOD = [
 
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(GOOD), st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=6), st.data())
-def test_a_damaged_file_is_taken_or_refused_in_words(good, changes, data):
+def test_a_damaged_matrix_is_read_or_refused(good, changes, data):
     """For any changed byte and any truncation: only ValueError is raised."""
     changed = bytearray(good[: data.draw(st.integers(1, len(good)))])
     for place, value in changes:
@@ -218,7 +222,7 @@ PICTURES = [
 
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(PICTURES), st.lists(st.tuples(st.integers(0, 900), st.integers(0, 255)), max_size=6), st.data())
-def test_a_damaged_picture_is_taken_or_refused_in_words(good, changes, data):
+def test_a_damaged_picture_is_read_or_refused(good, changes, data):
     changed = bytearray(good[: data.draw(st.integers(1, len(good)))])
     for place, value in changes:
         changed[place % len(changed)] = value
@@ -227,7 +231,7 @@ def test_a_damaged_picture_is_taken_or_refused_in_words(good, changes, data):
 
 
 @pytest.mark.parametrize("given", ["x", 3, True, [], [[1, 2], [3]], {"a": 1}, [["a"]], None, 1e400, [None]])
-def test_an_own_matrix_from_json_is_refused_in_words(given):
+def test_an_invalid_matrix_from_json_is_refused(given):
     """As a link may contain it."""
     with pytest.raises(ValueError, match=r"\w"):
         LCurve(problem="own", options={"matrix": given, "rhs": [1.0]})

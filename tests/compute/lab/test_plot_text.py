@@ -29,26 +29,26 @@ def frame_of(**parts) -> Frame:
     return Frame(parts, {}, Timing("cpu_numpy", "", 0, 0))
 
 
-def test_a_picture_in_words_has_its_values_and_the_place_of_the_largest():
+def test_a_picture_is_described_by_its_values_and_its_maximum():
     frame = frame_of(heat=Raster(LEVELS, 10.0, 18.0, (0, 0, 3, 2)))
     (said,) = sentences(lab_with(IMAGE), frame)
     # (10 + 14 + 18 + 18 + 14) / 5; the first pixel of the largest value is the third of the lowest row
     assert said == ("Heat: a picture of 3 × 2 pixels; from 10 to 18, mean 14.8, largest at x = 25, y = 5; 17% unknown.")
 
 
-def test_a_picture_without_a_finite_value_has_words_too():
+def test_a_picture_without_finite_values_is_described():
     blank = np.full((2, 2), NOT_FINITE, np.uint8)
     frame = frame_of(heat=Raster(blank, 0.0, 1.0, (0, 0, 2, 2)))
     assert sentences(lab_with(IMAGE), frame) == ("Heat: a picture of 2 × 2 pixels; 100% unknown.",)
 
 
-def test_a_pictures_table_begins_with_the_uppermost_row():
+def test_a_table_of_a_picture_begins_with_the_top_row():
     (table,) = tables(lab_with(IMAGE), frame_of(heat=Raster(LEVELS, 10.0, 18.0, (0, 0, 3, 2))))
     assert table.columns == ("y [m] \\ x [m]", "5", "15", "25")
     assert table.rows == (("15", "18", "14", "unknown"), ("5", "10", "14", "18"))
 
 
-def test_a_large_picture_and_a_long_curve_have_short_tables_with_their_ends():
+def test_tables_of_large_plots_are_shortened():
     levels = np.zeros((500, 400), np.uint8)
     x = np.arange(1000.0)
     panels = IMAGE, Panel("Line", "t", "u", lines=(Line("line"),))
@@ -60,7 +60,7 @@ def test_a_large_picture_and_a_long_curve_have_short_tables_with_their_ends():
     assert line.note == f"{ROWS} of 1000 points."
 
 
-def test_lines_over_the_same_places_share_a_table_and_others_have_their_own():
+def test_lines_with_the_same_x_share_a_table():
     x, nan = np.array([1.0, 2.0]), np.nan
     parts = {"a": Curve(x, x), "b": Curve(x, np.array([nan, 5.0])), "c": Curve(2 * x, x), "empty": Curve(x[:0], x[:0])}
     panel = Panel("Lines", "λ", "κ", lines=(Line("a", "A"), Line("b", "B"), Line("c"), Line("absent"), Line("empty")))
@@ -75,7 +75,7 @@ def test_lines_over_the_same_places_share_a_table_and_others_have_their_own():
     )
 
 
-def test_a_line_against_another_has_the_others_values_as_its_places():
+def test_a_line_against_another_uses_its_values_as_x():
     x = np.array([1.0, 2.0, 3.0])
     parts = {"flops": Curve(x, 10 * x), "intensity": Curve(x, x / 2)}
     panel = Panel("Roofline", "I", "P", lines=(Line("flops", "way", against="intensity", only=2.0),))
@@ -83,7 +83,7 @@ def test_a_line_against_another_has_the_others_values_as_its_places():
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
-def test_every_lab_can_say_what_its_first_frame_shows(lab):
+def test_every_lab_describes_its_first_frame(lab):
     sides = {name: 16 for name in ("ny", "nx") if name in lab.param}
     one = lab(backend="cpu_numpy", **sides)
     try:
@@ -94,7 +94,7 @@ def test_every_lab_can_say_what_its_first_frame_shows(lab):
         one.close()
 
 
-def test_the_words_of_a_field_are_those_of_its_array():
+def test_a_described_field_equals_its_array():
     lab = Diffusion(backend="cpu_numpy", ny=8, nx=8, dtype="float64")
     field = np.zeros((8, 8))
     field[2, 5] = 1.0
@@ -105,7 +105,7 @@ def test_the_words_of_a_field_are_those_of_its_array():
     assert "largest at x = 5.5, y = 2.5" in said
 
 
-def test_words_name_extremes_that_block_means_and_colours_hide():
+def test_descriptions_name_extremes_hidden_by_block_means_and_colours():
     """A chequerboard of ±1e6 in blocks of 2 x 2: every mean is 0, and the colour scale ends at ±1."""
     lab = Diffusion(backend="cpu_numpy", ny=8, nx=8, dtype="float64", limits_field=(-1.0, 1.0))
     chequers = 1e6 * (1 - 2.0 * (np.indices((8, 8)).sum(axis=0) % 2))

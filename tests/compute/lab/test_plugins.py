@@ -13,7 +13,6 @@ import pickle
 import re
 import subprocess
 import sys
-import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -37,7 +36,7 @@ from compute import __main__ as command_line
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.engine import Refused, Sampled, SnapshotTaken
 from compute.export import render
-from compute.export.jobs import JOBS, RACE, Job, JobQueue
+from compute.export.jobs import RACE, Job, JobQueue
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab import plugins
@@ -49,8 +48,10 @@ from compute.measure.race import Race, Racer, run_race
 from tests.comparing import LiveComparison
 from tests.compute.engine.faulty import Client, has_extensions, running
 from tests.conftest import WAVE
+from tests.cuda_on_cpu import forget
 from tests.direct import DirectSession
 from tests.sources import ROOT
+from tests.waiting import until
 
 pytestmark = pytest.mark.extended
 
@@ -71,9 +72,9 @@ class Mine(Lab):
 def as_before(monkeypatch):
     """Forget the folders named by commands, and clear the cache of found labs."""
     monkeypatch.setenv(VARIABLE, os.environ.get(VARIABLE, ""))
-    plugins._found.cache_clear()
+    forget(plugins)
     yield
-    plugins._found.cache_clear()
+    forget(plugins)
     for name in [name for name in sys.modules if name.startswith(plugins.PACKAGE) and ".wave" not in name]:
         del sys.modules[name]
 
@@ -96,7 +97,7 @@ def test_the_example_is_short():
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in WAVE.glob("*.*")) <= 150
 
 
-def test_parameters_advance_and_frame_are_all_that_a_lab_must_give(tmp_path, monkeypatch):
+def test_parameters_advance_and_frame_are_sufficient_for_a_lab(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, os.path.relpath(folder(tmp_path)))
     lab = lab_class("mine")()
     assert (lab.LAB, lab.TITLE, lab.backend) == ("mine", "Mine", "cpu_numpy")  # its only backend
@@ -117,7 +118,7 @@ def test_parameters_advance_and_frame_are_all_that_a_lab_must_give(tmp_path, mon
     assert not lab.status.healthy
 
 
-def test_a_lab_may_bring_actions_and_kernels_to_choose_from(tmp_path, monkeypatch):
+def test_a_lab_may_define_actions_and_kernel_variants(tmp_path, monkeypatch):
     more = """
     def fill(self, value): self.load(np.full((4, 4), value))
     def reset(self): self.fill(5.0)
@@ -142,7 +143,7 @@ def test_a_lab_may_bring_actions_and_kernels_to_choose_from(tmp_path, monkeypatc
         lab.act("load", array=np.zeros((4, 4)))
 
 
-def test_its_tab_has_sliders_of_its_parameters_and_shows_its_frames(wave):
+def test_the_tab_has_sliders_for_parameters_and_shows_frames(wave):
     assert [lab.LAB for lab in labs()] == [*(lab.LAB for lab in LABS), "wave"]
     assert lab_view.labs_with_tabs() == (labs(), [])
     session = DirectSession(wave(**SMALL))
@@ -168,7 +169,7 @@ def test_its_tab_has_sliders_of_its_parameters_and_shows_its_frames(wave):
         (5000.0, 0.0, "0"), (1 / 300, 0.0, "0.00000"), (0.1, 0.05, "0.00"), (0.1, 1e-9, "0.00"),
     ],
 )  # fmt: skip
-def test_a_slider_has_the_digits_that_tell_its_steps_apart(step, start, shown):
+def test_a_slider_has_enough_digits_for_its_steps(step, start, shown):
     assert number_format(step, start) == shown
     assert number_format(5e-9, 0.0).format == "%.3e"
 
@@ -180,7 +181,7 @@ def test_a_slider_has_the_step_of_its_parameter():
     assert step_of(param.Integer(0, bounds=(0, 9000))) == 0
 
 
-def test_pictures_stand_in_the_number_of_rows_that_makes_them_largest():
+def test_pictures_are_arranged_in_the_rows_that_make_them_largest():
     assert largest_scale(2, (1000, 500), (100, 100), (0, 0)) == 5
     assert largest_scale(2, (500, 1000), (100, 100), (0, 0)) == 5
     assert largest_scale(2, (300, 620), (100, 100), (100, 10)) == 2
@@ -188,7 +189,7 @@ def test_pictures_stand_in_the_number_of_rows_that_makes_them_largest():
     assert largest_scale(1, (90, 90), (100, 100), (100, 0)) < 0
 
 
-def test_an_engine_a_process_of_its_own_runs_it(wave):
+def test_an_engine_runs_an_external_lab(wave):
     lives = running()
     engine = next(lives)
     client = Client(engine, "wave", eager=True, **SMALL)
@@ -209,7 +210,7 @@ def test_an_engine_a_process_of_its_own_runs_it(wave):
     next(lives, None)
 
 
-def test_its_backends_are_compared_before_they_are_timed(wave, monkeypatch):
+def test_backends_are_compared_before_they_are_timed(wave, monkeypatch):
     monkeypatch.setattr(verdict, "BACKENDS", [b for b in verdict.BACKENDS if b.device == "host"])
     values = {name: wave.param[name].default for name in wave.param if name != "name"}
     found = LiveComparison(wave, values | SMALL | {"backend": "cpu_numba"}).turn(30)
@@ -218,7 +219,7 @@ def test_its_backends_are_compared_before_they_are_timed(wave, monkeypatch):
     assert all(standing.measurement.step.median > 0 for standing in found.standings)
 
 
-def test_it_races_in_a_child_process_that_has_seen_nothing_of_it(wave):
+def test_a_race_runs_in_a_new_child_process(wave):
     """As on the page: the process receives the race, with the class of the lab, as its first object."""
     race = Race(wave, SMALL, (Racer("cpu_numpy"), Racer("cpu_numba")), 20)
     job = Job(partial(run_race, race), RACE, queue=JobQueue())
@@ -238,7 +239,7 @@ def test_a_pickled_lab_class_loads_in_a_process_that_imported_only(first, wave_f
     assert (done.stdout, done.returncode) == ("wave\n", 0), done.stderr
 
 
-def test_its_link_and_its_picture_make_the_same_state_again(wave):
+def test_a_link_and_a_picture_reproduce_the_state(wave):
     lab = wave(**SMALL)
     lab.update(courant=0.3)
     lab.advance(20)
@@ -257,7 +258,7 @@ def test_its_link_and_its_picture_make_the_same_state_again(wave):
     assert scene_in(json.dumps(scene.plain())) == scene
 
 
-def test_what_the_page_takes_along_of_it_comes_back_to_the_page(wave):
+def test_an_export_of_the_page_is_restored_by_the_page(wave):
     session = DirectSession(wave(**SMALL))
     session.view = None
     controls = PlainControls(session, None, Notices(Document()))
@@ -277,29 +278,18 @@ def test_what_the_page_takes_along_of_it_comes_back_to_the_page(wave):
         session=shown, parts=PARTS, awaits_scene=False, controls=SimpleNamespace(apply_style=ignore),
         lab_view=SimpleNamespace(show_part=ignore), address=SimpleNamespace(forget=ignore), wait_no_longer=list,
     )  # fmt: skip
-    restorer, told = Restorer(tab, lambda kind, words, about="": told.append((kind, words))), []
+    restorer, notices = Restorer(tab, lambda kind, words, about="": notices.append((kind, words))), []
     restorer.restore(unpacked(packed(moment.scene)))
-    end = time.monotonic() + 120
-    while restorer.busy and time.monotonic() < end:  # a separate process checks it, and computes its state
-        restorer.tick()
-        time.sleep(0.05)
-    assert told[-1] == ("success", "Restored, at step 40.")
+    until(lambda: (restorer.tick(), not restorer.busy)[1])  # a separate process checks it, and computes its state
+    assert notices[-1] == ("success", "Restored, at step 40.")
     np.testing.assert_array_equal(shown.live.field(), session.live.field())
 
 
-@pytest.mark.parametrize("turn", ["first", "second"])
-def test_no_test_gets_a_process_that_was_started_ahead_of_another(turn):
-    """It would know the labs of the other test: without such a lab, the page's job failed now and then."""
-    assert JOBS._spare is None, turn
-    JOBS._prepare()
-    assert JOBS._spare is not None
-
-
-def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypatch):
+def test_every_command_accepts_the_folder(wave_folder, tmp_path, capsys, monkeypatch):
     option = ["--lab", str(wave_folder)]
     assert main(["info", "--json", *option]) == OK
-    told = json.loads(capsys.readouterr().out)["labs"][-1]
-    assert told == {
+    listed = json.loads(capsys.readouterr().out)["labs"][-1]
+    assert listed == {
         "name": "wave", "title": "Wave", "package": "fieldlab_labs.wave", "backends": ["cpu_numpy", "cpu_numba"]
     }  # fmt: skip
     monkeypatch.setenv(VARIABLE, "")
@@ -320,10 +310,10 @@ def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypat
     assert energies[1] < 0.5 * energies[0]
 
     assert main(["bench", "wave", *option, "--budget", "0.2", "--save", str(tmp_path / "wave.json")]) == OK
-    told = capsys.readouterr().out
-    assert "Wave  float64" in told
-    assert "nan" not in told
-    assert "GB/s" not in told.split("Wave  float64")[1]  # its bytes per step are unknown
+    printed = capsys.readouterr().out
+    assert "Wave  float64" in printed
+    assert "nan" not in printed
+    assert "GB/s" not in printed.split("Wave  float64")[1]  # its bytes per step are unknown
     figures = records.recorded(records.load(tmp_path / "wave.json"))
     assert {figure.backend for figure in figures} == {"cpu_numpy", "cpu_numba"}
 
@@ -337,7 +327,7 @@ def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypat
     assert os.environ[VARIABLE] == str(wave_folder)
 
 
-def test_a_folder_is_known_by_the_command_line_alone(wave_folder, tmp_path):
+def test_links_and_files_cannot_name_a_folder(wave_folder, tmp_path):
     with pytest.raises(SceneError, match="lab must be one of diffusion, mandelbrot, l_curve, crossover, not 'wave'"):
         unpacked(packed(Scene("wave", {})))
     for name in (str(wave_folder), "fieldlab_labs.wave", "../wave"):
@@ -367,7 +357,7 @@ def test_a_folder_is_known_by_the_command_line_alone(wave_folder, tmp_path):
         ({"lab": MINIMAL.replace("def begin", "LAB = '../up'\n    def begin")}, "LAB must be letters"),
     ],
 )
-def test_a_bad_folder_is_named_with_what_is_missing_and_the_built_in_labs_run(made, why, tmp_path, capsys, monkeypatch):
+def test_an_invalid_folder_is_reported_and_the_built_in_labs_run(made, why, tmp_path, capsys, monkeypatch):
     path = folder(tmp_path, **made)
     assert main(["info", "--lab", str(path)]) == BAD_INPUT
     said = capsys.readouterr().err
@@ -379,11 +369,11 @@ def test_a_bad_folder_is_named_with_what_is_missing_and_the_built_in_labs_run(ma
     assert problem.startswith(f"The lab {path.name} is not there: ")
     assert str(tmp_path) not in problem  # visitors need not know the path
     assert main(["info", "--json"]) == OK
-    (told,) = json.loads(capsys.readouterr().out)["problems"]
-    assert str(path) in told
+    (printed,) = json.loads(capsys.readouterr().out)["problems"]
+    assert str(path) in printed
 
 
-def test_a_folder_that_is_not_there_or_there_twice_is_refused(tmp_path, capsys):
+def test_a_missing_or_duplicate_folder_is_refused(tmp_path, capsys):
     assert main(["info", "--lab", str(tmp_path / "nowhere")]) == BAD_INPUT
     assert "nowhere" in capsys.readouterr().err
     (tmp_path / "b").mkdir()
@@ -393,7 +383,7 @@ def test_a_folder_that_is_not_there_or_there_twice_is_refused(tmp_path, capsys):
     assert main(["info", "--lab"]) == BAD_INPUT
 
 
-def test_a_broken_view_costs_a_lab_its_tab_alone(tmp_path, monkeypatch, caplog):
+def test_a_broken_view_removes_only_the_tab_of_its_lab(tmp_path, monkeypatch, caplog):
     path = folder(tmp_path)
     (path / "parts.py").write_text("1 / 0", encoding="utf-8")
     monkeypatch.setenv(VARIABLE, str(path))
@@ -417,13 +407,13 @@ def test_a_broken_view_costs_a_lab_its_tab_alone(tmp_path, monkeypatch, caplog):
         ("compute.labs.diffusion:Diffusion", "there is another lab called 'diffusion'"),
     ],
 )
-def test_an_installed_package_brings_its_lab(target, why, tmp_path, monkeypatch):
+def test_an_installed_package_provides_its_lab(target, why, tmp_path, monkeypatch):
     (tmp_path / "outside_lab").mkdir()
     folder(tmp_path / "outside_lab")
-    told = tmp_path / "outside_lab-1.0.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: outside-lab\nVersion: 1.0\n", encoding="utf-8")
-    (told / "entry_points.txt").write_text(f"[{GROUP}]\nmine = {target}\n", encoding="utf-8")
+    metadata = tmp_path / "outside_lab-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: outside-lab\nVersion: 1.0\n", encoding="utf-8")
+    (metadata / "entry_points.txt").write_text(f"[{GROUP}]\nmine = {target}\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [name for name in sys.modules if name.startswith("outside_lab")]:
         monkeypatch.delitem(sys.modules, name)

@@ -81,11 +81,11 @@ def test_every_backend_gives_the_results_of_the_reference(make, apart):
     assert all(right.size and np.ptp(right) > 0 for right in wanted.values())
 
 
-def test_how_the_steps_are_split_changes_no_bit(make, name):
+def test_splitting_the_steps_changes_no_bit(make, name):
     require_equal(run(make(), (1,) * STEPS), run(make(), (3, 1, 21)), 0.0)
 
 
-def test_a_snapshot_goes_on_in_the_reference(make, apart):
+def test_a_snapshot_continues_in_the_reference(make, apart):
     lab, other = make(), make(BACKENDS[0])
     lab.advance(5)
     other.restore(lab.snapshot())
@@ -93,7 +93,7 @@ def test_a_snapshot_goes_on_in_the_reference(make, apart):
     require_equal(run(other, slices or (5,)), run(lab, slices or (5,)), apart)
 
 
-def test_another_backend_takes_over_what_is_there(make, name, apart):
+def test_another_backend_continues_the_state(make, name, apart):
     lab, other = make(), make()
     lab.advance(5)
     lab.update(backend="cpu_numpy")
@@ -104,7 +104,7 @@ def test_another_backend_takes_over_what_is_there(make, name, apart):
     require_equal(run(lab), run(other if lab.ENDS else make()), apart)
 
 
-def test_a_frame_has_its_parts_its_numbers_and_its_times(make, name):
+def test_a_frame_contains_its_parts_number_and_timing(make, name):
     lab = make()
     timing = lab.advance(3)
     assert isinstance(timing, Timing)
@@ -127,7 +127,7 @@ def test_a_frame_has_its_parts_its_numbers_and_its_times(make, name):
         lab.act("close")
 
 
-def test_a_lab_tells_its_text_and_its_kernels(make, name):
+def test_a_lab_has_a_text_and_kernels(make, name):
     lab = make()
     assert type(lab).about().startswith("# ")
     kernels = variants(type(lab), lab.backend)
@@ -147,7 +147,7 @@ def signatures(file: Path):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_backend_has_the_functions_of_the_reference_with_the_same_arguments(name):
+def test_backends_have_the_reference_s_functions_and_arguments(name):
     reference = signatures(FOLDERS[name] / "cpu_numpy.py")
     for backend in BACKENDS[1:]:
         file = FOLDERS[name] / f"{backend.name}.py"
@@ -163,7 +163,7 @@ TOLERANCE = {"float64": 1e-11, "float32": 1e-3}  # relative L2; rounding errors 
 
 @pytest.mark.parametrize(("edges", "p", "q"), [("fixed", 3, 2), ("free", 1, 4), ("fixed", 1, 1)])
 @pytest.mark.parametrize(("backend", "dtype"), [(b, d) for b in ("cpu_numpy", "cpu_numba") for d in TOLERANCE])
-def test_a_standing_wave_swings_as_the_discrete_dispersion_relation_says(wave, backend, dtype, edges, p, q):
+def test_a_standing_wave_follows_the_discrete_dispersion_relation(wave, backend, dtype, edges, p, q):
     """cos ω = 1 - 2 C² (sin²(a/2) + sin²(b/2)); at rest half a step ago: cos(ω (n + 1/2)) / cos(ω / 2)."""
     ny, nx, steps = 41, 65, 301
     more = 0 if edges == "free" else 1
@@ -178,7 +178,7 @@ def test_a_standing_wave_swings_as_the_discrete_dispersion_relation_says(wave, b
 
 @pytest.mark.parametrize("edges", ["fixed", "free"])
 @pytest.mark.parametrize("backend", ["cpu_numpy", "cpu_numba"])
-def test_energy_stays_without_damping_and_falls_with_it(wave, backend, edges):
+def test_energy_is_constant_without_damping_and_falls_with_it(wave, backend, edges):
     lab = wave(backend=backend, ny=30, nx=44, dtype="float64", courant=0.7, edges=edges)
     noise = np.random.default_rng(1).standard_normal((30, 44))
     lab.restore({**lab.snapshot(), "arrays": {"u": noise, "before": noise}})  # at rest: the mean does not drift

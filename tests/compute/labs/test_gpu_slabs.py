@@ -16,6 +16,7 @@ from compute.labs.diffusion.scheme import EDGES
 pytestmark = pytest.mark.gpu
 
 DTYPES = ("float32", "float64")
+PLACES = [(0, 0), (0, 0, 0), "all"]  # two and three slabs on the first GPU, and all GPUs if there are several
 SHAPES = [(97, 211), (130, 264), (257, 1003), (1500, 130), (1201, 2048)]
 
 
@@ -24,11 +25,6 @@ def cupy():
     chosen = backend("gpu_cupy")
     if chosen.missing:
         pytest.skip(f"{chosen.name}: {chosen.missing}")
-
-
-def places():
-    """Return GPU numbers: two and three slabs on the first GPU, and all GPUs if there are several."""
-    return [(0, 0), (0, 0, 0), "all"]
 
 
 def opened(place, ghost=0, staged=False):
@@ -62,7 +58,7 @@ def on_slabs(device, field, edges, steps):
     return device.download(u)
 
 
-@pytest.mark.parametrize("place", places(), ids=str)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 @pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize(("edges", "dtype"), list(product(EDGES, DTYPES)))
 def test_slabs_give_the_bits_of_one_gpu(cupy, place, staged, edges, dtype):
@@ -75,7 +71,7 @@ def test_slabs_give_the_bits_of_one_gpu(cupy, place, staged, edges, dtype):
         np.testing.assert_array_equal(on_slabs(device, field, edges, steps), on_one(field, edges, steps))
 
 
-@pytest.mark.parametrize("place", places(), ids=str)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_large_slabs_with_a_loop_for_inner_strips_give_the_bits_of_one_gpu(cupy, place, dtype):
     device = opened(place)
@@ -86,7 +82,7 @@ def test_large_slabs_with_a_loop_for_inner_strips_give_the_bits_of_one_gpu(cupy,
     np.testing.assert_array_equal(on_slabs(device, field, "periodic", steps), on_one(field, "periodic", steps))
 
 
-@pytest.mark.parametrize("place", places(), ids=str)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 @pytest.mark.parametrize("edges", EDGES)
 def test_the_laplacian_on_slabs_is_that_of_one_gpu(cupy, place, edges):
     from compute.labs.diffusion import gpu_slabs

@@ -20,7 +20,7 @@ SMALL = {Diffusion: GRID, Mandelbrot: GRID, LCurve: {"problem": "shaw", "n": 16}
 
 
 @pytest.mark.parametrize("make", SMALL, ids=lambda make: make.LAB)
-def test_a_lab_is_closed_at_the_end_of_its_block_and_may_be_closed_again(make):
+def test_a_with_block_closes_a_lab_which_may_be_closed_again(make):
     with make(**SMALL[make], backend="cpu_numba") as lab:
         lab.advance(1)
     assert str(lab).endswith(", closed")
@@ -28,14 +28,14 @@ def test_a_lab_is_closed_at_the_end_of_its_block_and_may_be_closed_again(make):
     lab.close()
 
 
-def test_a_lab_from_outside_may_be_closed_twice(wave):
+def test_an_external_lab_may_be_closed_twice(wave):
     with wave(ny=8, nx=8) as lab:
         lab.advance(2)
         assert str(lab) == repr(lab) == "Wave(nx=8, ny=8), step 2"
     lab.close()
 
 
-def test_print_shows_what_differs_from_the_defaults():
+def test_print_shows_values_that_differ_from_the_defaults():
     assert str(Diffusion()) == "Diffusion()"
     lab = Diffusion(ny=8, r=0.1, preset="ring")
     lab.advance(3)
@@ -81,7 +81,7 @@ with RandomWalk(n=7) as lab:
 
 
 @pytest.mark.parametrize("where", ["script", "module", "cell"])
-def test_a_lab_in_no_package_computes_by_its_own_methods(where, tmp_path):
+def test_a_lab_outside_any_package_computes_with_its_own_methods(where, tmp_path):
     path = tmp_path / "walk.py"
     path.write_text(SCRIPT)
     run = {

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from compute.devices import devices
 from compute.devices.devices import Host, cpu_count
 from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion
@@ -66,7 +66,7 @@ def test_version_2_in_a_container(groups):
     assert (container.processors(), container.memory_limit()) == (None, None)
 
 
-def test_version_2_of_a_service_takes_the_strictest_group_above_it(groups):
+def test_version_2_uses_the_strictest_of_all_enclosing_groups(groups):
     groups(
         "0::/system.slice/fieldlab.service\n",
         second("400000 100000", 8 * GIB, GIB, folder="system.slice/")
@@ -104,12 +104,11 @@ def test_version_1(groups, mount, path):
         assert container.memory_limit() is None
 
 
-@pytest.mark.parametrize(("quota", "count"), [(50_000, 1), (150_000, 1), (200_000, 2), (350_000, 3), (9_900_000, 4)])
-def test_threads_fit_the_quota(groups, monkeypatch, quota, count):
+def test_threads_fit_the_quota_which_may_change(groups, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)), raising=False)
-    groups("0::/\n", second(f"{quota} 100000"))
-    assert cpu_count() == count
-    assert Host().describe()["cores"] == count
+    for quota, count in ((50_000, 1), (150_000, 1), (200_000, 2), (350_000, 3), (9_900_000, 4)):
+        groups("0::/\n", second(f"{quota} 100000"))
+        assert cpu_count() == Host().describe()["cores"] == count
 
 
 def test_numba_has_as_many_threads_as_processors():
@@ -142,7 +141,7 @@ def test_a_grid_beyond_the_container_s_memory_is_refused(groups):
         require_memory(GIB, "it")
 
 
-def test_the_machine_of_a_record_says_what_its_container_may_use(groups, monkeypatch, capsys):
+def test_a_record_contains_the_limits_of_its_container(groups, monkeypatch, capsys):
     from compute.__main__ import main
 
     monkeypatch.setattr(machine, "machine", machine.machine.__wrapped__)
@@ -154,29 +153,20 @@ def test_the_machine_of_a_record_says_what_its_container_may_use(groups, monkeyp
     assert "limited to 1.5 processors and 1 GiB" in capsys.readouterr().out
     assert main(["info", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["machine"]["container"]["processors"] == 1.5
-    cpu = System()._cpu()
+    cpu = System().read().cpu
     assert cpu.memory_total == GIB
     assert 0 <= cpu.memory_used <= GIB
     groups("0::/\n", second())
     assert "container" not in machine.machine()
 
 
-def test_a_case_during_which_the_quota_stopped_the_process_says_so(groups, monkeypatch):
+def test_a_case_stopped_by_the_quota_says_so(groups, monkeypatch):
     clock = iter([0.0, 2.0, 4.0])
-    monkeypatch.setattr(System, "read", lambda self: Reading(next(clock), CpuReading("CPU")))
     monkeypatch.setattr(conditions, "OTHERS_SHARE", 1e9)
     groups("0::/\n", second("150000 100000") | {"cpu.stat": "throttled_usec 1000000"})
-    watch = Watch(System())
+    watch = Watch(SimpleNamespace(read=lambda: Reading(next(clock), CpuReading("CPU"))))
     groups("0::/\n", second("150000 100000") | {"cpu.stat": "throttled_usec 1300000"})
     watch.note("stopped")
     watch.note("quiet")
     assert watch.warnings("stopped") == ("the container's CPU quota of 1.5 processors stopped it for 0.3 s",)
     assert watch.warnings("quiet") == ()
-
-
-def test_devices_reads_the_quota_each_time(groups, monkeypatch):
-    """A quota may change during the life of a process."""
-    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    for quota in (2, 5):
-        groups("0::/\n", second(f"{quota}00000 100000"))
-        assert cpu_count() == quota

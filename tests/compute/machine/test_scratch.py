@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from compute.export.jobs import FILE, Job, JobQueue
 from compute.machine import scratch
+from tests.waiting import until
 
 MAKE = "from compute.machine import scratch; print(scratch.folder('export'), flush=True); input()"
 
@@ -31,7 +32,7 @@ def another():
     return process, Path(process.stdout.readline().strip())
 
 
-def test_it_goes_with_its_process(temporary):
+def test_a_folder_is_removed_with_its_process(temporary):
     process, folder = another()
     assert list(temporary.iterdir()) == [folder]
     with process:
@@ -39,7 +40,7 @@ def test_it_goes_with_its_process(temporary):
     assert list(temporary.iterdir()) == []
 
 
-def test_what_a_killed_process_left_goes_at_the_next_start_and_nothing_else(temporary):
+def test_only_folders_of_killed_processes_are_removed_at_the_next_start(temporary):
     mine = scratch.folder("export")
     living, kept = another()
     dead, lost = another()
@@ -57,14 +58,14 @@ def test_what_a_killed_process_left_goes_at_the_next_start_and_nothing_else(temp
     assert not mine.exists()
 
 
-def test_the_folder_of_a_block_goes_after_it_whatever_happens(temporary):
+def test_a_lent_folder_is_removed_after_an_error(temporary):
     with suppress(ZeroDivisionError), scratch.lent("parts") as folder:
         (folder / "a").write_text("a")
         raise ZeroDivisionError
     assert list(temporary.iterdir()) == []
 
 
-def test_a_kind_that_could_not_be_found_again_is_refused():
+def test_an_invalid_kind_of_folder_is_refused():
     with pytest.raises(ValueError, match="'two words'"):
         scratch.folder("two words")
 
@@ -72,16 +73,13 @@ def test_a_kind_that_could_not_be_found_again_is_refused():
 def linger(tell):
     """Leave a folder behind when killed."""
     tell(0.5, str(scratch.folder("parts")))
-    time.sleep(60)
+    threading.Event().wait()
 
 
 def test_a_cancelled_job_leaves_nothing(temporary):
     job = Job(linger, FILE, queue=JobQueue())  # its process uses the test's folder
     job.start()
-    end = time.monotonic() + 120
-    while not job.words:
-        assert time.monotonic() < end, job.text
-        time.sleep(0.02)
+    until(lambda: job.words)
     folder = Path(job.words)
     assert folder.is_dir()
     job.cancel()

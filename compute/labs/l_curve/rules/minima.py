@@ -31,7 +31,7 @@ def gcv(reading: CurveReading) -> RuleChoice:
     """Return the minimum of generalised cross-validation."""
     if not reading.traced:
         return RuleChoice(None, LATER)
-    choice = _minimum(reading, lambda at: gcv_values(reading, reading.at(at)))
+    choice = minimum(reading, lambda at: gcv_values(reading, reading.at(at)))
     source = "" if reading.singular is not None else "trace from a random probe"
     return RuleChoice(choice.lam, "; ".join(part for part in (choice.reason, source) if part))
 
@@ -50,7 +50,7 @@ def weighted_values(reading: CurveReading, at: Points, weight: float) -> Vector:
 def weighted_gcv(reading: CurveReading) -> RuleChoice:
     """Return the minimum of weighted GCV; the weight is the reading's, or the mean weight of the first steps."""
     weight = adaptive_weight(reading.small) if reading.weight is None else reading.weight
-    choice = _minimum(reading, lambda at: weighted_values(reading, reading.at(at), weight))
+    choice = minimum(reading, lambda at: weighted_values(reading, reading.at(at), weight))
     return RuleChoice(choice.lam, "; ".join(part for part in (choice.reason, f"ω = {weight:.3g}") if part))
 
 
@@ -78,7 +78,7 @@ def _weight(small: Small, j: int) -> float:
 
 def quasi_optimality(reading: CurveReading) -> RuleChoice:
     """Return the lowest minimum of |λ dx/dλ| inside the range (Morozov 1984): it falls again towards both ends."""
-    return _minimum(reading, lambda at: reading.at(at).change, local=True)
+    return minimum(reading, lambda at: reading.at(at).change, local=True)
 
 
 def discrepancy(reading: CurveReading) -> RuleChoice:
@@ -155,7 +155,7 @@ def ncp(reading: CurveReading) -> RuleChoice:
     return reading.whitest or RuleChoice(None, LATER)
 
 
-def _minimum(reading: CurveReading, function: Function, local: bool = False) -> RuleChoice:
+def minimum(reading: CurveReading, function: Function, local: bool = False) -> RuleChoice:
     """Return the minimum of `function` of λ; with `local` the lowest interior one, even if an end is lower."""
     lambdas = reading.lambdas
     values = function(lambdas)

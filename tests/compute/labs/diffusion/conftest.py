@@ -9,7 +9,7 @@ import pytest
 
 from compute.display import gpu as raster
 from compute.labs.diffusion import gpu_cupy, gpu_slab_device, gpu_slabs
-from tests.cuda_on_cpu import Library
+from tests.cuda_on_cpu import Library, forget, launched_on_cpu
 from tests.cuda_streams import GPUS, Cuda, SlabGpu
 
 
@@ -19,15 +19,22 @@ def library():
 
 
 @pytest.fixture
+def on_cpu(library, monkeypatch):
+    """Run launched kernels on the CPU; yield a function that, called with True, makes the last block run first."""
+    monkeypatch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
+
+    def order(backwards):
+        library.backwards = backwards
+
+    with launched_on_cpu(library, gpu_cupy, raster):
+        yield order
+    order(False)
+
+
+@pytest.fixture
 def machine(library, monkeypatch):
     """Return a function of the streams' random seed and of peer access that installs a machine with GPUs."""
-    caches = [
-        gpu_cupy.launcher,
-        gpu_cupy._sweep,
-        gpu_slabs._slab_launcher,
-        gpu_slabs._tiling,
-        raster._kernel,
-    ]
+    modules = gpu_cupy, gpu_slabs, raster
     monkeypatch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
     monkeypatch.setattr(gpu_slabs, "multiprocessors", lambda _: 1)
     monkeypatch.setattr(gpu_slab_device, "Cuda", SlabGpu)
@@ -35,25 +42,20 @@ def machine(library, monkeypatch):
     def made(seed, peers=True):
         cuda = Cuda(seed, GPUS, peers)
 
-        class Kernels:
-            """Kernels whose launches are queued on the current stream."""
+        def compiled(path, *, defines):
+            """Compile a file; its launches are queued on the current stream."""
+            module = library(path, defines=defines)
+            return SimpleNamespace(get_function=lambda name: launcher(module.get_function(name)))
 
-            def __call__(self, path, *, defines):
-                module = library(path, defines=defines)
-                return SimpleNamespace(get_function=lambda name: self.launcher(module.get_function(name)))
-
-            @staticmethod
-            def launcher(kernel):
-                return lambda *arguments: cuda.put(lambda: kernel(*arguments))
+        def launcher(kernel):
+            return lambda *arguments: cuda.put(lambda: kernel(*arguments))
 
         monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
         monkeypatch.setattr(SlabGpu, "cuda", cuda, raising=False)
-        for module in (gpu_cupy, gpu_slabs, raster):
-            monkeypatch.setattr(module, "compile_cuda", Kernels())
-        for cached in caches:
-            cached.cache_clear()
+        for module in modules:
+            monkeypatch.setattr(module, "compile_cuda", compiled)
+        forget(*modules)
         return cuda
 
     yield made
-    for cached in caches:
-        cached.cache_clear()
+    forget(*modules)

@@ -11,34 +11,10 @@ from compute.display import cpu_numpy as raster_reference
 from compute.display import gpu as raster
 from compute.labs.diffusion import cpu_numpy, gpu_cupy
 from compute.labs.diffusion.scheme import EDGES
-from tests.cuda_on_cpu import Library, upload
+from tests.cuda_on_cpu import upload
 
 DTYPES = ("float32", "float64")
 FAST = {dtype: set(gpu_cupy.TILINGS[dtype]) | set(gpu_cupy.candidates(dtype)) for dtype in DTYPES}
-
-
-@pytest.fixture(scope="module")
-def library():
-    return Library()
-
-
-@pytest.fixture
-def on_cpu(library, monkeypatch):
-    """Run launched kernels on the CPU; yield a function that, called with True, makes the last block run first."""
-    caches = [gpu_cupy.launcher, gpu_cupy._sweep, raster._kernel]
-    for module in (gpu_cupy, gpu_cupy, raster):
-        monkeypatch.setattr(module, "compile_cuda", library)
-    monkeypatch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
-    for cached in caches:
-        cached.cache_clear()
-
-    def order(backwards):
-        library.backwards = backwards
-
-    yield order
-    order(False)
-    for cached in caches:
-        cached.cache_clear()
 
 
 def run(function, u, *arguments):
@@ -52,7 +28,7 @@ SMALL = [(1, 1), (1, 9), (9, 1), (3, 7), (66, 120)]
 
 @pytest.mark.parametrize("shape", SMALL, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_one_step_and_the_laplacian_equal_numpy_in_both_block_orders(on_cpu, shape, dtype):
+def test_one_step_and_the_laplacian_equal_numpy_in_both_orders_of_blocks(on_cpu, shape, dtype):
     u = np.random.default_rng(1).random(shape).astype(dtype)
     for edges, wanted in product(EDGES, ("laplacian", "step")):
         truth = np.empty(shape)
@@ -71,7 +47,7 @@ def test_one_step_and_the_laplacian_equal_numpy_in_both_block_orders(on_cpu, sha
 
 @pytest.mark.parametrize("shape", SMALL, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_many_steps_equal_single_steps_bit_for_bit_in_both_block_orders(on_cpu, shape, dtype):
+def test_many_steps_equal_single_steps_to_the_bit_in_both_orders_of_blocks(on_cpu, shape, dtype):
     u = np.random.default_rng(2).normal(size=shape).astype(dtype)
     for edges in EDGES:
         truth = run(gpu_cupy.one_step, u, 0.24, edges, 14)  # one launch of each size: 8, 4, 2
@@ -83,7 +59,7 @@ def test_many_steps_equal_single_steps_bit_for_bit_in_both_block_orders(on_cpu, 
 
 @pytest.mark.parametrize("kernel", [gpu_cupy.step, gpu_cupy.one_step, gpu_cupy.racing_step])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_an_inf_at_one_zero_edge_is_not_felt_at_the_other(on_cpu, dtype, kernel):
+def test_an_infinite_cell_at_one_edge_does_not_affect_the_opposite_edge(on_cpu, dtype, kernel):
     u = np.random.default_rng(2).random((40, 50)).astype(dtype)
     truth = run(kernel, u, 0.2, "zero-dirichlet", 4)
     left, top, bottom = ((20, 0), np.s_[:, 25:]), ((0, 20), np.s_[20:]), ((39, 20), np.s_[:20])
@@ -101,7 +77,7 @@ def test_the_loop_for_inner_strips_gives_the_same_bits(on_cpu, dtype, monkeypatc
     assert first.inner
     shape = (60, 2 * first.width + 20)  # left, inner and right strip
     u = np.random.default_rng(3).normal(size=shape).astype(dtype)
-    monkeypatch.setattr(gpu_cupy, "_TUNED", {(0, shape, dtype): first})
+    monkeypatch.setattr(gpu_cupy, "TUNED", {(0, shape, dtype): first})
     for edges in EDGES:
         truth = run(gpu_cupy.one_step, u, 0.24, edges, 8)
         np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 8), truth)
@@ -119,7 +95,7 @@ def test_the_racing_kernel_depends_on_the_order_of_its_blocks(on_cpu):
 
 
 @pytest.mark.parametrize("sizes", [(8, 4, 2, 1), (12, 8, 4, 2, 1)])
-def test_launches_add_up_and_are_odd_in_number(sizes):
+def test_launches_sum_to_the_steps_and_are_odd_in_number(sizes):
     for steps in range(1, 300):
         plan = gpu_cupy.launches(steps, sizes)
         assert sum(plan) == steps
@@ -129,7 +105,7 @@ def test_launches_add_up_and_are_odd_in_number(sizes):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_cut_covers_the_grid_with_the_warps_there_are(dtype):
+def test_a_cut_covers_the_grid_within_the_number_of_warps(dtype):
     for tiling, (ny, nx) in product(FAST[dtype], [(1, 1), (1, 10**6), (10**6, 1), (2000, 2000), (16384, 16384)]):
         warps, rows = tiling.cut(ny, nx, 132)
         strips = -(-nx // tiling.width)

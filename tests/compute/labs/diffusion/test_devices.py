@@ -9,11 +9,10 @@ import pytest
 
 from app.tab.restore import scene_of_lab
 from compute.devices import backends
-from compute.display import gpu as raster
 from compute.export.scene import Style
 from compute.lab import lab as base
 from compute.labs.diffusion import Diffusion, lab
-from compute.labs.diffusion.gpu_slab_device import _pixel_rows
+from compute.labs.diffusion.gpu_slab_device import pixel_rows
 from compute.labs.diffusion.scheme import EDGES
 from compute.labs.diffusion.slabs import Layout
 from tests.cuda_streams import SlabGpu
@@ -28,9 +27,6 @@ def gpus(machine, monkeypatch):
     for module in (backends, base):
         monkeypatch.setattr(module, "BACKENDS", tuple(fake))
     monkeypatch.setattr(lab, "Cuda", SlabGpu)
-    raster._kernel.cache_clear()
-    yield
-    raster._kernel.cache_clear()
 
 
 def pair(**values):
@@ -52,7 +48,7 @@ def same(one, three, **look):
 
 
 @pytest.mark.parametrize("edges", EDGES)
-def test_pictures_and_fields_are_those_of_one_gpu(gpus, edges):
+def test_pictures_and_fields_equal_those_of_one_gpu(gpus, edges):
     one, three = pair(edges=edges)
     for each in (one, three):
         each.advance(21)
@@ -95,7 +91,7 @@ def test_a_field_moves_to_several_gpus_and_back(gpus):
         ({"devices": "cuda:0-1", "variant": "racing"}, r"variant must be empty or one of T-step .*not 'racing'"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_nothing_changes(gpus, values, words):
+def test_devices_that_do_not_fit_are_refused_without_a_change(gpus, values, words):
     made = Diffusion(backend="gpu_cupy", ny=64, nx=20)
     before = made.field()
     with pytest.raises(ValueError, match=words):
@@ -111,16 +107,16 @@ def test_other_backends_compute_on_one_device():
 
 
 @pytest.mark.parametrize(("ny", "count", "y0", "factor"), [(61, 3, 0, 7), (61, 3, 4, 5), (61, 5, 0, 1), (40, 5, 3, 20)])
-def test_every_row_of_pixels_is_made_once_where_it_begins(ny, count, y0, factor):
+def test_every_row_of_pixels_is_assigned_once_to_the_slab_where_it_begins(ny, count, y0, factor):
     layout, height = Layout(ny, count, 8), -(-(ny - y0) // factor)
-    found = list(_pixel_rows(layout, y0, factor, height))
+    found = list(pixel_rows(layout, y0, factor, height))
     assert [row for _, first, last in found for row in range(first, last)] == list(range(height))
     for number, first, last in found:
         assert layout.owner(y0 + first * factor) == number
         assert min(y0 + last * factor, ny) <= layout.slabs[number].last or last == first + 1
 
 
-def test_no_link_says_how_many_gpus_shared_the_grid(gpus):
+def test_links_do_not_contain_the_number_of_gpus(gpus):
     made = Diffusion(backend="gpu_cupy", ny=48, nx=30, devices="cuda:0-1", r=0.1)
     made.advance(3)
     scene = scene_of_lab(Diffusion, made.values(), made.snapshot(), "field", Style(), None)

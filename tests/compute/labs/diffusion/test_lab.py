@@ -10,14 +10,12 @@ import param
 import pytest
 from PIL import Image
 
-from compute.devices.backends import BackendUnavailable, backend
-from compute.lab.lab import OutOfMemory, variants
-from compute.labs import LABS, lab_class
+from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion, initial
 from compute.labs.diffusion.initial import PRESETS
 
 
-def test_beyond_the_limit_it_blows_up_and_says_so(diffusion):
+def test_an_unstable_field_becomes_unhealthy_until_a_reset(diffusion):
     lab = diffusion(ny=40, nx=40, unstable=True, r=0.4, preset="noise")
     assert lab.status.healthy
     with np.errstate(over="ignore", invalid="ignore"):
@@ -38,7 +36,7 @@ def test_every_preset_gives_a_finite_field_of_any_shape(preset):
     assert lab.field().shape == (1, 5)
 
 
-def test_a_changed_preset_starts_anew_and_other_parameters_do_not():
+def test_a_changed_preset_restarts_and_other_parameters_do_not():
     lab = Diffusion(ny=32, nx=32)
     lab.advance(10)
     before = lab.field()
@@ -54,7 +52,7 @@ def test_a_changed_preset_starts_anew_and_other_parameters_do_not():
     assert (lab.steps, lab.field().shape) == (0, (48, 32))
 
 
-def test_present_values_are_those_that_param_holds_however_they_were_set():
+def test_present_values_equal_the_parameters_however_they_were_set():
     lab = Diffusion(ny=32, nx=32)
 
     def holds() -> bool:
@@ -100,14 +98,11 @@ def test_checkpoint_and_rollback():
     assert lab.steps == 5
 
 
-def test_a_snapshot_restores_the_state_elsewhere():
+def test_a_restored_snapshot_has_the_exact_solution():
     lab = Diffusion(ny=32, nx=40, preset="single mode")
     lab.advance(7)
     other = Diffusion(backend="cpu_numpy", ny=32, nx=40)
     other.restore(lab.snapshot())
-    for each in (lab, other):
-        each.advance(5)
-    np.testing.assert_array_equal(other.field(), lab.field())
     np.testing.assert_array_equal(other.exact(), lab.exact())
 
 
@@ -123,7 +118,7 @@ def test_painting_sets_the_disc_and_nothing_else(any_backend):
 
 
 @pytest.mark.parametrize("file_type", ["PNG", "JPEG"])
-def test_an_image_becomes_the_initial_field_upright(file_type):
+def test_an_image_becomes_the_upright_initial_field(file_type):
     picture = Image.new("L", (64, 64))
     picture.paste(255, (0, 0, 64, 32))  # bright at the top
     file = io.BytesIO()
@@ -141,7 +136,7 @@ def test_an_image_becomes_the_initial_field_upright(file_type):
     [(b"GIF89a" + bytes(100), "neither"), (b"\x89PNG\r\n\x1a\n" + bytes(50), "neither"), (bytes(17 * 2**20), "16 MiB")],
     ids=["gif", "broken", "large"],
 )
-def test_a_bad_image_is_refused_in_words(data, words):
+def test_an_invalid_image_is_refused(data, words):
     lab = Diffusion(ny=16, nx=16)
     before = lab.field()
     with pytest.raises(ValueError, match=words):
@@ -167,7 +162,7 @@ def test_a_bad_image_is_refused_in_words(data, words):
         ({"preset": "ring", "r": 9}, "r"),
     ],
 )
-def test_bad_values_change_nothing_and_are_named(values, words):
+def test_invalid_values_are_refused_by_name_without_a_change(values, words):
     lab = Diffusion(ny=16, nx=16)
     lab.advance(2)
     before = lab.values()
@@ -179,7 +174,7 @@ def test_bad_values_change_nothing_and_are_named(values, words):
         Diffusion(**{"ny": 16, "nx": 16, **values})
 
 
-def test_unstable_widens_the_bound_for_one_lab_alone():
+def test_unstable_widens_the_bound_of_one_lab_only():
     lab, other = Diffusion(ny=8, nx=8), Diffusion(ny=8, nx=8)
     lab.update(unstable=True, r=0.26)
     with pytest.raises(ValueError, match="r must be at most"):
@@ -201,16 +196,7 @@ def test_a_grid_beyond_memory_is_refused_before_anything_is_allocated(monkeypatc
     np.testing.assert_array_equal(lab.field(), before)
 
 
-def test_an_absent_backend_says_why_and_how_to_get_it():
-    absent = [b for b in Diffusion.backends() if b.missing]
-    for each in absent:
-        with pytest.raises(BackendUnavailable, match="pip install 'fieldlab"):
-            Diffusion(backend=each.name, ny=8, nx=8)
-    assert backend("cpu_numba").missing is None
-    assert backend("cpu_numba").install == ""
-
-
-def test_actions_are_a_closed_list():
+def test_unknown_actions_and_invalid_arguments_are_refused():
     lab = Diffusion(ny=8, nx=8)
     with pytest.raises(ValueError, match="action must be one of"):
         lab.act("close")
@@ -222,17 +208,6 @@ def test_actions_are_a_closed_list():
         lab.load(np.full((8, 8), np.nan))
     with pytest.raises(ValueError, match="radius"):
         lab.paint([(1, 1)], 1.0, 0.0)
-
-
-def test_the_lab_is_found_by_its_name():
-    assert lab_class("diffusion") is Diffusion
-    assert Diffusion in LABS
-    with pytest.raises(ValueError, match="lab must be one of"):
-        lab_class("astrology")
-
-
-def test_absent_backends_have_no_kernels():
-    assert all(variants(Diffusion, b.name) == () for b in Diffusion.backends() if b.missing)
 
 
 @pytest.mark.parametrize("order", [("preset", "ny", "dtype", "edges"), ("dtype", "edges", "ny", "preset")])
@@ -263,7 +238,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_an_act_loses_comes_back_and_goes_again(loss):
+def test_a_lost_field_is_restored_by_undo_and_lost_again_by_redo(loss):
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
     lab.act("checkpoint")
     with pytest.raises(ValueError, match="nothing to undo"):
@@ -299,7 +274,7 @@ def replayed(lab):
     return twin.field()
 
 
-def test_looking_through_presets_does_not_drop_what_was_computed():
+def test_browsing_presets_keeps_the_computed_field():
     """A slider of an option makes a new field at each step; none of them may displace the computed field."""
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
     lab.advance(9)
@@ -313,7 +288,7 @@ def test_looking_through_presets_does_not_drop_what_was_computed():
     assert (lab.preset, lab.mode_p) == ("gaussian", 3)
 
 
-def test_an_image_is_where_a_reset_leads_until_it_is_forgotten():
+def test_reset_returns_to_the_image_until_it_is_forgotten():
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
     lab.act("load_image", data=png(64, 64))
     image = lab.field()
@@ -353,7 +328,7 @@ def test_a_checkpoint_made_before_an_image_loses_it_and_undo_brings_it_back():
         ((200, 50), (40, 40), (75, 0, 125, 50)),
     ],
 )
-def test_a_frame_tells_which_part_of_an_image_the_field_shows(size, grid, kept):
+def test_a_frame_contains_the_part_of_the_image_that_is_shown(size, grid, kept):
     """It is the largest central part with the grid's shape; checked by the field's columns and rows."""
     lab = Diffusion(ny=grid[0], nx=grid[1], backend="cpu_numpy")
     lab.act("load_image", data=png(*size))
@@ -366,7 +341,7 @@ def test_a_frame_tells_which_part_of_an_image_the_field_shows(size, grid, kept):
     assert row.max() == pytest.approx(ramp[-1], abs=1.5 / min(width, grid[1]))
 
 
-def test_a_field_that_memory_has_no_room_for_is_not_kept(monkeypatch):
+def test_a_field_without_memory_is_not_kept(monkeypatch):
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
     lab.advance(3)
     monkeypatch.setattr("compute.labs.diffusion.history.Host.free_bytes", lambda self: 4 * 32 * 32)
@@ -377,7 +352,7 @@ def test_a_field_that_memory_has_no_room_for_is_not_kept(monkeypatch):
         lab.act("undo")
 
 
-def test_an_act_that_is_refused_loses_nothing():
+def test_a_refused_action_loses_nothing():
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
     lab.advance(3)
     lab.act("reset")
@@ -387,16 +362,8 @@ def test_an_act_that_is_refused_loses_nothing():
     assert lab.frame().notes["undo"] == "gaussian at step 3"
 
 
-def test_another_grid_keeps_no_field_of_the_old_one():
-    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
-    lab.advance(3)
-    lab.act("reset")
-    lab.update(ny=48, nx=48)
-    assert lab.frame().notes["undo"] == ""
-
-
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_field_begins_in_the_memory_that_is_predicted(preset):
+def test_a_new_field_needs_no_more_than_the_predicted_memory(preset):
     sides = {"ny": 2048, "nx": 2048, "preset": preset, "backend": "cpu_numpy"}
     tracemalloc.start()
     try:
@@ -415,7 +382,7 @@ def test_a_preset_does_not_depend_on_the_blocks_of_rows_it_is_made_in(preset, mo
 
 
 @pytest.mark.parametrize("most", [255, 65535])
-def test_a_grey_picture_of_any_depth_begins_from_black_to_white(most):
+def test_a_grey_picture_of_any_depth_spans_black_to_white(most):
     ramp = np.linspace(0, most, 256).astype(np.uint8 if most == 255 else np.uint16)
     file = io.BytesIO()
     Image.fromarray(np.tile(ramp, (256, 1))).save(file, "PNG")

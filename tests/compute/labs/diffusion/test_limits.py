@@ -31,7 +31,7 @@ def began(lab):
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_heat_that_decays_keeps_the_colours_it_began_with(lab, seen):
+def test_decaying_heat_keeps_its_initial_colours(lab, seen):
     if seen:
         lab.frame()
     lab.advance(40)
@@ -68,12 +68,12 @@ def test_automatic_limits_of_the_laplacian_follow_each_frame_without_limits_of_t
     lab.close()
 
 
-def test_a_stroke_before_the_first_frame_does_not_count(lab):
+def test_a_stroke_before_the_first_frame_does_not_change_the_limits(lab):
     lab.act("paint", points=[(5.0, 5.0)], value=9.0, radius=3.0)
     assert limits(lab) == began(lab)
 
 
-def test_a_refit_holds_what_the_field_spans_now_until_another_begins(lab):
+def test_a_refit_fixes_the_current_span_until_a_reset(lab):
     lab.advance(40)
     lab.act("refit")
     now = limits(lab)
@@ -86,14 +86,14 @@ def test_a_refit_holds_what_the_field_spans_now_until_another_begins(lab):
     assert limits(lab) == now
 
 
-def test_a_history_brings_the_same_picture_with_a_refit_in_it(lab):
+def test_a_replayed_history_with_a_refit_gives_the_same_picture(lab):
     lab.advance(5)
     lab.act("refit")
     lab.advance(30)
-    told = Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot())
-    twin = Diffusion(**{**told.values, "backend": "cpu_numpy"})
+    recorded = Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot())
+    twin = Diffusion(**{**recorded.values, "backend": "cpu_numpy"})
     twin.advance(5)
-    for entry in told.entries:
+    for entry in recorded.entries:
         Diffusion.HISTORY.require_entry(entry["do"], entry["with"])
         twin.HISTORY.apply(twin, entry)
     twin.advance(30)
@@ -144,19 +144,19 @@ def test_limits_that_are_held_from_the_beginning_need_no_entry(lab):
     assert [entry["do"] for entry in lab.history.entries] == ["load_image"]
 
 
-def test_a_refit_takes_no_arguments_from_a_stranger():
+def test_a_refit_with_arguments_is_refused():
     with pytest.raises(ValueError, match="refit needs nothing, not x"):
         Diffusion.HISTORY.require_entry("refit", {"x": 1})
 
 
 @pytest.mark.parametrize("values", [{"dtype": "float64"}, {"backend": "cpu_numba"}])
-def test_they_outlast_another_number_type_and_backend(lab, values):
+def test_limits_survive_another_number_type_and_backend(lab, values):
     lab.advance(40)
     lab.update(**values)
     assert limits(lab) == pytest.approx(began(lab), rel=1e-6)
 
 
-def test_without_them_pictures_are_as_they_were():
+def test_without_fixed_limits_each_frame_spans_its_field():
     lab = Diffusion(ny=24, nx=24, preset="single mode", backend="cpu_numpy")
     lab.advance(40)
     assert limits(lab) == (float(lab.field().min()), float(lab.field().max()))

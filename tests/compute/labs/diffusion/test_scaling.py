@@ -52,7 +52,7 @@ def run(monkeypatch):
     def ran(budget=5.0, different=None, **chosen):
         def checked(made, case, count, alone=None):
             assert (alone is not None) == (count > 1 and case.kind == "strong" and 1 in case.counts)
-            timing = made.advance(case.edges, 25, scaling._variant(count))
+            timing = made.advance(case.edges, 25, "T-step" if count == 1 else f"T-step on {count} GPUs")
             return Sample(0.0, 1.0, timing), (different or {}).get(count, 0.0)
 
         monkeypatch.setattr(scaling, "Cuda", Gpu)
@@ -67,7 +67,7 @@ def run(monkeypatch):
 
 
 @pytest.mark.parametrize("step_seconds", [1e-6, 1.1e-3, 1.3e-3, 2e-3, 5e-3, 1.0])
-def test_a_sample_is_made_of_launches_that_take_most_steps_and_no_others(step_seconds):
+def test_a_sample_consists_of_launches_of_most_steps(step_seconds):
     """Also if the last launches are short: 23 steps are launches of 8, 8, 4, 2 and 1."""
     rules = BENCHMARK.rules
     steps = steps_for(step_seconds, at_once=rules.steps_at_once("gpu_cupy", "T-step"))
@@ -91,7 +91,7 @@ def test_strong_and_weak_scaling_are_compared_with_one_gpu_of_the_run(run):
     assert [row.extra["ny"] for row in weak] == [2048, 4096, 8192]
 
 
-def test_a_record_holds_them_and_the_page_shows_those_of_one_gpu_only(run):
+def test_a_record_contains_all_numbers_of_gpus_and_the_page_shows_one(run):
     results, plan = run(sizes=(2048,), devices=(1, 2))
     record = as_record(results, plan, "bench", BENCHMARK)
     check(record, "here")
@@ -101,14 +101,14 @@ def test_a_record_holds_them_and_the_page_shows_those_of_one_gpu_only(run):
     assert {figure.variant for figure in recorded(record)} == {"T-step"}
 
 
-def test_other_bits_than_one_gpu_give_no_time(run):
+def test_results_with_other_bits_get_no_time(run):
     results, _ = run(sizes=(2048,), devices=(1, 2), different={2: 1e-6})
     for row in results.rows[1::2]:
         assert (row.status, row.measurement, row.speed_up) == ("disagrees", None, None)
     assert results.rows[0].status == "measured"
 
 
-def test_a_grid_that_does_not_fit_and_a_budget_that_is_over_are_said(run):
+def test_a_grid_beyond_memory_and_a_spent_budget_are_reported(run):
     results, _ = run(sizes=(2048, 32768), devices=(1, 2))
     assert results.rows[2].reason == "needs 8.0 GiB on cuda:0; 4.0 GiB are free"
     assert "needs 12.5 GiB on cuda:0, with one GPU's grids to compare with; 4.0" in results.rows[3].reason
@@ -117,9 +117,9 @@ def test_a_grid_that_does_not_fit_and_a_budget_that_is_over_are_said(run):
     assert {(row.status, row.reason) for row in results.rows} == {("skipped", "the budget of 0 s is over")}
 
 
-def test_a_number_of_gpus_asks_for_its_slab_and_the_comparison_once():
+def test_needed_bytes_are_those_of_a_slab_and_of_the_comparison():
     """65536² cells in float32 are 16 GiB a grid: a pair on one GPU, half and a quarter of it on two and four."""
-    (case, weak) = scaling.scaling_cases((1, 2, 4), (65536,), ("float32",), ("zero-flux",))
+    case, weak = scaling.scaling_cases((1, 2, 4), (65536,), ("float32",), ("zero-flux",))
     pair, scratch = 2 * 4 * 65536**2, 8 * scaling.COMPARED
     assert case.needed_bytes(1) == pair
     assert case.needed_bytes(2, {1: None}) == pair // 2 + scratch

@@ -87,7 +87,7 @@ SHAPES = [(41, 7), (83, 12)]
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 @pytest.mark.parametrize("edges", EDGES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_slabs_give_the_bits_of_one_grid_in_any_order_allowed(shape, edges, count):
+def test_slabs_give_the_bits_of_one_grid_in_any_permitted_order(shape, edges, count):
     fitting = [ghost for ghost in (8, 16) if shape[0] >= count * ghost]
     for dtype, ghost, sizes in product(DTYPES, fitting, ((8, 8, 8), (8, 4, 2), (8, 8, 8, 8, 4, 1), (1,))):
         field = np.random.default_rng(shape[0]).normal(size=shape).astype(dtype)
@@ -122,7 +122,7 @@ def test_every_row_has_one_owner_and_sizes_are_even(ny, count):
         assert [row for _, low, high in pieces for row in range(low, high)] == list(range(first, last))
 
 
-def test_thin_slabs_are_refused_in_words():
+def test_too_thin_slabs_are_refused():
     with pytest.raises(ValueError, match=r"ny must be at least 40 on 5 devices, not 39: each passes 8 rows"):
         Layout(39, 5, 8)
     with pytest.raises(ValueError, match=r"a launch must take at most 8 steps, .*not 9"):
@@ -131,7 +131,7 @@ def test_thin_slabs_are_refused_in_words():
 
 
 @pytest.mark.parametrize("edges", EDGES)
-def test_strips_are_made_before_the_rest_and_the_rest_waits_for_no_ghosts(edges):
+def test_strips_come_first_and_inner_rows_wait_for_no_ghosts(edges):
     works = plan(Layout(100, 2, 8), edges == "periodic", (8,) * 6)
     launches = [work for work in works if isinstance(work, Launch)]
     copies = {number for number, work in enumerate(works) if isinstance(work, Copy)}

@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-from compute.cli import settings
 from compute.files.images import LoadedPicture
 from compute.labs.diffusion import Diffusion, history
 
@@ -25,7 +24,7 @@ def stroke(lab, *xs):
         lab.act("paint", points=[(x, x)], value=2.0, radius=2.0, begins=number == 0)
 
 
-def test_every_change_is_taken_back_and_done_again_one_by_one(lab):
+def test_every_change_is_undone_and_redone_one_by_one(lab):
     seen = [lab.field()]
 
     def see():
@@ -57,7 +56,7 @@ def test_every_change_is_taken_back_and_done_again_one_by_one(lab):
         lab.act("redo")
 
 
-def test_a_new_change_ends_what_can_be_done_again(lab):
+def test_a_new_change_ends_redo(lab):
     stroke(lab, 4.0)
     lab.act("undo")
     assert lab.frame().notes["redo"] == "gaussian at step 0"
@@ -65,7 +64,7 @@ def test_a_new_change_ends_what_can_be_done_again(lab):
     assert lab.frame().notes["redo"] == ""
 
 
-def test_a_stroke_after_an_undo_is_a_change_of_its_own(lab):
+def test_a_stroke_after_an_undo_is_a_separate_change(lab):
     """Its first request may have been refused; the following ones do not belong to the undone stroke."""
     stroke(lab, 4.0, 5.0)
     lab.act("undo")
@@ -83,7 +82,7 @@ def test_a_refused_stroke_changes_nothing(lab):
     lab.act("redo")
 
 
-def test_so_many_are_kept_and_no_more_and_it_is_said(lab, monkeypatch):
+def test_the_number_of_kept_fields_is_limited(lab, monkeypatch):
     monkeypatch.setattr(history, "MOST_KEPT", 3)
     for x in range(3):
         stroke(lab, 4.0 + x)
@@ -96,7 +95,7 @@ def test_so_many_are_kept_and_no_more_and_it_is_said(lab, monkeypatch):
         lab.act("undo")
 
 
-def test_so_many_bytes_are_kept_of_which_a_shared_checkpoint_counts_once(monkeypatch):
+def test_the_kept_bytes_are_limited_and_a_shared_checkpoint_counts_once(monkeypatch):
     lab = Diffusion(ny=100, nx=100, preset="gaussian", backend="cpu_numpy")
     lab.act("checkpoint")
     monkeypatch.setattr(history, "MOST_BYTES", int(4.5 * 100 * 100 * 4))  # one more field would not fit
@@ -108,18 +107,18 @@ def test_so_many_bytes_are_kept_of_which_a_shared_checkpoint_counts_once(monkeyp
     assert len(lab.earlier.past) == 1  # the latest is always kept
 
 
-def test_a_history_that_is_done_again_keeps_no_field(lab):
+def test_a_replayed_history_keeps_no_fields(lab):
     stroke(lab, 4.0, 5.0)
     lab.advance(2)
-    told = Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot())
-    assert [set(entry["with"]) for entry in told.entries] == [{"points", "value", "radius"}] * 2
-    twin = Diffusion(**{**told.values, "backend": "cpu_numpy"})
-    for entry in told.entries:
+    recorded = Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot())
+    assert [set(entry["with"]) for entry in recorded.entries] == [{"points", "value", "radius"}] * 2
+    twin = Diffusion(**{**recorded.values, "backend": "cpu_numpy"})
+    for entry in recorded.entries:
         twin.HISTORY.apply(twin, entry)
     assert twin.earlier.past == []
 
 
-def test_a_link_that_a_page_opens_with_leaves_nothing_to_take_back(lab):
+def test_opening_a_link_leaves_nothing_to_undo(lab):
     other = Diffusion(ny=32, nx=32, preset="ring", backend="cpu_numpy")
     other.advance(3)
     lab.update(ny=32, nx=32, preset="ring")
@@ -127,13 +126,13 @@ def test_a_link_that_a_page_opens_with_leaves_nothing_to_take_back(lab):
     assert lab.frame().notes["undo"] == ""
 
 
-def test_another_grid_says_why_nothing_comes_back(lab):
+def test_another_grid_ends_undo_with_the_reason(lab):
     stroke(lab, 4.0)
     lab.update(ny=32)
     assert (lab.frame().notes["undo"], lab.frame().notes["gone"]) == ("", "the grid is another")
 
 
-def test_an_option_that_is_changed_again_later_is_a_change_of_its_own(lab):
+def test_an_option_changed_again_later_is_a_separate_change(lab):
     now = 0.0
     lab.earlier.clock = lambda: now
     lab.update(preset="hot spots")
@@ -160,7 +159,7 @@ def picture(number, size=2**20):
     return LoadedPicture(np.full((side, side), number, np.uint8), 1, side, side, f"{number:016x}")
 
 
-def test_pictures_count_for_what_is_kept_and_a_shared_one_once(lab, monkeypatch):
+def test_kept_pictures_count_and_a_shared_one_once(lab, monkeypatch):
     """The fields of this grid are small: their pictures were not counted, and 20 of them took a gigabyte."""
     monkeypatch.setattr(history, "MOST_BYTES", 5 * 2**20)
     for number in range(9):
@@ -175,7 +174,7 @@ def test_pictures_count_for_what_is_kept_and_a_shared_one_once(lab, monkeypatch)
     assert lab.earlier.held < before + 2**20 + 2**16
 
 
-def test_histories_count_as_well(lab):
+def test_kept_histories_count(lab):
     """Each entry counts once, however many fields share it."""
     long = [(x % 24 + 0.5, 3.0) for x in range(900)]
     lab.act("paint", points=long, value=1.0, radius=1.0)
@@ -187,15 +186,8 @@ def test_histories_count_as_well(lab):
     assert lab.earlier.held < once + 5 * (4 * 24 * 24 + 4000)
 
 
-@pytest.fixture
-def limited(monkeypatch):
-    """Return a function that sets the server's setting `memory`, in MiB, for this process."""
-    monkeypatch.setenv(settings.VARIABLE, "")
-    return lambda memory: settings.hand_on(settings.Settings(memory=memory))
-
-
-def test_the_fields_of_all_labs_have_a_bound_and_closing_a_lab_gives_back_its_part(limited):
-    limited(64)
+def test_the_fields_of_all_labs_share_a_limit_that_a_closed_lab_releases(limited):
+    limited(memory=64)
     labs = [Diffusion(ny=1024, nx=1024, preset="gaussian", backend="cpu_numpy") for _ in range(3)]  # 4 MiB a field
     for x in range(10):
         for each in labs:
@@ -214,8 +206,8 @@ def test_the_fields_of_all_labs_have_a_bound_and_closing_a_lab_gives_back_its_pa
     labs[2].close()
 
 
-def test_one_field_that_is_larger_than_the_bound_is_not_kept(limited):
-    limited(64)
+def test_a_field_larger_than_the_limit_is_not_kept(limited):
+    limited(memory=64)
     lab = Diffusion(ny=4096, nx=4200, preset="gaussian", backend="cpu_numpy")
     lab.act("paint", points=[(10.0, 10.0)], value=1.0, radius=2.0)
     assert lab.earlier.held == 0

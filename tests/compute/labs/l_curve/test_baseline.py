@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,10 +17,12 @@ LAMBDAS = np.geomspace(0.1, 5e3, 10)  # from the tutorial
 
 @pytest.fixture(params=["cpu", "gpu"])
 def solvers(request, monkeypatch):
-    """Return the solvers of the CPU, or those of the GPU with SciPy in place of CuPy."""
+    """Return the solvers of the CPU, or those of the GPU with NumPy and SciPy in place of CuPy."""
     if request.param == "cpu":
         return baseline.SOLVERS
-    monkeypatch.setattr(gpu_baseline, "_libraries", lambda: (np, sp, scipy.sparse.linalg))
+    for name, module in {"cupy": np, "cupyx": scipy, "cupyx.scipy": scipy, "cupyx.scipy.sparse": sp}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "cupyx.scipy.sparse.linalg", scipy.sparse.linalg)
     return gpu_baseline.SOLVERS
 
 
@@ -29,9 +33,11 @@ def truth(A, b, lam):
     return np.linalg.norm(A.astype(np.float64) @ x - b), np.linalg.norm(x)
 
 
+@pytest.mark.parametrize("shape", [(200, 200), (90, 40)])
 @pytest.mark.parametrize("name", ["stacked", "damped"])
-def test_norms_are_those_of_the_tikhonov_solution(solvers, name):
-    A, b, _ = make("random_sparse", n=200)
+def test_norms_equal_those_of_the_tikhonov_solution(solvers, name, shape):
+    rng = np.random.default_rng(1)
+    A, b = sp.random(*shape, 0.1, "csr", np.float32, rng), rng.normal(size=shape[0])
     lambdas = [0.5, 3.0, 40.0]
     made = baseline.run(solvers[name](A, b), lambdas)
     for point, lam in zip(made.points, lambdas, strict=True):
@@ -41,15 +47,7 @@ def test_norms_are_those_of_the_tikhonov_solution(solvers, name):
     assert made.seconds == pytest.approx(made.column("seconds").sum())
 
 
-def test_more_rows_than_columns(solvers):
-    rng = np.random.default_rng(1)
-    A, b = sp.random(90, 40, 0.3, "csr", np.float32, rng), rng.normal(size=90)
-    for solver in solvers.values():
-        (point,) = baseline.run(solver(A, b), [0.7]).points
-        assert (point.residual_norm, point.solution_norm) == pytest.approx(truth(A, b, 0.7), rel=1e-4)
-
-
-def test_the_stacked_matrix_is_float64_though_a_is_not(monkeypatch):
+def test_the_stacked_matrix_is_float64(monkeypatch):
     """The tutorial wastes memory: 12 bytes per non-zero instead of 8 or 6."""
     seen = []
     original = scipy.sparse.linalg.lsmr
@@ -63,7 +61,7 @@ def test_the_stacked_matrix_is_float64_though_a_is_not(monkeypatch):
     assert not right[60:].any()
 
 
-def test_iterations_of_the_tutorial_at_a_smaller_n():
+def test_iterations_fall_with_lambda_as_in_the_tutorial():
     """They fall with λ to two or three, as they do at n = 15 000: 858 387 156 58 21 8 4 3 2 2."""
     A, b, _ = make("random_sparse", n=1000)
     made = baseline.run(baseline.StackedSciPy(A, b), LAMBDAS)
@@ -73,16 +71,7 @@ def test_iterations_of_the_tutorial_at_a_smaller_n():
     assert iterations[-1] <= 3
 
 
-def test_the_residual_is_not_that_of_the_tutorial_s_broadcast():
-    """n = 3000 at the smallest λ: 3.908, while (n,) - (n, 1) gives 4180."""
-    A, b, _ = make("random_sparse", n=3000)
-    solver = baseline.DampedSciPy(A, b)
-    x, _ = solver.solve(0.1)
-    assert solver.norms(x)[0] == pytest.approx(3.908, rel=0.05)
-    assert np.linalg.norm(A @ x - b[:, None]) == pytest.approx(4180, rel=1e-3)
-
-
-def test_progress_and_cancel_between_two_lambdas(solvers):
+def test_progress_is_reported_and_cancelled_between_lambdas(solvers):
     A, b, _ = make("random_sparse", n=50)
     seen = []
     made = baseline.run(
@@ -95,7 +84,7 @@ def test_progress_and_cancel_between_two_lambdas(solvers):
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
-def test_a_lambda_that_cannot_be_is_refused_before_anything_is_solved(bad):
+def test_an_invalid_lambda_is_refused_before_any_solve(bad):
     A, b, _ = make("random_sparse", n=20)
     with pytest.raises(ValueError, match="lambdas must be finite and above 0, not "):
         baseline.run(baseline.StackedSciPy(A, b), [1.0, bad], progress=lambda *_: pytest.fail("solved"))

@@ -56,7 +56,7 @@ def test_chunks_of_any_size_give_the_same_steps(kernels):
     assert whole.k == 40
 
 
-def test_room_can_grow_and_the_steps_go_on():
+def test_steps_continue_after_growing_the_room():
     A, b = dense(60, 60)
     short, long_ = begun(A, b, 10), begun(A, b, 30)
     short.advance(10)
@@ -98,7 +98,7 @@ def test_a_matrix_of_low_rank_closes_the_ribbons(kernels, orthogonal):
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["shaw", "wing", "baart", "foxgood", "i_laplace"])
-def test_steps_made_of_rounding_errors_are_left_out(name, dtype, kernels):
+def test_steps_of_rounding_errors_are_discarded(name, dtype, kernels):
     """They would amplify themselves: in float32 alpha overflows after some forty of them."""
     A, b, _ = make(name, n=64)
     run = begun(A.astype(dtype), b, 64, kernels)
@@ -125,7 +125,7 @@ class Repeating:
 
 
 @pytest.mark.parametrize("end", [4, None])
-def test_a_repeated_vector_ends_the_run_where_it_is_though_zeros_follow(end, monkeypatch):
+def test_a_repeated_vector_ends_the_run_even_before_zeros(end, monkeypatch):
     monkeypatch.setattr(Repeating, "end", end)
     run = begun(*dense(20, 15), 8, Repeating)
     run.advance(8)
@@ -133,7 +133,7 @@ def test_a_repeated_vector_ends_the_run_where_it_is_though_zeros_follow(end, mon
     assert run.small.diagonal[2] == 0
 
 
-def test_the_look_at_v_is_what_ends_them(monkeypatch):
+def test_the_check_of_v_ends_the_run(monkeypatch):
     """The consequences of real rounding errors depend on the processor: alpha overflows, or becomes 0."""
     monkeypatch.setattr("compute.labs.l_curve.bidiagonal.LOST", 2.0)  # larger than the overlap of two unit vectors
     run = begun(*dense(20, 15), 8, Repeating)
@@ -141,7 +141,7 @@ def test_the_look_at_v_is_what_ends_them(monkeypatch):
     assert (run.k, run.exhausted) == (8, False)
 
 
-def test_an_overflow_on_the_way_is_said():
+def test_an_overflow_during_the_run_is_reported():
     class Overflowing(Repeating):
         @classmethod
         def steps(cls, work, first, count, orthogonal, tiny):
@@ -153,12 +153,12 @@ def test_an_overflow_on_the_way_is_said():
         run.advance(8)
 
 
-def test_b_must_reach_the_columns_of_a():
+def test_b_orthogonal_to_all_columns_is_refused():
     with pytest.raises(ValueError, match="b must not be orthogonal to every column of A; in float64 it is"):
         begun(np.diag([1.0, 0.0]), [0.0, 1.0], 2)
 
 
-def test_an_overflow_is_said():
+def test_an_overflow_at_the_start_is_reported():
     A = np.diag([1e30, 1.0]).astype("float32")
     with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="small enough for float32"):
         begun(A, [1e39, 1.0], 2)

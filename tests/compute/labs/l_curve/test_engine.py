@@ -41,7 +41,7 @@ def test_the_curve_grows_and_comes_to_rest(client):
     assert len(client.frames) == shown
 
 
-def test_noise_lambdas_and_the_chosen_one_are_taken_while_it_runs(client):
+def test_values_are_applied_while_the_lab_runs(client):
     client.wait_frame(done)
     client.handle.update(lam=0.3)
     assert client.wait_frame(lambda frame: frame.facts["lam"] == 0.3).facts["products"] > 1
@@ -51,7 +51,7 @@ def test_noise_lambdas_and_the_chosen_one_are_taken_while_it_runs(client):
     assert client.wait_frame(lambda frame: frame.curves["l-curve"].x.size == 37).curves["width"].x[0] == 0.01
 
 
-def test_a_file_is_taken_and_a_bad_one_leaves_everything(client):
+def test_a_file_is_loaded_and_an_invalid_one_changes_nothing(client):
     client.wait_frame(done)
     client.handle.update(problem="own", options={"matrix": b"GIF89a\x01\x00"})
     assert "this file is none of these" in client.wait(Refused).text
@@ -68,7 +68,7 @@ def test_a_file_is_taken_and_a_bad_one_leaves_everything(client):
     assert client.of(EngineRestarted) == []
 
 
-def test_a_picture_comes_through(client):
+def test_a_picture_is_sent(client):
     client.handle.update(problem="paralleltomo", n=15)
     frame = client.wait_frame(lambda frame: "truth" in frame.rasters and done(frame))
     assert frame.rasters["solution"].levels.shape == (8, 8)

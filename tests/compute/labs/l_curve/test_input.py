@@ -7,8 +7,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-import scipy.io
-import scipy.sparse as sp
 from PIL import Image
 
 from compute.export.scene import Scene
@@ -63,16 +61,7 @@ def own(matrix=A0, rhs=B0, **others):
         ({"steps_at_most": 0}, "steps_at_most"),
         ({"nonsense": 1}, "l_curve has no parameter 'nonsense'"),
         ({"problem": "own"}, "options must hold a matrix for the problem 'own'"),
-        (own(rhs=None), "rhs must be given"),
         (own(rhs=B0[:2]), r"b must have the shape \(3,\), as A has 3 rows, not \(2,\)"),
-        (own(rhs=[1, np.nan, 2]), "b must be finite; it holds NaN or inf"),
-        (own(matrix=np.full((3, 3), np.nan)), "A must be finite"),
-        (own(matrix=np.zeros((3, 3))), "A must have entries other than 0: its rank is 0"),
-        (own(matrix=np.zeros((0, 3)), rhs=[]), r"A must be a matrix with rows and columns, not of the shape \(0, 3\)"),
-        (own(matrix=sp.csr_matrix((3, 3))), "its rank is 0"),
-        (own(matrix=np.diag([1.0, 1, 0]), rhs=[0, 0, 1.0]), "b must not be orthogonal to every column of A"),
-        (own(matrix=b"GIF89a\x01\x00"), "matrix must be an .npz file .* this file is none of these"),
-        (own(matrix=b"%%MatrixMarket matrix coordinate real general\n2 2 9\n"), "matrix cannot be read"),
         (own(matrix=1e60 * A0, dtype="float32"), "A must have entries that float32 can hold; its largest is 3.1e"),
         (own(matrix=1e-60 * A0, dtype="float32"), "orthogonal"),
         (own(matrix=1e-160 * A0), r"A must have a norm from 1e-44 to 1e\+50 .* its largest entry is 3.1e-160"),
@@ -81,7 +70,7 @@ def own(matrix=A0, rhs=B0, **others):
         (own(matrix=1e200 * A0), r"A must have a norm from 1e-44 to 1e\+50"),
     ],
 )
-def test_bad_values_are_named(values, words):
+def test_invalid_values_are_refused_by_name(values, words):
     with pytest.raises((ValueError, TypeError), match=words):
         LCurve(**values)
 
@@ -102,7 +91,7 @@ def test_curves_at_the_bounds_are_finite(matrix, values):
     assert lab.frame().curves
 
 
-def test_bad_values_change_nothing():
+def test_refused_values_change_nothing():
     lab = LCurve(problem="shaw", n=40, noise=0.01, lam=0.1)
     lab.solve()
     before, curve = lab.values(), lab.curve()
@@ -130,12 +119,12 @@ def test_bad_values_change_nothing():
 @pytest.mark.parametrize(
     "values", [{"problem": "shaw", "n": 10**6}, {"n": 10**6}, {"problem": "blur", "n": 60_000}, {"n": 2**31 - 1}]
 )
-def test_n_beyond_memory_is_refused_before_anything_is_made(values):
+def test_n_beyond_memory_is_refused_before_allocation(values):
     with pytest.raises(OutOfMemory, match=r"this needs [\d.]+ GiB on host, but [\d.]+ GiB can be used"):
         LCurve(**values)
 
 
-def test_a_small_file_of_a_large_matrix_is_measured_when_it_is_unpacked(monkeypatch):
+def test_a_compressed_matrix_is_measured_by_its_unpacked_size(monkeypatch):
     data = stored(np.savez_compressed, A=np.ones((1500, 1500)), b=np.ones(1500))
     assert len(data) < 2**16
     lab = LCurve(problem="shaw", n=40)
@@ -164,25 +153,7 @@ def stored(save, *args, **kwargs):
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("matrix", "rhs"),
-    [
-        (A0, B0),
-        (sp.csc_matrix(A0), B0),
-        (stored(np.savez, A=A0, b=B0), None),
-        (stored(sp.save_npz, sp.csr_matrix(A0)), stored(np.save, B0)),
-        (stored(scipy.io.mmwrite, sp.coo_matrix(A0)), stored(scipy.io.mmwrite, B0[:, None])),
-    ],
-)
-def test_your_own_matrix_and_right_hand_side(matrix, rhs):
-    lab = LCurve(**own(matrix, rhs))
-    x = np.linalg.lstsq(np.vstack([A0, 0.5 * np.eye(3)]), np.r_[B0, 0, 0, 0], rcond=None)[0]
-    assert lab.n == 3
-    assert lab.solve().steps <= 3
-    np.testing.assert_allclose(lab.solution(0.5), x, rtol=1e-10)
-
-
-def test_a_picture_from_a_file_is_what_is_blurred():
+def test_a_picture_from_a_file_is_blurred():
     data = stored(Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save, format="PNG")
     lab = LCurve(problem="blur", n=16, options={"image": data})
     np.testing.assert_allclose(lab.system.x.reshape(16, 16)[::-1] * 255, np.arange(256).reshape(16, 16))
@@ -190,7 +161,7 @@ def test_a_picture_from_a_file_is_what_is_blurred():
         LCurve(problem="blur", n=16, options={"image": b"junk"})
 
 
-def test_every_problem_has_a_usual_size_and_takes_it_when_it_is_chosen():
+def test_choosing_a_problem_sets_its_typical_size():
     assert set(TYPICAL) < set(NAMES)
     lab = LCurve(problem="shaw")
     for name in PROBLEMS:
@@ -212,13 +183,6 @@ def test_options_are_parameters_or_in_the_dictionary():
     assert abs(deep).max() < abs(shallow).max()
 
 
-def saved(matrix, **options):
-    """Return the bytes of an .npy file."""
-    file = io.BytesIO()
-    np.save(file, matrix, **options)
-    return file.getvalue()
-
-
 @pytest.mark.parametrize("apart", [",", ";", "\t", "  ", ", "])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_dense_matrix_is_read_from_rows_of_numbers(apart, end):
@@ -232,7 +196,7 @@ def test_a_dense_matrix_is_read_from_rows_of_numbers(apart, end):
 
 def test_a_dense_matrix_is_read_from_an_npy_file():
     for dtype in (np.float64, np.float32, np.int16, np.bool_):
-        A, b, _ = opened(None, saved(np.asfortranarray(A0.astype(dtype))), saved(B0))
+        A, b, _ = opened(None, stored(np.save, np.asfortranarray(A0.astype(dtype))), stored(np.save, B0))
         np.testing.assert_array_equal(A, A0.astype(dtype))
         np.testing.assert_array_equal(b, B0)
 
@@ -246,21 +210,24 @@ def test_a_dense_matrix_is_read_from_an_npy_file():
         (b"# nothing\n\n", "it must hold numbers, a row a line, and holds comments alone"),
         (b"1,nan\n2,3\n", "A must be finite"),
         (b"1e400,2\n3,4\n", "A must be finite"),
-        (saved(np.ones(3)), r"A must be a matrix with rows and columns, not of the shape \(3,\)"),
-        (saved(np.ones((2, 2, 2))), r"A must be a matrix with rows and columns, not of the shape \(2, 2, 2\)"),
-        (saved(np.full((2, 2), np.inf)), "A must be finite"),
-        (saved(np.ones((2, 2), complex)), "its arrays must hold real numbers, not complex128"),
+        (stored(np.save, np.ones(3)), r"A must be a matrix with rows and columns, not of the shape \(3,\)"),
+        (
+            stored(np.save, np.ones((2, 2, 2))),
+            r"A must be a matrix with rows and columns, not of the shape \(2, 2, 2\)",
+        ),
+        (stored(np.save, np.full((2, 2), np.inf)), "A must be finite"),
+        (stored(np.save, np.ones((2, 2), complex)), "its arrays must hold real numbers, not complex128"),
         (b"1," * 3_000_000 + b"1", "a matrix in a file must have at most 2000000 rows and columns, not 1 x 3000001"),
         (b"1\n" * 3_000_000, "a matrix in a file must have at most 2000000 rows and columns, not 3000001 x 1"),
         ("1,2\n3,4".encode("utf-16"), "matrix must be an .npz file .* this file is none of these"),
     ],
 )
-def test_a_file_that_holds_no_matrix_is_refused_in_words(data, words):
+def test_a_file_without_a_matrix_is_refused(data, words):
     with pytest.raises(ValueError, match=words):
         LCurve(**own(matrix=data, rhs=np.ones(2)))
 
 
-def test_a_text_of_too_many_numbers_is_refused_before_it_is_read(monkeypatch):
+def test_a_text_of_too_many_numbers_is_refused_before_parsing(monkeypatch):
     monkeypatch.setattr(import_module("compute.labs.l_curve.problems.own"), "MAX_BYTES", 2**20)
     monkeypatch.setattr(np, "loadtxt", lambda *given, **options: pytest.fail("it was read"))
     row = b",".join([b"1"] * 400) + b"\n"

@@ -12,13 +12,23 @@ import scipy.sparse as sp
 from compute.devices.backends import BACKENDS, Backend
 from compute.devices.devices import Host
 from compute.labs.l_curve import baseline, cpu_numpy
-from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Bidiagonalisation, Rows, compressed
+from compute.labs.l_curve.bidiagonal import Bidiagonalisation, Rows, compressed
 from compute.labs.l_curve.problems import make
 from compute.labs.l_curve.small_system import Small, points
+from tests.compute.labs.l_curve.relations import (
+    DTYPES,
+    EPSILON,
+    begun,
+    host,
+    random_matrix,
+    require_combination_and_projection,
+    require_equal_runs,
+    require_product,
+    require_relations,
+    require_zeros_when_exhausted,
+)
 
 PACKAGE = "compute.labs.l_curve"
-DTYPES = ("float32", "float64")
-EPSILON = {"float32": 1.2e-7, "float64": 2.2e-16}
 SHAPES = [
     (1, 1, 1), (5, 1, 0.5), (1, 700, 0.9), (40, 33, 0.02), (64, 64, 1), (997, 3001, 0.31), (7000, 13, 0.3),
     (3000, 2000, 0.004), (501, 2003, 1),
@@ -47,29 +57,15 @@ def cupy(gpu):
     return device, kernels
 
 
-def random_matrix(m, n, density, dtype, seed=1):
-    rng = np.random.default_rng(seed)
-    return compressed(sp.random(m, n, density, "csr", np.float64, rng, data_rvs=rng.standard_normal), dtype)
-
-
-def agrees(device, kernels, A):
-    x = np.random.default_rng(2).normal(size=A.shape[1]).astype(A.dtype)
-    truth, size = A.astype(np.float64) @ x.astype(np.float64), abs(A.astype(np.float64)) @ abs(x.astype(np.float64))
-    out = device.upload(np.full(A.shape[0], np.nan, A.dtype))
-    kernels.multiply(Rows.of(device, kernels, A), device.upload(x), out)
-    got = device.download(out)
-    np.testing.assert_array_less(abs(got - truth), 60 * EPSILON[A.dtype.name] * size + 1e-300)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_products_agree_on_odd_shapes(way, shape, dtype):
-    agrees(*way, random_matrix(*shape, dtype))
+    require_product(*way, random_matrix(*shape, dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 2**16 - 1, 2**16, 2**16 + 1])
-def test_products_around_the_reach_of_a_two_byte_column(way, n, dtype):
+def test_products_at_the_limit_of_two_byte_columns(way, n, dtype):
     """The last column is in one row; another row is empty."""
     device, kernels = way
     A = sp.csr_matrix(([2.0, 3.0, 5.0], ([0, 0, 2], [0, n - 1, n - 1])), (3, n), dtype)
@@ -82,57 +78,21 @@ def test_products_around_the_reach_of_a_two_byte_column(way, n, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [2**16 - 1, 2**16, 2**16 + 1])
 @pytest.mark.parametrize("rows", [7, 20_000])
-def test_products_of_many_rows_around_it(gpu, rows, n, dtype):
+def test_products_of_many_rows_at_the_limit_of_two_byte_columns(gpu, rows, n, dtype):
     A = sp.random(rows, n, 5e-3 if rows < 100 else 1e-3, "csr", dtype, np.random.default_rng(n))
     A = sp.vstack([A, sp.csr_matrix(([3, 4], ([0, 0], [0, n - 1])), (2, n), dtype)]).tocsr()
-    agrees(*gpu, compressed(A, dtype))
-
-
-def begun(device, kernels, A, b, most):
-    work = BidiagonalArrays.of(device, kernels, A, most)
-    device.write(b.astype(A.dtype), work.u)
-    kernels.start(work)
-    return work
-
-
-def host(device, work, *names):
-    return [device.download(getattr(work, name)).astype(np.float64) for name in names]
-
-
-def require_relations(device, kernels, A, b, k):
-    """Check A V = U B, V orthonormal, u normalised, in float64; for a tall A also A^T U = V B^T and U orthonormal.
-
-    U is computed by the recurrence, one step at a time.
-    """
-    dtype = A.dtype.name
-    work = begun(device, kernels, A, b, k)
-    U = [device.download(work.u).astype(np.float64)]
-    for j in range(k):
-        kernels.steps(work, j, 1, True, 0.0)
-        U.append(device.download(work.u).astype(np.float64))
-    V, alpha, beta = host(device, work, "V", "alpha", "beta")
-    V, U, B = V[:k], np.array(U).T, np.zeros((k + 1, k))
-    B[range(k), range(k)], B[range(1, k + 1), range(k)] = alpha[:k], beta[1:]
-    allowed = (60 if device.kind == "cpu" else 100) * EPSILON[dtype]
-    largest, exact = np.linalg.norm(B, 2), A.astype(np.float64)
-    assert beta[0] == pytest.approx(np.linalg.norm(b), rel=(4 if device.kind == "cpu" else 30) * EPSILON[dtype])
-    assert np.linalg.norm(exact @ V.T - U @ B, 2) <= allowed * largest
-    assert np.linalg.norm(V @ V.T - np.eye(k), 2) <= allowed
-    np.testing.assert_allclose(np.linalg.norm(U, axis=0), 1, rtol=30 * EPSILON[dtype])
-    if A.shape[0] >= A.shape[1]:
-        assert np.linalg.norm(exact.T @ U[:, :k] - V.T @ B[:k].T, 2) <= allowed * largest
-        assert np.linalg.norm(U.T @ U - np.eye(k + 1), 2) <= 1e4 * EPSILON[dtype]
+    require_product(*gpu, compressed(A, dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("m", "n", "k"), [(40, 40, 12), (70, 23, 20), (23, 1070, 15), (5, 1, 1), (1500, 333, 30)])
-def test_steps_keep_the_relations_that_define_them(way, m, n, k, dtype):
+def test_steps_satisfy_their_relations(way, m, n, k, dtype):
     require_relations(*way, random_matrix(m, n, 0.7, dtype, m + n), np.random.default_rng(3).normal(size=m), k)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("m", "n", "density"), [(6000, 6000, 0.1), (900, 400, 0.5), (300, 1500, 0.7), (64, 64, 1)])
-def test_many_steps_keep_them_too(gpu, m, n, density, dtype):
+def test_many_steps_satisfy_their_relations(gpu, m, n, density, dtype):
     """In CUDA C, the first case uses one pass."""
     require_relations(*gpu, random_matrix(m, n, density, dtype), np.random.default_rng(3).normal(size=m), 40)
 
@@ -157,23 +117,13 @@ def test_a_wide_matrix_loses_the_left_vectors_and_keeps_the_curve():
 
 @pytest.mark.parametrize("orthogonal", [True, False])
 @pytest.mark.parametrize(("m", "n", "density"), [(6000, 6000, 0.1), (2000, 3000, 0.02), (300, 300, 1)])
-def test_runs_of_steps_equal_the_reference_and_on_a_gpu_themselves_to_the_bit(way, m, n, density, orthogonal):
+def test_runs_of_steps_equal_the_reference_and_on_a_gpu_each_other_to_the_bit(way, m, n, density, orthogonal):
     """However they are split, and in every run: the results do not depend on the order of blocks or threads."""
-    device, kernels = way
-    A, b, k = random_matrix(m, n, density, "float64"), np.random.default_rng(4).normal(size=m), 12
-    reference = begun(Host(), cpu_numpy, A, b, k)
-    cpu_numpy.steps(reference, 0, k, orthogonal, 0.0)
-    made = []
-    for runs in ([k], [1] * k, [5, 7], [k], [k]):
-        work = begun(device, kernels, A, b, k)
-        for at, count in zip(np.cumsum([0, *runs]), runs, strict=False):
-            kernels.steps(work, int(at), count, orthogonal, 0.0)
-        made.append(host(device, work, "alpha", "beta", "V", "u"))
-    for got, truth in zip(made[0], (reference.alpha, reference.beta, reference.V, reference.u), strict=True):
-        np.testing.assert_allclose(got, truth, rtol=1e-8, atol=1e-8)
+    runs = [12], [1] * 12, [5, 7], [12], [12]
+    made = require_equal_runs(*way, random_matrix(m, n, density, "float64"), runs, orthogonal, 1e-8, 1e-8)
     for other in made[1:]:
         for got, same in zip(other, made[0], strict=True):
-            if device.kind == "gpu":
+            if way[0].kind == "gpu":
                 np.testing.assert_array_equal(got, same)
             np.testing.assert_allclose(got, same, rtol=1e-11, atol=1e-12)
 
@@ -195,31 +145,14 @@ def test_one_pass_equals_two_products(cupy, dtype):
             np.testing.assert_allclose(got, truth, rtol=0, atol=1e4 * EPSILON[dtype] * max(1, abs(truth).max()))
 
 
-def test_a_matrix_that_is_used_up_leaves_zeros(way):
-    """b contains two singular vectors: the third step yields zero."""
-    device, kernels = way
-    A = compressed(np.diag([3.0, 2, 1, 1]), "float64")
-    work = begun(device, kernels, A, np.array([1.0, 1, 0, 0]), 6)
-    kernels.steps(work, 0, 6, True, 1e-13)
-    alpha, beta, V = host(device, work, "alpha", "beta", "V")
-    assert (alpha[:2] > 0).all()
-    assert not alpha[2:].any()
-    assert not V[2:].any()
-    assert np.isfinite(beta).all()
+def test_an_exhausted_matrix_leaves_zeros(way):
+    require_zeros_when_exhausted(*way)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("rows", "width", "used"), [(1, 1, 1), (7, 2501, 5), (600, 15_000, 580), (3000, 260, 2999)])
 def test_combining_and_projecting_are_products_with_v(way, rows, width, used, dtype):
-    device, kernels = way
-    rng = np.random.default_rng(6)
-    V, y, x = (rng.normal(size=shape).astype(dtype) for shape in ((rows, width), used, width))
-    out, back = device.upload(np.full(width, np.nan, dtype)), device.upload(np.full(used, np.nan, dtype))
-    kernels.combine(device.upload(V), device.upload(y), out)
-    kernels.project(device.upload(V), device.upload(x), back)
-    small = 300 * EPSILON[dtype]
-    np.testing.assert_allclose(device.download(out), y.astype(float) @ V[:used], rtol=0, atol=small * used**0.5)
-    np.testing.assert_allclose(device.download(back), V[:used].astype(float) @ x, rtol=0, atol=small * width**0.5)
+    require_combination_and_projection(*way, rows, width, used, dtype, 300)
 
 
 def test_compressing_sums_what_is_stored_twice():

@@ -37,7 +37,7 @@ def read(data: bytes) -> Any:
 
 @pytest.mark.parametrize("symmetry", [None, "general"])
 @pytest.mark.parametrize(("name", "field"), KINDS)
-def test_what_scipy_writes_is_read_as_scipy_reads_it(name, field, symmetry):
+def test_files_by_scipy_are_read_as_by_scipy(name, field, symmetry):
     matrix = MATRICES[name]
     held = io.BytesIO()
     scipy.io.mmwrite(held, matrix, comment="one\ntwo", field=field, symmetry=symmetry)
@@ -50,7 +50,7 @@ def test_what_scipy_writes_is_read_as_scipy_reads_it(name, field, symmetry):
 HEAD = b"%%MatrixMarket matrix coordinate real general\n3 3 3\n1 1 1\n2 2 1\n"
 
 
-def test_blank_lines_comments_and_other_ends_of_lines_do_no_harm():
+def test_blank_lines_comments_and_other_line_ends_are_accepted():
     text = HEAD.replace(b"3 3 3\n", b"% by hand\n\n  % again\n 3\t3 3 \n\n") + b"\n% the last one\n3 3 1"
     np.testing.assert_array_equal(read(text).toarray(), np.eye(3))
     np.testing.assert_array_equal(read(text.replace(b"\n", b"\r\n")).toarray(), np.eye(3))
@@ -61,7 +61,7 @@ def test_blank_lines_comments_and_other_ends_of_lines_do_no_harm():
 LAST = [b"3 3 1integer", b"3 3 x", b"3 3 1" + b"9" * 4000, b"3 3", b"3 x 1", b"3 3 1 1", b"\xff", b"3 3 \0"]
 
 
-def test_a_number_that_cannot_be_read_is_refused_and_the_process_lives():
+def test_an_unreadable_number_is_refused_without_ending_the_process():
     """Runs in a child process: scipy's mmread kills its process for each of these last lines."""
     script = f"""
 import numpy as np
@@ -96,6 +96,6 @@ for last in {LAST}:
         (b"%%MatrixMarket matrix coordinate real general\n% no more", "no line of sizes"),
     ],
 )
-def test_what_is_wrong_is_named(data, named):
+def test_faults_of_a_file_are_named(data, named):
     with pytest.raises(ValueError, match=named):
         read(data)

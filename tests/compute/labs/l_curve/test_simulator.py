@@ -103,7 +103,7 @@ def test_steps_equal_the_reference(made, name):
     np.testing.assert_allclose(made[f"{name} projected"], V[:steps] @ x.astype(float), rtol=0, atol=small)
 
 
-def test_a_matrix_that_is_used_up_leaves_zeros(made):
+def test_an_exhausted_matrix_leaves_zeros(made):
     alpha, beta = made["used up"]
     assert (alpha[:2] > 0).all()
     assert not alpha[2:].any()

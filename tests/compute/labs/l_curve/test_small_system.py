@@ -136,7 +136,7 @@ def test_nothing_cancels_however_ill_posed():
         assert at.gradient[i] == pytest.approx(float(abs(y[k - 1])) * alpha[k] * beta[k], rel=1e-12)
 
 
-def test_the_widest_ribbon_is_found_where_the_search_goes_on():
+def test_the_widest_ribbon_is_found_from_any_start():
     small = random_small(12)[2]
     widths = points(small, LAMBDAS).widths
     assert widest(small, LAMBDAS, 1e-4) == (0, pytest.approx(widths[0]))
@@ -154,7 +154,7 @@ def test_an_exhausted_system_has_ribbons_of_no_width():
         assert np.isfinite(at.curvature).all()
 
 
-def test_rounding_widens_to_either_side_and_never_below_nothing():
+def test_rounding_widens_bounds_on_both_sides_down_to_zero():
     at = points(random_small(6)[2], LAMBDAS)
     residual, solution = widened(at, 1e30, "float32")
     assert (residual[0] == 0).any()

@@ -161,7 +161,7 @@ def test_the_tutorials_problem_at_its_own_lambdas():
         assert np.linalg.norm(lab.solution(lam) - x) <= 1e-3 * norms[1]
 
 
-def test_a_smaller_tolerance_goes_on_from_where_it_was():
+def test_a_smaller_tolerance_continues_the_run():
     lab = LCurve(problem="random_sparse", n=200, tolerance=0.1)
     rough = lab.solve()
     lab.tolerance = 1e-8
@@ -183,7 +183,7 @@ def test_other_lambdas_and_a_chosen_one_repeat_no_product():
     assert lab.bidiagonal.products == products
 
 
-def test_a_solution_takes_the_steps_that_its_own_lambda_needs():
+def test_a_solution_takes_as_many_steps_as_its_lambda_needs():
     lab = LCurve(problem="random_sparse", n=200, lambdas=(10.0, 100.0, 5), tolerance=1e-9)
     few = lab.solve().steps
     x = lab.solution(0.05)
@@ -208,7 +208,7 @@ def test_more_steps_may_be_allowed_later(any_backend):
     assert lab.done
 
 
-def test_noise_is_the_same_for_every_lambda_and_begins_anew():
+def test_changed_noise_restarts_the_run_with_one_noise_for_all_lambdas():
     lab = LCurve(problem="gravity", n=50)
     clean = lab.solve()
     lab.update(noise=0.05, noise_seed=3)
@@ -222,7 +222,7 @@ def test_noise_is_the_same_for_every_lambda_and_begins_anew():
     assert noisy.solution_norms[0] > 10 * clean.solution_norms[0]
 
 
-def test_reorthogonalising_is_a_matter_of_steps_not_of_the_result():
+def test_reorthogonalising_changes_the_steps_but_not_the_result():
     lab = LCurve(problem="deriv2", n=60, noise=0.01, tolerance=1e-8, steps_at_most=5000)
     orthogonal = lab.solve()
     lab.reorthogonalise = False

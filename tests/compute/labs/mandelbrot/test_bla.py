@@ -14,7 +14,7 @@ from compute.labs.mandelbrot import Mandelbrot, bla, cpu_numba, gpu_cupy, refere
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.views import VIEWS
 from tests.compute.labs.mandelbrot.test_deep import BRUTE, SEED, brute, lab_of
-from tests.cuda_on_cpu import Library, upload
+from tests.cuda_on_cpu import FakeGpu
 from tests.simulator import simulate
 
 NUCLEUS = -1 + Fraction(1, 10**170), Fraction(0)  # every second Z is about 1e-170: its square underflows in float64
@@ -97,17 +97,9 @@ def test_every_backend_makes_the_table_of_numpy(any_backend, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_cuda_c_on_the_cpu_makes_the_table_of_numpy(case, monkeypatch):
-    class FakeGpu(Host):
-        def upload(self, host):
-            return upload(host)
-
-    monkeypatch.setattr(gpu_cupy, "compile_cuda", Library())
-    gpu_cupy._kernel.cache_clear()
-    try:
-        agree(table_of(gpu_cupy.bla, case, FakeGpu()), table_of(bla.bla, case, Host()), case)
-    finally:
-        gpu_cupy._kernel.cache_clear()
+@pytest.mark.usefixtures("on_cpu")
+def test_cuda_c_on_the_cpu_makes_the_table_of_numpy(case):
+    agree(table_of(gpu_cupy.bla, case, FakeGpu()), table_of(bla.bla, case, Host()), case)
 
 
 PROGRAM = """
@@ -133,7 +125,7 @@ def test_numba_cuda_in_the_simulator_makes_the_table_of_numpy(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("case", ["e113 plain", "nucleus far", "e1007 far"])
-def test_a_usable_entry_is_as_good_as_its_steps(case):
+def test_a_usable_entry_is_as_exact_as_its_steps(case):
     """In 2000 bits, for a delta just below the radius: the neglected term is below the rounding."""
     name, log2_dc, far = CASES[case]
     values, exponents = orbit_of(name)
@@ -165,14 +157,14 @@ def test_a_usable_entry_is_as_good_as_its_steps(case):
             assert error <= gmpy2.exp2(-50) * max(abs(part) for part in exact) * (1 + length // 64)
 
 
-def test_no_radius_is_beyond_reach():
+def test_all_radii_are_within_reach():
     for case in ("e113 plain", "nucleus plain"):
         _, _, radius = table_of(bla.bla, case, Host())
         there = exists(len(orbit_of(CASES[case][0])[0]) - 2, len(radius))
         assert 0 < radius[there].max() <= bla.reach(-53.0) == 2.0**-51
 
 
-def test_longer_stretches_with_one_beginning_serve_smaller_deltas():
+def test_longer_jumps_from_the_same_index_have_smaller_radii():
     """The kernels stop at the first unusable entry."""
     _, _, radius = table_of(cpu_numba.bla, "e113 plain", Host())
     steps = (len(radius) + 1) // 2
@@ -181,7 +173,7 @@ def test_longer_stretches_with_one_beginning_serve_smaller_deltas():
         assert (radius[starts + (1 << level) - 1] <= radius[starts + (1 << level - 1) - 1]).all()
 
 
-def test_an_orbit_too_short_for_a_table_is_no_harm(any_backend):
+def test_an_orbit_too_short_for_a_table_works(any_backend):
     lab = Mandelbrot(backend=any_backend.name, center=("7", "7"), zoom="1e20", ny=3, nx=2, max_iterations=500)
     assert (lab.counts() == 1).all()
 

@@ -13,6 +13,7 @@ import pytest
 from compute.labs.mandelbrot import Mandelbrot, formula
 from compute.labs.mandelbrot import cpu_numpy as reference
 from compute.labs.mandelbrot.reference_orbit import LOOK, NEVER
+from tests.compute.labs.mandelbrot.test_deep import reference_of
 
 TOP = 77  # count of a pixel that did not escape
 RINGS = [0.001, 0.3, 0.9, 0.99, 0.9999, 1.0]
@@ -97,7 +98,7 @@ def test_near_a_centre_the_multiplier_grows_as_its_derivative_says(kernel):
     np.testing.assert_allclose(kernel(centre + 1e-6 * np.exp(1j * np.arange(5))), abs(rate) * 1e-6, rtol=1e-3)
 
 
-def test_in_an_island_of_period_39_as_with_300_bits(kernel):
+def test_in_an_island_of_period_39_the_multiplier_equals_that_of_300_bits(kernel):
     """Near the seahorses: iterates the orbit until it has reached the cycle, then multiplies along the cycle."""
     points = -0.7436423016578859 + 0.13182651981259472j + 2e-7 * np.array([0, 1, 1j, -1, 0.5 - 1j])
     truth = []
@@ -113,7 +114,7 @@ def test_in_an_island_of_period_39_as_with_300_bits(kernel):
     assert 0.01 < max(truth) < 0.9
 
 
-def test_no_cycle_no_number(kernel):
+def test_without_a_cycle_the_multiplier_is_nan(kernel):
     assert np.isnan(kernel([1j, -2, 0.26, 2 + 2j, -1.401155189])).all()  # repelling cycles, outside, Feigenbaum's point
     centre = min(centres(5), key=lambda c: c.real)
     assert np.isnan(kernel(centre, longest=4)).all()
@@ -127,7 +128,7 @@ def test_a_multiple_of_the_period_gives_the_multiplier_of_the_cycle_itself():
         w = (1 - np.sqrt(1 - 4 * c)) / 2
         for period in (1, 2, 6):
             assert formula.strength(w.real, w.imag, c.real, c.imag, period) == pytest.approx(abs(2 * w), rel=1e-12)
-            assert reference._strength(np.array([w]), np.array([c]), period) == pytest.approx(abs(2 * w), rel=1e-12)
+            assert reference.strength(np.array([w]), np.array([c]), period) == pytest.approx(abs(2 * w), rel=1e-12)
     assert formula.strength(0.5, 1.5, -2.0, 0.0, 1) == formula.NOTHING
 
 
@@ -159,12 +160,6 @@ def lab_of(backend, center, zoom, shortcuts=True, **values):
                          "precision": "perturbation", "shortcuts": shortcuts, **values})  # fmt: skip
 
 
-def reference_of(lab):
-    while not lab.painting.builder.ready:
-        lab.painting.builder.advance(1, 1)
-    return lab.painting.builder.reference
-
-
 @pytest.mark.parametrize(("center", "period"), [(PERIOD_3, 3), (INSIDE, 3), (BUD, 4)])
 def test_the_cycle_of_the_reference_is_found(center, period):
     made = reference_of(lab_of("cpu_numba", center, "1e12"))
@@ -177,11 +172,11 @@ def test_the_cycle_of_the_reference_is_found(center, period):
 
 
 @pytest.mark.parametrize("center", [FEIGENBAUM, ("0.3", "0.6"), ("-0.743643887037158704", "0.131825904205311970")])
-def test_an_orbit_that_wanders_or_escapes_has_no_cycle(center):
+def test_an_aperiodic_or_escaping_orbit_has_no_cycle(center):
     assert reference_of(lab_of("cpu_numba", center, "1e20")).cycle == NEVER
 
 
-def test_a_cycle_that_repels_is_one_too_but_ends_no_pixel():
+def test_a_repelling_cycle_is_found_but_ends_no_pixel():
     """c = i: the orbit is i, -1 + i, -i, -1 + i, … exactly, and all pixels around it escape."""
     lab = lab_of("cpu_numba", ("0", "1"), "1e30")
     made = reference_of(lab)
@@ -190,7 +185,7 @@ def test_a_cycle_that_repels_is_one_too_but_ends_no_pixel():
 
 
 @pytest.mark.parametrize(("center", "zoom"), [(PERIOD_3, "1e12"), (INSIDE, "1e8"), (BUD, "1e6")])
-def test_the_inside_of_a_component_ends_early_and_is_inside(any_backend, center, zoom):
+def test_pixels_inside_a_component_end_early_and_count_as_inside(any_backend, center, zoom):
     lab = lab_of(any_backend.name, center, zoom)
     assert (lab.counts() == 3000).all()
     steps = lab.iterations / (lab.ny * lab.nx)

@@ -69,6 +69,13 @@ def lab_of(name, backend="cpu_numba", **values):
     )
 
 
+def reference_of(lab):
+    """Build and return the reference orbit of a lab."""
+    while not lab.painting.builder.ready:
+        lab.painting.builder.advance(1, 1)
+    return lab.painting.builder.reference
+
+
 @pytest.mark.parametrize("name", BRUTE)
 def test_counts_equal_brute_force_on_random_pixels(name):
     lab = lab_of(name)
@@ -92,13 +99,12 @@ def test_every_backend_equals_numba(any_backend, name):
 @pytest.mark.parametrize("name", ["e14", "seahorses e12", "spiral e1000"])
 def test_slices_of_any_size_give_the_same_counts(any_backend, name):
     lab, truth = (lab_of(name, any_backend.name, ny=10, nx=8) for _ in range(2))
-    while not lab.painting.builder or not lab.painting.builder.ready:
-        lab.painting.builder.advance(1, 1)
+    reference = reference_of(lab)
     kernel, turn, sizes = kernel_of(lab.kernels, lab.painting.task.arithmetic), 0, (700, 1, 333)
     lab.state.forget_totals(lab.device)
     while (lab.device.download(lab.state.count) < 0).any():
         part = LaunchPart(0, 10, 1, sizes[turn % 3], lab.max_iterations, lab.max_iterations, shortcuts=turn % 2 == 0)
-        kernel(lab.state, part, lab.painting.builder.reference)
+        kernel(lab.state, part, reference)
         turn += 1
     np.testing.assert_array_equal(lab.device.download(lab.state.count), truth.counts())
 
@@ -123,13 +129,13 @@ def test_shortcuts_change_no_count(any_backend, name):
     assert inside.iterations == 0
 
 
-def test_an_orbit_that_repeats_in_perturbation_is_seen():
+def test_a_periodic_orbit_in_perturbation_saves_iterations():
     on, off = (lab_of("seahorses e5", shortcuts=shortcuts) for shortcuts in (True, False))
     np.testing.assert_array_equal(on.counts(), off.counts())
     assert on.iterations < off.iterations
 
 
-def test_a_jump_that_leaves_out_more_is_faster_and_nearly_right():
+def test_the_fast_preview_is_nearly_right():
     exact, fast = lab_of("e113"), lab_of("e113", fidelity="fast preview")
     assert np.mean(exact.counts() != fast.counts()) < 0.05
     fast.update(fidelity="exact")
@@ -146,7 +152,7 @@ def test_the_arithmetic_follows_the_pixel_spacing():
     np.testing.assert_array_equal(shallow.counts(), Mandelbrot(ny=30, nx=40, max_iterations=200).counts())
 
 
-def test_a_reference_reports_and_can_be_dropped():
+def test_a_reference_reports_progress_and_can_be_cancelled():
     seen = []
     re, im = Fraction(-1), Fraction(1, 10**30)
     done = reference_orbit.compute(re, im, 128, 10_000, lambda part: seen.append(part) or True)
@@ -158,7 +164,7 @@ def test_a_reference_reports_and_can_be_dropped():
     assert reference_orbit.compute(Fraction(3), im, 128, 10**8).length == 4  # it escapes
 
 
-def test_a_tiny_point_of_the_orbit_keeps_its_own_exponent():
+def test_a_tiny_point_of_the_orbit_has_its_own_exponent():
     """Within 1e-400 of a nucleus of period 2, every second Z is about that small."""
     made = reference_orbit.compute(-1 + Fraction(1, 10**400), Fraction(0), 3000, 4)
     x, power = made.values()[2, 0], made.exponents()[2]
@@ -167,7 +173,7 @@ def test_a_tiny_point_of_the_orbit_keeps_its_own_exponent():
     assert made.exponents()[0] < -(10**8)
 
 
-def test_every_entry_of_the_table_is_what_its_steps_give():
+def test_every_entry_of_the_table_equals_its_steps():
     rng = np.random.default_rng(5)
     values = np.concatenate([[[0, 0]], rng.uniform(-1, 1, (22, 2))])
     z, dc, size = values[:, 0] + 1j * values[:, 1], 0.3 + 0.1j, bla.entries(22)
@@ -184,7 +190,7 @@ def test_every_entry_of_the_table_is_what_its_steps_give():
     assert np.isfinite(radius).sum() == 21 + 10 + 5 + 2 + 1
 
 
-def test_the_reference_comes_first_and_an_orbit_is_kept_for_the_same_centre():
+def test_the_reference_is_built_first_and_reused_for_the_same_centre():
     lab = lab_of("e113", max_iterations=30_000)
     lab.advance()
     assert 0 < lab.progress < 0.3
@@ -216,7 +222,7 @@ def test_a_reference_beyond_memory_is_refused_and_the_view_stays(monkeypatch):
         Mandelbrot(ny=8, nx=8, zoom="1e30", max_iterations=10**7)
 
 
-def test_a_long_deep_view_goes_on_in_short_slices():
+def test_a_long_deep_view_is_computed_in_short_slices():
     """At the nucleus of period 3 no pixel escapes: 10^6 iterations, but a reset waits for one slice at most."""
     lab = Mandelbrot(ny=8, nx=8, center=("-1.75487766624669276", "0"), zoom="1e12", max_iterations=10**6)
     for _ in range(5):

@@ -33,12 +33,6 @@ def make(any_backend):
         each.close()
 
 
-def agree(counts, truth, share=0.001):
-    """Check that at most `share` of the pixels differ, by 1."""
-    assert np.abs(counts - truth).max() <= 1
-    assert np.mean(counts != truth) <= share
-
-
 def exactly(place, top):
     """Return escape counts in rational arithmetic, without rounding; only for few iterations."""
     spacing = 4 / (place.zoom * place.ny)
@@ -54,27 +48,11 @@ def exactly(place, top):
     return counts
 
 
-def test_counts_are_those_of_exact_arithmetic(make):
+def test_counts_equal_exact_arithmetic(make):
     """Row 0 has the lowest imaginary part, and c is a pixel's centre: an asymmetric view checks both."""
     view = {"center": ("-0.3", "0.4"), "zoom": "1.25", "ny": 7, "nx": 12}
     place = Place.of(view["center"], view["zoom"], 7, 12)
     np.testing.assert_array_equal(make(max_iterations=10, **view).counts(), exactly(place, 10))
-
-
-@pytest.mark.parametrize(("view", "precision"), [(HOME, "auto"), (SEAHORSES, "auto"), (HOME, "float32")])
-def test_every_backend_equals_numpy(make, view, precision):
-    """In float32, orbits of a deep view diverge by rounding alone, so only the home view is compared."""
-    view = {**view, "precision": precision}
-    truth = Mandelbrot(backend="cpu_numpy", **view)
-    lab = make(**view)
-    same = lab.counts() == truth.counts()
-    if precision == "auto":
-        agree(lab.counts(), truth.counts())
-        np.testing.assert_allclose(lab.smooth()[same], truth.smooth()[same], rtol=1e-3)
-    else:  # a GPU fuses multiply and add: a few orbits near the boundary diverge
-        close = np.isclose(lab.smooth(), truth.smooth(), rtol=1e-3)
-        assert same.mean() >= 0.99
-        assert close[same].mean() >= 0.995
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
@@ -109,7 +87,7 @@ def test_slices_of_any_size_give_the_same_counts(any_backend, sizes):
     assert truth.iterations <= lab.state.sums(lab.device)[0] <= 12 * 20 * 120
 
 
-def test_every_frame_is_coarse_to_fine_and_right(make):
+def test_frames_become_finer_and_are_right(make):
     view = {**HOME, "max_iterations": 9000}
     lab, truth = make(**view), make(**view).counts()
     strides, progress, waited = [], [0.0], False
@@ -148,7 +126,7 @@ def test_a_coarse_raster_covers_its_pixels():
     assert picture.coarse((0.0, 0.0, 80.0, 60.0), 1) == (0.0, 0.0, 80.0, 60.0)
 
 
-def test_a_schedule_visits_every_pixel_and_goes_back_to_what_is_left():
+def test_a_schedule_visits_every_pixel_and_returns_to_unfinished_ones():
     schedule, seen, full = Schedule(37, 21, 50_000, shortcuts=True), np.zeros((37, 21), int), []
     while not schedule.finished:
         part = schedule.part(40_000)
@@ -173,7 +151,7 @@ def test_a_pass_is_repeated_until_no_pixel_is_left():
     assert (schedule.stride, schedule.part(4 * 256).stride) == (8, 4)
 
 
-def test_a_part_touches_its_own_pixels_only(any_backend):
+def test_a_part_writes_its_own_pixels_only(any_backend):
     lab = Mandelbrot(backend=any_backend.name, **HOME)
     lab.state.forget_totals(lab.device)
     lab.kernels.direct(lab.state, LaunchPart(2, 9, 4, 300, 300, 300, shortcuts=False))
@@ -182,7 +160,7 @@ def test_a_part_touches_its_own_pixels_only(any_backend):
     np.testing.assert_array_equal(lab.device.download(lab.state.count) >= 0, touched)
 
 
-def test_predicted_bytes_are_about_what_is_held(make):
+def test_predicted_bytes_are_close_to_the_allocated_ones(make):
     lab = make(ny=300, nx=400)
     lab.advance(1)
     held = sum(getattr(array, "nbytes", 0) for array in vars(lab.painting.state).values())
@@ -193,7 +171,7 @@ def test_predicted_bytes_are_about_what_is_held(make):
     assert Mandelbrot.predicted_bytes(samples=4, ny=3000, nx=800) > 1.9 * predicted - PICTURE_BYTES
 
 
-def test_another_view_begins_anew_and_a_forced_precision_says_that_it_is_exhausted():
+def test_another_view_restarts_and_an_exhausted_precision_is_reported():
     lab = Mandelbrot(**HOME)
     lab.counts()
     lab.update(zoom="1e6")
@@ -226,7 +204,7 @@ def test_a_finished_picture_is_restored_elsewhere():
         Mandelbrot(ny=5, nx=5).restore(lab.snapshot())
 
 
-def test_pixels_lie_where_exact_arithmetic_puts_them():
+def test_pixel_positions_equal_exact_arithmetic():
     place = Place.of(("-1.7598171308048478136108", "0.3"), "1e12", 50, 70)
     re, im = place.axes()
     spacing = 4 / (place.zoom * 50)
@@ -267,7 +245,7 @@ def test_pixels_lie_where_exact_arithmetic_puts_them():
         ({"depth": 3}, "no parameter 'depth'; it has"),
     ],
 )
-def test_bad_values_change_nothing_and_are_named(values, words):
+def test_invalid_values_are_refused_by_name_without_a_change(values, words):
     lab = Mandelbrot(ny=8, nx=8)
     before = lab.values()
     with pytest.raises(ValueError, match=words):

@@ -92,7 +92,7 @@ def test_a_julia_set_starts_at_its_pixels(dtype):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_any_number_of_threads_and_units_gives_the_same_bits(threads, monkeypatch):
+def test_bits_do_not_depend_on_threads_and_units(threads, monkeypatch):
     import numba
 
     if threads > numba.config.NUMBA_NUM_THREADS:

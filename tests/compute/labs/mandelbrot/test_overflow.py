@@ -7,11 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from compute.display import cpu_numpy as raster
-from compute.labs.mandelbrot import Mandelbrot, gpu_cupy
-from compute.labs.mandelbrot.painting import Painting
+from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.state import LaunchPart
-from tests.cuda_on_cpu import FakeGpu, Library
 from tests.simulator import simulate
 
 ULP = 2.0**-52
@@ -36,7 +33,7 @@ def counts(lab, name, shortcuts):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of the overflow
 @pytest.mark.parametrize("shortcuts", [True, False])
-def test_what_runs_over_has_left(any_backend, shortcuts):
+def test_overflowing_pixels_have_escaped(any_backend, shortcuts):
     lab = Mandelbrot(backend=any_backend.name, **SHAPE)
     for name in KERNELS:
         if getattr(lab.kernels, name) is not None:
@@ -44,18 +41,10 @@ def test_what_runs_over_has_left(any_backend, shortcuts):
 
 
 @pytest.mark.parametrize("shortcuts", [True, False])
-def test_what_runs_over_has_left_in_cuda_c(monkeypatch, shortcuts):
-    monkeypatch.setattr(gpu_cupy, "compile_cuda", Library())
-    gpu_cupy._kernel.cache_clear()
-    try:
-        monkeypatch.setattr(Mandelbrot, "kernels", gpu_cupy)
-        lab = Mandelbrot(**SHAPE)
-        lab.device = FakeGpu()
-        lab.painting = Painting(lab.device, gpu_cupy, raster, "gpu_cupy")
-        for name in KERNELS:
-            np.testing.assert_array_equal(counts(lab, name, shortcuts), COUNTS)
-    finally:
-        gpu_cupy._kernel.cache_clear()
+def test_overflowing_pixels_have_escaped_in_cuda_c(on_cpu, shortcuts):
+    lab = on_cpu(**SHAPE)
+    for name in KERNELS:
+        np.testing.assert_array_equal(counts(lab, name, shortcuts), COUNTS)
 
 
 PROGRAM = """
@@ -68,7 +57,7 @@ with open(sys.argv[1], "w") as out:
 """
 
 
-def test_what_runs_over_has_left_in_the_simulator(tmp_path):
+def test_overflowing_pixels_have_escaped_in_the_simulator(tmp_path):
     simulate(PROGRAM, tmp_path / "counts.json")
     for found in json.loads((tmp_path / "counts.json").read_text()):
         np.testing.assert_array_equal(found, COUNTS)

@@ -57,7 +57,7 @@ def test_plain_c_and_the_kernel_agree(library, name, dtype, shortcuts, threads):
 
 @needs_compiler
 @pytest.mark.usefixtures("quick")
-def test_scenes_that_come_too_late_are_left_out_and_named(monkeypatch):
+def test_scenes_without_time_are_left_out_and_named(monkeypatch):
     """Compilation counts: with a cold cache the check took longer than the bench."""
     monkeypatch.setattr(plain_c, "LATE", 0.0)
     found = plain_c.check([SMALL, SMALL], 1.0)
@@ -66,7 +66,7 @@ def test_scenes_that_come_too_late_are_left_out_and_named(monkeypatch):
     assert found.program
 
 
-def test_a_bench_that_is_interrupted_in_the_check_keeps_its_rows(monkeypatch):
+def test_a_bench_interrupted_during_the_check_keeps_its_rows(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -94,7 +94,7 @@ def test_the_bench_shows_and_records_the_check(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("quick")
-def test_an_absent_compiler_is_told(monkeypatch):
+def test_a_missing_compiler_is_reported(monkeypatch):
     monkeypatch.setattr(plain_c.shutil, "which", lambda _: None)
     results = BENCHMARK.run(BenchPlan("mandelbrot", (SMALL,), ("cpu_numba",), budget=1.0))
     assert results.outside is not None
@@ -106,7 +106,7 @@ def test_an_absent_compiler_is_told(monkeypatch):
 
 
 @needs_compiler
-def test_a_program_that_does_not_compile_is_told(tmp_path, monkeypatch):
+def test_a_compiler_error_is_reported(tmp_path, monkeypatch):
     broken = tmp_path / "plain.cpp"
     broken.write_text("int main( {", encoding="utf-8")
     monkeypatch.setattr(plain_c, "SOURCE", broken)
@@ -116,7 +116,7 @@ def test_a_program_that_does_not_compile_is_told(tmp_path, monkeypatch):
 
 @needs_compiler
 @pytest.mark.usefixtures("quick")
-def test_results_that_differ_get_no_time(tmp_path, monkeypatch):
+def test_differing_results_get_no_time(tmp_path, monkeypatch):
     wrong = tmp_path / "plain.cpp"
     text = plain_c.SOURCE.read_text(encoding="utf-8")
     wrong.write_text(text.replace("<= T(4)", "<= T(9)"), encoding="utf-8")
@@ -129,7 +129,7 @@ def test_results_that_differ_get_no_time(tmp_path, monkeypatch):
     assert "results disagree, so no time  whole set float64" in capture.get()
 
 
-def test_no_check_without_the_kernel_or_a_direct_scene(monkeypatch):
+def test_without_the_kernel_or_a_direct_scene_nothing_is_checked(monkeypatch):
     monkeypatch.setattr(plain_c, "check", lambda *_: pytest.fail("checked"))
     pan = replace(SCENES["pan"], shape=(20, 20), view=SMALL.view)
     for cases, backends in (((SMALL,), ("cpu_numpy",)), ((pan,), ("cpu_numba",))):

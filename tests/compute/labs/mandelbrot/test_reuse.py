@@ -102,7 +102,7 @@ def test_counts_are_those_from_scratch(any_backend, change):
         each.close()
 
 
-def test_a_picture_that_is_not_finished_goes_on_where_it_was(any_backend):
+def test_an_unfinished_picture_continues_after_a_pan(any_backend):
     values = {**HOME, "max_iterations": 100_000, "shortcuts": False, "ny": 20, "nx": 32, "zoom": "0.5"}
     lab = Mandelbrot(backend=any_backend.name, **values)
     lab.painting.advance(20 * 32 * 5000)
@@ -137,14 +137,14 @@ def test_a_deep_pan_keeps_orbit_and_pixels(any_backend, name):
         each.close()
 
 
-def test_nothing_is_kept_unless_asked_for():
+def test_without_reuse_no_pixel_is_kept():
     lab = Mandelbrot(**{**HOME, "reuse": False})
     lab.counts()
     lab.update(zoom="4")
     assert lab.painting.reused == 0
 
 
-def test_a_table_made_for_a_deeper_view_is_not_used_far_from_its_centre():
+def test_a_table_of_a_deeper_view_is_not_used_for_a_wider_one():
     """Its jumps would be too long for more distant pixels."""
     view = VIEWS["e14"]
     values = {"ny": 24, "nx": 40, "center": view.center, "max_iterations": view.max_iterations, "reuse": True}
