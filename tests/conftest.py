@@ -91,10 +91,7 @@ def no_process_of_an_earlier_test() -> None:
     for thread in threading.enumerate():
         if thread.name == "spare":
             thread.join()
-    if JOBS._spare is not None:
-        JOBS._spare.close()
-        JOBS._spare = None
-    JOBS.end_kept()
+    JOBS.end_idle()
 
 
 def backend_cases() -> list[Any]:

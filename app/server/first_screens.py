@@ -12,8 +12,8 @@ import sys
 
 from app.tab.lab_view import first_values, parts_of
 from compute.devices.precompile import parts, precompile
-from compute.engine.worker import die_with_parent
 from compute.labs import LABS
+from compute.process.child import die_with_parent
 
 
 class Teller:

@@ -24,10 +24,10 @@ from app.page.markup import filled, plain
 from app.page.theme import html_pane
 from app.page.widgets import FULL
 from compute.cli.settings import MIB, current
-from compute.export.child_process import ChildTask
 from compute.export.jobs import DECODE, Job
 from compute.files.images import Kept
 from compute.lab.loaded import LoadedFile, loaded_bytes
+from compute.process.tasks import ChildTask
 
 PIECE = 2**20  # bytes of a file in one message, which app.server.message_bounds limits
 MOST_NAME = 255  # characters

@@ -19,9 +19,9 @@ from functools import partial
 from math import inf
 from typing import Any, Literal, TypeAlias
 
-from compute.engine.channel import COMPILING, EventSender
 from compute.engine.messages import Answered, Event, MeasurementQueued, Refused, Sampled, Solve, Solved, TakeSample
 from compute.engine.pacing import Tally, Urgency
+from compute.engine.sending import COMPILING, EventSender
 from compute.lab.lab import Lab
 from compute.measure.benchmark import benchmark_of
 from compute.measure.rates import RoofKind

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from compute.devices.devices import Host
-from compute.engine.channel import EventSender
 from compute.engine.messages import CheckpointMessage, RecordingOffset
+from compute.engine.sending import EventSender
 from compute.engine.shared_memory import BlobWriter, NoSharedMemory
 from compute.lab.lab import Lab
 

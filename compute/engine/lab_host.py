@@ -16,10 +16,10 @@ from compute.cli import settings
 from compute.devices.backends import backend
 from compute.devices.builds import watching
 from compute.engine import messages
-from compute.engine.channel import COMPILING, EventSender
 from compute.engine.checkpoints import Checkpointer
 from compute.engine.pacing import FramePacer, Urgency
 from compute.engine.recording import LabRecorder
+from compute.engine.sending import COMPILING, EventSender
 from compute.engine.shared_memory import IN_MESSAGE, FrameRing, pack
 from compute.lab.frames import Frame, View
 from compute.lab.lab import Lab

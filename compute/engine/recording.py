@@ -20,9 +20,9 @@ from typing import Any
 
 from compute.cli import settings
 from compute.cli.settings import MIB
-from compute.engine.channel import EventSender, error_text
 from compute.engine.messages import LOST, STOPPED, Record, RecordingOffset, RecordingProgress
 from compute.engine.recording_store import RecordedFrame, RecordingStore, encode_frame
+from compute.engine.sending import EventSender, error_text
 from compute.lab.frames import Frame
 from compute.lab.lab import Lab
 from compute.machine import machine

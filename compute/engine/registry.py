@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from compute.engine import messages
-from compute.engine.channel import QueuedRequest
 from compute.engine.process import WorkerExit
+from compute.engine.sending import QueuedRequest
 from compute.engine.shared_memory import (
     IN_MESSAGE,
     MAX_PIXELS,

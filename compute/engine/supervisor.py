@@ -1,8 +1,8 @@
 """Starts an engine's process, reads its reports, and restarts it when it dies or hangs; the pool of all engines.
 
 One thread does all of that and calls every `on_event`; another one sends requests (RequestQueue). A death is detected
-immediately by the end of the pipe, a hang by a missing sign of life. The next process reopens every lab from its last
-checkpoint with the last values, view, pace and run state, and each client is notified once.
+immediately by the end of the channel, a hang by a missing sign of life. The next process reopens every lab from its
+last checkpoint with the last values, view, pace and run state, and each client is notified once.
 
 A death is charged to the lab that the process worked for (registry.py); at the second charge that lab is closed with
 LabFailed. Uncharged deaths, or deaths charged to one lab after another, open the CircuitBreaker (process.py). Failing
@@ -22,17 +22,17 @@ from typing import Any
 
 from compute.engine import messages
 from compute.engine.api import LabHandle
-from compute.engine.channel import QueuedRequest, RequestQueue
 from compute.engine.process import (
     SPARE_AFTER,
     CircuitBreaker,
     Standby,
-    Watchdog,
     WorkerExit,
     WorkerProcess,
     out_of_resources,
+    worker_watchdog,
 )
 from compute.engine.registry import FIRST_RETRY, MOST_RETRY, WORK, LabRegistry, LabState
+from compute.engine.sending import QueuedRequest, RequestQueue
 from compute.engine.shared_memory import NO_DESCRIPTOR
 
 log = logging.getLogger(__name__)
@@ -269,7 +269,7 @@ class Supervisor:
             time.sleep(POLL)
             return WorkerExit(f"it could not be started: {error}", time.monotonic(), natural=False)
         self._process, self._lived, self._reported = process, False, 0
-        self._watchdog = Watchdog(self._deadline, time.monotonic())
+        self._watchdog = worker_watchdog(process.state, self._deadline, time.monotonic())
         process.begin(self._setup)
         ended = self._listen_until_exit(process)
         return self._run_process() if spare and not self._lived and not self._stopping else ended
@@ -283,8 +283,7 @@ class Supervisor:
         finally:
             with self.lock:
                 self._live, self._busy, self._process = False, None, None
-            process.kill()
-            process.end(STOPPING)
+            process.end()
             self._requests.disconnect()  # type: ignore[union-attr]
             process.channel.close()
 
@@ -301,15 +300,15 @@ class Supervisor:
                 try:
                     report, descriptors = process.channel.receive()
                 except (EOFError, OSError):
-                    since = time.monotonic()
-                    return WorkerExit(process.end(STOPPING), since, process.ended_by_itself)
+                    since, end = time.monotonic(), process.end(STOPPING)
+                    return WorkerExit(end.text, since, end.natural)
                 if isinstance(report, messages.Fatal):
                     return WorkerExit(report.reason, time.monotonic(), lab=report.lab)
                 self._on_report(report, descriptors)
                 continue
             now = time.monotonic()
-            if ended := self._watchdog.overdue(now, process):
-                return ended
+            if loss := self._watchdog.lost(now):
+                return WorkerExit(loss.text, self._watchdog.last, natural=loss.kind != "stopped")
             if self._stopping and now > self._stop_by:
                 return WorkerExit("it did not stop in time", now)
             self._announce(now)

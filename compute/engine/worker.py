@@ -1,24 +1,21 @@
 """The engine's process: one loop over all labs of one device.
 
 Requests are read between slices. Labs with work run their slices in the order of pacing.py. Signs of life are sent only
-from this loop, so a loop that hangs is detected. The process ends when the pipe is closed.
+from this loop, so a loop that hangs is detected. The process ends when the channel is closed.
 """
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import logging
 import os
 import resource
-import signal
 import sys
 import time
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from multiprocessing.connection import Connection
 from typing import assert_never
 
 import numpy as np
@@ -28,16 +25,18 @@ from compute.devices.builds import Builds, watching
 from compute.devices.devices import device_kind
 from compute.engine import messages
 from compute.engine.benchmark_target import BenchmarkQueue
-from compute.engine.channel import COMPILING, Channel, EventSender
 from compute.engine.lab_host import LabHost, check_device
 from compute.engine.pacing import Turns
+from compute.engine.sending import COMPILING, EventSender
 from compute.engine.shared_memory import NO_DESCRIPTOR, FrameRing, NoSharedMemory, read_blob
 from compute.lab.lab import Lab
+from compute.lab.loaded import LoadedFile
 from compute.labs import lab_class
 from compute.machine.freed_memory import FreedMemory
+from compute.process.channel import Channel
+from compute.process.child import die_with_parent, rename_process
 
 MAX_REQUESTS = 64  # read between two slices, so that a flood of them cannot stop the labs
-DIE_WITH_PARENT, NAME = 1, 15  # PR_SET_PDEATHSIG and PR_SET_NAME of prctl(2)
 
 
 class Worker:
@@ -56,7 +55,7 @@ class Worker:
         self._served = 0  # number of the lab with the current turn or request
 
     def run(self) -> None:
-        """Serve until a Stop or the end of the pipe. Builds of kernels, whenever they occur, are announced."""
+        """Serve until a Stop or the end of the channel. Builds of kernels, whenever they occur, are announced."""
         self._sender.send(messages.Ready())
         try:
             with watching(lambda: self._build_began(builds), lambda: self._build_ended(builds)) as builds:
@@ -248,20 +247,19 @@ class Worker:
 
 
 def main(descriptor: int, device: str) -> None:
-    """Run the worker at the other end of the pipe `descriptor`, for an engine on `device`. Does not return."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl-C and ends this process
+    """Run the worker at the other end of the channel `descriptor`, for an engine on `device`. Does not return."""
     die_with_parent()
     die_quickly()
     numba_extensions.put_off()
     status = 0
-    channel = Channel(Connection(descriptor), refers=True)
+    channel = Channel.inherited(descriptor, LoadedFile.references)
     try:
         if not channel.waiting(0.0):  # a spare, without a Setup yet
-            call_itself("spare")
+            rename_process("spare")
             prepare(device)
             channel.send(messages.Prepared())
         setup, _ = channel.receive()
-        call_itself(setup.name)
+        rename_process(setup.name)
         if not channel.waiting(0.0):  # no request yet, as at the start of the server
             prepare(device)
         logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")
@@ -292,19 +290,7 @@ def prepare(device: str) -> None:
         import_module("cupy")
 
 
-def die_with_parent() -> None:
-    """Let the kernel kill this process when the thread that started it ends, even in an endless computation."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(DIE_WITH_PARENT, signal.SIGKILL)
-
-
 def die_quickly() -> None:
     """Print the position of a crash, but write no core file, which takes seconds for this much memory."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-
-
-def call_itself(name: str) -> None:
-    """Name this process "fieldlab " and `name` in lists of processes."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(NAME, f"fieldlab {name}".encode())

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from compute.export.child_process import Tell
 from compute.files.images import LoadedPicture
 from compute.labs.l_curve.problems.own import ArrayFile
+from compute.process.tasks import Tell
 
 try:
     import resource

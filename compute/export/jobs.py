@@ -17,30 +17,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any, Protocol
 
-from compute.devices.devices import cpu_count, longest_wait, processor_waits
+from compute.devices.devices import cpu_count
 from compute.export import tasks
-from compute.export.child_process import (
-    ChildProcess,
-    ChildTask,
-    Failure,
-    Holding,
-    Progress,
-    Result,
-    exchange,
-    when_idle,
-)
+from compute.process.child import ProcessEnd, SparePool
+from compute.process.tasks import ChildTask, Failure, Holding, Progress, Result, TaskProcess, task_limits, when_idle
+from compute.process.watchdog import Loss
 
-TICK = 0.1  # s between checks of a job's process
 KEPT = 30.0  # s for which an idle process is kept for another job
 USES = 50  # jobs per process
-MOST_WAITING, LONGEST_WAITING = 9, 1800.0  # limits of the processor wait added to a deadline: deadlines, s
+MOST_WAITS, LONGEST_WAIT = 9, 1800.0  # limits of the processor wait added to a deadline: deadlines, s
 OVER = ("done", "failed", "cancelled")
 
 
@@ -78,7 +70,10 @@ MOST_KEPT = max(lane.turns for lane in (DECODE, QUICK, BRIEF, STATE, RACE, FILE)
 
 
 class JobQueue:
-    """Give turns to jobs. Its lock may be acquired while a job's lock is held, never the other way round."""
+    """Give turns to jobs. Its lock may be acquired while a job's lock is held, never the other way round.
+
+    fresh: a process started in advance; used: idle processes of jobs with `keeps`.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -86,8 +81,8 @@ class JobQueue:
         self._running: set[Queued] = set()
         self._served: dict[Hashable, int] = {}  # clients with jobs here: number of their last turn
         self._count = 0
-        self._spare: ChildProcess | None = None  # a process started in advance
-        self._kept: list[tuple[ChildProcess, threading.Timer]] = []  # idle processes and the timers that end them
+        self.fresh: SparePool[TaskProcess] = SparePool(1)
+        self.used: SparePool[TaskProcess] = SparePool(MOST_KEPT)
 
     def add(self, job: Queued) -> None:
         """Append `job` to the waiting jobs; `deal` gives it a turn."""
@@ -141,75 +136,35 @@ class JobQueue:
         """Start a process in advance for the next job. Return immediately."""
         threading.Thread(target=self._prepare, name="spare", daemon=True).start()
 
-    def process(self, keeps: bool = False) -> ChildProcess:
+    def process(self, keeps: bool = False) -> TaskProcess:
         """Return the process started in advance, or a new one.
 
         keeps: the job returns its process for reuse; it gets an idle one if possible.
         """
-        while keeps and (kept := self._take_kept()):
-            if self._lives(kept):
-                kept.go_on()  # release a hold of the last job
-                return kept
-        with self._lock:
-            spare, self._spare = self._spare, None
-        if spare is not None and self._lives(spare):
-            return spare
-        return ChildProcess(leads=True, low=True)
+        if keeps and (used := self.used.take()):
+            used.go_on()  # release a hold of the last job
+            return used
+        return self.fresh.take() or TaskProcess(leads=True, low=True)
 
-    def keep(self, process: ChildProcess) -> None:
+    def keep(self, process: TaskProcess) -> None:
         """Keep a process for the next job with `keeps`: starting one costs a second of processor time.
 
         The process ends if MOST_KEPT are idle already, after USES jobs, and after KEPT seconds without a job.
         """
-        timer = threading.Timer(KEPT, self._end_kept, [process])
-        timer.daemon = True
-        with self._lock:
-            taken = len(self._kept) < MOST_KEPT and process.tasks < USES
-            if taken:
-                self._kept.append((process, timer))
-                timer.start()
-        if not taken:
+        if process.tasks < USES:
+            self.used.add(process, KEPT)
+        else:
             process.close()
 
-    def end_kept(self) -> None:
+    def end_idle(self) -> None:
         """End the idle processes."""
-        while kept := self._take_kept():
-            kept.close()
-
-    def _end_kept(self, process: ChildProcess) -> None:
-        """End that process unless a job uses it."""
-        if self._take_kept(process):
-            process.close()
-
-    def _take_kept(self, wanted: ChildProcess | None = None) -> ChildProcess | None:
-        """Remove and return an idle process, the latest or the `wanted` one. Return None without a match."""
-        with self._lock:
-            found = [kept for kept in self._kept if wanted is None or kept[0] is wanted]
-            if not found:
-                return None
-            process, timer = found[-1]
-            self._kept.remove((process, timer))
-        timer.cancel()
-        return process
-
-    @staticmethod
-    def _lives(process: ChildProcess) -> bool:
-        """Return whether the process accepts tasks; close it otherwise."""
-        exchange([process], 0)
-        if process.ended:
-            process.close()
-        return not process.ended
+        self.fresh.close()
+        self.used.close()
 
     def _prepare(self) -> None:
-        if self._spare is not None:
-            return
-        with suppress(OSError):  # the next job reports the error
-            made = ChildProcess(leads=True, low=True, ahead=tasks)
-            with self._lock:
-                if self._spare is None:
-                    self._spare = made
-                    return
-            made.close()  # another thread was faster
+        if not self.fresh.pids:
+            with suppress(OSError):  # the next job reports the error
+                self.fresh.add(TaskProcess(leads=True, low=True, ahead=tasks))
 
     def _next(self) -> Queued | None:
         """Return the job for the next free turn, None if no job waits or no turn is free."""
@@ -250,11 +205,10 @@ class Job:
         self._task, self._queue = task, queue
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._process: ChildProcess | None = None
-        self._answer: Result | None = None
+        self._process: TaskProcess | None = None
         self._started = self._has_turn = False
         self._holds = 0  # number of the last hold and whether it is active, for the thread
-        self._held = False
+        self._held, self._sent_hold = False, 0
         self._gone = threading.Event()
 
     def start(self) -> None:
@@ -332,7 +286,7 @@ class Job:
 
     def _run(self) -> None:
         try:
-            self._begin_and_follow()
+            self._run_task()
         except Exception as error:  # noqa: BLE001 - reported to the waiting requester
             self._end("failed", text=internal_error(f"{type(error).__name__}: {error}"))
         finally:
@@ -347,53 +301,54 @@ class Job:
         self._queue.remove(self)
         self.client = None
 
-    def _begin_and_follow(self) -> None:
-        process, ending = self._queue.process(self.keeps), ""
+    def _run_task(self) -> None:
+        process, outcome = self._queue.process(self.keeps), None
+        task = partial(when_idle, self._task) if self.lane.background else self._task
+        # next to busy processes, a process of low priority gets a tenth of the processor time that it could use
+        limits = task_limits(self.deadline, min(MOST_WAITS * self.deadline, LONGEST_WAIT))
         try:
-            process.give(partial(when_idle, self._task) if self.lane.background else self._task)
             with self._lock:
                 self._process = process
-            self._follow(process)
+                if self.over:  # cancelled meanwhile
+                    process.kill()
+            outcome = process.run(task, limits, hear=self._hear, is_paused=partial(self._forward_holds, process))
         finally:
             with self._lock:
-                self._process = None
-            if self.keeps and self._answer and not self.over:
+                self._process, self.seconds = None, process.watchdog.seconds
+            if self.keeps and isinstance(outcome, Result) and not self.over:
                 self._queue.keep(process)  # before the state is "done": its observer may start the next job
             else:
-                ending = process.close()
-        if self._answer is not None:
-            self._end("done", result=self._answer.value)
-        self._end("failed", text=f"its process ended before it was done: {ending or 'nobody knows how'}")
+                process.close()
+        match outcome:
+            case Result(value=value):
+                self._end("done", result=value)
+            case Failure(text=text, expected=expected):
+                self._end("failed", text=text if expected else internal_error(text))
+            case Loss(kind="late", text=text):
+                self.late = True
+                self._end("failed", text=text)
+            case Loss(text=text):
+                self._end("failed", text=f"its process was ended: {text}")
+            case ProcessEnd(text=text):
+                self._end("failed", text=f"its process ended before it was done: {text}")
 
-    def _follow(self, process: ChildProcess) -> None:
-        """Loop until the job is over: forward holds, handle answers, check the deadline."""
-        passed, last = 0, time.monotonic()
-        waits = processor_waits(process.pid)
-        while not self.over and self._answer is None and not process.ended:
-            with self._lock:
-                wanted = self._holds if self._held else 0
-            if wanted != passed:
-                if passed:  # before a new hold, too: a held process reports it only after this
-                    process.go_on()
-                if wanted:
-                    process.hold(wanted)
-                passed = wanted
-            for _, answer in exchange([process], TICK):
-                self._hear(answer)
-            now = time.monotonic()
-            passed_by = min(now - last, 2 * TICK + 1.0)  # no job is late because the machine slept
-            last = now
-            if self._answer is None:
-                self._watch(process, waits, passed_by)
+    def _forward_holds(self, process: TaskProcess) -> bool:
+        """Send changes of `pause` and `resume` to the process; return whether it holds."""
+        self.seconds = process.watchdog.seconds
+        with self._lock:
+            requested = self._holds if self._held else 0
+        if requested != self._sent_hold:
+            if self._sent_hold:  # before a new hold, too: a held process reports it only after this
+                process.go_on()
+            if requested:
+                process.hold(requested)
+            self._sent_hold = requested
+        return not self._has_turn
 
     def _hear(self, answer: object) -> None:
         match answer:
             case Progress(part=part, words=words):
                 self.part, self.words = part, words
-            case Result():
-                self._answer = answer
-            case Failure(text=text, expected=expected):
-                self._end("failed", text=text if expected else internal_error(text))
             case Holding(number=number):
                 self._stands(number)
 
@@ -406,26 +361,6 @@ class Job:
                 self._queue.remove(self)
         if gives:
             self._queue.deal()
-
-    def _watch(self, process: ChildProcess, waits: Mapping[str, float], passed: float) -> None:
-        """Fail the job if it exceeds its deadline or its process is lost.
-
-        waits: processor wait of each thread when the job started. The wait since then extends the deadline: next to
-        busy processes, a process of low priority gets a tenth of the processor time that it could use.
-        """
-        if not self._has_turn:
-            return
-        self.seconds += passed
-        if self.seconds > self.deadline and self.seconds > self.deadline + self._waited(process, waits):
-            self.late = True
-            self._end("failed", text=f"it took longer than {self.deadline:g} s, which is all that it may take")
-        elif why := process.lost():
-            self._end("failed", text=f"its process was given up: {why}")
-
-    def _waited(self, process: ChildProcess, before: Mapping[str, float]) -> float:
-        """Return the longest time, in s, that a thread has waited for a processor since `before`, limited."""
-        waited = longest_wait(before, processor_waits(process.pid))
-        return min(waited, MOST_WAITING * self.deadline, LONGEST_WAITING)
 
     def _end(self, state: str, result: Any = None, text: str = "") -> None:
         with self._lock:

@@ -25,12 +25,12 @@ import numba
 
 from compute.devices.backends import BACKENDS
 from compute.devices.devices import cpu_count
-from compute.export.child_process import ChildProcess, Failure, Result, Tell, exchange
 from compute.export.packages import DISTRIBUTED
 from compute.export.scene import SceneError
 from compute.files.files import DiskFull, size, whole, whole_file
 from compute.lab.lab import Lab
 from compute.machine import machine
+from compute.process.tasks import Failure, Result, TaskProcess, Tell, exchange
 
 try:
     import fcntl
@@ -163,14 +163,14 @@ class WorkerSlot:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.parts: deque[int] = deque()
-        self.process: ChildProcess | None = None
+        self.process: TaskProcess | None = None
         self._environment = environment
 
     def take(self, work: RenderWork, left: deque[int], most: int) -> None:
         """Assign parts from `left` until the worker has `most`."""
         while left and len(self.parts) < most:
             if self.process is None:
-                self.process = ChildProcess(leads=False, low=False, environment=self._environment)
+                self.process = TaskProcess(leads=False, low=False, environment=self._environment)
             self.parts.append(left.popleft())
             self.process.give(partial(made_part, work.task, work.plain(), self.parts[-1]))
 
@@ -178,7 +178,8 @@ class WorkerSlot:
         """Return the reason if the worker is lost, or ""."""
         if self.process is None or not self.parts:
             return ""
-        return self.process.lost() or ("it ended" if self.process.ended else "")
+        loss = self.process.lost()
+        return loss.text if loss else "it ended" if self.process.ended else ""
 
     def kill(self) -> None:
         """Kill the worker."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from compute.export import recordings, render
-from compute.export.child_process import Tell
 from compute.export.film import Film
 from compute.export.film_renderer import Estimate, FilmProgress, FilmRenderer, estimate
 from compute.export.formats import ArrayFormat, StillFormat
@@ -16,6 +15,7 @@ from compute.export.render_pool import LocalPool, on_gpu
 from compute.export.scene import Scene, SceneError, Style
 from compute.export.sweep import ParameterSweep, TableMaker
 from compute.labs import lab_class
+from compute.process.tasks import Tell
 
 COMMAND = "fieldlab, from the page"
 ENCODING = 0.9  # fraction of a film's progress at which encoding starts

@@ -1,17 +1,14 @@
 """The roofs of this machine for a server that never uses a device: a child process measures them.
 
-`python -m compute.measure.machine_roofs` is that child; it prints JSON {device: {copy: bytes/s, "fma float32": 1/s, …}}
-and exits. In addition to the roofs it prints values that explain figures: "waking" in seconds on the host, "l2" in
-bytes of a GPU. kept_roofs.py stores the result, so that the next server need not measure.
+In addition to the roofs it measures values that explain figures: "waking" in seconds on the host, "l2" in bytes of a
+GPU. kept_roofs.py stores the result, so that the next server need not measure.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import subprocess
-import sys
 import threading
+from contextlib import closing
 from functools import cache
 from math import isfinite, nan
 from time import perf_counter
@@ -22,12 +19,13 @@ from compute.devices import numba_threads
 from compute.devices.backends import BACKENDS, backend
 from compute.devices.devices import Device, cpu_count, device_kind
 from compute.devices.gpu_devices import cuda_count
-from compute.engine.worker import die_with_parent
-from compute.machine.machine import ROOT
 from compute.measure import kept_roofs
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import DTYPES, copy_bandwidth, fma_rate
 from compute.measure.statistics import Spread
+from compute.process.child import ProcessEnd
+from compute.process.tasks import Failure, Result, TaskProcess, Tell
+from compute.process.watchdog import Limits, Loss
 
 ANSWER_SECONDS = 120.0  # creating a first CUDA context on a busy machine is slow
 RUNS, FIRST = 200, 5  # empty loops that are timed, and untimed ones before them: compilation, sleeping threads
@@ -74,13 +72,12 @@ class MachineRoofs:
         if kept := kept_roofs.read():
             self._rates, self.kept = kept.rates, f"{kept.date:%Y-%m-%d}"
             return
-        command = [sys.executable, "-m", "compute.measure.machine_roofs"]
-        try:
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
-            found = json.loads(done.stdout)
-            self._rates = {device: {kind: float(rate) for kind, rate in of.items()} for device, of in found.items()}
-        except (subprocess.SubprocessError, OSError, ValueError, AttributeError) as error:
-            log.warning("the roofs of this machine could not be measured: %s", error)
+        with closing(TaskProcess(leads=True, low=False)) as child:
+            match child.run(measured_rates, Limits(ANSWER_SECONDS)):
+                case Result(value=rates):
+                    self._rates = rates
+                case Failure(text=why) | Loss(text=why) | ProcessEnd(text=why):
+                    log.warning("the roofs of this machine could not be measured: %s", why)
 
 
 @cache
@@ -97,6 +94,12 @@ def measure_and_keep() -> kept_roofs.KeptRoofs:
     if why := backend("cpu_numba").simulated:
         raise ValueError(f"the roofs cannot be measured: {why}")
     return kept_roofs.measured(measure)
+
+
+def measured_rates(tell: Tell) -> kept_roofs.Rates:
+    """Measure and store the roofs, as a task of a child process."""
+    tell(0.0, "measuring the roofs")
+    return measure_and_keep().rates
 
 
 def measure() -> kept_roofs.Rates:
@@ -133,8 +136,3 @@ def waking_seconds() -> float:
         if number >= FIRST:
             seconds.append(perf_counter() - start)
     return Spread.of(seconds).q1
-
-
-if __name__ == "__main__":
-    die_with_parent()
-    sys.stdout.write(json.dumps(measure_and_keep().rates))

@@ -19,12 +19,12 @@ from typing import Any
 
 from compute.cli.arguments import named
 from compute.devices.cuda_source import Defines, SourceBuild
-from compute.export.child_process import ChildTask, Tell
 from compute.export.jobs import Job, JobLane
 from compute.labs import lab_class, labs
 from compute.machine import scratch
 from compute.own.code_files import CodeFile, embedded_cuda
 from compute.own.code_view import ARCHITECTURES, CodeUnavailable, KernelCode, code_view, vector_bits
+from compute.process.tasks import ChildTask, Tell
 from compute.ways.catalogue import workload
 
 CODE = JobLane("code", 2, 240.0)  # concurrent compilations; seconds allowed for each

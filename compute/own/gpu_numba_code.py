@@ -21,13 +21,14 @@ from types import CellType, CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
 from compute.devices.cuda_source import Resources, resources_in
-from compute.export.child_process import ChildProcess, Failure, Result, Tell, exchange
 from compute.machine import scratch
 from compute.own.code_view import KernelCode, find_program, kernels_of_listing, listing_of, run_tool
+from compute.process.child import ProcessEnd
+from compute.process.tasks import Failure, Result, TaskProcess, Tell
+from compute.process.watchdog import Loss
 
 INSTALL = "pip install 'numba-cuda[cu13]' nvidia-cuda-nvcc"
 COMPILERS = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12")
-TICK = 0.2  # s between checks of the simulator's process
 SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1"}
 REPLACED = re.compile(r"\.entry (\S+?)\(")
 
@@ -138,16 +139,12 @@ def code_of(run: Callable[[], object], architecture: str, tell: Tell) -> NumbaCo
 def _simulated(run: Callable[[], object], tell: Tell) -> tuple[LaunchTypes, ...]:
     """Return the launches of `run`, which a child process runs in the simulator; it ends with the calling job."""
     tell(0.0, "running it in Numba's simulator")
-    with closing(ChildProcess(leads=False, low=True, environment=SIMULATED)) as child:
-        child.give(partial(noted_launches, run))
-        while not child.ended:
-            for _, answer in exchange([child], TICK):
-                match answer:
-                    case Result(value=value):
-                        return tuple(value)
-                    case Failure(text=text):
-                        raise NumbaCodeUnavailable(f"Numba's simulator cannot run it: {text}")
-    raise NumbaCodeUnavailable("the process of Numba's simulator ended")
+    with closing(TaskProcess(leads=False, low=True, environment=SIMULATED)) as child:
+        match child.run(partial(noted_launches, run)):
+            case Result(value=value):
+                return tuple(value)
+            case Failure(text=why) | Loss(text=why) | ProcessEnd(text=why):
+                raise NumbaCodeUnavailable(f"Numba's simulator cannot run it: {why}")
 
 
 def _compiled(one: LaunchTypes, architecture: str) -> tuple[str, str]:

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from compute.devices.backends import backend
-from compute.export.child_process import Tell
 from compute.files import documents
 from compute.files.files import whole
 from compute.own import tasks
 from compute.own.exercises import EXERCISES, Exercise, exercise, seed_of
 from compute.own.faults import Fault, fault_of
 from compute.own.way_process import STARTING, WayProcess, free_memory
+from compute.process.tasks import Tell
 from compute.ways.comparing import Question
 from compute.ways.declaring import FileRefused, OwnFile, OwnWay, read_text
 

@@ -21,7 +21,6 @@ import numba
 import numpy as np
 
 from compute.devices.backends import Backend
-from compute.export.child_process import Tell
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.sweep import Sweep, SweepProgress
@@ -30,6 +29,7 @@ from compute.own import cpu_threads, gpu_stand_in
 from compute.own.faults import Fault, fault_of
 from compute.own.verdict import AskedWork
 from compute.own.watch import AccessWatch, KernelLaunch, Order
+from compute.process.tasks import Tell
 from compute.ways.comparing import Question, ResultComparison, awkward, questions
 from compute.ways.declaring import OwnFile, OwnWay, load
 from compute.ways.roofline import Roof, roof_of

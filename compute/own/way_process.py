@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
-from compute.export.child_process import ChildProcess, Failure, Progress, Result, exchange
 from compute.machine.container import available_memory
 from compute.own import tasks
 from compute.own.faults import Fault
+from compute.process.child import ProcessEnd
+from compute.process.tasks import ChildAnswer, Failure, Progress, Result, TaskProcess
+from compute.process.watchdog import Limits, Loss
 
-TICK = 0.1  # s between checks of the deadline
 STARTING = 60.0  # s for starting the process and importing the libraries, in addition to the deadline
 SHARE = 0.8  # of the free memory, as the limit of one way
 CAUSES = {
@@ -24,7 +24,6 @@ CAUSES = {
     "SIGBUS": "it read or wrote outside of its arrays",
     "SIGABRT": "a library stopped it",
     "SIGFPE": "it divided by zero",
-    "SIGKILL": "want of memory, or somebody ended it",
 }
 
 
@@ -38,10 +37,10 @@ class WayProcess:
     def __init__(
         self, path: Path, *, stand_in: bool, simulate: bool, memory: int, deadline: float, interpret: bool = False
     ) -> None:
-        self._path, self._deadline = path, deadline
+        self._limits = Limits(deadline, renewed=True)
         environment = {"NUMBA_ENABLE_CUDASIM": "1" if simulate else "0"}
         environment |= {"NUMBA_DISABLE_JIT": "1"} if interpret else {}
-        self._child = ChildProcess(leads=True, low=False, ahead=tasks, environment=environment)
+        self._child = TaskProcess(leads=True, low=False, ahead=tasks, environment=environment)
         self._opening: Any = partial(tasks.open_file, path, stand_in, memory, interpret)
         self.fault: Fault | None = None
 
@@ -57,28 +56,25 @@ class WayProcess:
         """
         if self.fault:
             raise self.fault
-        self._child.give(task)
-        last, doing, allowed = monotonic(), "starting", self._deadline + starting
-        while not self._child.ended:
-            for _, answer in exchange([self._child], TICK):
-                match answer:
-                    case Progress(words=words):
-                        last, doing, allowed = monotonic(), words or doing, self._deadline
-                    case Result(value=value):
-                        return value
-                    case Failure(text=text, error=error):
-                        raise error if isinstance(error, Fault) else Fault("raises", f"{text} ({doing})")
-            if monotonic() - last > allowed:
-                self._child.kill()
-                self._child.close()
-                self.fault = Fault("hangs", f"it did not end within {allowed:g} s (last heard of at: {doing})")
-                raise self.fault
-        ending = self._child.close()
-        cause = next((f": {text}" for name, text in CAUSES.items() if name in ending), "")
-        self.fault = Fault(
-            "crashed", f"its process is gone, {ending or 'nobody knows how'}{cause} (last heard of at: {doing})"
-        )
+        self._doing = "starting"
+        match self._child.run(task, self._limits, starting, self._hear):
+            case Result(value=value):
+                return value
+            case Failure(error=Fault() as fault):
+                raise fault
+            case Failure(text=text):
+                raise Fault("raises", f"{text} ({self._doing})")
+            case Loss():
+                allowed = self._limits.deadline + (starting if self._doing == "starting" else 0.0)
+                self.fault = Fault("hangs", f"it did not end within {allowed:g} s (last progress: {self._doing})")
+            case ProcessEnd(text=end):
+                cause = next((f": {text}" for name, text in CAUSES.items() if name in end), "")
+                self.fault = Fault("crashed", f"its process is gone, {end}{cause} (last progress: {self._doing})")
         raise self.fault
+
+    def _hear(self, answer: ChildAnswer) -> None:
+        if isinstance(answer, Progress):
+            self._doing = answer.words or self._doing
 
     def close(self) -> None:
         """End the process."""

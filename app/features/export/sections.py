@@ -40,7 +40,6 @@ from app.tab.controls import column
 from compute.engine.messages import RecordingProgress
 from compute.engine.recording_store import RecordingStore
 from compute.export import tasks
-from compute.export.child_process import ChildTask
 from compute.export.film import RATES
 from compute.export.formats import NPZ, PNG, STILLS, TABLES, ZIPPED_ZARR
 from compute.export.jobs import FILE, Job
@@ -53,6 +52,7 @@ from compute.export.sweep import ParameterSweep
 from compute.files.files import size
 from compute.lab.history import StepHistory, plain_history
 from compute.machine import scratch
+from compute.process.tasks import ChildTask
 
 NONE = ""  # a table without a second parameter
 COLOURS_ALONE = {"refit"}  # actions that leave a lab's state unchanged

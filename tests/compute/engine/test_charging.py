@@ -33,6 +33,7 @@ from compute.engine.process import (
 from compute.engine.registry import CRASH_WINDOW, LabRegistry
 from compute.engine.shared_memory import FrameRing, duplicate
 from compute.engine.supervisor import WAITING
+from compute.process import child
 from tests.compute.engine.faulty import BROKEN_DEVICE, Client, running, until
 
 pytestmark = pytest.mark.extended
@@ -133,14 +134,14 @@ def test_an_engine_killed_from_outside_is_charged_to_no_lab_unless_memory_ran_ou
     others[0].wait(EngineRestarted, 1)
     assert client.of(LabFailed) == []
     ran_out = count(10**9)
-    monkeypatch.setattr(process, "oom_kills", lambda: next(ran_out))
+    monkeypatch.setattr(child, "oom_kills", lambda: next(ran_out))
     engine._breaker.reset()
     other = Client(engine, trap="kill")
     for _ in range(2):
         n = len(others[0].of(EngineRestarted))
         other.handle.step(1)
         others[0].wait(EngineRestarted, n + 1)
-    assert "SIGKILL, for want of memory" in other.wait(LabFailed).reason
+    assert "SIGKILL, for lack of memory" in other.wait(LabFailed).reason
 
 
 def test_six_killers_one_after_the_other_do_not_open_the_breaker(engine):
@@ -325,7 +326,7 @@ class TestCharges:
 
 
 def test_oom_kills_are_read_from_the_kernel(monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "PROC", tmp_path)
-    assert isnan(process.oom_kills())
+    monkeypatch.setattr(child, "PROC", tmp_path)
+    assert isnan(child.oom_kills())
     (tmp_path / "vmstat").write_text("oom_killer 9\nnr_free 3\noom_kill 17\n")
-    assert process.oom_kills() == 17
+    assert child.oom_kills() == 17

@@ -504,14 +504,14 @@ def open_files(pid: int) -> dict[tuple[int, str], str]:
 def test_an_engine_that_is_closed_in_the_middle_of_a_step_ends_in_order(monkeypatch):
     ended, end = {}, WorkerProcess.end
     monkeypatch.setattr(supervisor, "STOPPING", 60.0)
-    monkeypatch.setattr(WorkerProcess, "end", lambda one, patience: ended.setdefault(one.pid, end(one, patience)))
+    monkeypatch.setattr(WorkerProcess, "end", lambda one, *how: ended.setdefault(one.pid, end(one, *how)))
     for engine in running():
         client = Client(engine, eager=True, cost=1.0)
         client.wait(FrameReady)
         client.handle.run()
         worker = engine.pid
         time.sleep(0.3)  # s: the lab is in a step when the engine is closed
-    assert ended[worker] == "it ended with exit code 0"
+    assert ended[worker].text == "it ended with exit code 0"
 
 
 def shared_memory() -> set[Path]:

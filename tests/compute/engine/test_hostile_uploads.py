@@ -37,7 +37,7 @@ NOTHING = lambda *anything: None  # noqa: E731
 @pytest.fixture
 def engine() -> Iterator[Supervisor]:
     yield from running(deadline=60.0)
-    JOBS.end_kept()
+    JOBS.end_idle()
 
 
 class Watched(Client):

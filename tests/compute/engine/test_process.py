@@ -1,4 +1,4 @@
-"""When a worker counts as dead, the takeover by the spare process, and complete cleanup."""
+"""The takeover by the spare process, restarts, and complete cleanup."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from compute.engine import EngineRestarted, LabClosed, Paused, Refused, Supervisor
-from compute.engine.process import (
-    HALTED,
-    MAX_RESTARTS,
-    MAX_WAITING,
-    STARTUP,
-    CircuitBreaker,
-    Watchdog,
-    WorkerExit,
-    WorkerProcess,
-)
+from compute.engine.process import MAX_RESTARTS, CircuitBreaker, WorkerProcess
 from tests.compute.engine.faulty import Client, running
 
 pytestmark = pytest.mark.extended
@@ -32,91 +23,12 @@ pytestmark = pytest.mark.extended
 PROC = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of its processes in /proc")
 
 
-class Looked:
-    """A worker as seen by the watchdog. waited: seconds of waiting for a processor, by thread."""
-
-    def __init__(self) -> None:
-        self.stopped, self.waited = False, {"1": 100.0, "2": 0.0}
-
-    def processor_waits(self) -> Mapping[str, float]:
-        return dict(self.waited)
-
-
-class TestWatchdog:
-    worker = Looked()  # has a processor all the time
-
-    def look(self, dog: Watchdog, start: float, end: float, worker: Looked | None = None) -> WorkerExit | None:
-        """Return the watchdog's first verdict, at ten checks per second."""
-        looks = (start + 0.1 * i for i in range(round((end - start) / 0.1) + 1))
-        return next((ended for now in looks if (ended := dog.overdue(now, worker or self.worker))), None)
-
-    def test_a_start_takes_its_time_and_then_the_deadline_holds(self):
-        dog = Watchdog(5.0, 0.0)
-        assert not self.look(dog, 0.0, STARTUP)
-        dog.sign_of_life(STARTUP)
-        assert not self.look(dog, STARTUP, STARTUP + 4.9)
-        ended = self.look(dog, STARTUP + 4.9, STARTUP + 5.3)
-        assert ended is not None
-        assert ended.since == STARTUP
-        assert ended.natural
-
-    def test_what_was_announced_may_take_longer(self):
-        dog = Watchdog(5.0, 0.0)
-        dog.sign_of_life(0.0, extra=115.0)
-        assert not self.look(dog, 0.0, 119.0)
-        assert self.look(dog, 119.0, 121.0)
-
-    def test_a_server_that_slept_itself_gives_another_deadline(self):
-        dog = Watchdog(5.0, 0.0)
-        dog.sign_of_life(0.0)
-        assert not dog.overdue(3600.0, self.worker)
-        assert not self.look(dog, 3600.0, 3604.0)
-        assert self.look(dog, 3604.0, 3606.0)
-
-    def test_waiting_for_a_processor_is_no_hang_unless_it_never_ends(self):
-        dog, worker = Watchdog(3.0, 0.0), Looked()
-        dog.sign_of_life(0.0)
-        for i in range(1, 101):  # the worker runs a fifth of the time
-            worker.waited["2"] += 0.08
-            assert not dog.overdue(0.1 * i, worker)
-        dog.sign_of_life(10.0)
-        for i in range(1, 300):  # never
-            worker.waited["2"] += 0.1
-            if dog.overdue(10.0 + 0.1 * i, worker):
-                break
-        assert 3.0 * (1 + MAX_WAITING) <= 0.1 * i < 3.0 * (1 + MAX_WAITING) + 1.0
-
-    def test_waiting_before_the_last_sign_of_life_does_not_count(self):
-        dog, worker = Watchdog(3.0, 0.0), Looked()
-        for i in range(20):
-            worker.waited["1"] += 10.0
-            dog.sign_of_life(float(i))
-        assert not self.look(dog, 19.1, 21.9, worker)
-        assert self.look(dog, 22.0, 22.5, worker)
-
-    def test_a_stopped_worker_is_found_though_long_work_was_announced(self):
-        dog, worker = Watchdog(3.0, 0.0), Looked()
-        dog.sign_of_life(0.0, extra=115.0)
-        worker.stopped = True
-        assert not self.look(dog, 0.1, HALTED, worker)
-        ended = self.look(dog, HALTED, HALTED + 1.0, worker)
-        assert ended is not None
-        assert "SIGSTOP" in ended.reason
-        assert not ended.natural  # no lab is charged
-
-    def test_a_worker_that_is_stopped_now_and_then_is_left_alone(self):
-        dog, worker = Watchdog(3.0, 0.0), Looked()
-        dog.sign_of_life(0.0, extra=115.0)
-        for i in range(300):
-            worker.stopped = i % 10 > 0
-            assert not dog.overdue(0.1 * i, worker)
-
-    def test_the_breaker_opens_after_three_restarts_in_a_minute_and_not_in_an_hour(self):
-        quick, slow = CircuitBreaker(), CircuitBreaker()
-        assert [quick.died(float(i)) for i in range(MAX_RESTARTS + 1)] == [False] * MAX_RESTARTS + [True]
-        assert not any(slow.died(25.0 * i) for i in range(20))
-        quick.reset()
-        assert not quick.died(10.0)
+def test_the_breaker_opens_after_three_restarts_in_a_minute_and_not_in_an_hour():
+    quick, slow = CircuitBreaker(), CircuitBreaker()
+    assert [quick.died(float(i)) for i in range(MAX_RESTARTS + 1)] == [False] * MAX_RESTARTS + [True]
+    assert not any(slow.died(25.0 * i) for i in range(20))
+    quick.reset()
+    assert not quick.died(10.0)
 
 
 @pytest.fixture
@@ -133,7 +45,7 @@ def until(good: Callable[[], object], seconds: float = 120.0) -> None:
 
 def spare(engine: Supervisor) -> int:
     """Return the spare's process id, after its preparation has ended."""
-    until(lambda: engine.spare_pid and engine._standby._process.channel.waiting(0.0))
+    until(lambda: engine.spare_pid and engine._standby._spares._idle[0][0].channel.waiting(0.0))
     assert engine.spare_pid
     return engine.spare_pid
 
@@ -230,26 +142,29 @@ def test_a_stopped_engine_is_replaced_long_before_the_deadline_and_no_lab_is_bla
 def test_the_spare_is_a_worker_like_any_other_that_ends_when_its_pipe_does():
     process = WorkerProcess("host")
     assert process.channel.waiting(120.0)
-    assert not process.ended
+    assert not process.exited
     process.channel.close()
-    assert process.end(60.0) == "it ended with exit code 0"
+    assert process.end(60.0).text == "it ended with exit code 0"
     assert not psutil.pid_exists(process.pid)
 
 
 @PROC
-def test_what_is_told_of_a_process():
+def test_the_system_reports_the_state_of_a_process():
     process = WorkerProcess("host")
     try:
         assert process.channel.waiting(120.0)
-        assert not process.stopped
-        assert all(seconds >= 0 for seconds in process.processor_waits().values())
+        assert process.usable
+        assert all(seconds >= 0 for seconds in process.state.processor_waits().values())
+        assert process.state.processor_seconds() > 0
         end(process.pid, signal.SIGSTOP)
-        until(lambda: process.stopped)
+        until(lambda: process.state.status == psutil.STATUS_STOPPED)
+        assert not process.usable
     finally:
         process.close()
-    assert process.ended
-    assert not process.stopped
-    assert process.processor_waits() == {}
+    assert process.exited
+    assert process.state.status == psutil.STATUS_DEAD
+    assert process.state.processor_waits() == {}
+    assert process.state.processor_seconds() == 0
 
 
 @PROC

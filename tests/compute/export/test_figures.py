@@ -202,8 +202,9 @@ def test_a_process_that_has_made_other_files_makes_the_same_bytes(tmp_path):
 
     order = [*wanted, *reversed(wanted)]  # each after others of both labs, with and without a background
     kept = [made(*one, keeps=True) for one in order]
-    assert queue._kept[0][0].tasks == len(order)
-    queue.end_kept()
+    process = queue.used.take()
+    assert process.tasks == len(order)
+    process.close()
     alone = [made(*one, keeps=False) for one in wanted]
     for one, other in zip(kept, [*alone, *reversed(alone)], strict=True):
         assert one == other

@@ -21,7 +21,7 @@ import zarr
 from PIL import Image
 
 from compute.__main__ import main
-from compute.export import benchmark, child_process, commands, render, render_pool
+from compute.export import benchmark, commands, render, render_pool
 from compute.export.film import Film, Key, frame
 from compute.export.film_renderer import Estimate, FilmRenderer
 from compute.export.render_pool import ANY_PORT, Cluster, LocalPool, WorkerLost
@@ -29,6 +29,7 @@ from compute.export.scene import Scene, SceneError
 from compute.export.sweep import ParameterSweep, TableMaker
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
+from compute.process import tasks
 from tests.compute.export import chores
 from tests.in_process import InProcess
 
@@ -350,8 +351,8 @@ def test_what_a_worker_raises_is_raised():
 
 
 def test_a_worker_that_is_stopped_is_replaced(frames, monkeypatch):
-    monkeypatch.setattr(child_process, "QUIET", 0.0)
-    monkeypatch.setattr(child_process, "STOPPED", 1.0)
+    monkeypatch.setattr(tasks, "QUIET", 0.0)
+    monkeypatch.setattr(tasks, "STOPPED", 1.0)
     made, stopped = {}, 0
     for number, data in LocalPool(2).make(FILM, range(FILM.frames)):
         made[number] = data

@@ -230,7 +230,7 @@ def test_a_race_runs_in_a_new_child_process(wave):
     assert all(lane.right for lane in job.result.lanes)
 
 
-@pytest.mark.parametrize("first", ["compute", "compute.export.child_process", "compute.own.tasks", "compute.engine"])
+@pytest.mark.parametrize("first", ["compute", "compute.process.tasks", "compute.own.tasks", "compute.engine"])
 def test_a_pickled_lab_class_loads_in_a_process_that_imported_only(first, wave_folder, wave):
     code = f"import sys, pickle, {first}; print(pickle.loads(bytes.fromhex(sys.argv[1])).LAB)"
     known = {**os.environ, VARIABLE: str(wave_folder)}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
 
 from compute.measure import kept_roofs, machine_roofs
 from compute.measure.kept_roofs import HOUR, WEEK, KeptRoofs
+from compute.process.tasks import Result, TaskProcess
 
 RATES = {"host": {"copy": 2e10, "fma float32": 5e10, "waking": 1e-5}}
 
@@ -94,11 +94,11 @@ def test_a_folder_that_cannot_be_written_is_told_and_does_no_harm(monkeypatch, c
 def test_a_server_measures_only_what_is_not_kept(monkeypatch):
     asked = []
 
-    def run(*command, **options):
-        asked.append(command)
-        return SimpleNamespace(stdout=json.dumps(RATES))
+    def run(process, task, limits):
+        asked.append(task)
+        return Result(RATES)
 
-    monkeypatch.setattr(machine_roofs.subprocess, "run", run)
+    monkeypatch.setattr(TaskProcess, "run", run)
     first = machine_roofs.MachineRoofs()
     first._measure()
     assert len(asked) == 1

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import subprocess
-import sys
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -19,10 +16,11 @@ from compute.labs.crossover import Crossover, lab
 from compute.labs.diffusion import benchmark as diffusion
 from compute.measure import roofs, run
 from compute.measure.case import BenchPlan, Results
-from compute.measure.machine_roofs import MachineRoofs
+from compute.measure.machine_roofs import MachineRoofs, measured_rates
 from compute.measure.rates import host_caches
 from compute.measure.roofs import Copies, MeasuredRoof, MultiplyAdds, RoofMeter, copy_bandwidth, fma_rate
 from compute.measure.statistics import Spread
+from compute.process.tasks import Result, TaskProcess
 from compute.ways.roofline import roof_of
 from tests.compute.measure.test_rates import plant
 from tests.cuda_on_cpu import Module, upload
@@ -236,9 +234,10 @@ def test_a_gpu_s_rate_is_measured(dtype):
 
 
 def test_a_child_tells_the_roofs_of_every_device_here():
-    command = [sys.executable, "-m", "compute.measure.machine_roofs"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    found = json.loads(done.stdout)
+    with closing(TaskProcess(leads=True, low=False)) as child:
+        outcome = child.run(measured_rates)
+    assert isinstance(outcome, Result), outcome.text
+    found = outcome.value
     assert found["host"].keys() == {"copy", "fma float32", "fma float64", "waking"}
     assert 0 < found["host"].pop("waking") < 1
     assert all(rate > 1e6 for rate in found["host"].values())

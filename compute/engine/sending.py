@@ -1,18 +1,13 @@
-"""The pipe between server and worker, and the objects that send through it.
+"""The objects that send through the channel between server and worker (compute/process/channel.py).
 
-Channel transmits pickled messages and file descriptors. On the server, a RequestQueue sends requests from its own
-thread, so that no caller blocks on a hung worker. In the worker, an EventSender sends reports and signs of life, and
-converts exceptions into messages.
+On the server, a RequestQueue sends requests from its own thread, so that no caller blocks on a hung worker. In the
+worker, an EventSender sends reports and signs of life, and converts exceptions into messages.
 """
 
 from __future__ import annotations
 
-import io
 import logging
 import os
-import pickle
-import select
-import socket
 import threading
 import time
 from collections import deque
@@ -20,8 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection
-from typing import Any
 
 from compute.engine.messages import (
     OPENING,
@@ -47,14 +40,10 @@ from compute.engine.messages import (
     Update,
 )
 from compute.engine.shared_memory import BlobWriter
-from compute.lab.loaded import LoadedFile
+from compute.process.channel import Channel
 
 log = logging.getLogger(__name__)
 
-CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-LENGTH, MARK = 8, b"f"
-CHUNK = 2**16  # bytes per read
-MOST_DESCRIPTORS = 8  # per message
 MOST_OF_A_LAB = 300  # queued requests of one lab: as many as a client makes in about one deadline of a hung worker
 MAX_WAITING = 4000  # queued requests of all labs
 COMPILING = 115.0  # seconds allowed beyond the usual deadline where kernels may be compiled
@@ -62,94 +51,6 @@ MAX_TEXT = 400  # characters of an error shown to a client; it may quote the cli
 LOG_PERIOD = 10.0  # seconds between two logged tracebacks of the same kind
 # CUDA errors after which "the process must be terminated and relaunched" (cuda.h)
 LOST_CONTEXT = frozenset({226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911})
-
-
-class Channel:
-    """One end of a multiprocessing pipe (a UNIX socket). One thread may send while another receives.
-
-    A message consists of its length in LENGTH bytes, its pickle and, if it has descriptors, one byte that carries them.
-    Each read fetches all available data, even several messages, because every system call lets other threads run first.
-    refers: send references to loaded files (compute/lab/loaded.py) instead of their data, which the other end has sent.
-    """
-
-    def __init__(self, connection: Connection, refers: bool = False) -> None:
-        self._connection, self._refers = connection, refers
-        self._socket = socket.socket(fileno=os.dup(connection.fileno()))
-        self._poll = select.poll()
-        self._poll.register(connection.fileno(), select.POLLIN)
-        self._come = bytearray()
-        self._descriptors: list[int] = []
-
-    def send(self, message: object, descriptors: Sequence[int] = ()) -> None:
-        """Send `message` with copies of `descriptors`. Blocks while the other side does not read.
-
-        Raises OSError if the other side has closed its end.
-        """
-        whole = message, len(descriptors)
-        pickled = _with_references(whole) if self._refers else pickle.dumps(whole, protocol=5)
-        self._socket.sendall(len(pickled).to_bytes(LENGTH, "big") + pickled)
-        if descriptors:
-            socket.send_fds(self._socket, [MARK], list(descriptors))
-
-    def waiting(self, seconds: float) -> bool:
-        """Return whether a message or the end of the pipe arrives within `seconds`."""
-        return self._has_come(self._next_length()) or bool(self._poll.poll(1e3 * seconds))
-
-    def receive(self) -> tuple[Any, list[int]]:
-        """Return the next message and its descriptors, which the caller closes. EOFError or OSError at the end.
-
-        If this process is at its descriptor limit, fewer descriptors arrive; the messages after them must stay
-        readable.
-        """
-        message, count = pickle.loads(self._take(self._next_length(wait=True)))  # noqa: S301 - from our own process
-        if not count:
-            return message, []
-        self._take(len(MARK), behind=0)
-        descriptors, self._descriptors = self._descriptors[:count], self._descriptors[count:]
-        return message, descriptors
-
-    def _next_length(self, wait: bool = False) -> int:
-        """Return the length of the next message in bytes; 0 if it has not arrived and `wait` is false."""
-        while len(self._come) < LENGTH:
-            if not wait:
-                return 0
-            self._read()
-        return int.from_bytes(self._come[:LENGTH], "big")
-
-    def _has_come(self, length: int) -> bool:
-        return 0 < length <= len(self._come) - LENGTH
-
-    def _take(self, length: int, behind: int = LENGTH) -> bytes:
-        """Remove and return `length` bytes after the first `behind` bytes of the buffer; block until they arrive."""
-        while len(self._come) < behind + length:
-            self._read()
-        taken = bytes(self._come[behind : behind + length])
-        del self._come[: behind + length]
-        return taken
-
-    def _read(self) -> None:
-        data, descriptors, _, _ = socket.recv_fds(self._socket, CHUNK, MOST_DESCRIPTORS, CLOSE_ON_EXEC)
-        self._descriptors += descriptors
-        if not data:
-            raise EOFError
-        self._come += data
-
-    def close(self) -> None:
-        """Close this end."""
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors.clear()
-        self._socket.close()
-        self._connection.close()
-
-
-def _with_references(message: object) -> bytes:
-    """Pickle `message` with references to the loaded files in it."""
-    out = io.BytesIO()
-    pickler = pickle.Pickler(out, protocol=5)
-    pickler.dispatch_table = LoadedFile.references
-    pickler.dump(message)
-    return out.getvalue()
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
-import socket
 import threading
 import time
-from multiprocessing import Pipe
+from socket import socketpair
 
 import pytest
 
-from compute.engine.channel import (
-    MAX_TEXT,
-    MOST_OF_A_LAB,
-    Channel,
-    EventSender,
-    QueuedRequest,
-    RequestQueue,
-    context_lost,
-    error_text,
-)
 from compute.engine.messages import (
     Act,
     CloseLab,
@@ -33,7 +22,17 @@ from compute.engine.messages import (
     TakeCheckpoint,
     Update,
 )
+from compute.engine.sending import (
+    MAX_TEXT,
+    MOST_OF_A_LAB,
+    EventSender,
+    QueuedRequest,
+    RequestQueue,
+    context_lost,
+    error_text,
+)
 from compute.engine.shared_memory import memory_file
+from compute.process.channel import Channel
 
 
 class TestRequestQueue:
@@ -79,8 +78,7 @@ class TestRequestQueue:
         queue.close()
 
     def test_a_worker_that_does_not_read_blocks_nobody_and_is_left_behind(self):
-        ours, theirs = Pipe()
-        channel, far = Channel(ours), Channel(theirs)
+        channel, far = (Channel(end) for end in socketpair())
         queue = RequestQueue("test", lambda *_: None)
         queue.connect(channel, [])
         for _ in range(50):
@@ -92,8 +90,7 @@ class TestRequestQueue:
             time.sleep(0.01)
         queue.disconnect()
         channel.close()
-        ours, theirs = Pipe()
-        channel, far = Channel(ours), Channel(theirs)
+        channel, far = (Channel(end) for end in socketpair())
         shared = memory_file(10)
         queue.connect(channel, [QueuedRequest(OpenLab(1, "faulty", {}, None, 0), (shared,))])
         message, passed = far.receive()
@@ -106,8 +103,7 @@ class TestRequestQueue:
         channel.close()
 
     def test_what_cannot_be_pickled_is_told_and_the_rest_goes_on(self):
-        ours, theirs = Pipe()
-        channel, far = Channel(ours), Channel(theirs)
+        channel, far = (Channel(end) for end in socketpair())
         failed: list[Request] = []
         heard = threading.Event()
         queue = RequestQueue("test", lambda request, _: (failed.append(request), heard.set()))
@@ -122,76 +118,9 @@ class TestRequestQueue:
         channel.close()
 
 
-class TestChannel:
-    def test_messages_and_descriptors_come_as_they_were_sent_however_they_are_read(self):
-        ours, theirs = (Channel(end) for end in Pipe())
-        files = [memory_file(size) for size in (10, 20, 30)]
-        sent = [("a", files[:2]), ("b", []), (bytes(100_000), []), ("c", files[2:]), ("d", [])]
-        thread = threading.Thread(target=lambda: [ours.send(message, passed) for message, passed in sent])
-        assert not theirs.waiting(0.0)
-        thread.start()
-        for message, passed in sent:
-            assert theirs.waiting(120.0)
-            got, descriptors = theirs.receive()
-            assert got == message
-            assert [os.fstat(one).st_size for one in descriptors] == [os.fstat(one).st_size for one in passed]
-            for one in descriptors:
-                os.close(one)
-        thread.join()
-        assert not theirs.waiting(0.0)
-        ours.close()
-        assert theirs.waiting(120.0)
-        with pytest.raises(EOFError):
-            theirs.receive()
-        theirs.close()
-        for one in files:
-            os.close(one)
-
-    def test_several_that_have_come_are_known_without_another_look(self, monkeypatch):
-        ours, theirs = (Channel(end) for end in Pipe())
-        for number in range(3):
-            ours.send(number)
-        assert theirs.receive()[0] == 0
-        monkeypatch.setattr(theirs, "_poll", None)
-        assert [theirs.waiting(0.0) and theirs.receive()[0] for _ in range(2)] == [1, 2]
-        for end in (ours, theirs):
-            end.close()
-
-    def test_descriptors_for_which_there_was_no_room_are_missed_by_their_message_alone(self, monkeypatch):
-        ours, theirs = (Channel(end) for end in Pipe())
-        file, receive = memory_file(10), socket.recv_fds
-
-        def refuse(sock: socket.socket, size: int, most: int, flags: int) -> tuple[bytes, list[int], int, object]:
-            data, found, flags, address = receive(sock, size, most, flags)
-            for one in found:  # like the system, if the process has reached its limit of descriptors
-                os.close(one)
-            return data, [], flags, address
-
-        ours.send("lost", [file])
-        with monkeypatch.context() as patch:
-            patch.setattr(socket, "recv_fds", refuse)
-            assert theirs.receive() == ("lost", [])
-        ours.send("next", [file])
-        message, (kept,) = theirs.receive()
-        assert (message, os.fstat(kept).st_size) == ("next", os.fstat(file).st_size)
-        for one in (file, kept):
-            os.close(one)
-        for end in (ours, theirs):
-            end.close()
-
-    def test_an_end_in_the_middle_of_a_message_is_an_end(self):
-        ours, theirs = (Channel(end) for end in Pipe())
-        ours._socket.sendall((10).to_bytes(8, "big") + b"half")
-        ours.close()
-        assert theirs.waiting(120.0)
-        with pytest.raises(EOFError):
-            theirs.receive()
-        theirs.close()
-
-
 class TestEventSender:
     def test_what_is_announced_within_an_announcement_leaves_that_as_it_was(self):
-        ours, theirs = (Channel(end) for end in Pipe())
+        ours, theirs = (Channel(end) for end in socketpair())
         sender = EventSender(ours, 1.0)
         with sender.extended_deadline(7, "opening", 100.0), sender.extended_deadline(7, "compiling", 50.0):
             pass
