@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from app.readout.comparison import CALM, Comparison
 from compute.engine import benchmark_target
 from compute.engine.messages import Refused
 from compute.measure.benchmark import benchmark_of
-from compute.measure.comparison import CALM, Comparison
 from compute.measure.verdict import ResultCache
 
 

@@ -1,6 +1,6 @@
 """The right column: one factor, one sentence and the bars behind them; the rest is folded under "Details".
 
-compute.measure.comparison decides the subject and time of each comparison; `Readout.tick` calls it four times a second.
+app.readout.comparison decides the subject and time of each comparison; `Readout.tick` calls it four times a second.
 Details contains the samples, the shares of the roofs, the agreement of the results, recorded and cited figures, the
 facts and the parts of the live picture, and the history of its times. With Details folded, the column of each lab fits
 1440 x 900 px.
@@ -30,6 +30,7 @@ from panel.custom import JSComponent
 from app.page.explain import explained, term
 from app.page.theme import ASSETS, LIGHT, colours, keep_type, stylesheet
 from app.readout import readout_html as html
+from app.readout.comparison import Comparison
 from app.readout.headline import Fastest, headline
 from app.server.admission import session_limiter
 from app.tab.curve_plots import bokeh_figure
@@ -38,7 +39,6 @@ from app.tab.stream import ignore
 from app.upstream.plot_pane import PlotPane
 from compute.devices.backends import backend
 from compute.measure.benchmark import benchmark_of
-from compute.measure.comparison import Comparison
 from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.records import Recorded, library

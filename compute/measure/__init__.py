@@ -21,7 +21,7 @@ Records        records.py            records on disk (assets/timings), checked w
                reasons.py            when a sentence may say "because"
                record_comparison.py  a bench compared with an older record (--compare)
                exports.py            samples as CSV, for pyperf, for Perfetto
-Live           verdict.py            Variant, Standing, Verdict: the conclusion; ResultCache
-               comparison.py         Comparison: which variant to measure next
+Live           verdict.py            Variant, Standing, Verdict: the conclusion; ResultCache. The page decides
+                                     what to measure (app/readout/comparison.py)
                live_record.py        the readout as files
 """

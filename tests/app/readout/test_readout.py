@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.readout import readout
+from app.readout import comparison, readout
 from app.readout.readout import Readout
 from app.server.admission import session_limiter
 from compute.devices.backends import backend
@@ -19,7 +19,6 @@ from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import VIEWS
-from compute.measure import comparison
 from compute.measure.timing import Timing
 from compute.measure.verdict import ResultCache, Variant
 

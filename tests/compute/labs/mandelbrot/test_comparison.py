@@ -9,6 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from app.readout import comparison as comparisons
+from app.readout.comparison import CALM
 from compute.devices.builds import building
 from compute.lab.frames import Frame
 from compute.labs.diffusion import Diffusion
@@ -16,10 +18,8 @@ from compute.labs.mandelbrot import Mandelbrot, comparison, cpu_numba, cpu_numpy
 from compute.labs.mandelbrot.benchmark import BENCHMARK
 from compute.labs.mandelbrot.comparison import CITED, RULES, PictureTarget, is_lesson
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
-from compute.measure import comparison as comparisons
 from compute.measure import verdict as verdicts
 from compute.measure.benchmark import benchmark_of
-from compute.measure.comparison import CALM
 from compute.measure.records import Recorded, recorded, timings_folder
 from compute.measure.target import FieldTarget
 from compute.measure.timing import Timing

@@ -9,15 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from compute.engine import benchmark_target
-from compute.engine.messages import Busy, MeasurementQueued, Refused, Solved
-from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
-from compute.labs.diffusion.benchmark import RULES
-from compute.measure import comparison as module
-from compute.measure import roofs
-from compute.measure import verdict as verdicts
-from compute.measure.agreement import Agreement, amplification
-from compute.measure.comparison import (
+from app.readout import comparison as module
+from app.readout.comparison import (
     CALM,
     LONGEST_JOB,
     LONGEST_SILENCE,
@@ -26,6 +19,13 @@ from compute.measure.comparison import (
     Comparison,
     TakenTimings,
 )
+from compute.engine import benchmark_target
+from compute.engine.messages import Busy, MeasurementQueued, Refused, Solved
+from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
+from compute.labs.diffusion.benchmark import RULES
+from compute.measure import roofs
+from compute.measure import verdict as verdicts
+from compute.measure.agreement import Agreement, amplification
 from compute.measure.rules import AMPLIFIED, CHECK_SIDE, field_agreement
 from compute.measure.statistics import Measurement
 from compute.measure.timing import Timing

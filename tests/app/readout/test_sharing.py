@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from app.readout import comparison as module
+from app.readout.comparison import CALM, HOLD, LONGEST_JOB, REST, RETRY, Comparison
 from compute.engine import benchmark_target
 from compute.engine.messages import EngineBroken, LabClosed, Refused
 from compute.labs.diffusion import Diffusion
 from compute.labs.diffusion.benchmark import RULES
-from compute.measure import comparison as module
 from compute.measure import verdict as verdicts
 from compute.measure.agreement import Agreement
-from compute.measure.comparison import CALM, HOLD, LONGEST_JOB, REST, RETRY, Comparison
 from compute.measure.verdict import MOST_ENTRIES, MOST_RIGHT, ResultCache, Variant
 
 TABS = 40
