@@ -72,7 +72,7 @@ class BenchmarkQueue:
         for item in [item for item in self._waiting if item[0].lab == lab]:
             self._waiting.remove(item)
             item[1].close()
-        self._tell_places()
+        self._report_places()
 
     def wakes_at(self, now: float) -> float:  # noqa: ARG002 - as a lab's
         """Return the time at which the next slice may run; inf if the queue is empty."""
@@ -107,9 +107,9 @@ class BenchmarkQueue:
     def _finish(self) -> None:
         self._waiting.popleft()[1].close()
         self._warm = self._begun = False
-        self._tell_places()
+        self._report_places()
 
-    def _tell_places(self) -> None:
+    def _report_places(self) -> None:
         """Report to the waiting clients how many measurements come before theirs; not to the first one."""
         for before, (request, _) in enumerate(self._waiting):
             if before:

@@ -103,7 +103,7 @@ class LabHost:
         """Return a context manager: if the process dies inside it, the death is charged to this lab."""
         return self._ring.at_work()
 
-    def tell_resting(self, resting: bool) -> None:
+    def mark_resting(self, resting: bool) -> None:
         """Write into the ring whether the worker waits for messages. The worker reads the limits after that."""
         self._ring.rest(resting)
 

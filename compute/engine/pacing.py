@@ -62,13 +62,13 @@ class TurnTaker(Protocol):
 
 @dataclass(eq=False)
 class Share:
-    """The time that `who` has used.
+    """The time that `taker` has used.
 
     used: seconds in awaited turns, of which the last began at `awaited_at`; left_over: seconds in other turns; usual:
     moving mean of an awaited turn's seconds, 0 before the first.
     """
 
-    who: TurnTaker
+    taker: TurnTaker
     used: float = 0.0
     left_over: float = 0.0
     awaited_at: float = -inf
@@ -102,17 +102,17 @@ class Turns:
         self._used = self._left_over = 0.0  # of the last turn of each kind: no lab with work has used less
         self._saved = 0.0  # seconds for due work without a waiting client
 
-    def join(self, who: TurnTaker) -> None:
-        """Add `who` to the turns."""
-        self._shares.append(Share(who))
+    def join(self, taker: TurnTaker) -> None:
+        """Add `taker` to the turns."""
+        self._shares.append(Share(taker))
 
-    def leave(self, who: TurnTaker) -> None:
-        """Remove `who` from the turns."""
-        self._shares = [share for share in self._shares if share.who is not who]
+    def leave(self, taker: TurnTaker) -> None:
+        """Remove `taker` from the turns."""
+        self._shares = [share for share in self._shares if share.taker is not taker]
 
     def wakes_at(self, now: float) -> float:
         """Return the time of the earliest next turn; inf without any."""
-        return min((share.who.wakes_at(now) for share in self._shares), default=inf)
+        return min((share.taker.wakes_at(now) for share in self._shares), default=inf)
 
     def next(self, now: float) -> Turn | None:
         """Return the next turn; None if no lab has work."""
@@ -136,9 +136,9 @@ class Turns:
         first: dict[Urgency, Share] = {}
         self._shares.sort(key=attrgetter("used"))  # nearly sorted: only one of them had a turn since the last call
         for share in self._shares:
-            if share.who.wakes_at(now) > now:
+            if share.taker.wakes_at(now) > now:
                 continue
-            urgency = share.who.urgency()
+            urgency = share.taker.urgency()
             if urgency not in first or (urgency is not Urgency.AWAITED and share.left_over < first[urgency].left_over):
                 first[urgency] = share
             if urgency is Urgency.AWAITED and not everybody:

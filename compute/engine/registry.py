@@ -81,8 +81,8 @@ class LabState:
     sent: the opening requests were sent to the current process; opened: the current process has opened the lab; known:
     any process has opened it; held: requests stored until `sent`; worked_at: time of the last report of completed work;
     charge_times: times of the deaths charged to it; retry_at, retry_after: time of the next attempt to allocate its
-    FrameRing, and the pause before that attempt; told_broken, told_waiting: the client was notified of the failure, of
-    the delay.
+    FrameRing, and the pause before that attempt; broken_reported, waiting_reported: the client was notified of the
+    failure, of the delay.
     """
 
     number: int
@@ -103,7 +103,7 @@ class LabState:
     ring: FrameRing | None = None
     checkpoint: messages.Checkpoint | None = None
     closing: bool = False
-    told_broken: bool = False
+    broken_reported: bool = False
     absent: tuple[str, float] | None = None
     lost_answer: bool = False
     sent: bool = False
@@ -114,7 +114,7 @@ class LabState:
     charge_times: list[float] = field(default_factory=list)
     retry_at: float = -inf
     retry_after: float = 0.0
-    told_waiting: bool = False
+    waiting_reported: bool = False
 
     def opening_requests(self) -> list[QueuedRequest]:
         """Return the requests that recreate this lab in a fresh worker. Raises NoSharedMemory."""
@@ -170,7 +170,7 @@ class LabState:
 
     def answered(self, question: type[messages.AnsweredRequest]) -> None:
         """Remove the first open request of this class, which was answered or refused."""
-        first = next((asked for asked in self.questions if isinstance(asked, question)), None)
+        first = next((request for request in self.questions if isinstance(request, question)), None)
         if first:
             self.questions.remove(first)
         if not self.unanswered:
@@ -197,13 +197,13 @@ class LabState:
     def give_up(self, reason: str) -> list[messages.Event]:
         """Drop the values and requests that may be the cause of the deaths; return the events for their client."""
         text = f"it was given up when the engine died for the second time ({reason})"
-        told: list[messages.Event] = []
+        events: list[messages.Event] = []
         for serial, update in self.unapplied:
             kept = {name: self.values[name] for name in update if name in self.values}
-            told.append(messages.Refused(text, change=serial, kept=kept))
-        told += [messages.Refused(text, request=type(question)) for question in self.questions]
+            events.append(messages.Refused(text, change=serial, kept=kept))
+        events += [messages.Refused(text, request=type(question)) for question in self.questions]
         self.unapplied, self.questions = [], []
-        return told
+        return events
 
     @property
     def proven(self) -> bool:
@@ -302,7 +302,7 @@ class LabRegistry:
             lab.sent = True
             refusal = messages.Refuse(lab.number, str(error), messages.OPENING)
             return [QueuedRequest(refusal), QueuedRequest(messages.CloseLab(lab.number))]
-        lab.sent, lab.retry_after, lab.told_waiting = True, 0.0, False
+        lab.sent, lab.retry_after, lab.waiting_reported = True, 0.0, False
         return requests
 
     @staticmethod
@@ -312,7 +312,7 @@ class LabRegistry:
         These are the unanswered requests, and Run for each running lab, because a stored Step would pause it.
         """
         running: list[messages.Request] = [messages.Run(lab.number) for lab in labs if lab.running]
-        return [QueuedRequest(item) for item in (*running, *(asked for lab in labs for asked in lab.questions))]
+        return [QueuedRequest(item) for item in (*running, *(request for lab in labs for request in lab.questions))]
 
     def others_worked(self, labs: Collection[int], since: float) -> bool:
         """Return whether any lab whose number is not in `labs` completed work after `since`."""
@@ -393,26 +393,26 @@ class LabRegistry:
         At its second charge the culprit is removed. Unanswered values and questions are dropped at the second death
         that they may have caused.
         """
-        told: list[tuple[LabState, messages.Event]] = []
+        events: list[tuple[LabState, messages.Event]] = []
         for lab in self.all():
             lab.absent = lab.absent or (ended.reason, ended.since)
             lab.lost_answer = False  # its request is sent again
             failed = lab is culprit and lab.charge(time.monotonic())
             if not failed:
-                told.append((lab, messages.EngineRestarting(ended.reason)))
+                events.append((lab, messages.EngineRestarting(ended.reason)))
             if not lab.unanswered:
                 lab.tries = 0
             elif culprit in (None, lab):
                 lab.tries += 1
                 if lab.tries >= TRIES:
-                    told += [(lab, event) for event in lab.give_up(ended.reason)]
+                    events += [(lab, event) for event in lab.give_up(ended.reason)]
             if failed:
                 reason = f"the engine failed twice while it worked for this lab ({ended.reason})"
-                told += [(lab, messages.LabFailed(reason)), (lab, messages.LabClosed())]
+                events += [(lab, messages.LabFailed(reason)), (lab, messages.LabClosed())]
                 self.drop(lab, keep=lab.checkpoint if lab.opened else None)
-            lab.sent = lab.opened = lab.told_waiting = False
+            lab.sent = lab.opened = lab.waiting_reported = False
             lab.close_ring()  # its mark belongs to the process that has ended
-        return told
+        return events
 
     def refuse_unknown(self, text: str) -> list[tuple[LabState, messages.Event]]:
         """Remove the labs that no process has opened yet; return the events for each."""
@@ -428,12 +428,12 @@ class LabRegistry:
     def on_broken(self, reason: str) -> list[tuple[LabState, messages.Event]]:
         """Return the events that report the broken engine, once for each lab. Labs about to close are dropped."""
         gone: list[tuple[LabState, messages.Event]] = [(lab, messages.LabClosed()) for lab in self.drop_closing()]
-        new = [lab for lab in self.all() if not lab.told_broken]
+        new = [lab for lab in self.all() if not lab.broken_reported]
         for lab in new:
-            lab.told_broken = True
+            lab.broken_reported = True
         return gone + [(lab, messages.EngineBroken(reason)) for lab in new]
 
     def on_retry(self) -> None:
         """Record that the engine is started again."""
         for lab in self.all():
-            lab.told_broken = False
+            lab.broken_reported = False

@@ -225,9 +225,9 @@ class Supervisor:
             self.state = "restarting"
             culprit = self._registry.culprit(ended)
             number = culprit.number if culprit else 0
-            told = self._registry.on_worker_exit(ended, culprit)
+            events = self._registry.on_worker_exit(ended, culprit)
         log.error("%s engine: %s%s", self.name, ended.reason, f" (at work for lab {number})" if number else "")
-        self._emit_all(told)
+        self._emit_all(events)
         now = time.monotonic()
         if not number:
             return self._breaker.died(now)
@@ -253,10 +253,10 @@ class Supervisor:
                 log.warning("%s; tried again in %.1f s", text, pause)
                 again_at, pause = time.monotonic() + pause, min(2 * pause, MOST_RETRY)
             with self.lock:
-                told = self._registry.refuse_unknown(text)
-                told += [(lab, messages.LabClosed()) for lab in self._registry.drop_closing()]
-            self._emit_all(told)
-            del told
+                events = self._registry.refuse_unknown(text)
+                events += [(lab, messages.LabClosed()) for lab in self._registry.drop_closing()]
+            self._emit_all(events)
+            del events
             with self.lock:
                 if not self._stopping and not any(not lab.known for lab in self._registry.all()):
                     self._wake.wait(max(0.0, again_at - time.monotonic()))
@@ -382,9 +382,9 @@ class Supervisor:
             if not self._live or not self._registry.waiting():
                 return
             self._open_due()
-            news = [lab for lab in self._registry.waiting() if not lab.told_waiting]
+            news = [lab for lab in self._registry.waiting() if not lab.waiting_reported]
             for lab in news:
-                lab.told_waiting = True
+                lab.waiting_reported = True
         self._emit_all((lab, messages.Busy(SHORT_OF_MEMORY if lab.retry_after else WAITING)) for lab in news)
 
     def _announce(self, now: float) -> None:

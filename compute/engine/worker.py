@@ -51,7 +51,7 @@ class Worker:
         self._turns.join(self._benchmarks)
         self._memory = FreedMemory()
         self._open, self._core_left = True, False
-        self._told_resting: bool | None = None  # the last value written into the rings; None after a new lab was opened
+        self._marked_resting: bool | None = None  # the value in the rings; None after a lab was opened
         self._served = 0  # number of the lab with the current turn or request
 
     def run(self) -> None:
@@ -83,16 +83,16 @@ class Worker:
         turn = self._turns.next(now)
         if turn is None:
             return False
-        who = turn.share.who
-        self._served = who.number
-        self._leave_a_core(turn.crowded and who is not self._benchmarks)
+        taker = turn.share.taker
+        self._served = taker.number
+        self._leave_a_core(turn.crowded and taker is not self._benchmarks)
         self._benchmarks.beside_live = turn.labs > 0
-        with self._at_work(who.number):
-            who.turn(now, turn.seconds)
+        with self._at_work(taker.number):
+            taker.turn(now, turn.seconds)
         seconds = time.monotonic() - now if builds.count == built else 0.0
         self._turns.done(turn, seconds)
-        if isinstance(who, LabHost):
-            who.count(seconds)
+        if isinstance(taker, LabHost):
+            taker.count(seconds)
         return True
 
     def _at_work(self, number: int) -> AbstractContextManager[None]:
@@ -117,10 +117,10 @@ class Worker:
         A resting worker marks that first: from then on each limit is sent as a request, which ends the rest.
         """
         now = time.monotonic()
-        if resting != self._told_resting:
-            self._told_resting = resting
+        if resting != self._marked_resting:
+            self._marked_resting = resting
             for host in self._hosts.values():
-                host.tell_resting(resting)
+                host.mark_resting(resting)
         for host in self._hosts.values():
             if not host.pacer.may_show:  # otherwise the limit is read once all permitted frames are shown
                 host.see_limit(now)
@@ -199,7 +199,7 @@ class Worker:
             host.pacer.frames = host.pacer.frames_through = request.frames
             undo.pop_all()
         self._hosts[request.lab] = host
-        self._told_resting = None
+        self._marked_resting = None
         self._share_checkpoints()
         self._turns.join(host)
         self._sender.send(messages.Opened(request.lab, lab.values()))

@@ -311,7 +311,9 @@ class Job:
                 self._process = process
                 if self.over:  # cancelled meanwhile
                     process.kill()
-            outcome = process.run(task, limits, hear=self._hear, is_paused=partial(self._forward_holds, process))
+            outcome = process.run(
+                task, limits, on_answer=self._on_answer, is_paused=partial(self._forward_holds, process)
+            )
         finally:
             with self._lock:
                 self._process, self.seconds = None, process.watchdog.seconds
@@ -345,7 +347,7 @@ class Job:
             self._sent_hold = requested
         return not self._has_turn
 
-    def _hear(self, answer: object) -> None:
+    def _on_answer(self, answer: object) -> None:
         match answer:
             case Progress(part=part, words=words):
                 self.part, self.words = part, words

@@ -57,7 +57,7 @@ class WayProcess:
         if self.fault:
             raise self.fault
         self._doing = "starting"
-        match self._child.run(task, self._limits, starting, self._hear):
+        match self._child.run(task, self._limits, starting, self._on_answer):
             case Result(value=value):
                 return value
             case Failure(error=Fault() as fault):
@@ -72,7 +72,7 @@ class WayProcess:
                 self.fault = Fault("crashed", f"its process is gone, {end}{cause} (last progress: {self._doing})")
         raise self.fault
 
-    def _hear(self, answer: ChildAnswer) -> None:
+    def _on_answer(self, answer: ChildAnswer) -> None:
         if isinstance(answer, Progress):
             self._doing = answer.words or self._doing
 

@@ -256,13 +256,13 @@ class TaskProcess(ChildProcess):
         task: ChildTask,
         limits: Limits | None = None,
         extra: float = 0.0,
-        hear: Callable[[ChildAnswer], None] = lambda _answer: None,
+        on_answer: Callable[[ChildAnswer], None] = lambda _answer: None,
         is_paused: Callable[[], bool] = lambda: False,
     ) -> Result | Failure | Loss | ProcessEnd:
         """Run `task` and return how it ended. limits, extra: as for `give`.
 
-        hear: called with each Progress and Holding; is_paused: called several times a second; time in which it returns
-        True does not count. A lost child is ended, and so is one that has closed its channel.
+        on_answer: called with each Progress and Holding; is_paused: called several times a second; time in which it
+        returns True does not count. A lost child is ended, and so is one that has closed its channel.
         """
         self.give(task, limits, extra)
         loss = None
@@ -271,7 +271,7 @@ class TaskProcess(ChildProcess):
             for _, answer in exchange([self], TICK):
                 if isinstance(answer, Result | Failure):
                     return answer
-                hear(answer)
+                on_answer(answer)
             loss = self.lost(paused)
         end = self.end(0.0 if loss else EXITING)
         return loss or end

@@ -43,7 +43,7 @@ class Engine:
     def run(self, seconds: float) -> None:
         end = self.now + seconds
         while self.now < end and (turn := self.turns.next(self.now)) is not None:
-            lab = turn.share.who
+            lab = turn.share.taker
             assert isinstance(lab, FakeLab)
             took = lab.cost or turn.seconds
             self.now, lab.used, lab.turns = self.now + took, lab.used + took, lab.turns + 1
