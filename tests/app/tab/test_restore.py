@@ -377,7 +377,7 @@ before = memory()
 for number in range(1, 9):
     show(number)
 print(memory() - before)
-JOBS.end_kept()
+JOBS.end_idle()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -457,7 +457,7 @@ def test_nothing_of_a_link_is_decoded_in_this_process(monkeypatch):
         lab.act(act)
     assert lab.frame().notes["kept"] == "64 64 0 11 64 54"
     lab.close()
-    JOBS.end_kept()
+    JOBS.end_idle()
 
 
 def test_a_state_that_takes_a_while_becomes_the_beginning_with_its_last_values():
