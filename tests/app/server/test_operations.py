@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,10 +56,26 @@ def test_the_report_reads_disk_pages_engines_jobs_and_the_loop(tmp_path: Any, mo
     monkeypatch.setattr(operations.shutil, "disk_usage", lambda path: SimpleNamespace(free=7))
     engine = SimpleNamespace(state="busy", restarts=2, open_labs=5)
     pages = SimpleNamespace(pages={1: "a", 2: "b"}, limit=9, started_engines=lambda: {"host": engine})
-    clock = LoopClock()
-    clock._late.extend([0.5, 0.25])
-    found = Status.now(pages, SimpleNamespace(counts=lambda: (4, 6)), clock)  # type: ignore[arg-type]
+    jobs, clock = SimpleNamespace(counts=lambda: (4, 6)), SimpleNamespace(latest=0.5)
+    found = Status.now(pages, jobs, clock)  # type: ignore[arg-type]
     assert found == Status(2, 9, {"host": ("busy", 2, 5)}, 4, 6, 7, 0.5)
+
+
+def test_the_clock_reports_the_largest_delay_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "LOOK", 0.01)
+
+    async def blocked() -> float:
+        clock, end = LoopClock(), time.monotonic() + 0.2
+        clock.start()
+        await asyncio.sleep(0)
+        while time.monotonic() < end:
+            pass
+        async with asyncio.timeout(60):
+            while not (late := clock.latest):  # noqa: ASYNC110 the clock sends no event
+                await asyncio.sleep(0)
+        return late
+
+    assert asyncio.run(blocked()) > 0.1
 
 
 @pytest.mark.parametrize("text", ["", "yes", "2"])
