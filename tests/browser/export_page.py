@@ -32,7 +32,7 @@ class ExportPage(SideBar):
 
     def show(self, section: str) -> None:
         """Open a section of the card, and the card if it is closed."""
-        self.ready()  # a key that is pressed before is lost
+        self.drawn()  # a key that is pressed before is lost
         if not self.page.locator(".export-card").is_visible():
             self.key("e")
             self.page.locator(".export-card").wait_for()

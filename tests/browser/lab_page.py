@@ -86,9 +86,10 @@ class SideBar:
 
         return self.until(unchanged)[0]
 
-    def ready(self) -> None:
+    def drawn(self) -> None:
         """Wait until the page is drawn, handles keys and has its colour scheme."""
-        self.page.wait_for_function("document.documentElement.dataset.scheme && Bokeh.documents[0].is_idle")
+        drawn = "document.documentElement.dataset.scheme && Bokeh.documents[0].is_idle"
+        self.page.wait_for_function(drawn, timeout=1000 * OPENING)
 
     def transitions(self) -> None:
         """Wait for the end of all transitions: fading lists, folding groups, changing colours."""

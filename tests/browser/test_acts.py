@@ -57,7 +57,7 @@ class Tab(SideBar):
     def show(self, title: str = "") -> None:
         """Show a lab, and wait until it is drawn and the page handles keys."""
         self.show_lab(title or self.title)
-        self.ready()
+        self.drawn()
 
 
 def first_visit(tab: Tab) -> None:

@@ -162,7 +162,7 @@ def test_links_qr_codes_and_followers_use_the_public_address(
     lab = LabPage.of(page)
     page.goto(f"{proxied.public}/app", wait_until="commit")
     lab.until(lambda: lab.step() > 0, OPENING)
-    lab.ready()
+    lab.drawn()
     lab.key("e")
     page.get_by_role("button", name="Link", exact=True).click()
     page.get_by_role("button", name="Copy the link").click()

@@ -8,10 +8,9 @@ import pytest
 
 from app.page.theme import DARK, LIGHT
 from tests.browser.lab_page import DEEP, PAINTED, LabPage
+from tests.browser.labs import GROUPS
 
 pytestmark = pytest.mark.extended
-
-GROUPS = {"Diffusion": "Physics", "Mandelbrot": "Place", "L-curve": "Problem", "Crossover": "Workload"}
 
 # The colour of a marker in a lab's plot, which must exist, by lab.
 INKS = {
