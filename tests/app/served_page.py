@@ -1,6 +1,22 @@
-"""The browser's side of a page that a test script serves."""
+"""Scripts in processes of their own, and the browser's side of a page that such a script serves."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+
+def run_script(
+    script: str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a script in its own process and return its output; fail if it fails or takes longer than 400 s."""
+    command, env = [sys.executable, "-c", script, *arguments], {**os.environ, **(environment or {})}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
 
 # The browser's side of a served page: opened(page) returns a function that sends a message and one that waits for a
 # message.

@@ -20,6 +20,7 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from app.server.access import host_name, is_allowed, policy, refusal
 from app.server.admission import SessionLimiter, session_limit
 from compute.cli import settings
+from tests.app.served_page import run_script
 
 ALLOWED = {"lecture.example:5006", "localhost:5006"}
 
@@ -284,9 +285,7 @@ async def main():
 
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
-    expected = ["", "app", "app", "app?scene=1.x"]
-    assert done.stdout.splitlines() == expected, done.stderr
+    assert run_script(script).stdout.splitlines() == ["", "app", "app", "app?scene=1.x"]
 
 
 def test_the_limiter_is_full_at_its_limit() -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +11,7 @@ from app.server import admission
 from app.server.admission import BUSY_AGAIN, FULL_AGAIN, MAX_PENDING, PATIENCE, Admission, NotAdmitted, SessionLimiter
 from app.server.page_ids import GONE
 from compute import BACKENDS
+from tests.app.served_page import run_script
 
 HALF = MAX_PENDING // 2
 
@@ -136,8 +134,7 @@ asyncio.run(main())
 
 def test_a_flood_of_requests_builds_few_pages():
     """A flood of GETs, and of WebSockets without a preceding GET."""
-    done = subprocess.run([sys.executable, "-c", FLOOD], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_script(FLOOD)
     result = json.loads(done.stdout)
     assert result["built"] == HALF
     assert result["codes"].count(200) == HALF
@@ -216,11 +213,7 @@ asyncio.run(main())
 @pytest.fixture(scope="module")
 def returned():
     """Return the results of four browsers on a server for three: the third left, then the first; both returned."""
-    environment = os.environ | {"FIELDLAB_MAX_SESSIONS": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", RETURNED], capture_output=True, text=True, timeout=300, check=False, env=environment
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_script(RETURNED, environment={"FIELDLAB_MAX_SESSIONS": "3"})
     return json.loads(done.stdout)
 
 
@@ -293,11 +286,7 @@ asyncio.run(main())
 @pytest.fixture(scope="module")
 def idle():
     """Return what newcomers get from a server with one free seat; idle connections of one address use all others."""
-    environment = os.environ | {"FIELDLAB_MAX_SESSIONS": str(HALF + 1)}
-    done = subprocess.run(
-        [sys.executable, "-c", IDLE], capture_output=True, text=True, timeout=300, check=False, env=environment
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_script(IDLE, environment={"FIELDLAB_MAX_SESSIONS": str(HALF + 1)})
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout)
 

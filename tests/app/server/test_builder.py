@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 from types import SimpleNamespace
 
@@ -16,6 +14,7 @@ from bokeh.server.session import ServerSession
 from tornado.ioloop import IOLoop
 
 from app.server.builder import Builder
+from tests.app.served_page import run_script
 
 pytestmark = pytest.mark.extended
 
@@ -85,9 +84,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def result():
-    command = [sys.executable, "-c", SCRIPT, str(PAGES)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_script(SCRIPT, str(PAGES))
     return json.loads(done.stdout)
 
 

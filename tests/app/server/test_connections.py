@@ -14,6 +14,7 @@ import pytest
 from bokeh.server.connection import ServerConnection
 
 from app.server.connections import BURST, FULL, LINGER, RATE, Allowance, session_of
+from tests.app.served_page import run_script
 
 pytestmark = pytest.mark.extended
 
@@ -175,8 +176,7 @@ asyncio.run(main())
 
 def test_messages_of_four_megabytes_are_read_slowly() -> None:
     """In 4 s a page may send 24 MiB; without a limit it was several hundred."""
-    done = subprocess.run([sys.executable, "-c", FLOODED], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run_script(FLOODED)
     assert 2 <= int(done.stdout) < 14
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
 from app.server.page_ids import GONE, NO_COOKIE, PageOwners, keys_of, names_session
+from tests.app.served_page import run_script
 
 KEY, OTHER = "a" * 43, "b" * 43
 SERVER = """
@@ -82,9 +81,7 @@ asyncio.run(main())
 
 def served(*embed: str) -> dict[str, object]:
     """Return the results of SERVER's requests to a server with this setting."""
-    command = [sys.executable, "-c", SERVER, *embed]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_script(SERVER, *embed)
     found: dict[str, object] = json.loads(done.stdout)
     return found
 

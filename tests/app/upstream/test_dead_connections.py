@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from app.upstream import dead_connections
+from tests.app.served_page import run_script
 
 pytestmark = pytest.mark.extended
 
@@ -79,7 +78,6 @@ asyncio.run(main())
 
 
 def test_a_page_uses_its_newest_connection_and_silent_ones_are_closed():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_script(SCRIPT)
     assert json.loads(done.stdout) == {"patches": 3, "alone": True}
     assert 10 <= dead_connections.PING <= 30  # s; a page is stuck for at most twice that

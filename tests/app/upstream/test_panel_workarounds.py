@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from bokeh.document.callbacks import invoke_with_curdoc
 
 from app.labs.l_curve.linked_view import draw_linked
 from app.upstream import panel_workarounds
-from tests.app.served_page import CLIENT
+from tests.app.served_page import CLIENT, run_script
 
 SERVED = """
 import asyncio, tornado.httpclient
@@ -39,9 +37,7 @@ asyncio.run(main())
 
 
 def test_a_page_loads_its_files_from_this_server() -> None:
-    command = [sys.executable, "-c", SERVED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_script(SERVED)
     files = re.findall(r'(?:src|href)="([^"]+[.](?:js|css)[^"]*)"', done.stdout)
     assert len(files) > 5
     assert not [url for url in files if "//" in url]
@@ -108,8 +104,7 @@ asyncio.run(main())
 
 
 def test_changes_before_a_page_is_drawn_are_sent_once_and_in_order() -> None:
-    done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_script(EARLY)
     begun, changes, late = json.loads(done.stdout)
     assert begun == [0, 1, 1]
     kinds = {"disabled", "label", "children"}

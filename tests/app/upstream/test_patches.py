@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +17,7 @@ from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 
 from app.upstream.patches import LeanPatch
+from tests.app.served_page import run_script
 
 CHANGES = """
 import asyncio, json, socket
@@ -87,8 +86,7 @@ asyncio.run(main())
 
 def test_the_changes_of_a_callback_are_one_message_sent_immediately() -> None:
     """Only the last value of a property that changed twice, and no change back to its sender."""
-    done = subprocess.run([sys.executable, "-c", CHANGES], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_script(CHANGES)
     patches, no_delay = json.loads(done.stdout)
     assert no_delay == [1]
     (first, text, new), (second, other, _) = patches[0]
