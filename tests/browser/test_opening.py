@@ -1,0 +1,131 @@
+"""Opening a page: its requests and messages, the loading text, and a lab that runs before the page is drawn."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.lab_page import LabPage
+
+# Running animations of the document, and whether an overlay covers it.
+MOVING = "document.getAnimations().map((one) => one.animationName ?? one.transitionProperty)"
+COVERED = """() => {
+  const over = document.elementFromPoint(innerWidth / 2, innerHeight / 2);
+  return over?.id == 'loader' || getComputedStyle(document.body).pointerEvents == 'none';
+}"""
+LINK = """() => {
+  const { ImportedStyleSheet } = Bokeh.require('models/dom/stylesheets');
+  const sheet = new ImportedStyleSheet({ url: 'https://cdn.holoviz.org/panel/1.9.4/dist/css/loading.css' });
+  return sheet.underlying().el.href;
+}"""
+
+
+def test_a_static_text_is_shown_until_the_page_is_drawn(page, server):
+    page.route("**/panel-material-ui.bundle.js*", lambda route: None)  # never answered, so the page is not drawn
+    page.goto(server.url, wait_until="commit")
+    expect(page.get_by_role("status").filter(has_text="Loading")).to_be_visible()
+    page.wait_for_function("window.Bokeh?.documents?.length")
+    expect(page.locator("#loader")).to_have_text("Loading")
+    assert page.evaluate(MOVING) == []
+    assert page.evaluate(COVERED) is False
+
+
+def test_a_page_without_its_server_shows_an_error(page, server, allowed_errors):
+    allowed_errors.append(".*")
+    page.route_web_socket("**/ws*", lambda socket: socket.close(code=1011))
+    page.goto(server.url, wait_until="commit")
+    expect(page.locator("#loader")).to_have_text("The server does not answer.")
+
+
+def test_a_page_uses_its_own_server_only_and_loads_its_components_once(page, server):
+    """The components' module is requested with the page and run from its URL, not from a copy compiled again."""
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.on("websocket", lambda socket: requested.append(socket.url))
+    lab = LabPage(page, server)
+    expect(page.locator("#loader")).to_have_count(0)
+    modules = [url for url in requested if "panel-material-ui.bundle.js" in url]
+    assert len(modules) == 1
+    first = next(index for index, url in enumerate(requested) if url.startswith("blob:"))  # Panel's modules, later
+    assert requested.index(modules[0]) < first
+    for tab in page.get_by_role("tab").all()[1:]:
+        lab.show_lab(tab.inner_text())
+        lab.still(lambda: len(requested), 1.0)  # s: requests after the switch
+    own = f"localhost:{server.port}"
+    parts = [part for part in map(urlsplit, requested) if part.scheme not in {"data", "blob"}]
+    assert {(part.scheme, part.netloc) for part in parts} == {("http", own), ("ws", own)}
+    assert page.evaluate(LINK) == f"http://{own}/static/extensions/panel/css/loading.css"  # not from the CDN
+
+
+# A busy machine sends "document_ready" only after some seconds. These pages never send it: an empty patch takes the place
+# of the event, since it is one part of a message, and each part must be sent.
+NEVER_READY = """(() => {
+  const { send } = WebSocket.prototype;
+  window.held = 0;
+  WebSocket.prototype.send = function (data) {
+    const ready = typeof data == 'string' && data.includes('"name":"document_ready"');
+    window.held += ready;
+    return send.call(this, ready ? '{"events":[]}' : data);
+  };
+})()"""
+
+
+def test_a_lab_runs_saves_and_handles_keys_before_its_page_reports_that_it_is_drawn(page, server):
+    page.add_init_script(NEVER_READY)
+    lab = LabPage(page, server)  # waits for the first frames
+    lab.key("e")
+    page.get_by_role("button", name="Timings", exact=True).first.click()
+    expect(page.get_by_role("button", name=re.compile("^CSV: "))).to_be_enabled()
+    lab.key("e")
+    lab.until(lambda: "Running" in lab.status())
+    lab.key("Space")
+    lab.until(lambda: "Paused" in lab.status())
+    lab.until(lambda: page.evaluate("window.held"))  # the event was held back, so the page has been drawn
+
+
+def test_a_notice_is_shown_before_the_page_is_drawn_completely(page, server):
+    page.add_init_script(NEVER_READY)
+    page.goto(f"{server.url}?scene=1.damaged")
+    page.get_by_text("The link cannot be shown").wait_for()
+    page.get_by_text("Running", exact=True).wait_for()
+
+
+# Set properties of plot parts as a theme does, and read them; then set tags, which the server does receive, after all
+# earlier messages.
+SET = """() => {
+  const document = Bokeh.documents[0], kinds = /(Axis|ColorBar|Grid)$/, set = [];
+  for (const part of document.roots().flatMap((root) => [...root.references()])) {
+    if (!kinds.test(part.type)) continue;
+    const name = part.type.endsWith('Grid') ? 'grid_line_alpha' : 'major_tick_line_alpha';
+    part.setv({ [name]: 0.125 });
+    part[name] = 0.25;
+    set.push(part[name]);
+  }
+  document.roots()[0].tags = ['set'];
+  return set;
+}"""
+THEMED = ("_alpha", "_color", "_font", "_font_size", "_font_style", "_standoff")  # suffixes of themed properties
+
+
+@pytest.mark.extended
+def test_changes_of_plots_by_a_theme_are_not_sent(page, server):
+    """Each message that a browser sends unprompted would block the event loop of all tabs."""
+    sent: list[str] = []
+
+    def collect(text: str | bytes) -> None:
+        if isinstance(text, str) and text.startswith('{"events"'):
+            sent.extend(event["attr"] for event in json.loads(text)["events"] if event["kind"] == "ModelChanged")
+
+    page.on("websocket", lambda socket: socket.on("framesent", collect))
+    lab = LabPage(page, server)
+    page.locator("button", has_text="Measure again").wait_for()
+    lab.until(lambda: "inner_width" in sent)  # a plot was drawn
+    values = page.evaluate(SET)
+    assert len(values) > 5
+    assert set(values) == {0.25}
+    lab.until(lambda: "tags" in sent)
+    assert [name for name in sent if name.endswith(THEMED)] == []
