@@ -61,8 +61,8 @@ def test_a_page_uses_its_own_server_only_and_loads_its_components_once(page, ser
     assert page.evaluate(LINK) == f"http://{own}/static/extensions/panel/css/loading.css"  # not from the CDN
 
 
-# A busy machine sends "document_ready" only after some seconds. These pages never send it: an empty patch takes the place
-# of the event, since it is one part of a message, and each part must be sent.
+# A busy machine sends "document_ready" only after some seconds. These pages never send it: an empty patch replaces the
+# event, which is one part of a message whose other parts must be sent.
 NEVER_READY = """(() => {
   const { send } = WebSocket.prototype;
   window.held = 0;
