@@ -82,7 +82,7 @@ def test_the_curves_and_the_headline_stay(stage):
     stage.until(lambda: any(word in headline.inner_text() for word in ("NumPy", "this computer", "Measuring")))
 
 
-def seen(stage: LabPage) -> np.ndarray:
+def pixels(stage: LabPage) -> np.ndarray:
     """Return the pixels of the first plot on the screen, not of its canvases."""
     clip = stage.page.locator(".bk-Figure").first.bounding_box()
     return np.asarray(Image.open(io.BytesIO(stage.page.screenshot(clip=clip))).convert("RGB"), float)
@@ -90,12 +90,12 @@ def seen(stage: LabPage) -> np.ndarray:
 
 def test_a_frozen_picture_looks_the_same_while_the_lab_continues(stage):
     """Regression: the copy of a plot's transparent upper canvas had an opaque background, so that it was all white."""
-    before = np.frombuffer(stage.still(lambda: seen(stage).tobytes(), 1.0), float)
+    before = np.frombuffer(stage.still(lambda: pixels(stage).tobytes(), 1.0), float)
     assert before.std() > 10  # there is a picture
     stage.key("z")
     copies = stage.page.locator(".ice canvas")
     stage.until(lambda: pressed(stage, "Freeze") and copies.count() >= 4)
-    stage.until(lambda: np.abs(seen(stage).ravel() - before).mean() < 1.0)
+    stage.until(lambda: np.abs(pixels(stage).ravel() - before).mean() < 1.0)
     first, shown = copies.first.evaluate("(canvas) => canvas.toDataURL()"), stage.field()["number"]
     stage.key("s")
     stage.until(lambda: stage.step() == 1 and stage.field()["number"] > shown)
