@@ -1,4 +1,4 @@
-"""The files that run for a lab or for a workload of the crossover, and the compiler for each.
+"""The source that runs for a lab or for a workload of the crossover, and the compiler for each.
 
 The file determines the compiler: a .cu is CUDA C; a Python file of a Numba backend has compiled functions after it has
 run; a Python file may contain CUDA C as text. Any other file is shown as text, with a sentence that states the reason.
@@ -17,7 +17,8 @@ from typing import Literal
 from compute.devices.backends import Backend
 from compute.lab.lab import Lab
 from compute.ways.opened import OwnWorkload
-from compute.ways.workload import Workload
+from compute.ways.source import Excerpt, excerpt
+from compute.ways.workload import Way, Workload
 
 LARGEST = 2**20  # characters shown of a file
 KERNEL = "__global__"
@@ -29,7 +30,8 @@ class CodeFile:
     """A source file that runs. title: label of its backend or way on the page.
 
     lab, workload, way: program to run so that the file is compiled; lab is "" for a workload of the crossover, workload
-    and way are "" for a lab. defines: -D options of kernels that a user's file declares.
+    and way are "" for a lab. defines: -D options of kernels that a user's file declares. function: if not "", only the
+    part of the file is shown that this function needs.
     """
 
     title: str
@@ -39,6 +41,7 @@ class CodeFile:
     workload: str = ""
     way: str = ""
     defines: tuple[tuple[str, int | str | float], ...] = ()
+    function: str = ""
 
     @property
     def key(self) -> str:
@@ -67,8 +70,13 @@ class CodeFile:
 
     @property
     def text(self) -> str:
-        """Return the text, at most LARGEST characters. Raise OSError if the file does not exist."""
-        return _text(self.path, self.saved)
+        """Return the text that is shown, at most LARGEST characters. Raise OSError if the file does not exist."""
+        return self.excerpt.text
+
+    @property
+    def excerpt(self) -> Excerpt:
+        """Return the shown text with the lines' numbers in the file. Raise OSError if the file does not exist."""
+        return excerpt(_text(self.path, self.saved), self.function)
 
     @property
     def made(self) -> Compiler:
@@ -133,9 +141,14 @@ def _of_lab(lab: type[Lab]) -> Iterator[CodeFile]:
         yield CodeFile(backend.label, path, backend, lab.LAB)
 
 
+def _of_way(way: Way, workload: Workload) -> CodeFile:
+    function = way.declared.function
+    return CodeFile(way.label, way.path, way.backend, "", workload.name, way.name, function=function)
+
+
 def files_of_workload(workload: Workload) -> tuple[CodeFile, ...]:
-    """Return the file of every way, and the .cu files of kernels that a user's file declares."""
-    found = [CodeFile(way.label, way.path, way.backend, "", workload.name, way.name) for way in workload.ways()]
+    """Return the source of every way, and the .cu files of kernels that a user's file declares."""
+    found = [_of_way(way, workload) for way in workload.ways()]
     if isinstance(workload, OwnWorkload):
         gpu = next((file.backend for file in found if "cupy" in file.backend.needs), found[0].backend)
         defined = {kernel.path: tuple(sorted(kernel.defines.items())) for kernel in workload.kernels}

@@ -84,8 +84,9 @@ def build_of(path: Path, dtype: str) -> SourceBuild:
     return SourceBuild(real)
 
 
-def cuda_listing(path: Path, defines: Defines, dtype: str, architecture: str, tell: Tell) -> Listing:
-    """Return the kernels of a .cu, or of the CUDA C in a Python file. defines: {} to use the lab's options.
+def cuda_listing(path: Path, defines: Defines, dtype: str, architecture: str, tell: Tell, text: str = "") -> Listing:
+    """Return the kernels of a .cu, or of the CUDA C in a Python file. defines: {} to use the lab's options;
+    text: the part of the Python file that contains the CUDA C, by default all of it.
 
     Raise ValueError with the reason, or with the compiler's log.
     """
@@ -95,7 +96,7 @@ def cuda_listing(path: Path, defines: Defines, dtype: str, architecture: str, te
         if path.suffix == ".py":
             with scratch.lent("code") as folder:
                 source = folder / f"{path.stem}.cu"
-                source.write_text(embedded_cuda(path.read_text(encoding="utf-8")), encoding="utf-8")
+                source.write_text(embedded_cuda(text or path.read_text(encoding="utf-8")), encoding="utf-8")
                 shown = code_view(source, defines=build.defines, architecture=architecture)
         else:
             shown = code_view(path, defines=build.defines, architecture=architecture)
@@ -240,7 +241,8 @@ class Asked:
         file = self.file
         match file.made:
             case "cuda":
-                return partial(cuda_listing, file.path, dict(file.defines), self.dtype, self.architecture)
+                text = file.text if file.language == "python" else ""
+                return partial(cuda_listing, file.path, dict(file.defines), self.dtype, self.architecture, text=text)
             case "numba" if file.lab:
                 return partial(lab_functions, file.lab, file.backend.name, self.dtype)
             case "numba.cuda":

@@ -9,8 +9,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from compute.cli.arguments import named
+from compute.ways.declaring import built_in_workload
 from compute.ways.opened import opened
-from compute.ways.workload import BUILT_IN, Workload, declared, own_name
+from compute.ways.workload import BUILT_IN, Workload, own_name
 
 OWN_FILE = "FIELDLAB_OWN_FILE"  # environment variable: the user's file, set by `fieldlab try FILE --open`
 
@@ -33,7 +34,7 @@ def workloads() -> tuple[Workload, ...]:
 def built_in() -> tuple[Workload, ...]:
     """Return the workload of every folder. Raise TypeError for a folder without one."""
     folders = iter_modules(import_module(BUILT_IN).__path__)
-    found = [declared(f"{BUILT_IN}.{each.name}") for each in folders if each.ispkg]
+    found = [built_in_workload(f"{BUILT_IN}.{each.name}") for each in folders if each.ispkg]
     return tuple(sorted(found, key=lambda w: (w.chapter, w.name)))
 
 

@@ -1,4 +1,4 @@
-"""Declarations in a user's file: a workload, and the ways to compute it.
+"""Declarations of a workload and of the ways to compute it, in a user's file and in the built-in workloads.
 
     @workload(sizes=(100, 10_000_000), dtypes=("float32",))
     def inputs(n, dtype, rng):
@@ -10,6 +10,10 @@
 A way has one of three forms: it receives the inputs and returns the results; it receives the inputs followed by the
 result arrays and fills those; or it changes the inputs in place. Its name begins with the name of its library, like the
 ways of the crossover lab: cpu_numba, gpu_cupy_shared. Only a command of the user makes `load` execute a file.
+
+A built-in workload is a package with the same decorators. Its __init__.py declares the workload, with more arguments,
+and imports no optional library; its other files declare the ways. A file is imported when one of its ways runs, so the
+ways of a file need the same libraries; until then `compute.ways.source` reads the file without executing it.
 """
 
 from __future__ import annotations
@@ -19,18 +23,21 @@ import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices.backends import BACKENDS
 from compute.devices.cuda_source import Defines, compile_cuda
+from compute.measure.records import FIRST_REVISION
 from compute.ways.comparing import ResultComparison
 from compute.ways.ecosystems import ECOSYSTEMS, ecosystem_of
-from compute.ways.workload import DTYPES, Way, Work, Workload
+from compute.ways.source import DeclaredWay
+from compute.ways.workload import BUILT_IN, DTYPES, LAB, Cited, Claim, Way, Work, Workload
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # of the largest result; sums of 1e7 float32 numbers are off by 1e-5
 USUAL = BACKENDS[0].name  # the default reference
@@ -51,13 +58,28 @@ class FileRefused(ValueError):
 
 
 @dataclass(frozen=True)
+class WayOptions:
+    """The options of `way`. prepare, work: None in processes that have only the way's name."""
+
+    prepare: Callable[..., tuple[Any, ...]] | None = None
+    work: Callable[..., Work] | None = None
+    exhibit: str = ""
+    revision: int = FIRST_REVISION
+
+
+@dataclass(frozen=True)
 class OwnWay(Way):
-    """A function of a user's file. call: the function, None in other processes; line: its first line in `file`."""
+    """A function of a user's file. call: the function, None in other processes; line: its first line in `file`.
+
+    defined_as: the function's name.
+    """
 
     call: Callable[..., Any] | None = field(default=None, compare=False)
     line: int = 0
     is_reference: bool = False
     file: Path | None = field(default=None, compare=False)
+    defined_as: str = ""
+    options: WayOptions = field(default_factory=WayOptions, compare=False)
 
     @property
     def path(self) -> Path:
@@ -67,9 +89,14 @@ class OwnWay(Way):
         return self.file
 
     @property
-    def exhibit(self) -> str:
-        """Return "", because the way is timed by default."""
-        return ""
+    def declared(self) -> DeclaredWay:
+        """Return the declaration."""
+        text = self.call.__doc__ if self.call is not None and self.call.__doc__ else ""
+        summary = text.strip().partition("\n")[0]
+        options = self.options
+        return DeclaredWay(
+            self.name, "", self.path, self.defined_as, summary, exhibit=options.exhibit, revision=options.revision
+        )
 
     @property
     def package(self) -> str:  # type: ignore[override]
@@ -90,17 +117,19 @@ class OwnWay(Way):
             raise TypeError(f"only the name of {self.name} is known here")
         return self.call
 
-    def optional(self, name: str) -> Callable[..., Any] | None:  # noqa: ARG002 - a user's way is one function
-        """Return None: a user's way has no optional functions."""
-        return None
-
     def prepared(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the inputs followed by the result arrays, cut to the number of parameters."""
+        """Return the inputs and the result arrays, or what `prepare` makes of them, cut to the number of parameters."""
+        if self.options.prepare is not None:
+            arguments = tuple(self.options.prepare(*arguments))
         return arguments[: self.parameters]
 
+    def work(self, n: int, dtype: str, **settings: Any) -> Work | None:
+        """Return the work of this way if its declaration has one, else None."""
+        return self.options.work(n, dtype, **settings) if self.options.work else None
+
     def without_call(self) -> OwnWay:
-        """Return a copy without the function, for sending to another process."""
-        return replace(self, call=None)
+        """Return a copy without the functions, for sending to another process."""
+        return replace(self, call=None, options=replace(self.options, prepare=None, work=None))
 
 
 @dataclass
@@ -196,7 +225,7 @@ class OwnFile:
             return Work(moved, self.flops(n) if self.flops else moved, 2 * moved)
 
         return Workload(
-            f"own.{self.name}", self.name, 0, "", self.on, self.sizes, "n",
+            f"own.{self.name}", self.name, 0, self.on, self.sizes, "n",
             {dtype: self.tolerance.get(dtype, TOLERANCES[dtype]) for dtype in DTYPES},
             inputs=self.case_inputs, outputs=lambda n, dtype: known(n, dtype)[0], reference=lambda *v: self.truth(v),
             difference=comparison, work=work,
@@ -204,12 +233,55 @@ class OwnFile:
 
 
 _loading: list[OwnFile] = []
+_built_in: dict[str, Workload] = {}  # by package
+
+
+class Details(TypedDict, total=False):
+    """Arguments of `workload` in a built-in workload only: fields of `Workload`, which documents them."""
+
+    title: str
+    chapter: int
+    on: Literal["device", "host"]
+    counted: str
+    settings: Mapping[str, tuple[Any, ...]]
+    outputs: Callable[..., tuple[NDArray[Any], ...]]
+    reference: Callable[..., tuple[NDArray[Any], ...]]
+    difference: Callable[[Any, Any], float]
+    difference_in: str
+    work: Callable[..., Work]
+    cited: tuple[Cited, ...]
+    claims: tuple[Claim, ...]
+
+
+def built_in_workload(package: str) -> Workload:
+    """Return the workload that a package declares. Raise TypeError if it declares none."""
+    import_module(package)
+    if package not in _built_in:
+        name = package.rpartition(".")[2]
+        raise TypeError(f"workloads/{name}/__init__.py must declare a function with @workload(…)")
+    return _built_in[package]
+
+
+def _module_of(function: Any) -> str:
+    return str(getattr(function, "__module__", ""))
+
+
+def _file_of(function: Any) -> OwnFile | None:
+    """Return the user's file that is being loaded, unless the function belongs to the lab, which the file imports."""
+    return _loading[-1] if _loading and not _module_of(function).startswith(f"{LAB}.") else None
+
+
+def _check(sizes: tuple[int, int], dtypes: Sequence[str]) -> None:
+    if len(sizes) != 2 or not all(isinstance(n, int) for n in sizes) or not 1 <= sizes[0] < sizes[1] <= LARGEST_N:
+        raise FileRefused(f"sizes must be two whole numbers that rise, from 1 to {LARGEST_N:,}, not {sizes}")
+    if not dtypes or set(dtypes) - set(DTYPES):
+        raise FileRefused(f"dtypes must be of {', '.join(DTYPES)}, not {tuple(dtypes)}")
 
 
 def workload(
     sizes: tuple[int, int], dtypes: Sequence[str] = ("float32",), *,
     tolerance: float | Mapping[str, float] | None = None, denormals: bool = True,
-    nan: bool = False, moved: WorkCount | None = None, flops: WorkCount | None = None,
+    nan: bool = False, moved: WorkCount | None = None, flops: WorkCount | None = None, **details: Unpack[Details],
 ) -> Callable[[F], F]:  # fmt: skip
     """Declare the inputs: a function (n, dtype, rng) that returns arrays and plain numbers.
 
@@ -221,15 +293,13 @@ def workload(
         nan: whether inputs may contain NaN.
         moved: minimum bytes that n moves (default: those of inputs and results).
         flops: operations for n; without it the verdict leaves out arithmetic.
+        details: further arguments of a built-in workload.
 
     Raises:
         FileRefused: names the invalid argument.
 
     """
-    if len(sizes) != 2 or not all(isinstance(n, int) for n in sizes) or not 1 <= sizes[0] < sizes[1] <= LARGEST_N:
-        raise FileRefused(f"sizes must be two whole numbers that rise, from 1 to {LARGEST_N:,}, not {sizes}")
-    if not dtypes or set(dtypes) - set(DTYPES):
-        raise FileRefused(f"dtypes must be of {', '.join(DTYPES)}, not {tuple(dtypes)}")
+    _check(sizes, dtypes)
     if isinstance(tolerance, Mapping):
         allowed = tolerance
     else:
@@ -237,23 +307,39 @@ def workload(
 
     def declare(function: F) -> F:
         """Store the function and its options in the file being loaded."""
-        if _loading:
-            file = _loading[-1]
+        file = _file_of(function)
+        if file is not None:
+            if details:
+                raise FileRefused(f"{', '.join(details)}: only a built-in workload has these arguments")
             if file.inputs is not None:
                 raise FileRefused("there are two workloads; a file has one")
             file.inputs, file.sizes, file.dtypes = function, (sizes[0], sizes[1]), tuple(dtypes)
             file.tolerance = {str(dtype): float(value) for dtype, value in allowed.items()}
             file.denormals, file.nan, file.moved, file.flops = denormals, nan, moved, flops
+        elif (package := _module_of(function)).startswith(f"{BUILT_IN}."):
+            _built_in[package] = Workload(package, sizes=sizes, tolerance=allowed, inputs=function, **details)  # type: ignore[misc]  # the constructor names what is missing
         return function
 
     return declare
 
 
-def way(name: str, *, reference: bool = False) -> Callable[[F], F]:
-    """Declare a function as a way to compute the workload. name: the library, or library_variant.
+def way(
+    name: str, *, reference: bool = False, prepare: Callable[..., tuple[Any, ...]] | None = None,
+    work: Callable[..., Work] | None = None, exhibit: str = "", revision: int = FIRST_REVISION,
+) -> Callable[[F], F]:  # fmt: skip
+    """Declare a function as a way to compute the workload.
 
-    reference: compare the other ways with this one; cpu_numpy is the default reference. Raise FileRefused for an
-    unknown library; the decorator raises it for a duplicate name.
+    Args:
+        name: the library, or library_variant.
+        reference: compare the other ways with this one; cpu_numpy is the default reference.
+        prepare: called once before the timing with the inputs and the result arrays; returns the arguments of the way.
+        work: (n, dtype) -> the work of this way, if it is less than the least work of the workload.
+        exhibit: why the lab displays the way but times it only on request.
+        revision: raised when the way becomes faster or slower, which excludes its recorded curves from comparisons.
+
+    Raises:
+        FileRefused: for an unknown library; the decorator raises it for a duplicate name.
+
     """
     backend = ecosystem_of(name)
     if backend is None:
@@ -262,13 +348,16 @@ def way(name: str, *, reference: bool = False) -> Callable[[F], F]:
 
     def declare(function: F) -> F:
         """Store the function in the file being loaded."""
-        if _loading:
-            file = _loading[-1]
+        file = _file_of(function)
+        if file is not None:
             if name in file.ways:
                 raise FileRefused(f"there are two ways {name!r}; add what is special: {name}_shared")
             line = inspect.unwrap(function).__code__.co_firstlineno
             variant = name[len(backend.name) + 1 :]
-            file.ways[name] = OwnWay(file.name, backend, variant, function, line, reference, file.path)
+            options = WayOptions(prepare, work, exhibit, revision)
+            file.ways[name] = OwnWay(
+                file.name, backend, variant, function, line, reference, file.path, function.__name__, options
+            )
         return function
 
     return declare

@@ -1,13 +1,12 @@
-"""Workloads and the ways to write them: a workload is a folder of workloads/, a way is a file in it.
+"""Workloads and the ways to write them.
 
-A folder's __init__.py defines the workload as a `Workload`; no registration is needed. A way is a `Program`: a
-file that is displayed next to its times, found by its name, read without being executed, and imported on first use. A
-`Case` is a workload at one n. workloads/__init__.py documents the functions of a folder and of a file.
+A built-in workload is a folder of workloads/ with a function that `@workload(…)` declares; no registration is needed. A
+way is a `Program`: a function with `@way(…)` that is displayed next to its times, read without being executed, and
+imported on first use. A `Case` is a workload at one n. workloads/__init__.py documents the functions of a folder.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,7 +14,6 @@ from importlib import import_module
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
@@ -23,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices.backends import Backend
-from compute.measure.records import FIRST_REVISION
 from compute.ways.ecosystems import ecosystem_of
+from compute.ways.source import DeclaredWay, declared_ways, excerpt
 
 LAB = "compute.labs.crossover"  # its package has a kernel that evicts the caches, for each backend
 BUILT_IN = "compute.labs.crossover.workloads"  # the package of the built-in workloads
@@ -105,9 +103,9 @@ def fitting(figures: Iterable[Cited], dtype: str, sizes: tuple[int, int]) -> lis
 
 
 class Program:
-    """One file `<ecosystem>[_<variant>].py` of a package. Subclasses are dataclasses with the fields.
+    """A function with `@way("<ecosystem>[_<variant>]")`. Subclasses are dataclasses with the fields.
 
-    package: its dotted name; backend: its ecosystem; variant: the rest of the name, "" if none.
+    package: dotted name of its file or folder; backend: its ecosystem; variant: the rest of the name, "" if none.
     """
 
     package: str
@@ -116,7 +114,7 @@ class Program:
 
     @property
     def name(self) -> str:
-        """The file's name without .py."""
+        """The name that the decorator declares."""
         return f"{self.backend.name}_{self.variant}" if self.variant else self.backend.name
 
     @property
@@ -130,54 +128,53 @@ class Program:
         return self.backend.missing
 
     @property
+    def declared(self) -> DeclaredWay:
+        """The declaration, read without executing its file. Raise ValueError if the package has none of this name."""
+        known = declared_ways(self.package)
+        if self.name not in known:
+            raise ValueError(f"{self.package} has no way {self.name!r}; it has {', '.join(known)}")
+        return known[self.name]
+
+    @property
     def path(self) -> Path:
         """The file that runs."""
-        return Path(str(files(self.package).joinpath(f"{self.name}.py")))
+        return self.declared.path
 
     @property
     def source(self) -> str:
-        """The file's text, read without importing it."""
-        return self.path.read_text(encoding="utf-8")
+        """The part of the file that the function needs, read without importing it."""
+        return excerpt(self.path.read_text(encoding="utf-8"), self.declared.function).text
 
     @property
     def summary(self) -> str:
-        """The first line of the file's docstring."""
-        return (ast.get_docstring(ast.parse(self.source)) or "").partition("\n")[0]
+        """The first line of the function's docstring."""
+        return self.declared.summary
 
     @property
     def exhibit(self) -> str:
-        """The file's EXHIBIT: why it is displayed but timed only on request; empty by default."""
-        return str(self._constant("EXHIBIT", ""))
+        """Why it is displayed but timed only on request; empty by default."""
+        return self.declared.exhibit
 
     @property
     def revision(self) -> int:
-        """The file's REVISION, default 1: raised when the way becomes faster or slower (measure/records.py)."""
-        return int(self._constant("REVISION", FIRST_REVISION))
-
-    def _constant(self, name: str, default: Any) -> Any:
-        """Return the literal that the file assigns to `name`, else `default`."""
-        for node in ast.parse(self.source).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-                return ast.literal_eval(node.value)
-        return default
+        """Number of the version, raised when the way becomes faster or slower (measure/records.py)."""
+        return self.declared.revision
 
     def module(self) -> ModuleType:
         """Import the file, after the lab's kernels of its backend. Raise BackendUnavailable if a library is missing."""
         self.backend.require()
         if self.backend.has_kernels(LAB):
             self.backend.kernels(LAB)
-        return import_module(f"{self.package}.{self.name}")
+        return import_module(self.declared.module)
 
-    def required(self, name: str) -> Callable[..., Any]:
-        """Return the file's function `name`. Raise TypeError that names the file if the function is missing."""
-        found = self.optional(name)
-        if found is None:
-            raise TypeError(f"{self.package}.{self.name} has no function {name}")
+    def function(self) -> Callable[..., Any]:
+        """Return the function of the file."""
+        found: Callable[..., Any] = vars(self.module())[self.declared.function]
         return found
 
     def optional(self, name: str) -> Callable[..., Any] | None:
-        """Return the file's function `name`, or None."""
-        return vars(self.module()).get(name)
+        """Return the function of the file called `name`, or None if `name` is empty."""
+        return vars(self.module())[name] if name else None
 
 
 def readme(package: str) -> str:
@@ -191,14 +188,19 @@ def error_line(error: Exception) -> str:
 
 
 def programs_in(package: str) -> list[tuple[Backend, str]]:
-    """Return (backend, variant) of every program of a package, by file name; other files are left out."""
-    names = sorted(module.name for module in iter_modules(import_module(package).__path__))
-    return [(e, name[len(e.name) + 1 :]) for name in names if (e := ecosystem_of(name)) is not None]
+    """Return (backend, variant) of every way of a package, by name. Raise ValueError for an unknown library."""
+    found = []
+    for name in declared_ways(package):
+        backend = ecosystem_of(name)
+        if backend is None:
+            raise ValueError(f"the way {name!r} of {package} begins with no known library")
+        found.append((backend, name[len(backend.name) + 1 :]))
+    return found
 
 
 @dataclass(frozen=True)
 class Way(Program):
-    """One file of a workload; its name is unique in the folder."""
+    """One way to compute a workload; its name is unique in the workload."""
 
     workload: str
     backend: Backend
@@ -214,14 +216,15 @@ class Way(Program):
         """The device, "cpu" or "gpu", which selects the hue."""
         return self.backend.kind
 
-    def function(self) -> Callable[..., Any]:
-        """Return the function that is timed."""
-        return self.required(declared(self.package).call)
-
     def prepared(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the arguments of the timed calls: the file's `prepare`, if defined, applied to `arguments`."""
-        prepare = self.optional("prepare")
+        """Return the arguments of the timed calls: `prepare` of the declaration, if any, applied to `arguments`."""
+        prepare = self.optional(self.declared.prepare)
         return tuple(prepare(*arguments)) if prepare else arguments
+
+    def work(self, n: int, dtype: str, **settings: Any) -> Work | None:
+        """Return the work of this way if its declaration has one, else None: that of the workload."""
+        count = self.optional(self.declared.work)
+        return count(n, dtype, **settings) if count else None
 
 
 # -- workloads
@@ -235,7 +238,6 @@ class Workload:
         package: the folder's dotted name.
         title: heading on the screen.
         chapter: place in a lecture.
-        call: name of the function that every way defines.
         on: location of its arguments: "device" (the way's device) or "host" (main memory).
         sizes: least and largest n worth drawing; any n from 1 to the largest is valid.
         counted: the unit of n.
@@ -258,7 +260,6 @@ class Workload:
     package: str
     title: str
     chapter: int
-    call: str
     on: Literal["device", "host"]
     sizes: tuple[int, int]
     counted: str
@@ -320,7 +321,7 @@ class Workload:
         return tuple(dict(zip(self.settings, values, strict=True)) for values in product(*self.settings.values()))
 
     def ways(self) -> tuple[Way, ...]:
-        """Return every way by file name, whether or not it can run on this machine."""
+        """Return every way by name, whether or not it can run on this machine."""
         return _ways(self.name)
 
     def way(self, name: str) -> Way:
@@ -376,24 +377,14 @@ class Case:
         return self.workload.reference(*inputs)
 
     def work(self, way: Way | None = None) -> Work:
-        """Return the least work of the workload, or the way's own `work` if its file defines one."""
-        other = way.optional("work") if way else None
-        found: Work = (other or self.workload.work)(self.n, self.dtype, **self.settings)
-        return found
+        """Return the least work of the workload, or that of the way if its declaration has one."""
+        own = way.work(self.n, self.dtype, **self.settings) if way else None
+        return own or self.workload.work(self.n, self.dtype, **self.settings)
 
 
 @cache
 def _ways(name: str) -> tuple[Way, ...]:
     return tuple(Way(name, backend, variant) for backend, variant in programs_in(f"{BUILT_IN}.{name}"))
-
-
-def declared(package: str) -> Workload:
-    """Return the WORKLOAD of a folder's __init__.py. Raise TypeError without one."""
-    said = vars(import_module(package)).get("WORKLOAD")
-    if not isinstance(said, Workload):
-        name = package.rpartition(".")[2]
-        raise TypeError(f"workloads/{name}/__init__.py must define WORKLOAD, a Workload, not {said!r}")
-    return said
 
 
 def own_name(path: Path) -> str:

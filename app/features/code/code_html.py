@@ -115,15 +115,25 @@ def coloured(language: str, text: str) -> tuple[str, ...]:
     return tuple(made.rstrip("\n").split("\n")) if made else ()
 
 
+def _rows(file: CodeFile) -> dict[int, int]:
+    """Return the row of the shown text by line of the file; empty if the file cannot be read."""
+    try:
+        return {number: row for row, number in enumerate(file.excerpt.numbers, start=1) if number}
+    except OSError:
+        return {}
+
+
 def lines_of(side: CodeSide) -> dict[int, int]:
-    """Return machine instructions by line of the file itself, over all its kernels or in the chosen one."""
+    """Return machine instructions by row of the shown text, over all its kernels or in the chosen one."""
     found: dict[int, int] = {}
     if side.listing is None:
         return found
+    rows = _rows(side.file)
     for name, kernel in side.listing.kernels.items():
         if side.kernel in ("", name):
             for line, count in kernel.by_line(side.file.path.name).items():
-                found[line] = found.get(line, 0) + count
+                if line in rows:
+                    found[rows[line]] = found.get(rows[line], 0) + count
     return found
 
 

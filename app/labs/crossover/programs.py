@@ -47,7 +47,7 @@ def program_html(which: Program, kind: str, title: str = "") -> str:
     kind: "cpu", "gpu", "wrong" or "right", which determines the hue; title: heading next to the file name.
     """
     named = f"<h3>{escape(title)}</h3>" if title else ""
-    head = f"<header>{named}<code>{escape(which.name)}.py</code></header>"
+    head = f"<header>{named}<code>{escape(which.name)}</code></header>"
     return f"<article class='program {kind}'>{head}<pre>{highlighted(which.source)}</pre></article>"
 
 

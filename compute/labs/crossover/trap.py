@@ -1,19 +1,20 @@
-"""The traps: pairs of a wrong and a right program. Each folder of traps/ is a trap; no registration is needed."""
+"""The traps: pairs of a wrong and a right program in one file of traps/, listed in TRAPS."""
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
-from typing import Any
+from importlib.util import find_spec
+from pathlib import Path
 
 from compute.cli.arguments import named
 from compute.devices.backends import Backend
-from compute.labs.crossover import traps as folders
-from compute.ways.workload import Program, error_line, programs_in, readme
+from compute.ways.ecosystems import ecosystem_of
+from compute.ways.workload import Program, error_line, programs_in
+
+FOLDER = "compute.labs.crossover.traps"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class TrapProgram(Program):
 
         Raise BackendUnavailable if its library is missing.
         """
-        run = self.required("run")
+        run = self.function()
         found: dict[str, float] = run() if n is None else run(n)
         return found
 
@@ -45,26 +46,35 @@ class TrapProgram(Program):
 
 @dataclass(frozen=True)
 class Trap:
-    """The description of one folder of traps/.
+    """The description of one file of traps/.
 
-    package: the folder's dotted name; title: its heading; chapter: its place in a lecture; seen: meaning and unit of
-    each number that a run returns.
+    file: its name without .py, <ecosystem>_<name>; title: heading; seen: meaning and unit of each number of a run.
     """
 
-    package: str
+    file: str
     title: str
-    chapter: int
     seen: Mapping[str, str]
 
     @property
     def name(self) -> str:
-        """The folder's name."""
-        return self.package.rpartition(".")[2]
+        """The name of the trap."""
+        backend = ecosystem_of(self.file)
+        if backend is None:
+            raise ValueError(f"the name of traps/{self.file}.py begins with no known library")
+        return self.file[len(backend.name) + 1 :]
+
+    @property
+    def package(self) -> str:
+        """The file's dotted name."""
+        return f"{FOLDER}.{self.file}"
 
     @property
     def about(self) -> str:
-        """What happens, why, and the remedy: README.md, in Markdown."""
-        return readme(self.package)
+        """What happens, why, and the remedy: the docstring of the file, in Markdown."""
+        spec = find_spec(self.package)
+        if spec is None or spec.origin is None:
+            raise ValueError(f"the trap {self.name!r} has no file traps/{self.file}.py")
+        return ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
 
     @property
     def wrong(self) -> TrapProgram:
@@ -84,19 +94,45 @@ class Trap:
         for backend, variant in programs_in(self.package):
             if variant == which:
                 return TrapProgram(self.package, backend, variant)
-        raise ValueError(f"the trap {self.name!r} has no program <ecosystem>_{which}.py")
+        raise ValueError(f"the trap {self.name!r} has no program <ecosystem>_{which}")
 
 
-@cache
+TRAPS = (  # in the order of a lecture
+    Trap(
+        "cpu_numba_first_call", "Timing the first call", {"milliseconds": "what was taken for the time of one call, ms"}
+    ),
+    Trap(
+        "gpu_cupy_no_synchronise",
+        "A missing synchronise",
+        {"milliseconds": "what was taken for the time of the product, ms"},
+    ),
+    Trap(
+        "cpu_numpy_zeros",
+        "Timing zeros",
+        {"gigabytes_per_second": "what was taken for the speed of reading memory, GB/s"},
+    ),
+    Trap(
+        "gpu_cupy_out_of_bounds",
+        "Out of bounds",
+        {"element": "what a[n + 1] of the numbers 0 to n - 1 gave; nan for an IndexError"},
+    ),
+    Trap("gpu_numba_in_place_race", "The race in place", {"wrong_cells": "cells that differ from NumPy's result"}),
+    Trap(
+        "gpu_cupy_float64_literals",
+        "float64 literals in a float32 kernel",
+        {"microseconds": "time of the kernel, µs", "result": "the first element of the result"},
+    ),
+    Trap(
+        "gpu_cupy_complex_power",
+        "z ** 2 of complex numbers",
+        {"microseconds": "time of 50 steps, µs", "error": "largest difference from float64 by hand"},
+    ),
+)
+
+
 def traps() -> tuple[Trap, ...]:
-    """Return all traps in the order of a lecture. Raise TypeError for a folder without a TRAP."""
-    found: list[Any] = []
-    for module in iter_modules(folders.__path__):
-        if module.ispkg:
-            found.append(vars(import_module(f"{folders.__name__}.{module.name}")).get("TRAP"))
-            if not isinstance(found[-1], Trap):
-                raise TypeError(f"traps/{module.name}/__init__.py must define TRAP, a Trap, not {found[-1]!r}")
-    return tuple(sorted(found, key=lambda trap: (trap.chapter, trap.name)))
+    """Return all traps in the order of a lecture."""
+    return TRAPS
 
 
 def trap(name: str) -> Trap:

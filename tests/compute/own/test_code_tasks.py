@@ -39,7 +39,7 @@ def test_a_lab_shows_the_file_of_each_backend_and_every_cuda_source(lab):
     assert all(file.text == file.path.read_text(encoding="utf-8") for file in files_of_lab(lab))
 
 
-def test_every_way_of_the_crossover_shows_the_file_that_runs():
+def test_every_way_of_the_crossover_shows_the_function_that_runs():
     for each in workloads():
         files = files_of_workload(each)
         assert [file.text for file in files] == [way.source for way in each.ways()]
@@ -50,8 +50,8 @@ def test_what_is_compiled_is_said_by_the_file(tmp_path):
     kinds = {file.path.name: file.made for file in files_of_lab(Diffusion)}
     assert kinds["cpu_numpy.py"] == kinds["stencil.cuh"] == kinds["gpu_cupy.py"] == "nothing"
     assert (kinds["cpu_numba.py"], kinds["gpu_cupy.cu"], kinds["gpu_numba.py"]) == ("numba", "cuda", "numba.cuda")
-    ways = {file.path.name: file.made for file in files_of_workload(workload("add_one"))}
-    assert (ways["gpu_cupy_kernel.py"], ways["gpu_cupy.py"]) == ("cuda", "nothing")
+    ways = {file.way: file.made for file in files_of_workload(workload("add_one"))}
+    assert (ways["gpu_cupy_kernel"], ways["gpu_cupy"]) == ("cuda", "nothing")
     broken = tmp_path / "broken.py"
     broken.write_text('CODE = "__global__ void f() {}"\n(')
     assert CodeFile("x", broken, backend("gpu_cupy")).made == "nothing"
@@ -109,7 +109,7 @@ def listed(function: str, *given: str) -> list[dict[str, Any]]:
 
 def test_numba_says_the_vectors_of_a_way():
     (function,) = listed("way_functions", "add_one", "cpu_numba", "float32")
-    assert function["name"] == "add_one"
+    assert function["name"] == "add_one_numba"
     assert "float32" in function["signature"]
     assert function["lines"] > 10  # also if Numba loads it from its cache, which does not show the code
     assert function["mix"]
@@ -117,7 +117,7 @@ def test_numba_says_the_vectors_of_a_way():
 
 def test_of_a_file_what_its_functions_call_is_there_too():
     made = code_tasks.way_functions("determinants", "cpu_numba", "float32", quiet)
-    assert set(made.names) == {"determinants", "_determinant"}
+    assert set(made.names) == {"determinants_numba", "_determinant"}
     assert all(one.lines for one in made.functions)
 
 
@@ -157,5 +157,5 @@ def test_a_listing_has_kernels_with_their_blocks():
     assert made.threads == {"many_steps": 32}
     assert ".entry many_steps(" in made.ptx
     ways = files_of_workload(workload("add_one"))
-    inside = next(file.path for file in ways if file.path.name == "gpu_cupy_kernel.py")
+    inside = next(file.path for file in ways if file.way == "gpu_cupy_kernel")
     assert set(cuda_listing(inside, {}, "float64", "sm_90", quiet).kernels) == {"add_one"}

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.extended
 
 HERE = Path(__file__).parent
 FILES = HERE / "files"
-ROOT = HERE.parent.parent
+ROOT = HERE.parents[2]
 
 
 def watched(name: str, *ways: str) -> dict[str, tuple[str, list[str], str]]:

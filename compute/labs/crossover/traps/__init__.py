@@ -1,6 +1,6 @@
-"""Pairs of programs that look alike, one wrong and one right. To add a pair, add a folder.
+"""Pairs of programs that look alike, one wrong and one right. To add a pair, add a file, and a row to trap.TRAPS.
 
-A folder `name/` contains README.md, an __init__.py with TRAP, a `compute.labs.crossover.trap.Trap`, and two files
-`<ecosystem>_wrong.py` and `<ecosystem>_right.py` with a function `run(n)` that returns its results as a dictionary of
-numbers, by the keys of `seen`. n is the size of the demonstration.
+The file is named <ecosystem>_<trap>.py, and its docstring describes the trap in Markdown. Two functions,
+`@way("<ecosystem>_wrong")` and `@way("<ecosystem>_right")`, return their results as a dictionary of numbers, by the
+keys of the trap's `seen`. Their argument n is the size of the demonstration.
 """

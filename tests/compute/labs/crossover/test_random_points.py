@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from compute.labs.crossover.workloads import mandelbrot_area, monte_carlo_pi
-from compute.labs.crossover.workloads.mandelbrot_area import cpu_numba as area
-from compute.labs.crossover.workloads.monte_carlo_pi import cpu_numba as points
+from compute.labs.crossover.workloads.mandelbrot_area import cpu as area
+from compute.labs.crossover.workloads.monte_carlo_pi import cpu as points
 
 SEEDS = (0, 1, 2, 3, 20, 2**31 - 1)
 N = 1 << 18
@@ -32,7 +32,7 @@ def drawn(n, seed):
 
 def estimate(n, seed):
     out = np.empty(1)
-    points.estimate(n, seed, out)
+    points.estimate_numba(n, seed, out)
     return out[0]
 
 
@@ -79,7 +79,7 @@ def test_the_estimate_counts_exactly_the_points_that_are_drawn(n):
     assert estimate(n, 20) == 4 * np.count_nonzero(x * x + y * y < 1) / n
 
 
-@pytest.mark.parametrize("way", [points.estimate, area.area])
+@pytest.mark.parametrize("way", [points.estimate_numba, area.area_numba])
 def test_the_result_depends_on_the_seed_and_not_on_the_threads(way):
     before, found = numba.get_num_threads(), []
     try:
@@ -106,7 +106,7 @@ def test_the_area_is_that_of_the_same_points_followed_one_by_one(n):
             a, b = a * a - b * b + x, 2 * a * b + y
         stays = a * a + b * b <= 4
     out = np.empty(1)
-    area.area(n, 5, out)
+    area.area_numba(n, 5, out)
     hits = out[0] * n / mandelbrot_area.BOX
     assert abs(hits - np.count_nonzero(stays)) < 2.5  # rounding of c may decide at the edge
 

@@ -7,6 +7,7 @@ import time
 import weakref
 from dataclasses import dataclass, replace
 from math import isnan
+from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -27,6 +28,7 @@ from compute.measure.timing import Timing
 from compute.ways.catalogue import workload
 from compute.ways.ecosystems import Extra, ecosystem_of
 from compute.ways.roofline import Roof
+from compute.ways.source import DeclaredWay
 from compute.ways.workload import Case, Way
 from tests.comparing import NoMeter
 
@@ -39,8 +41,12 @@ class Planted(Way):
 
     call: object = None
 
-    def module(self):
-        return SimpleNamespace(add_one=self.call)
+    @property
+    def declared(self):
+        return DeclaredWay(self.name, "", Path(), "", "")
+
+    def function(self):
+        return self.call
 
 
 def planted(name, call):
@@ -91,11 +97,13 @@ def test_a_way_that_raises_is_reported_and_loses_nobody_else_s_time():
     assert sweep.points["cpu_numpy", 10].status == "measured"
 
 
-def test_a_way_whose_file_cannot_be_imported_is_reported_too(scripted):
+def test_a_way_that_is_not_declared_is_reported_too(scripted):
     scripted.seconds = lambda way, n: 1e-6
     sweep = finish(Sweep(plan(Way("add_one", NUMPY, "unwritten"), A)))
     assert sweep.points["cpu_numpy_unwritten", 10].status == "failed"
-    assert sweep.points["cpu_numpy_unwritten", 10].reason.startswith("ModuleNotFoundError: No module named")
+    assert sweep.points["cpu_numpy_unwritten", 10].reason.startswith(
+        "ValueError: compute.labs.crossover.workloads.add_one has no way 'cpu_numpy_unwritten'"
+    )
     assert sweep.points["cpu_numpy_a", 10].status == "measured"
 
 

@@ -13,6 +13,7 @@ import pytest
 from compute.devices.backends import Backend
 from compute.devices.devices import Host
 from compute.labs.crossover.trap import TrapProgram, trap, traps
+from compute.own.code_files import embedded_cuda
 from tests import cupy_on_cpu
 from tests.sass import straight_runs
 from tests.simulator import simulate
@@ -31,19 +32,19 @@ def cupy(monkeypatch):
     """Install CuPy on the CPU; afterwards remove the modules that were imported with it."""
     monkeypatch.setitem(sys.modules, "cupy", cupy_on_cpu.module())
     yield sys.modules["cupy"]
-    for name in [name for name in sys.modules if re.match(r"compute\.labs\.crossover\..*gpu_cupy", name)]:
+    for name in [name for name in sys.modules if re.match(r"compute\.labs\.crossover\.traps\.\w+", name)]:
         del sys.modules[name]
 
 
 @pytest.mark.parametrize("trap", traps(), ids=lambda trap: trap.name)
-def test_a_trap_s_folder_is_complete(trap):
+def test_a_trap_s_file_is_complete(trap):
     assert trap.about.startswith(f"# {trap.title}\n")
     for part in ("**What you see.**", "**Why.**", "**Instead.**"):
         assert part in trap.about
     assert trap.wrong.backend == trap.right.backend
     assert trap.wrong.source != trap.right.source
-    for program in (trap.wrong, trap.right):
-        assert "def run(n: int" in program.source
+    for which, program in (("wrong", trap.wrong), ("right", trap.right)):
+        assert f"def {which}(n: int" in program.source
         assert program.summary
         assert len(program.source.splitlines()) <= 60  # both are shown next to each other on a slide
     assert trap.seen
@@ -78,7 +79,7 @@ def test_literals_without_f_are_computed_in_float64(cupy, tmp_path):
     counts = {}
     for which in ("wrong", "right"):
         program = side("float64_literals", which)
-        (tmp_path / "relax.cu").write_text(program.module().CODE)
+        (tmp_path / "relax.cu").write_text(embedded_cuda(program.source))
         counts[which] = sum(straight_runs(tmp_path / "relax.cu", "relax", defines={}), Counter())
         assert program.run(70)["result"] == pytest.approx(2, rel=2e-7)
     assert counts["wrong"]["DFMA"] > 0
@@ -91,9 +92,9 @@ def test_the_right_program_waits_before_both_readings_of_the_clock(cupy, monkeyp
     events = []
     monkeypatch.setattr(cupy_on_cpu.Stream, "synchronize", lambda self: events.append("wait"))
     for which, waits in (("wrong", []), ("right", ["wait"])):
-        program = side("no_synchronise", which).module()
+        program = side("no_synchronise", which)
         events.clear()
-        monkeypatch.setattr(program, "perf_counter", lambda: events.append("clock") or 0.0)
+        monkeypatch.setattr(program.module(), "perf_counter", lambda: events.append("clock") or 0.0)
         program.run(2)
         assert events == [*waits, "clock", *waits, "clock"]
 

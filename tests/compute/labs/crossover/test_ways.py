@@ -14,8 +14,9 @@ import pytest
 from compute.devices.backends import Backend, BackendUnavailable
 from compute.devices.devices import Host
 from compute.labs.crossover.runner import WorkloadRunner
-from compute.labs.crossover.trap import traps
-from compute.ways.catalogue import built_in, workload, workloads
+from compute.own.code_files import embedded_cuda
+from compute.ways.catalogue import workload, workloads
+from compute.ways.declaring import built_in_workload
 from compute.ways.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.ways.workload import DTYPES, Way
 from tests import cupy_on_cpu
@@ -89,7 +90,7 @@ class OnCpu(Host):
 
 @pytest.mark.parametrize("way", [way for way in CUPY if "RawKernel" in way.source], ids=ids)
 def test_the_cuda_c_compiles_for_old_and_new_gpus_without_spills(way, tmp_path):
-    code = re.search(r'CODE = r"""\n(.*?)"""', way.source, re.DOTALL)[1]
+    code = embedded_cuda(way.source)
     (tmp_path / "way.cu").write_text(code)
     for real, architecture in product(("float", "double"), ("sm_75", "sm_90", "sm_120")):
         made = resources_of(tmp_path / "way.cu", {"REAL": real}, architecture)
@@ -151,7 +152,7 @@ def test_a_workload_s_folder_is_complete(w):
     assert {"cpu_numpy", "cpu_numba"} & {way.name for way in w.ways()}
     for way in w.ways():
         assert way.summary
-        assert f"def {w.call}(" in way.source
+        assert f'@way("{way.name}"' in way.source
         assert len(way.source.splitlines()) <= 80  # the source is shown to an audience
 
 
@@ -199,7 +200,7 @@ def test_bad_values_are_named():
         workload("cube")
 
 
-def test_a_folder_or_a_file_that_lacks_something_is_named(monkeypatch):
+def test_a_folder_or_a_file_that_lacks_something_is_named():
     w = workload("square")
     for values, text in (
         ({"sizes": (5, 5)}, r"sizes of square must rise from at least 1, not \(5, 5\)"),
@@ -208,14 +209,10 @@ def test_a_folder_or_a_file_that_lacks_something_is_named(monkeypatch):
     ):
         with pytest.raises(ValueError, match=text):
             replace(w, **values)
-    with pytest.raises(TypeError, match=r"workloads\.square\.cpu_numpy has no function cube"):
-        w.way("cpu_numpy").required("cube")
-    monkeypatch.delattr("compute.labs.crossover.workloads.square.WORKLOAD")
-    with pytest.raises(TypeError, match=r"workloads/square/__init__\.py must define WORKLOAD"):
-        built_in.__wrapped__()
-    monkeypatch.delattr("compute.labs.crossover.traps.zeros.TRAP")
-    with pytest.raises(TypeError, match=r"traps/zeros/__init__\.py must define TRAP"):
-        traps.__wrapped__()
+    with pytest.raises(ValueError, match=r"workloads\.square has no way 'gpu_awkward'; it has cpu_numba, "):
+        Way("square", ecosystem_of("gpu_awkward"), "").path  # noqa: B018
+    with pytest.raises(TypeError, match=r"workloads/traps/__init__\.py must declare a function with @workload"):
+        built_in_workload("compute.labs.crossover.traps")
 
 
 def test_extras_write_all_of_an_array_larger_than_the_caches():
@@ -245,7 +242,7 @@ def test_the_grid_is_of_round_numbers_within_the_sizes():
         assert (w.grid()[0], w.grid()[-1]) == w.sizes
 
 
-def test_files_are_found_by_the_longest_ecosystem_that_fits():
+def test_ways_are_found_by_the_longest_ecosystem_that_fits():
     assert ecosystem_of("gpu_cupy_fuse").name == "gpu_cupy"
     assert ecosystem_of("gpu_cupyfuse") is None
     assert ecosystem_of("helpers") is None

@@ -9,12 +9,8 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import LikeForLike, MeasuredWay, Ratio
 from compute.measure.agreement import relative_l2
-from compute.ways.workload import TUTORIAL, Cited, Claim, Work, Workload
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Return (a,): n numbers from 0 to 1."""
-    return (rng.random(n, np.dtype(dtype)),)
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Cited, Claim, Work
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 every workload has the same signature
@@ -33,16 +29,13 @@ def work(n: int, dtype: str) -> Work:
     return Work(moved=2 * n * size, flops=n, memory=2 * n * size)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Add one",
     chapter=1,
-    call="add_one",
     on="device",
     sizes=(10, 10**8),
     counted="elements",
     tolerance={"float32": 6e-8, "float64": 0.0},  # relative L2; the reference is not rounded to float32
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=relative_l2,
@@ -65,3 +58,6 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return (a,): n numbers from 0 to 1."""
+    return (rng.random(n, np.dtype(dtype)),)

@@ -9,13 +9,8 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import LikeForLike, MeasuredWay, Ratio
 from compute.measure.agreement import relative_l2
-from compute.ways.workload import TUTORIAL, Cited, Claim, Work, Workload
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Return (A, B): (n, n/2) and (n/2, 7n/10), numbers from 0 to 1."""
-    m, k = _shape(n)
-    return rng.random((n, m), np.dtype(dtype)), rng.random((m, k), np.dtype(dtype))
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Cited, Claim, Work
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
@@ -44,16 +39,13 @@ def _shape(n: int) -> tuple[int, int]:
     return max(1, n // 2), max(1, 7 * n // 10)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Matrix product, then column sums",
     chapter=6,
-    call="column_sums",
     on="device",
     sizes=(10, 10**4),
     counted="rows of A",
     tolerance={"float32": 1e-4, "float64": 1e-12},  # relative L2: plain sums of up to 1e4 positive numbers
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=relative_l2,
@@ -86,3 +78,7 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return (A, B): (n, n/2) and (n/2, 7n/10), numbers from 0 to 1."""
+    m, k = _shape(n)
+    return rng.random((n, m), np.dtype(dtype)), rng.random((m, k), np.dtype(dtype))

@@ -9,13 +9,8 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import relative_l2
-from compute.ways.workload import TUTORIAL, Claim, Work, Workload
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator, side: int) -> tuple[Any, ...]:
-    """Return (A,): (n, side, side), the identity with shuffled rows plus noise, so that elimination needs pivots."""
-    rows = rng.permuted(np.tile(np.arange(side), (n, 1)), axis=1)
-    return ((np.eye(side)[rows] + 0.5 * rng.normal(size=(n, side, side)) / np.sqrt(side)).astype(dtype),)
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Claim, Work
 
 
 def outputs(n: int, dtype: str, side: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 a number for each matrix
@@ -34,17 +29,14 @@ def work(n: int, dtype: str, side: int) -> Work:
     return Work(moved=n * (side**2 + 1) * size, flops=n * 2 * side**3 / 3, memory=4 * n * side**2 * size)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Determinants",
     chapter=10,
-    call="determinants",
     on="device",
     sizes=(1, 30_000),
     counted="matrices",
     settings={"side": (16, 64)},
     tolerance={"float32": 2e-5, "float64": 2e-13},  # relative L2, for well-conditioned matrices
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=relative_l2,
@@ -62,3 +54,7 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator, side: int) -> tuple[Any, ...]:
+    """Return (A,): (n, side, side), the identity with shuffled rows plus noise, so that elimination needs pivots."""
+    rows = rng.permuted(np.tile(np.arange(side), (n, 1)), axis=1)
+    return ((np.eye(side)[rows] + 0.5 * rng.normal(size=(n, side, side)) / np.sqrt(side)).astype(dtype),)

@@ -10,21 +10,11 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import relative_l2
-from compute.ways.workload import TUTORIAL, Claim, Work, Workload
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Claim, Work
 
 MEAN = 1.5  # electrons per event
 PAIRS = MEAN**2 / 2  # pairs per event, on average: k (k - 1) / 2 for a Poisson-distributed k
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Return (offsets, pt, eta, phi): event i has the electrons offsets[i] to offsets[i + 1] - 1, possibly none.
-
-    offsets: (n + 1,) int64; pt: transverse momentum in GeV; eta: pseudorapidity; phi: azimuth in radians.
-    """
-    offsets = np.concatenate([[0], np.cumsum(np.maximum(rng.poisson(MEAN, n), np.arange(n) == 0))])
-    count = int(offsets[-1])
-    pt, eta, phi = rng.exponential(20.0, count) + 5, rng.normal(0.0, 1.2, count), rng.uniform(-np.pi, np.pi, count)
-    return offsets, pt.astype(dtype), eta.astype(dtype), phi.astype(dtype)
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
@@ -54,18 +44,15 @@ def work(n: int, dtype: str) -> Work:
     return Work(moved=n * (8 + 3 * MEAN * size + size), flops=10 * PAIRS * n, memory=n * (8 + 20 * size))
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Heaviest dielectron mass",
     chapter=12,
-    call="heaviest",
     on="device",
     sizes=(10, 10**7),
     counted="events",
     # Relative L2. cosh(η1 - η2) - cos(φ1 - φ2) is a small difference for two nearby electrons, but then the mass is
     # small too; for the heavy pairs that matter here the error is a few roundings.
     tolerance={"float32": 2e-6, "float64": 1e-14},
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=relative_l2,
@@ -78,3 +65,12 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return (offsets, pt, eta, phi): event i has the electrons offsets[i] to offsets[i + 1] - 1, possibly none.
+
+    offsets: (n + 1,) int64; pt: transverse momentum in GeV; eta: pseudorapidity; phi: azimuth in radians.
+    """
+    offsets = np.concatenate([[0], np.cumsum(np.maximum(rng.poisson(MEAN, n), np.arange(n) == 0))])
+    count = int(offsets[-1])
+    pt, eta, phi = rng.exponential(20.0, count) + 5, rng.normal(0.0, 1.2, count), rng.uniform(-np.pi, np.pi, count)
+    return offsets, pt.astype(dtype), eta.astype(dtype), phi.astype(dtype)

@@ -1,4 +1,4 @@
-"""Numba-CUDA: one thread per event; a warp waits for its thread with the most electrons."""
+"""Heaviest dielectron mass on the GPU, in Numba-CUDA."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import cos, cosh, sqrt
 from numba import cuda
 
 from compute.devices.devices import Array
+from compute.ways.declaring import way
 
 
 @cuda.jit
@@ -20,7 +21,11 @@ def _kernel(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array, zero
         mass[event] = sqrt(two * best)
 
 
+@way("gpu_numba")
 def heaviest(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> None:
-    """Write the mass, (n,), of each event's heaviest pair, 0 without one; event i: offsets[i] to offsets[i + 1] - 1."""
+    """Numba-CUDA: one thread per event; a warp waits for its thread with the most electrons.
+
+    Write the mass, (n,), of each event's heaviest pair, 0 without one; event i: offsets[i] to offsets[i + 1] - 1.
+    """
     real = pt.dtype.type
     _kernel[-(-mass.size // 256), 256](offsets, pt, eta, phi, mass, real(0), real(2))

@@ -9,13 +9,8 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import share_in_other_bins
-from compute.ways.workload import TUTORIAL, Cited, Claim, Work, Workload
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator, bins: int) -> tuple[Any, ...]:
-    """Return (x, bins): n numbers from 0 to 1, none close enough to an edge of a bin for rounding to cross it."""
-    x = (rng.integers(bins, size=n) + rng.uniform(0.01, 0.99, n)) / bins
-    return x.astype(dtype), bins
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Cited, Claim, Work
 
 
 def outputs(n: int, dtype: str, bins: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 counts depend on bins only
@@ -34,17 +29,14 @@ def work(n: int, dtype: str, bins: int) -> Work:
     return Work(moved=n * size + 4 * bins, flops=2 * n, memory=3 * 8 * n + 80_000 * bins)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Histogram",
     chapter=5,
-    call="histogram",
     on="device",
     sizes=(100, 10**8),
     counted="samples",
     settings={"bins": (1200, 3)},
     tolerance={"float32": 0.0, "float64": 0.0},  # fraction of the samples in a wrong bin
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=share_in_other_bins,
@@ -78,3 +70,7 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator, bins: int) -> tuple[Any, ...]:
+    """Return (x, bins): n numbers from 0 to 1, none close enough to an edge of a bin for rounding to cross it."""
+    x = (rng.integers(bins, size=n) + rng.uniform(0.01, 0.99, n)) / bins
+    return x.astype(dtype), bins

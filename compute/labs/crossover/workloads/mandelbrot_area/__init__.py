@@ -9,17 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
-from compute.ways.workload import TUTORIAL, Claim, Work, Workload
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Claim, Work
 
 ITERATIONS = 256  # a point that stays for this many steps counts as inside
 LEFT, WIDTH, HEIGHT = -2.0, 2.5, 1.25  # points are drawn from -2 … 0.5 by 0 … 1.25; the set is symmetric
 BOX = 2 * WIDTH * HEIGHT
 TRUTH, UNSURE = 1.5218, 3e-4  # area of the staying points on lattices of up to 31 million points, and its scatter
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype
-    """Return (n, seed): the number of points, and the seed of the generators."""
-    return n, int(rng.integers(2**31))
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 one number for any n
@@ -47,16 +43,13 @@ def work(n: int, dtype: str) -> Work:
     return Work(moved=size * (1 + n / 2**20), flops=9 * 70 * n, memory=12 * n * size + 2**22)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Area of the Mandelbrot set",
     chapter=9,
-    call="area",
     on="device",
     sizes=(100, 10**7),
     counted="points",
     tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: exceeded by chance once in 1.7 million
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=difference,
@@ -70,3 +63,6 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype
+    """Return (n, seed): the number of points, and the seed of the generators."""
+    return n, int(rng.integers(2**31))

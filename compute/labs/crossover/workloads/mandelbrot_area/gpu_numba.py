@@ -1,4 +1,4 @@
-"""Numba-CUDA: a generator per thread; a warp waits for the point that stays longest."""
+"""Area of the Mandelbrot set on the GPU, in Numba-CUDA."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from numba.cuda.random import (
 
 from compute.devices.devices import Array
 from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERATIONS, LEFT, WIDTH
+from compute.ways.declaring import way
 
 THREADS = 65536  # in total; each draws its share of the points
 BLOCK = 64
@@ -58,7 +59,11 @@ def prepare(n: int, seed: int, out: Array) -> tuple[int, Array, Array, Array]:
     return n, create_xoroshiro128p_states(threads, seed), out, cuda.to_device(np.zeros(1, np.int64))
 
 
+@way("gpu_numba", prepare=prepare)
 def area(n: int, states: Array, out: Array, hits: Array) -> None:
-    """Write the area of the points c for which z = z² + c stays within |z| <= 2 to out, (1,), from n random points."""
+    """Numba-CUDA: a generator per thread; a warp waits for the point that stays longest.
+
+    Write the area of the points c for which z = z² + c stays within |z| <= 2 to out, (1,), from n random points.
+    """
     THROW[out.dtype.name][states.size // BLOCK, BLOCK](n, states, hits)
     _finish[1, 1](n, hits, out)

@@ -9,14 +9,10 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import relative_l2
-from compute.ways.workload import TUTORIAL, Claim, Work, Workload
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Claim, Work
 
 ELEMENTS = 4096  # numbers that each launch processes
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Return (a, n): 4096 numbers from 0 to 1, and the number of additions of 1."""
-    return rng.random(ELEMENTS, np.dtype(dtype)), n
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 every workload has the same signature
@@ -35,16 +31,13 @@ def work(n: int, dtype: str) -> Work:
     return Work(moved=2 * n * ELEMENTS * size, flops=n * ELEMENTS, memory=2 * ELEMENTS * size)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Many small launches",
     chapter=11,
-    call="add_many",
     on="device",
     sizes=(1, 10_000),
     counted="launches",
     tolerance={"float32": 2e-7, "float64": 5e-16},  # relative L2: one rounding per power of two that is passed
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=relative_l2,
@@ -57,3 +50,6 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return (a, n): 4096 numbers from 0 to 1, and the number of additions of 1."""
+    return rng.random(ELEMENTS, np.dtype(dtype)), n

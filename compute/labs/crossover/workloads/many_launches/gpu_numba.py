@@ -1,10 +1,11 @@
-"""Numba-CUDA: a loop of n launches; each checks the types of its arguments again."""
+"""Many small launches on the GPU, in Numba-CUDA."""
 
 from __future__ import annotations
 
 from numba import cuda
 
 from compute.devices.devices import Array
+from compute.ways.declaring import way
 
 
 @cuda.jit
@@ -14,8 +15,12 @@ def _kernel(a: Array) -> None:
         a[i] += 1
 
 
+@way("gpu_numba")
 def add_many(a: Array, n: int) -> None:
-    """Add 1 to every element of a, (4096,), n times."""
+    """Numba-CUDA: a loop of n launches; each checks the types of its arguments again.
+
+    Add 1 to every element of a, (4096,), n times.
+    """
     kernel = _kernel[-(-a.size // 256), 256]
     for _ in range(n):
         kernel(a)

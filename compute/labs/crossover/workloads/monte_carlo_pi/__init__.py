@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
-from compute.ways.workload import TUTORIAL, Claim, Work, Workload
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype
-    """Return (n, seed): the number of points, and the seed of the generators."""
-    return n, int(rng.integers(2**31))
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Claim, Work
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 one number for any n
@@ -41,16 +37,13 @@ def work(n: int, dtype: str) -> Work:
     return Work(moved=size * (1 + n / 2**20), flops=24 * n, memory=5 * n * size + 2**22)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Monte Carlo π",
     chapter=8,
-    call="estimate",
     on="device",
     sizes=(100, 10**9),
     counted="points",
     tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: exceeded by chance once in 1.7 million
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=difference,
@@ -64,3 +57,6 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype
+    """Return (n, seed): the number of points, and the seed of the generators."""
+    return n, int(rng.integers(2**31))

@@ -1,4 +1,4 @@
-"""Numba-CUDA: a generator (xoroshiro128+) per thread; points stay in registers."""
+"""Monte Carlo π on the GPU, in Numba-CUDA."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numba.cuda.random import (
 )
 
 from compute.devices.devices import Array
+from compute.ways.declaring import way
 
 THREADS = 65536  # in total; each draws its share of the points
 BLOCK = 64
@@ -48,7 +49,11 @@ def prepare(n: int, seed: int, out: Array) -> tuple[int, Array, Array, Array]:
     return n, create_xoroshiro128p_states(threads, seed), out, cuda.to_device(np.zeros(1, np.int64))
 
 
+@way("gpu_numba", prepare=prepare)
 def estimate(n: int, states: Array, out: Array, hits: Array) -> None:
-    """Write 4 x the fraction of n points of the unit square within the quarter circle to out, (1,)."""
+    """Numba-CUDA: a generator (xoroshiro128+) per thread; points stay in registers.
+
+    Write 4 x the fraction of n points of the unit square within the quarter circle to out, (1,).
+    """
     THROW[out.dtype.name][states.size // BLOCK, BLOCK](n, states, hits)
     _finish[1, 1](n, hits, out)

@@ -9,12 +9,8 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import largest_difference
-from compute.ways.workload import TUTORIAL, Cited, Claim, Work, Workload
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Return (a, b, c): a from 5 to 10, b from 10 to 20, c from -0.1 to 0.1; b² - 4ac > 0."""
-    return tuple(rng.uniform(low, high, n).astype(dtype) for low, high in ((5, 10), (10, 20), (-0.1, 0.1)))
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Cited, Claim, Work
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
@@ -34,18 +30,15 @@ def work(n: int, dtype: str) -> Work:
     return Work(moved=4 * n * size, flops=9 * n, memory=8 * n * size)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Quadratic formula",
     chapter=3,
-    call="root",
     on="device",
     sizes=(10, 3 * 10**7),
     counted="elements",
     # Largest difference. The formula subtracts nearly equal numbers, b and the square root, both up to 20, and divides
     # by at least 10: a few roundings of 2, though the roots themselves are below 0.01.
     tolerance={"float32": 1e-6, "float64": 2e-15},
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=largest_difference,
@@ -64,3 +57,6 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return (a, b, c): a from 5 to 10, b from 10 to 20, c from -0.1 to 0.1; b² - 4ac > 0."""
+    return tuple(rng.uniform(low, high, n).astype(dtype) for low, high in ((5, 10), (10, 20), (-0.1, 0.1)))

@@ -1,4 +1,4 @@
-"""JAX: XLA fuses the whole formula into one kernel."""
+"""Quadratic formula on the GPU, in JAX."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import jax
 import jax.numpy as jnp
 
 from compute.devices.devices import Array
+from compute.ways.declaring import way
 
 
+@way("gpu_jax")
 @jax.jit
 def root(a: Array, b: Array, c: Array, x: Array) -> Array:
-    """Return the root of a x² + b x + c next to 0; all (n,)."""
+    """JAX: XLA fuses the whole formula into one kernel.
+
+    Return the root of a x² + b x + c next to 0; all (n,).
+    """
     return (-b + jnp.sqrt(b**2 - 4 * a * c)) / (2 * a)

@@ -10,12 +10,8 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import largest_difference
-from compute.ways.workload import TUTORIAL, Claim, Work, Workload
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Return (a,): n numbers from 0 to 1 in random order."""
-    return (rng.random(n, np.dtype(dtype)),)
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Claim, Work
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
@@ -34,16 +30,13 @@ def work(n: int, dtype: str) -> Work:
     return Work(moved=2 * n * size, flops=n * max(1.0, log2(n)), memory=5 * n * size)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Sort",
     chapter=7,
-    call="sort",
     on="device",
     sizes=(10, 10**8),
     counted="elements",
     tolerance={"float32": 0.0, "float64": 0.0},  # largest difference: identical numbers
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=largest_difference,
@@ -56,3 +49,6 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return (a,): n numbers from 0 to 1 in random order."""
+    return (rng.random(n, np.dtype(dtype)),)

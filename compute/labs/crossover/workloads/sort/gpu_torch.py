@@ -1,10 +1,15 @@
-"""PyTorch: radix sort; it always computes the permutation too."""
+"""Sort on the GPU, in PyTorch."""
 
 from __future__ import annotations
 
 from compute.devices.devices import Array
+from compute.ways.declaring import way
 
 
+@way("gpu_torch")
 def sort(a: Array, out: Array) -> Array:
-    """Return a in ascending order, (n,)."""
+    """PyTorch: radix sort; it always computes the permutation too.
+
+    Return a in ascending order, (n,).
+    """
     return a.sort().values

@@ -9,12 +9,8 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import Alike, MeasuredWay, Plausible
 from compute.measure.agreement import relative_l2
-from compute.ways.workload import TUTORIAL, Cited, Claim, Work, Workload
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Return (a,): n numbers from -1 to 1."""
-    return (2 * rng.random(n, np.dtype(dtype)) - 1,)
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Cited, Claim, Work
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
@@ -33,17 +29,14 @@ def work(n: int, dtype: str) -> Work:
     return Work(moved=2 * n * size, flops=n, memory=3 * n * size)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Square",
     chapter=2,
-    call="square",
     on="device",
     sizes=(10, 10**8),
     counted="elements",
     # Relative L2: a product rounds once; CUDA's powf and pow may be off by 4 and 2 units in the last place.
     tolerance={"float32": 5e-7, "float64": 5e-16},
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=relative_l2,
@@ -70,3 +63,6 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return (a,): n numbers from -1 to 1."""
+    return (2 * rng.random(n, np.dtype(dtype)) - 1,)

@@ -1,10 +1,11 @@
-"""Numba-CUDA: the kernel in Python, one thread per element."""
+"""Square on the GPU, in Numba-CUDA."""
 
 from __future__ import annotations
 
 from numba import cuda
 
 from compute.devices.devices import Array
+from compute.ways.declaring import way
 
 
 @cuda.jit
@@ -14,6 +15,10 @@ def _kernel(a: Array, out: Array) -> None:
         out[i] = a[i] * a[i]
 
 
+@way("gpu_numba")
 def square(a: Array, out: Array) -> None:
-    """Compute out = a * a, both (n,)."""
+    """Numba-CUDA: the kernel in Python, one thread per element.
+
+    Compute out = a * a, both (n,).
+    """
     _kernel[-(-a.size // 256), 256](a, out)

@@ -1,4 +1,4 @@
-"""Triton: each program, written in Python, computes a block of 1024 elements."""
+"""Square on the GPU, in Triton."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from compute.devices.devices import Array
+from compute.ways.declaring import way
 
 BLOCK = 1024
 
@@ -17,6 +18,10 @@ def _kernel(a, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(out + i, x * x, mask=i < n)
 
 
+@way("gpu_triton")
 def square(a: Array, out: Array) -> None:
-    """Compute out = a * a, both (n,)."""
+    """Triton: each program, written in Python, computes a block of 1024 elements.
+
+    Compute out = a * a, both (n,).
+    """
     _kernel[(triton.cdiv(a.numel(), BLOCK),)](a, out, a.numel(), BLOCK)

@@ -9,12 +9,8 @@ from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
 from compute.measure.agreement import relative_l2
-from compute.ways.workload import TUTORIAL, Cited, Claim, Work, Workload
-
-
-def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Return (a,): n numbers from 0 to 1, in main memory."""
-    return (rng.random(n, np.dtype(dtype)),)
+from compute.ways.declaring import workload
+from compute.ways.workload import TUTORIAL, Cited, Claim, Work
 
 
 def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
@@ -33,16 +29,13 @@ def work(n: int, dtype: str) -> Work:
     return Work(moved=2 * n * size, flops=n, memory=4 * n * size)
 
 
-WORKLOAD = Workload(
-    __name__,
+@workload(
     title="Transfer",
     chapter=4,
-    call="round_trip",
     on="host",
     sizes=(10, 10**8),
     counted="elements",
     tolerance={"float32": 6e-8, "float64": 0.0},  # relative L2, as in add_one
-    inputs=inputs,
     outputs=outputs,
     reference=reference,
     difference=relative_l2,
@@ -56,3 +49,6 @@ WORKLOAD = Workload(
         ),
     ),
 )
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return (a,): n numbers from 0 to 1, in main memory."""
+    return (rng.random(n, np.dtype(dtype)),)
