@@ -28,15 +28,15 @@ class NoRoom(ValueError):
 class SharedJob:
     """A job and its requesters.
 
-    expected: predicted bytes of the result; size: measured bytes of the result; asking: requesters that wait for the
-    job or show its result; asked: all requesters so far.
+    expected: predicted bytes of the result; size: measured bytes of the result; requesters: those that wait
+    for the job or show its result; served: all requesters so far.
     """
 
     job: Job
     expected: int = 0
     size: int | None = None
-    asking: set[object] = field(default_factory=set)
-    asked: WeakSet[object] = field(default_factory=WeakSet)
+    requesters: set[object] = field(default_factory=set)
+    served: WeakSet[object] = field(default_factory=WeakSet)
 
 
 class SharedJobs:
@@ -53,26 +53,26 @@ class SharedJobs:
         self._size, self.kept, self._fresh, self._most = size, kept, fresh, most
         self._jobs: dict[str, SharedJob] = {}  # ordered by the last request
 
-    def ask(self, key: str, begin: Callable[[], Job], asking: object, expected: int = 0) -> SharedJob:
-        """Return the job of `key`: the existing one, if `asking` may share it, or the one started by begin().
+    def ask(self, key: str, begin: Callable[[], Job], requester: object, expected: int = 0) -> SharedJob:
+        """Return the job of `key`: the existing one, if `requester` may share it, or the one started by begin().
 
         expected: predicted bytes of the result. Raise NoRoom if they exceed the limit.
         """
         shared = self._jobs.pop(key, None)
-        if shared is None or not self._serves(shared, asking):
+        if shared is None or not self._serves(shared, requester):
             self._make_room(expected)
             shared = SharedJob(begin(), expected)
         self._jobs[key] = shared
-        shared.asking.add(asking)
-        shared.asked.add(asking)
+        shared.requesters.add(requester)
+        shared.served.add(requester)
         return shared
 
-    def leave(self, shared: SharedJob, asking: object) -> None:
-        """Remove the requester `asking`; cancel a job without requesters and drop results beyond `kept` bytes."""
-        shared.asking.discard(asking)
-        if not shared.asking:
+    def leave(self, shared: SharedJob, requester: object) -> None:
+        """Remove the requester `requester`; cancel a job without requesters and drop results beyond `kept` bytes."""
+        shared.requesters.discard(requester)
+        if not shared.requesters:
             shared.job.cancel()
-        left = {key: one for key, one in self._jobs.items() if not one.asking}
+        left = {key: one for key, one in self._jobs.items() if not one.requesters}
         held = sum(self._held(one) for one in left.values())
         for key, one in left.items():  # the oldest first
             if not self._lasts(one) or held > self.kept:
@@ -85,11 +85,11 @@ class SharedJobs:
         for key, one in list(self._jobs.items()):
             if self.held + expected <= most:
                 return
-            if not one.asking:
+            if not one.requesters:
                 del self._jobs[key]
         if self.held + expected > most:
             raise NoRoom(
-                f"it would take {expected / MIB:,.0f} MiB beside the {self.held / MIB:,.0f} MiB of other states, "
+                f"it would take {expected / MIB:,.0f} MiB in addition to {self.held / MIB:,.0f} MiB of other states, "
                 f"and {most / MIB:,.0f} MiB are allowed on this server (its setting memory)"
             )
 
@@ -98,10 +98,10 @@ class SharedJobs:
         """Bytes of all results, including the predicted results of running jobs."""
         return sum(map(self._held, self._jobs.values()))
 
-    def _serves(self, shared: SharedJob, asking: object) -> bool:
+    def _serves(self, shared: SharedJob, requester: object) -> bool:
         if not shared.job.over:
             return True
-        return self._lasts(shared) and (self._fresh == inf or asking not in shared.asked)
+        return self._lasts(shared) and (self._fresh == inf or requester not in shared.served)
 
     def _lasts(self, shared: SharedJob) -> bool:
         """Return whether the job has a result that may be shared."""
