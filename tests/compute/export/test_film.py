@@ -498,7 +498,7 @@ def test_a_film_from_a_file_leads_from_the_value_that_its_picture_had(dragged):
     assert [ended(film.at(number))["r"] for number in range(2)] == [0.12, 0.2]
 
 
-def _kill_a_worker(which="compute.export.child", sign=signal.SIGKILL):
+def _kill_a_worker(which="compute.process", sign=signal.SIGKILL):
     """Kill one computing process below this one."""
     workers = []
     for process in psutil.Process().children(recursive=True):
