@@ -102,8 +102,9 @@ class Watchdog:
         if paused:
             return None
         if passed > SLEPT:
+            if self.limits.renewed:
+                self.sign_of_life(now, self._extra)
             passed = 0.0 if self.limits.renewed else SLEPT
-            self.sign_of_life(now, self._extra)
         self.seconds += passed
         if now - self.last >= self.limits.quiet:
             status = self._process.status

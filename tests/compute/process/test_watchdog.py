@@ -144,6 +144,13 @@ def test_a_silent_child_that_uses_a_processor_is_not_idle(child):
     assert loss == Loss("idle", "it did nothing for more than 3 s")
 
 
+def test_a_stopped_child_is_found_by_a_parent_that_is_always_late(child):
+    """A film's main process may encode for seconds between two checks."""
+    child.status = psutil.STATUS_STOPPED
+    dog = Watchdog(child, Limits(stopped=3.0, quiet=0.0), 0.0)
+    assert [dog.lost(5.0 * i) is None for i in range(1, 5)] == [True, True, True, False]
+
+
 def test_without_limits_nothing_is_lost(child):
     child.status = psutil.STATUS_STOPPED
     dog = Watchdog(child, Limits(), 0.0)
