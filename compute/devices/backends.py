@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -34,7 +34,8 @@ class Backend:
     """One way to write kernels.
 
     name: file name of its kernels in every lab; device: "host" or "cuda"; device_class: the Device of its arrays;
-    needs: importable packages; label: its name on the screen.
+    needs: importable packages; label: its name on the screen; preference: of several ready backends, a new page uses
+    the one with the highest; serial: whether its kernels use one thread.
     """
 
     name: str
@@ -42,6 +43,8 @@ class Backend:
     device_class: type[Device]
     needs: tuple[str, ...]
     label: str
+    preference: int = field(default=0, kw_only=True)
+    serial: bool = field(default=False, kw_only=True)
 
     @property
     def kind(self) -> Literal["cpu", "gpu"]:
@@ -101,8 +104,9 @@ class Backend:
     def display(self) -> ModuleType:
         """Return this backend's kernels of compute.display: CUDA C serves all arrays on a GPU."""
         self.require()
-        gpu = {"gpu_cupy": "gpu", "gpu_numba": "simulated" if self.simulated else "gpu"}
-        return import_module(f"compute.display.{gpu.get(self.name, self.name)}")
+        simulated = "numba.cuda" in self.needs and self.simulated
+        name = self.name if self.kind == "cpu" else "simulated" if simulated else "gpu"
+        return import_module(f"compute.display.{name}")
 
 
 @cache
@@ -124,14 +128,13 @@ def _installed(name: str) -> bool:
 
 
 BACKENDS: tuple[Backend, ...] = (
-    Backend("cpu_numpy", HOST, Host, (), "NumPy"),
-    Backend("cpu_numba", HOST, Host, ("numba",), "Numba"),
-    Backend("gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA"),
-    Backend("gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C"),
+    Backend("cpu_numpy", HOST, Host, (), "NumPy", preference=1, serial=True),
+    Backend("cpu_numba", HOST, Host, ("numba",), "Numba", preference=2),
+    Backend("gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA", preference=3),
+    Backend("gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C", preference=4),
 )
-
-
-BEST_FIRST = ("gpu_cupy", "gpu_numba", "cpu_numba", "cpu_numpy")  # an available GPU is preferred
+REFERENCE = "cpu_numpy"  # the backend that every lab has, with which all others are compared
+BEST_FIRST = tuple(each.name for each in sorted(BACKENDS, key=lambda each: -each.preference))
 
 
 def preferred(known: Iterable[Backend] = BACKENDS) -> Backend:

@@ -31,7 +31,7 @@ from compute.engine.sending import COMPILING, EventSender
 from compute.engine.shared_memory import NO_DESCRIPTOR, FrameRing, NoSharedMemory, read_blob
 from compute.lab.lab import Lab
 from compute.lab.loaded import LoadedFile
-from compute.labs import lab_class
+from compute.labs import LABS, lab_class
 from compute.machine.freed_memory import FreedMemory
 from compute.process.channel import Channel
 from compute.process.child import die_with_parent, rename_process
@@ -279,10 +279,11 @@ def prepare(device: str) -> None:
     """Do the preparation that would delay the first frame, without touching a GPU or initialising CUDA.
 
     On the host, Numba fills its tables and starts its threads at the first call of a kernel, which takes longer than
-    its import. For a GPU, CuPy is imported if it is installed. SciPy imports its submodules on first use.
+    its import. For a GPU, CuPy is imported if it is installed. Labs name further modules.
     """
-    for part in ("scipy.linalg", "scipy.sparse"):  # of the L-curve lab
-        import_module(part)
+    for lab in LABS:
+        for module in lab.PRELOADED:
+            import_module(module)
     if device_kind(device) == "cpu":
         kernels = import_module("compute.display.cpu_numba")
         kernels.levels(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8), 0.0, 1.0)

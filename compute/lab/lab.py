@@ -117,6 +117,7 @@ class Lab(param.Parameterized, in_notebook.Shown, metaclass=LabMeta):
     RESTORES: ClassVar[bool] = True  # whether a snapshot includes the whole displayed state, not only the progress
     GRIDS: ClassVar[int] = 4  # arrays of ny x nx cells that `predicted_bytes` counts
     APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour of pixels without a number, in exports
+    PRELOADED: ClassVar[tuple[str, ...]] = ()  # modules that an engine imports in advance, to shorten the first frame
     APART_WORDS: ClassVar[str] = "not finite"  # description of such pixels
     PICTURE_SIZE: ClassVar[tuple[str, ...]] = ()  # parameters for the height and width of a picture in pixels, if any
     SIZES: ClassVar[Mapping[str, Callable[[Mapping[str, Any]], int]]] = MappingProxyType({"grid": grid_cells})

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from compute.devices.backends import Backend
+from compute.devices.backends import REFERENCE, Backend
 from compute.devices.devices import Device
 from compute.measure import report
 from compute.measure.agreement import largest_difference, relative_l2
@@ -192,7 +192,7 @@ class LabCase:
     def needed_bytes(self) -> int:
         """Device memory in bytes, as the lab predicts it."""
         defaults = {name: self.lab.param[name].default for name in self.lab.param if name != "name"}
-        return self.lab.predicted_bytes(**(defaults | self.values("cpu_numpy", self.dtype)))
+        return self.lab.predicted_bytes(**(defaults | self.values(REFERENCE, self.dtype)))
 
     @property
     def title(self) -> str:
@@ -276,10 +276,10 @@ class LabBenchmark(CaseBenchmark):
 
     def reference(self, case: LabCase) -> StateReference:
         """Return the state of cpu_numpy in float64."""
-        target = self.target(self.lab(**case.values("cpu_numpy", "float64")))
+        target = self.target(self.lab(**case.values(REFERENCE, "float64")))
         array, _ = stepped(target, CHECK_STEPS)
         target.close()
-        return StateReference(f"cpu_numpy float64, {CHECK_STEPS} steps", array)
+        return StateReference(f"{REFERENCE} float64, {CHECK_STEPS} steps", array)
 
     def fixture(self, device: Device, case: LabCase, right: StateReference) -> LabFixture:
         """Return the lab on that device."""

@@ -28,7 +28,7 @@ import numpy as np
 import param
 from numpy.typing import NDArray
 
-from compute.devices.backends import Backend, backend, preferred
+from compute.devices.backends import REFERENCE, Backend, backend, preferred
 from compute.files.documents import short
 from compute.lab.frames import Raster
 from compute.lab.lab import Lab
@@ -52,7 +52,6 @@ SECONDS = 4.0  # longest time of the slowest lane if the number of steps is not 
 SHORTEST = 0.005  # s; shorter legs are timed as part of a longer stretch
 TRIALS = 3  # timings of one step, of which the fastest determines the number of steps of the race
 PICTURE = (256, 256)  # most pixels of a lane's pictures (height, width)
-REFERENCE = "cpu_numpy"
 RECORDED = "recorded"  # the key of a lane that is a record
 NUMPY_CELLS = 2**22  # largest grid on which NumPy races by default: some 20 ms a step
 MOST_WORK = 10**12  # largest number of steps times cells of a lane

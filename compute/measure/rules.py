@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.devices import backends
 from compute.lab.frames import Frame
 from compute.measure.agreement import Agreement, amplification, largest_difference, relative_l2
 from compute.measure.rates import Rate
@@ -28,7 +29,7 @@ LARGEST = 4096**2  # cells above which the engine of the live picture gets no se
 LARGEST_APART = 8192**2  # cells above which other engines get none either
 AMPLIFIED = 10.0  # largest amplification of rounding before results are compared: errors are still visible
 
-REFERENCE = Variant("cpu_numpy")
+REFERENCE = Variant(backends.REFERENCE)
 SIDES = ("ny", "nx")
 LabValues = Mapping[str, Any]  # of the live lab's parameters
 

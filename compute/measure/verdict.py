@@ -17,7 +17,6 @@ from compute.measure.timing import Timing
 
 MOST_ENTRIES = 400  # results kept a process; the oldest are removed, since any client may request any setting
 MOST_RIGHT = 4  # results of the reference kept a process, each a whole field
-SERIAL = ("cpu_numpy",)  # backends that compute on one thread
 LAUNCHING = 0.5  # least launch time over the device's time that is stated as the reason
 WAKING = 0.3  # least fraction of a step for starting the threads that is stated as the reason
 UNKNOWN = "what holds them back is not measured"
@@ -48,7 +47,7 @@ class Variant:
         """Number of CPU threads it computes on; 0 on a GPU."""
         if self.kind == "gpu":
             return 0
-        return 1 if self.backend in SERIAL else cpu_count()
+        return 1 if backend(self.backend).serial else cpu_count()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from compute.devices.backends import backend
+from compute.devices.backends import REFERENCE, backend
 from compute.files import documents
 from compute.files.files import whole
 from compute.own import tasks
@@ -76,7 +76,7 @@ def try_answer(path: Path, of: Exercise, seed: int, tell: Tell = lambda *_: None
     sizes = of.sizes(seed)
     file = OwnFile(path, lambda n, _dtype, rng: of.inputs(n, rng), (1, max(sizes)), ("float32",), on=of.on)
     file.ways = {
-        "reference": OwnWay("answer", backend("cpu_numpy"), "", of.reference, 0, is_reference=True),
+        "reference": OwnWay("answer", backend(REFERENCE), "", of.reference, 0, is_reference=True),
         "answer": OwnWay("answer", backend(SIMULATED), "", _solve(path)),
     }
     checking = tasks.Checking(file, file.ways["answer"], "float32", seed, stand_in=True)

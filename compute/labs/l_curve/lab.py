@@ -61,6 +61,7 @@ class LCurve(Lab):
     LAB = "l_curve"
     TITLE = "L-curve"
     ENDS: ClassVar[bool] = True
+    PRELOADED: ClassVar[tuple[str, ...]] = ("scipy.linalg", "scipy.sparse")
     RESTORES: ClassVar[bool] = False
     SIZES = MappingProxyType(
         {"unknowns": lambda values: _extent(values)[0], "iterations": lambda values: int(values["steps_at_most"])}
