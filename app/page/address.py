@@ -2,8 +2,8 @@
 
 A reload, a bookmark and the browser's Back button therefore restore the state. Each tab has a LabAddress. It compares
 its lab with the last link on each refresh and writes a new link once a change has settled; for a running lab, every
-PERIOD seconds. The engine reports the history that led to a field (`Session.tell_history`), so the field itself is not
-copied. If a link cannot contain everything, for example an image that is too large, one notice says so.
+PERIOD seconds. The engine reports the history that led to a field (`Session.request_history`), so the field itself is
+not copied. If a link cannot contain everything, for example an image that is too large, one notice says so.
 
 An action that deserves a "back" (another lab, a preset, a place: `Controls.landmark`) adds an entry to the browser's
 history; every other change replaces the current entry.
@@ -83,7 +83,7 @@ class LabAddress:
                 self._follow({})
             else:
                 self._question += 1
-                session.tell_history(self._question)
+                session.request_history(self._question)
 
     def on_event(self, event: Any) -> None:
         """Write the address when the engine has answered with the history."""

@@ -164,7 +164,7 @@ class Page:
             tab.restorer.restore(scene, plays)
         except ValueError as error:
             self._notices().tell("warning", f"{what} cannot be shown: {error}.")
-            tab.wait_no_longer()
+            tab.expect_no_scene()
 
     def _notices(self) -> Notices:
         if self.current is None:

@@ -29,10 +29,10 @@ from compute.measure.verdict import Standing, Verdict, reason_slower, why_slower
 
 ESTIMATE = "first estimate"
 SAME_WORK = 0.01  # largest relative difference of the work of two timings of the same picture
-RECORDED = "an earlier run of fieldlab bench on that machine, kept with this program; not measured here."
-UNRECORDED = "what held it back is not in that record"
+RECORDED = "recorded earlier with fieldlab bench on that machine, not measured here."
+UNRECORDED = "the record does not state its limit"
 AT_THE_ROOF = 85.0  # percent of a roof from which the roof is named as the limit
-ROOFS = {"copy": "the rate at which it copies its memory", "fma": "the multiply-adds that it can do"}
+ROOFS = {"copy": "its copy bandwidth", "fma": "its peak multiply-add rate"}
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def _spread(cpu: Standing) -> str:
 def _recorded_reason(gpu: Recorded, rules: ComparisonRules) -> str:
     """Return the reason why a recorded GPU is slower, from the data of its record."""
     if not isfinite(gpu.percent):
-        return "why is not in that record"
+        return "the record does not state why"
     reached = f"it reached {percent_text(gpu.percent)} of {ROOFS[rules.rate.roof]}"
     return f"{reached}, which is its limit" if gpu.percent >= AT_THE_ROOF else f"{reached}, and {UNRECORDED}"
 
@@ -270,8 +270,8 @@ def _few(standing: Standing) -> bool:
 
 def _words(words: str, about: str = "", bad: bool = False) -> str:
     """Return text in place of the factor."""
-    beside = filled("<span>{about}</span>", about=about) if about else ""
-    return f"<div class='headline'><b class='words{' bad' if bad else ''}'>{words}</b>{beside}</div>"
+    extra = filled("<span>{about}</span>", about=about) if about else ""
+    return f"<div class='headline'><b class='words{' bad' if bad else ''}'>{words}</b>{extra}</div>"
 
 
 def _number(one: Compared) -> str:

@@ -136,7 +136,7 @@ class Readout:
             self._drawn_at = -REDRAW
             self._write(time.monotonic())
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """Process a result that the first number depends on, and request the next measurement immediately."""
         if self._comparison and not self._hidden and self._session.phase in AT_WORK:
             self._comparison.tick()
@@ -177,13 +177,13 @@ class Readout:
     def _open(self, engine: str, values: dict[str, Any], on_event: Any) -> LabHandle:
         session = self._session
 
-        def heard(event: Any) -> None:
+        def forward(event: Any) -> None:
             """Pass on an event of the measured lab, on its engine's thread."""
             on_event(event)
             if self._comparison is not None and self._comparison.for_first_estimate:
-                session.later(self._go_on)
+                session.later(self._continue)
 
-        return session_limiter().engines.get(engine).open(session.lab.LAB, values, heard)
+        return session_limiter().engines.get(engine).open(session.lab.LAB, values, forward)
 
     def _follow(self) -> None:
         """Clear the history and the window when the measured settings have changed."""
@@ -215,17 +215,17 @@ class Readout:
         """Return the roof for rates on `engine`: sampled with the ways if possible, otherwise measured at the start."""
         if self._comparison is None:
             return nan
-        beside = self._comparison.roof(engine, dtype)
-        return beside if isfinite(beside) else machine_roofs().rate(engine, self._comparison.rules.rate.roof, dtype)
+        sampled = self._comparison.roof(engine, dtype)
+        return sampled if isfinite(sampled) else machine_roofs().rate(engine, self._comparison.rules.rate.roof, dtype)
 
-    def _live_rate(self, told: Sequence[Fact], live: Measurement | None) -> float:
+    def _live_rate(self, live_facts: Sequence[Fact], live: Measurement | None) -> float:
         """Return the rate of the live picture, from the lab's facts or its frames; nan if unknown, and for a GPU.
 
         A live GPU rate appears in no sentence without its comparison.
         """
         if self._kind == "gpu":
             return nan
-        rates = [fact.value for fact in told if fact.kind == "rate" and not isinstance(fact.value, str)]
+        rates = [fact.value for fact in live_facts if fact.kind == "rate" and not isinstance(fact.value, str)]
         if rates or live is None or live.step.n == 0:
             return rates[0] if rates else nan
         return live.cells_per_second
@@ -240,11 +240,11 @@ class Readout:
         rules, values, latest = self._comparison.rules, self._session.confirmed, self._session.latest
         dtype, step = rules.dtype(values), rules.rate.step
         roofs = self._roofs(rules, values, dtype)
-        told = rules.facts(values, latest, roofs.rates[self._kind]) if latest else ()
+        live_facts = rules.facts(values, latest, roofs.rates[self._kind]) if latest else ()
         standings = verdict.standings if verdict else ()
         pair = rules.recorded_pair(values, recorded_figures())
         fastest = Fastest.of(
-            verdict, self._live_rate(told, live), lambda way: roofs.reached(way, rules.rate, dtype), roofs.held
+            verdict, self._live_rate(live_facts, live), lambda way: roofs.reached(way, rules.rate, dtype), roofs.held
         )
         said = headline(verdict, fastest, rules, pair, machine_roofs().waking)
         self.headline, self.sentence = said.number, said.sentence
@@ -255,10 +255,10 @@ class Readout:
         else:
             bars = html.chart(drawing, standings, step)
         text = f"{said.number}{said.sentence}{bars}"
-        return text, partial(self._detail_blocks, rules, verdict, roofs, told, drawing)
+        return text, partial(self._detail_blocks, rules, verdict, roofs, live_facts, drawing)
 
     def _detail_blocks(
-        self, rules: ComparisonRules, verdict: Verdict | None, roofs: html.Roofs, told: Sequence[Fact],
+        self, rules: ComparisonRules, verdict: Verdict | None, roofs: html.Roofs, live_facts: Sequence[Fact],
         drawing: Chart | None,
     ) -> str:  # fmt: skip
         """Return the details as HTML: agreement, times, first calls, other machines, facts of the live picture."""
@@ -273,7 +273,7 @@ class Readout:
             on_grid = "edges" in values
             here = html.ComputedCase(values["ny"], values["nx"], dtype, values["edges"]) if on_grid else None
             blocks += [f"<h3>Other machines, {rules.rate.spelled}</h3>{html.others(elsewhere, here)}"]
-        if facts := html.facts(told, rules.rate, roofs, self._kind):
+        if facts := html.facts(live_facts, rules.rate, roofs, self._kind):
             blocks += [f"<h3>Live picture</h3>{facts}"]
         return "".join(blocks)
 

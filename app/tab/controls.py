@@ -134,11 +134,11 @@ def accordion(groups: Mapping[str, Any], opened: Sequence[int]) -> pmui.Accordio
     )
 
 
-ACTS: tuple[BarButton, ...] = (("s", "Step", "One step"), ("r", "Reset", "Back to the beginning"))
+ACTS: tuple[BarButton, ...] = (("s", "Step", "One step"), ("r", "Reset", "Reset to the initial state"))
 UNDO, REDO = "ctrl+z", "ctrl+shift+z"  # as app.page.browser writes them
-NOTHING_LOST = "Undo (Ctrl+Z): nothing is lost"
-NOTHING_UNDONE = "Redo (Ctrl+Shift+Z): nothing was undone"
-FASTEST = "as fast as it goes"
+NOTHING_LOST = "Undo (Ctrl+Z): nothing to undo"
+NOTHING_UNDONE = "Redo (Ctrl+Shift+Z): nothing to redo"
+FASTEST = "maximum"
 SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
 
 
@@ -200,8 +200,8 @@ class Transport:
         if "reset" in known:
             buttons.append(icon("replay", "Reset to the initial field (R)", self.reset, **close))
         if "checkpoint" in known and "rollback" in known:
-            buttons.append(icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, **close))
-            buttons.append(icon("settings_backup_restore", "Back to the checkpoint", self.back, **close))
+            buttons.append(icon("bookmark_add", "Save checkpoint", self.checkpoint, **close))
+            buttons.append(icon("settings_backup_restore", "Restore checkpoint", self.back, **close))
         self.keys: dict[str, Callable[[], object]] = {" ": self.toggle, "s": self.step, "r": self.reset}
         undo, redo = partial(session.act, "undo"), partial(session.act, "redo")
         self.undo, self.redo = Undo(undo, **close), Undo(redo, redo=True, **close)
@@ -211,7 +211,7 @@ class Transport:
             # press would be lost. The lab refuses impossible actions with a message.
             self.keys |= {UNDO: undo, REDO: redo}
         self.speed = pmui.DiscreteSlider(
-            label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
+            label="Steps per frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
         )
         self.speed.param.watch(lambda event: session.pace(event.new), "value")
         self.panel = pn.Column(
@@ -302,7 +302,7 @@ class ComputeControls(ValueWidgets):
 
 def absentees(backends: Sequence[Backend]) -> pn.pane.HTML:
     """Return a greyed list of the backends that this machine lacks, with reasons and install commands."""
-    reasons = "".join(f"<p><b>{escape(b.label)}</b> is off: {escape(b.missing or '')}</p>" for b in backends)
+    reasons = "".join(f"<p><b>{escape(b.label)}</b> is unavailable: {escape(b.missing or '')}</p>" for b in backends)
     lines = dict.fromkeys(b.install for b in backends if b.install)
     installs = "".join(f"<code>{escape(line)}</code>" for line in lines)
     html = f"<div class='absent'>{reasons}{installs}</div>"

@@ -207,15 +207,15 @@ class LogWindow:
         return float(10.0 ** (low + part * (self._end - low)))
 
 
-def separate_labels(wanted: Sequence[float], gap: float, room: float | None = None) -> list[float]:
-    """Return the positions nearest to `wanted` (ascending) with at least `gap` between neighbours.
+def separate_labels(desired: Sequence[float], gap: float, room: float | None = None) -> list[float]:
+    """Return the positions nearest to `desired` (ascending) with at least `gap` between neighbours.
 
-    Overlapping clusters are merged and centred on the mean of their members' wanted positions, which is the
+    Overlapping clusters are merged and centred on the mean of their members' desired positions, which is the
     least-squares solution. room: length that contains all positions, half a gap from its ends; positions that do not
     fit lie above it.
     """
-    clusters: list[tuple[float, int]] = []  # (sum of wanted - offset, members); the first member is at the mean
-    for index, value in enumerate(wanted):
+    clusters: list[tuple[float, int]] = []  # (sum of desired - offset, members); the first member is at the mean
+    for index, value in enumerate(desired):
         total, count = value - index * gap, 1
         while clusters and clusters[-1][0] / clusters[-1][1] > total / count:
             before, members = clusters.pop()

@@ -165,7 +165,7 @@ class LabTab:
         self.session.play(self.parts.plays and not awaits_scene)
         self.awaits_scene = awaits_scene
 
-    def wait_no_longer(self) -> None:
+    def expect_no_scene(self) -> None:
         """Run as usual if no scene arrives, unless the lab has begun."""
         if self.awaits_scene:
             self.awaits_scene = False

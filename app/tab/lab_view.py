@@ -99,7 +99,7 @@ class LabView:
     @property
     def drawn(self) -> bool:
         """Whether the browser has drawn all plots, so that they may be changed."""
-        return not self.first_draw.waiting
+        return not self.first_draw.pending
 
     def _one_drawn(self) -> None:
         if self.drawn:

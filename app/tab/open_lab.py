@@ -74,5 +74,5 @@ class OpenLab(Protocol):
     def show(self, shown: bool) -> None:
         """Show or hide the lab. A hidden lab keeps its state, computes nothing and streams nothing."""
 
-    def wait_no_longer(self) -> None:
+    def expect_no_scene(self) -> None:
         """Run as usual if no scene arrives, unless the lab has begun."""

@@ -24,7 +24,7 @@ EVERY = 6.0  # s between two texts
 UNSEEN = """:host { position: absolute !important; width: 1px !important; height: 1px !important; overflow: hidden;
   clip-path: inset(50%); white-space: nowrap; pointer-events: none; }"""
 FOCUS = ".bk-events:focus-visible { outline: 3px solid var(--accent, #0b6a75) !important; outline-offset: -3px; }"
-NOTHING = "<p>There is nothing yet of which numbers could be shown: run the lab first.</p>"
+NOTHING = "<p>No numbers yet: run the lab first.</p>"
 
 
 def name_plots(plots: Iterable[figure]) -> None:

@@ -153,20 +153,20 @@ def _fitting_history(
     usual: dict[str, Any] = {"backend": kind.param["backend"].default, "variant": ""}
     usual = {name: value for name, value in usual.items() if name in kind.param}
 
-    def here(asked: dict[str, Any]) -> dict[str, Any]:
+    def here(requested: dict[str, Any]) -> dict[str, Any]:
         """Return the backend and kernel to use for the requested ones."""
-        return usual if asked["backend"] in absent else asked
+        return usual if requested["backend"] in absent else requested
 
-    asked = {name: values.get(name, value) for name, value in usual.items()}
-    held = here(asked)
+    requested = {name: values.get(name, value) for name, value in usual.items()}
+    held = here(requested)
     for entry in history:
         if "set" not in entry:
             yield entry
             continue
-        asked = {name: entry["set"].get(name, value) for name, value in asked.items()}
+        requested = {name: entry["set"].get(name, value) for name, value in requested.items()}
         rest = {name: value for name, value in entry["set"].items() if name not in (*usual, "device_index")}
-        other = {name: value for name, value in here(asked).items() if value != held[name]}
-        held = here(asked)
+        other = {name: value for name, value in here(requested).items() if value != held[name]}
+        held = here(requested)
         if rest or other:
             yield {**entry, "set": rest | other}
 
@@ -179,7 +179,7 @@ class Restorer:
         self._scene: Scene | None = None
         self._state: SharedJob | None = None
         self._waited, self._posed, self._plays = 0, False, False
-        self._wanted: dict[str, Any] = {}  # requested values
+        self._target_values: dict[str, Any] = {}  # requested values
 
     @property
     def busy(self) -> bool:
@@ -218,7 +218,7 @@ class Restorer:
         if job.state != "done":
             self.close()
             self._tell("error", f"The state cannot be shown: {job.text}", RESTORING)
-            self._tab.wait_no_longer()
+            self._tab.expect_no_scene()
             return
         if not self._posed:
             self._plays |= self._tab.awaits_scene and session.playing  # Run was pressed during the computation
@@ -232,15 +232,15 @@ class Restorer:
             return  # the engine may still refuse it
         self.close()
         if fits:
-            self._go_on(self._scene, job.result[1])
+            self._continue(self._scene, job.result[1])
         else:
             self._tell("error", "The state cannot be shown: the lab did not take its size.", RESTORING)
 
     def _has_size(self, values: Mapping[str, Any]) -> bool:
         """Return whether the state fits a lab with these values."""
-        return all(values[name] == self._wanted[name] for name in SIZE if name in self._wanted)
+        return all(values[name] == self._target_values[name] for name in SIZE if name in self._target_values)
 
-    def _go_on(self, scene: Scene, snapshot: Mapping[str, Any] | None) -> None:
+    def _continue(self, scene: Scene, snapshot: Mapping[str, Any] | None) -> None:
         """Restore the snapshot of `scene` in the lab, which has its values already."""
         session = self._tab.session
         if snapshot is not None:
@@ -269,16 +269,16 @@ class Restorer:
         absent = [one.name for one in scene.kind.backends() if one.missing is not None]
         history = tuple(_fitting_history(scene.kind, kept, scene.history, absent))
         made = kept.get("backend", usual)
-        asked = [made, *(entry["set"].get("backend") for entry in scene.history if "set" in entry)]
+        requested = [made, *(entry["set"].get("backend") for entry in scene.history if "set" in entry)]
         if made in absent:
             kept |= {"backend": usual} | ({"variant": ""} if "variant" in scene.kind.param else {})
         fitted = structs.replace(scene, values=kept, history=history)
-        return fitted, " and ".join(name for name in absent if name in asked)
+        return fitted, " and ".join(name for name in absent if name in requested)
 
     def _show(self, scene: Scene, values: Mapping[str, Any]) -> None:
         """Set all values and the style."""
         session, names = self._tab.session, self.names()
-        self._wanted = wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
+        self._target_values = wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
         session.change(**wanted)
         session.value_changes.publish(wanted)
         if scene.look is not None:

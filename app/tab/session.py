@@ -297,7 +297,7 @@ class Session(param.Parameterized):
         """Show `view` (cells; None: all) in at most `pixels` (height, width)."""
         self.shown.set_view(view, pixels)
 
-    def ask_snapshot(self) -> None:
+    def request_snapshot(self) -> None:
         """Request the lab's whole state; the answer is SnapshotTaken, or Refused with the request TakeSnapshot."""
         snapshots, handle = self.shown.snapshots, self.shown.handle
         snapshots.pending += 1
@@ -306,13 +306,13 @@ class Session(param.Parameterized):
         else:
             handle.snapshot()
 
-    def tell_history(self, number: int = 0) -> None:
+    def request_history(self, number: int = 0) -> None:
         """Request the history of the lab's state, without the state; the answer is HistoryTold, unless the engine dies.
 
         No answer follows during a move or if the engine is not running. number: copied into the answer.
         """
         if self.shown.handle is not None and isinstance(self.state, Live):
-            self.shown.handle.tell_history(number)
+            self.shown.handle.request_history(number)
 
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int) -> None:
         """Record every `every`-th step, even while hidden (LabHandle.record); answered by RecordingProgress.

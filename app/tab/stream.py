@@ -104,7 +104,7 @@ class FrameGate:
         self._send, self._permit, self._schedule, self._confirm = send, permit, schedule, confirm
         self._delivered, self._clock, self._ahead = delivered, clock, ahead
         self._lock = threading.Lock()
-        self._waiting: Frame | None = None
+        self._unsent: Frame | None = None
         self._scheduled = self._closed = self._open = False
         self._sent: dict[int, Sent] = {}  # unconfirmed, by number
         self._last = 0  # number of the last sent frame
@@ -147,8 +147,8 @@ class FrameGate:
     def refresh(self) -> None:
         """Replace a waiting frame, which shows old values, by permitting another one after a change."""
         with self._lock:
-            self.dropped += self._waiting is not None
-            self._waiting = None
+            self.dropped += self._unsent is not None
+            self._unsent = None
         self._refill()
 
     def pass_on(self) -> None:
@@ -160,7 +160,7 @@ class FrameGate:
     def close(self) -> None:
         """Stop permanently: discard the waiting frame and permit no further ones."""
         with self._lock:
-            self._closed, self._open, self._waiting = True, False, None
+            self._closed, self._open, self._unsent = True, False, None
             self._sent.clear()
 
     def offer(self, frame: Frame) -> None:
@@ -169,8 +169,8 @@ class FrameGate:
             if self._closed:
                 return
             self.newest = max(self.newest, frame.number)
-            self.dropped += self._waiting is not None
-            self._waiting = frame
+            self.dropped += self._unsent is not None
+            self._unsent = frame
             if self._scheduled or not self._has_room():
                 return
             self._scheduled = True
@@ -216,9 +216,9 @@ class FrameGate:
         """Send the waiting frame if the window permits, then permit further frames."""
         with self._lock:
             self._scheduled = False
-            frame = self._waiting if self._has_room() else None
+            frame = self._unsent if self._has_room() else None
             if frame is not None:
-                self._waiting = None
+                self._unsent = None
                 self._last = frame.number
                 self._sent[frame.number] = Sent(frame, self._clock(), alone=not self._sent)
         if frame is not None:
@@ -227,7 +227,7 @@ class FrameGate:
 
     def _refill(self) -> None:
         with self._lock:
-            room = self._width + self._ahead - len(self._sent) - (self._waiting is not None)
+            room = self._width + self._ahead - len(self._sent) - (self._unsent is not None)
             through = self.newest + room
             if not self._open or through <= self.permitted:
                 return
@@ -241,12 +241,12 @@ def window_for(delay: float, client_seconds: float) -> int:
     return min(WIDEST - 1, 1 + max(0, math.ceil((delay - FREE_DELAY) / pace)))
 
 
-def wanted_transport() -> str:
+def selected_transport() -> str:
     """Return the transport that FIELDLAB_TRANSPORT selects: "public" or "fast", the default; ValueError for others."""
-    wanted = os.environ.get("FIELDLAB_TRANSPORT", FAST)
-    if wanted not in (PUBLIC, FAST):
-        raise ValueError(f"FIELDLAB_TRANSPORT must be {PUBLIC} or {FAST}, not {wanted!r}")
-    return wanted
+    selected = os.environ.get("FIELDLAB_TRANSPORT", FAST)
+    if selected not in (PUBLIC, FAST):
+        raise ValueError(f"FIELDLAB_TRANSPORT must be {PUBLIC} or {FAST}, not {selected!r}")
+    return selected
 
 
 class Acknowledgement(DataModel):
@@ -273,19 +273,19 @@ class FirstDraw:
     """Plots that the browser has not drawn so far. Changing such a plot is an error in the browser."""
 
     def __init__(self) -> None:
-        self.waiting: list[Any] = []
+        self.pending: list[Any] = []
 
     def wait(self, plot: Any, drawn: Callable[[], object]) -> None:
         """Call drawn() after the browser has laid out the Bokeh figure `plot` for the first time."""
 
-        def tell(attr: str, old: object, new: object) -> None:
+        def laid_out(attr: str, old: object, new: object) -> None:
             """Handle the plot's inner width, which is 0 px until the page around it is laid out."""
-            if new and plot in self.waiting:
-                self.waiting.remove(plot)
+            if new and plot in self.pending:
+                self.pending.remove(plot)
                 drawn()
 
-        self.waiting.append(plot)
-        plot.on_change("inner_width", tell)
+        self.pending.append(plot)
+        plot.on_change("inner_width", laid_out)
 
 
 class FrameSession(Protocol):
@@ -318,10 +318,10 @@ class FrameSource:
         self.transport = PUBLIC
         self._figures: list[str] = []
         self._alone = False
-        self._complained = False
+        self._logged = False
         self._answer, self._ticket = Acknowledgement(), Ticket()
         self._answer.on_change("value", self._acknowledged)
-        self._answer.on_change("transport", self._told)
+        self._answer.on_change("transport", self._set_transport)
         args = {"source": self.source, "answer": self._answer, "ticket": self._ticket, "figures": []}
         self._code = CustomJS(args=args, code=FRAME_SOURCE)
         self._later: Callable[[Callable[[], None]], object] = ignore
@@ -331,7 +331,7 @@ class FrameSource:
 
     def draw_in(self, *figures: figure) -> None:
         """Declare that only these figures draw the source, and only as images, which permits the fast transport."""
-        if wanted_transport() == FAST:
+        if selected_transport() == FAST:
             self._figures = [plot.id for plot in figures]
             self._code.args = {**self._code.args, "figures": self._figures}
 
@@ -404,9 +404,9 @@ class FrameSource:
         if len(new) == 2:
             self._painted(int(new[0]), float(new[1]))
 
-    def _told(self, attr: str, old: object, new: str) -> None:
+    def _set_transport(self, attr: str, old: object, new: str) -> None:
         """Record the browser's transport after it has tested its capability."""
         self.transport = FAST if new == FAST and self._figures else PUBLIC
-        if self.transport == PUBLIC and not self._complained:
-            self._complained = True
+        if self.transport == PUBLIC and not self._logged:
+            self._logged = True
             log.info("frames of %s take the public way: %.200r", self.source.name, new)

@@ -120,7 +120,7 @@ class Upload(Generic[Read]):
 
     @property
     def busy(self) -> bool:
-        """Whether a file is being read, during which `reset`, `ask` and `taken`, for an older file, have no effect."""
+        """Whether a file is being read. `reset`, `prompt` and `taken`, for an older file, have no effect then."""
         return self._job is not None
 
     def reset(self) -> None:
@@ -129,7 +129,7 @@ class Upload(Generic[Read]):
             self._show(self._label, IDLE)
             self._say("")
 
-    def ask(self, words: str) -> None:
+    def prompt(self, words: str) -> None:
         """Request a further file, without an error of this one."""
         if not self.busy:
             self._show(f"{self._what}: {self.name}" if self.name else self._label, IDLE)
@@ -143,7 +143,7 @@ class Upload(Generic[Read]):
 
     def refuse(self, reason: str) -> None:
         """Show the reason why the file was refused."""
-        self._show(f"Not taken: {self.name}" if self.name else self._label, WRONG)
+        self._show(f"Rejected: {self.name}" if self.name else self._label, WRONG)
         self._say(reason, wrong=True)
 
     def tick(self) -> None:
@@ -181,7 +181,7 @@ class Upload(Generic[Read]):
         self.field.clear()
         self.close()  # replaces a file that is still being decoded
         if not isinstance(data, bytes) or len(data) > self._most:
-            self.refuse(f"It must be one file of at most {self._most // MIB} MiB.")
+            self.refuse(f"Select one file of at most {self._most // MIB} MiB.")
             return
         self._show(f"Reading {self.name} …", READING)
         self._say("")
@@ -215,7 +215,7 @@ def _no_room() -> str:
     if held <= most:
         return ""
     allowed = f"{most // MIB:,} MiB are allowed on this server (its setting memory)"
-    return f"The files that all pages have loaded would take {held // MIB:,} MiB; {allowed}."
+    return f"The loaded files of all pages would need {held // MIB:,} MiB; {allowed}."
 
 
 def short_name(name: str) -> str:

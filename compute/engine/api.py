@@ -118,7 +118,7 @@ class LabHandle:
         """Request the lab's whole state; answered by SnapshotTaken."""
         self._ask(messages.TakeSnapshot(self._number))
 
-    def tell_history(self, number: int = 0) -> None:
+    def request_history(self, number: int = 0) -> None:
         """Request the history of the lab's state without the state; answered by HistoryTold unless the engine dies.
 
         number: copied into the answer, to match it with the request.

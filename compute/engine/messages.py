@@ -173,7 +173,7 @@ class SnapshotTaken(Event):
 
 @dataclass(frozen=True, eq=False)
 class HistoryTold(Event):
-    """The answer to `tell_history`: the result of HistoryRules.origin. number: copied from the request."""
+    """The answer to `request_history`: the result of HistoryRules.origin. number: copied from the request."""
 
     origin: Mapping[str, Any]
     number: int = 0

@@ -74,7 +74,7 @@ class CurvePage(SideBar):
         self.grow(FAST)
         if "Paused" in self.status():
             self.key(" ")
-        if not self.page.get_by_label("λ chosen by").count():
+        if not self.page.get_by_label("λ selection").count():
             self.page.get_by_role("button", name="Choice of λ").click()
         if self.problem() != "Inverse heat equation":
             self.choose("Problem", "Inverse heat equation")

@@ -246,12 +246,12 @@ def checkpointed(stage: DiffusionStage) -> None:
 def at_checkpoint(stage: DiffusionStage) -> None:
     """Make some steps, and remember the state."""
     steps_on(stage)
-    stage.page.get_by_label("Checkpoint: remember this state").click()
+    stage.page.get_by_label("Save checkpoint").click()
 
 
 def returned(stage: DiffusionStage) -> None:
     """Return to the remembered state."""
-    stage.page.get_by_label("Back to the checkpoint").click()
+    stage.page.get_by_label("Restore checkpoint").click()
 
 
 DIFFUSION = (
@@ -268,9 +268,9 @@ DIFFUSION = (
     Act("blow-up", blow_up, blown_up, before=lambda stage: stage.group("Physics"), back=blow_up, place=SIDE_BAR,
         presses=("See it blow up (r > ¼)",)),
     Act("checkpoint", both(at_checkpoint, steps_on, returned), DiffusionStage.step, place=SIDE_BAR,
-        presses=("Checkpoint: remember this state",)),
+        presses=("Save checkpoint",)),
     Act("back to the checkpoint", returned, DiffusionStage.step, before=checkpointed, place=SIDE_BAR,
-        presses=("Back to the checkpoint",)),
+        presses=("Restore checkpoint",)),
     Act("choose a picture", lambda stage: choose_file(stage, "ramp.png", ramp()), field_read,
         before=lambda stage: stage.group("Field"), back=press("Control+z"), place=SIDE_BAR),
     Act("drop a scene", drops(r=0.1), lambda stage: stage.fact("r"), back=drops(r=0.2), paints=False),
@@ -425,7 +425,7 @@ MANDELBROT = (
 
 # -- L-curve
 
-PACE = "20 steps a frame"  # the curve is drawn some times on its way, within a second
+PACE = "20 steps per frame"  # the curve is drawn some times on its way, within a second
 # Whether a solution is drawn that was kept.
 KEPT = f"""() => {ALL_MODELS}
   .some((model) => model.type == 'GlyphRenderer' && model.data_source.name == 'l-curve kept line' && model.visible)"""
@@ -446,7 +446,7 @@ class CurveStage(CurvePage):
             self.set_pace()
         self.until(self.done)
         click(self, *self.at(0.5))
-        self.until(lambda: "by hand" in self.lam())
+        self.until(lambda: "manual" in self.lam())
 
     def set_pace(self) -> None:
         """Have the curve grow at PACE, by the slider of the side bar or of presenter mode's bar."""

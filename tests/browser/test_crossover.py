@@ -44,9 +44,9 @@ def opened(planted, lasting):
     page.type("n from", "100")
     page.type("to", "10000")
     page.group("Measure")
-    page.type("Budget of sampling  [s]", "2")
-    page.type("A call at most  [s]", "60")  # otherwise a pause of 0.2 s makes the sweep skip larger n
-    page.choose("Points", "3 n a decade")
+    page.type("Sampling budget  [s]", "2")
+    page.type("Longest call  [s]", "60")  # otherwise a pause of 0.2 s makes the sweep skip larger n
+    page.choose("Points", "3 n per decade")
     page.group("Workload")
     return page
 
@@ -99,7 +99,7 @@ def live_sweep(lab):
         if len({tuple(times) for times in grown}) > 3:
             break
         lab.group("Measure")
-        lab.type("Budget of sampling  [s]", budget)
+        lab.type("Sampling budget  [s]", budget)
         lab.watch()
         lab.key("r")
         lab.until(lab.grown)
@@ -146,7 +146,7 @@ def test_a_tap_on_a_line_shows_the_file_that_runs(lab):
     shown = lab.page.locator(".program pre:visible")
     files = [(folder / name).read_text("utf-8") for name in ("cpu_numpy.py", "gpu_jax.py")]
     lab.until(lambda: shown.all_text_contents() == files[:1])
-    lab.choose("beside", "JAX")
+    lab.choose("Compare with", "JAX")
     lab.until(lambda: shown.all_text_contents() == files)
 
 
@@ -161,7 +161,7 @@ def test_any_pair_can_be_compared(lab):
     lab.until(lambda: "JAX (recorded) is faster" in lab.says())
     lab.choose("Recorded curves", "none")
     lab.until(lambda: lab.dots(full=False) == [])
-    lab.choose("Recorded curves", "of ways that are absent here")
+    lab.choose("Recorded curves", "of missing implementations")
     lab.until(lambda: len(lab.dots(full=False)) == len(RECORDED))
 
 

@@ -100,7 +100,7 @@ def test_an_uploaded_photograph_blurs_and_another_file_is_refused(lab):
     opener = lab.page.get_by_text("Image as field")
     lab.choose_file(opener, "photo.jpg", b"not a picture at all")
     lab.page.get_by_text("image must be a PNG or JPEG file").wait_for()
-    opener = lab.page.get_by_text(re.compile("Image as field|Not taken: photo.jpg"))
+    opener = lab.page.get_by_text(re.compile("Image as field|Rejected: photo.jpg"))
     lab.choose_file(opener, "photo.jpg", photograph())
     lab.until(lambda: lab.step() == 0 and lab.field()["most"] <= 1.0 and lab.field()["least"] >= 0.0)
     sharp = lab.until(lambda: (f := lab.field())["rough"] > 0.005 and f)
@@ -244,7 +244,7 @@ CONTRAST = f"""() => {{
 
 def test_beyond_the_stability_limit_the_lab_blows_up_and_pauses_with_a_message(lab):
     lab.group("Physics")
-    first = lab.settings()["Steps a frame"]
+    first = lab.settings()["Steps per frame"]
     named = "Bokeh.documents[0].get_model_by_name('apart field').visible"
     assert not lab.page.evaluate(named)
     lab.key("r")  # the field of later steps is smooth, with little high-frequency content
@@ -256,7 +256,7 @@ def test_beyond_the_stability_limit_the_lab_blows_up_and_pauses_with_a_message(l
     )  # of colours from -1 to 1: most cells differ by 2 from their neighbours
     lab.group("Physics")
     lab.until(lambda: lab.page.evaluate(CONTRAST) > 150)  # of levels to 254; the Laplacian alternates as well
-    slider = lab.page.get_by_role("slider", name="Steps a frame").first
+    slider = lab.page.get_by_role("slider", name="Steps per frame").first
     slider.focus()
     lab.page.keyboard.press("End")
     lab.until(lambda: lab.fact("not finite") > 0)
@@ -273,7 +273,7 @@ def test_beyond_the_stability_limit_the_lab_blows_up_and_pauses_with_a_message(l
     slider.focus()
     for key in ("Home", *("ArrowRight",) * 4):  # back to 20
         lab.page.keyboard.press(key)
-    lab.until(lambda: lab.settings()["Steps a frame"] == first)
+    lab.until(lambda: lab.settings()["Steps per frame"] == first)
     lab.key(" ")
     lab.ratio(0.2)
 

@@ -11,7 +11,7 @@ from PIL import Image
 from tests.browser.lab_page import PAINTED, LabPage
 from tests.browser.test_diffusion import DRAGGED
 
-BACK, CHECKPOINT = "Back to the checkpoint", "Checkpoint: remember this state"
+BACK, CHECKPOINT = "Restore checkpoint", "Save checkpoint"
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_held_key_counts_once(lab):
 
 
 def test_space_runs_and_pauses_while_a_button_has_the_focus_and_enter_presses_it(lab):
-    """Regression: after "Back to the checkpoint", Space repeated that button and discarded an image."""
+    """Regression: after "Restore checkpoint", Space repeated that button and discarded an image."""
     lab.page.get_by_label(CHECKPOINT).click()
     lab.group("Field")
     give(lab, "ramp.png", png(64, 64))
@@ -157,7 +157,7 @@ def test_a_reset_and_strokes_are_undone_and_redone(page, server):
     lab.until(lambda: "Running" in lab.status() and lab.step() > rested)
     lab.pause()
     at = lab.step()
-    assert lab.page.get_by_label("Undo (Ctrl+Z): nothing is lost").is_disabled()
+    assert lab.page.get_by_label("Undo (Ctrl+Z): nothing to undo").is_disabled()
     lab.key("r")
     lab.until(lambda: lab.step() == 0)
     lab.page.get_by_label("Undo: back to hot spots at step").wait_for()
@@ -192,7 +192,7 @@ def test_a_rejected_file_is_reported_with_the_reason(lab):
     lab.group("Field")
     give(lab, "notimg.png", b"not a picture at all")
     lab.page.get_by_role("alert").get_by_text("image must be a PNG or JPEG file").wait_for()
-    lab.page.get_by_text("Not taken: notimg.png").wait_for()
+    lab.page.get_by_text("Rejected: notimg.png").wait_for()
     assert lab.page.get_by_text("Uploaded").count() == 0  # the browser's check mark
     give(lab, "wide.png", png(128, 64))
     lab.page.get_by_text("Image: wide.png").wait_for()

@@ -16,7 +16,7 @@ from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.curve_page import FAST, CurvePage
 from tests.browser.lab_page import OPENING
 
-A_FILE = re.compile(r"A, or A and b|A: \S+|Not taken: \S+")  # the label before and after a file was chosen
+A_FILE = re.compile(r"A, or A and b|A: \S+|Rejected: \S+")  # the label before and after a file was chosen
 B_FILE, PICTURE = re.compile(r"b \[.npy|b: \S+"), re.compile(r"Picture \[.png|Picture: \S+")
 
 FADES = "(list) => getComputedStyle(list).maskImage != 'none'"
@@ -35,7 +35,7 @@ def npz(**arrays):
 
 @pytest.mark.usefixtures("freely")
 def test_the_curve_moves_while_it_is_solved(lab):
-    for tempo in ("2 steps a frame", "1 step a frame", "1 step a frame"):  # a stalling browser paints few frames
+    for tempo in ("2 steps per frame", "1 step per frame", "1 step per frame"):  # a stalling browser paints few frames
         lab.grow(tempo)
         lab.watch()
         lab.key("r")
@@ -139,7 +139,7 @@ def test_another_problem_and_a_picture(lab):
     lab.choose("Problem", "Blurred picture")
     lab.until(lambda: lab.state()["picture"] >= 48 * 48)
     lab.page.get_by_text("True picture").wait_for()
-    lab.type("n [pixels a side]", "16")  # small, because it is solved to the end twice
+    lab.type("n [pixels per side]", "16")  # small, because it is solved to the end twice
     lab.until(lambda: lab.state()["picture"] == 16 * 16 and lab.done(), OPENING)
     lab.page.mouse.click(*lab.at(0.5))
     lab.until(lambda: "chosen by hand" in lab.lam())
@@ -147,11 +147,11 @@ def test_another_problem_and_a_picture(lab):
     Image.fromarray(np.uint8(np.add.outer(np.arange(90), np.arange(120)))).save(picture, "PNG")
     before = lab.lam()
     lab.give(PICTURE, "ramp.png", picture.getvalue())
-    lab.page.get_by_role("button", name="Phantom again").wait_for()
+    lab.page.get_by_role("button", name="Restore phantom").wait_for()
     lab.until(lambda: lab.lam() != before and lab.done(), OPENING)
     lab.give(PICTURE, "ramp.png", b"no picture")
     lab.page.get_by_role("alert").get_by_text("image must be a PNG or JPEG file").wait_for()
-    lab.page.get_by_role("button", name="Phantom again").click()
+    lab.page.get_by_role("button", name="Restore phantom").click()
 
 
 def test_a_key_replaces_lambda_by_alpha_everywhere(lab):
@@ -173,7 +173,7 @@ def test_wrong_numbers_are_refused_next_to_their_fields(lab):
         ("n [samples]", "2000000", "GiB"),
         ("Conditioning parameter", "0", "kappa must be a number from 0.1 to 100, not 0"),
         ("λ", "-1", "lam must be a finite number above 0, not -1"),
-        ("Steps at most", "0", "steps_at_most must be from 1 to 100000, not 0"),
+        ("Maximum steps", "0", "steps_at_most must be from 1 to 100000, not 0"),
     ):
         lab.type(label, text)
         lab.page.locator("nav").first.get_by_text(words).wait_for()
@@ -186,7 +186,7 @@ def test_files_of_an_own_problem(lab):
     lab.page.get_by_text("No A and b are loaded yet").wait_for()  # in place of the old problem's curve
     lab.give(A_FILE, "bad.npz", b"no matrix \0 at all")
     lab.page.get_by_role("alert").get_by_text("matrix must be an .npz file").wait_for()
-    lab.page.get_by_text("Not taken: bad.npz").wait_for()
+    lab.page.get_by_text("Rejected: bad.npz").wait_for()
     assert lab.page.get_by_text("Uploaded").count() == 0
     lab.give(A_FILE, "nan.npz", npz(A=A, b=np.full(20, np.nan)))
     lab.page.get_by_role("alert").get_by_text("b must be finite").wait_for()
@@ -201,7 +201,7 @@ def test_files_of_an_own_problem(lab):
     market = io.BytesIO()
     scipy.io.mmwrite(market, sp.coo_matrix(np.diag([3.0, 2.0, 1.0])))
     lab.give(A_FILE, "diagonal.mtx", market.getvalue())
-    lab.page.get_by_role("alert").get_by_text("choose its b").wait_for()
+    lab.page.get_by_role("alert").get_by_text("select a file with b").wait_for()
     rhs = io.BytesIO()
     np.save(rhs, np.ones(3))
     lab.give(B_FILE, "b.npy", rhs.getvalue())
@@ -215,7 +215,7 @@ def test_further_narrows_the_ribbons(lab):
 
 
 def test_the_lab_pauses_steps_and_continues(lab):
-    lab.grow("2 steps a second")
+    lab.grow("2 steps/s")
     lab.key("r")
     lab.until(lambda: "Running" in lab.status())
     lab.key(" ")

@@ -163,8 +163,8 @@ REFUSED = [
     ("Zoom (the view is 4 / zoom high)", "0", "zoom must be from 1e-2 to 1e2000, not 0"),
     ("Zoom (the view is 4 / zoom high)", "-1", "zoom must be from 1e-2 to 1e2000, not -1"),
     ("Zoom (the view is 4 / zoom high)", "NaN", "zoom must be a decimal number"),
-    ("Iterations at most", "1e9", "max_iterations must be a whole number from 1 to 100000000, not '1e9'"),
-    ("Iterations at most", "", "max_iterations must be a whole number"),
+    ("Maximum iterations", "1e9", "max_iterations must be a whole number from 1 to 100000000, not '1e9'"),
+    ("Maximum iterations", "", "max_iterations must be a whole number"),
 ]
 
 
@@ -237,7 +237,7 @@ def test_the_coordinates_dialog_opens_while_the_side_bar_is_closed(lab):
 
 def test_wrong_iterations_are_refused_below_the_field(lab):
     lab.group("Iteration")
-    typed = "Iterations at most, typed"
+    typed = "Maximum iterations, typed"
     field = lab.page.get_by_label(typed)
     lab.until(lambda: field.input_value() == f"1{THIN}000")
     for text in ("1e9", "0", "NaN", "many"):
@@ -259,7 +259,7 @@ def test_arrow_keys_move_the_view_unless_a_slider_has_the_focus(lab):
     assert moved[0] > before[0]
     assert moved[1] == before[1]
     lab.group("Iteration")
-    lab.page.get_by_label("Iterations at most").first.focus()
+    lab.page.get_by_label("Maximum iterations").first.focus()
     lab.page.keyboard.press("ArrowRight")
     lab.until(lambda: "iterations 1 100" in lab.status())
     assert lab.settled() == moved

@@ -70,7 +70,7 @@ def test_the_slider_of_the_bar_sets_the_chosen_parameter(stage):
     stage.until(lambda: f"{before - 0.005:.3f}" in bar.inner_text())
     stage.page.keyboard.press("ArrowRight")
     stage.until(lambda: stage.fact("r") == pytest.approx(before))
-    bar.get_by_role("combobox").select_option(label="Steps a frame")
+    bar.get_by_role("combobox").select_option(label="Steps per frame")
     stage.until(lambda: "20" in bar.locator("output").inner_text())
     bar.get_by_role("combobox").select_option(index=0)
     stage.until(lambda: float(slider.input_value()) == before)

@@ -43,7 +43,7 @@ def test_widgets_session_engine_and_link_agree_after_any_sequence(server: Server
     assert set(found.longest) == set(found.sent)  # the longest wait for agreement in each lab
 
 
-@pytest.mark.parametrize("label", ["Iterations at most", "Samples per pixel", "Steps at most", "n  [samples]", "to"])
+@pytest.mark.parametrize("label", ["Maximum iterations", "Samples per pixel", "Maximum steps", "n  [samples]", "to"])
 def test_expensive_controls_are_used_too(label: str) -> None:
     user = User(Guest("http://nowhere"), random.Random(1))
     assert user.change_of("IntSlider", {"label": label, "start": 1, "end": 9})

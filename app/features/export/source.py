@@ -124,7 +124,7 @@ class ExportSource:
             return
         self._waiting.append(PendingSnapshot(take, failed, time.monotonic() + PATIENCE))
         if len(self._waiting) == 1:
-            self.session.ask_snapshot()
+            self.session.request_snapshot()
 
     def on_event(self, event: Any) -> None:
         """Pass the engine's answer to all pending requests."""

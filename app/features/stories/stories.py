@@ -152,7 +152,7 @@ class StoryTeller(Feature):
         """Start a lab that is waiting for a step, without the step."""
         self._coming = None
         if self.page.current is not None:
-            self.page.current.wait_no_longer()
+            self.page.current.expect_no_scene()
 
     def _told(self, data: dict[str, Any]) -> None:
         """Handle a message from the browser, which is untrusted."""
@@ -210,7 +210,7 @@ class StoryTeller(Feature):
                 tab.restorer.restore(self._with_backend(tab, scene), step.plays)
             except ValueError as error:
                 tab.notices.tell("warning", f"The step cannot be shown: {error}.")
-                tab.wait_no_longer()
+                tab.expect_no_scene()
             return
         tab.awaits_scene = False
         every = self._wanted(tab, scene)

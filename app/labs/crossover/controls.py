@@ -38,7 +38,7 @@ class SweepControls:
         self.session = session
         self.run = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
         self.run.on_click(lambda event: self.toggle())
-        again = icon("replay", "Again from the beginning (R)", self.restart, align="center")
+        again = icon("replay", "Restart (R)", self.restart, align="center")
         self.panel = pn.Row(self.run, again, margin=(8, 0), sizing_mode="stretch_width")
         session.param.watch(lambda event: self.refresh(), "playing")
 
@@ -170,7 +170,7 @@ class WorkloadControls(ValueWidgets):
         return show_refusal(text, {"least": self.least, "most": self.most, "n": self.most})
 
 
-ONE = "<p class='absent' role='alert'>At least one way must stay.</p>"
+ONE = "<p class='absent' role='alert'>Select at least one implementation.</p>"
 
 
 class WayControls:
@@ -195,10 +195,10 @@ class WayControls:
         self.list.show(list_items(self._model.ways, self.chosen, states))
 
     def _switch(self, way: str, on: bool) -> None:
-        wanted = {*self.chosen, way} if on else set(self.chosen) - {way}
-        self._note.param.update(object="" if wanted else ONE, visible=not wanted)
-        if wanted:
-            ticked = [known for known in self._model.ways if known.name in wanted]
+        selected = {*self.chosen, way} if on else set(self.chosen) - {way}
+        self._note.param.update(object="" if selected else ONE, visible=not selected)
+        if selected:
+            ticked = [known for known in self._model.ways if known.name in selected]
             self._sweep.change(ways=[known.name for known in ticked], **self._engine_for(ticked))
         self.show()
         self.list.redraw()
@@ -211,7 +211,7 @@ class WayControls:
 
 
 CACHES = {"warm": False, "evicted": True}
-POINTS = {"1 n a decade": 1, "2 n a decade": 2, "3 n a decade": 3}
+POINTS = {"1 n per decade": 1, "2 n per decade": 2, "3 n per decade": 3}
 
 
 class MeasureControls(ValueWidgets):
@@ -221,14 +221,14 @@ class MeasureControls(ValueWidgets):
         super().__init__(session)
         self._sweep = sweep
         values = session.values
-        self.budget = NumberField("Budget of sampling  [s]", values["budget"], self._set_budget)
+        self.budget = NumberField("Sampling budget  [s]", values["budget"], self._set_budget)
         hint = settings.bound_words("call_seconds", self.parameter("longest").bounds[1])
-        self.longest = NumberField("A call at most  [s]", values["longest"], self._set_longest, helper_text=hint)
+        self.longest = NumberField("Longest call  [s]", values["longest"], self._set_longest, helper_text=hint)
         self.grid = self._bind("per_decade", pmui.Select(
             label="Points", options=POINTS, value=values["per_decade"], size="small", **FULL))  # fmt: skip
         self.caches = self._bind("evict", pmui.Select(
             label="Caches", options=CACHES, value=values["evict"], size="small", **FULL))  # fmt: skip
-        self.split = self._bind("split", pmui.Switch(label="Transfers too", value=values["split"], **FULL))
+        self.split = self._bind("split", pmui.Switch(label="Measure transfers", value=values["split"], **FULL))
         self.panel = column(self.budget.panel, self.longest.panel, self.grid, self.caches, self.split)
 
     def _bind(self, name: str, widget: Any) -> Any:
@@ -265,7 +265,7 @@ class MeasureControls(ValueWidgets):
 
 
 BEST = {"Best GPU way": BEST_GPU, "Best CPU way": BEST_CPU}
-RECORDED = {"of ways that are absent here": RECORDED_SHOWN[0], "all": RECORDED_SHOWN[1], "none": RECORDED_SHOWN[2]}
+RECORDED = {"of missing implementations": RECORDED_SHOWN[0], "all": RECORDED_SHOWN[1], "none": RECORDED_SHOWN[2]}
 
 
 class CompareControls:
@@ -278,8 +278,8 @@ class CompareControls:
         self.recorded = pmui.Select(
             label="Recorded curves", options=RECORDED, value=RECORDED_SHOWN[0], size="small", **FULL
         )
-        self.cited = pmui.Switch(label="Figures of tutorials", value=True, **FULL)
-        self.moving = pmui.Switch(label="Count moving the data", value=False, **FULL)
+        self.cited = pmui.Switch(label="Numbers from tutorials", value=True, **FULL)
+        self.moving = pmui.Switch(label="Include transfers", value=False, **FULL)
         for name, field in (("recorded", self.recorded), ("cited", self.cited), ("moving", self.moving)):
             self._bind(name, field)
         self.panel = column(self.fast, self.slow, self.moving, self.recorded, self.cited)

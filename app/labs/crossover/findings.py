@@ -89,7 +89,7 @@ def headline(model: SweepViewModel, running: bool) -> str:
     finding, title = shown_finding(model), f"<b>{escape(model.workload.title)}</b>"
     if finding.n:
         return finding_html(finding)
-    return f"{title}: no crossover to say yet" if running or _measured_here(model) else f"{title}: not measured yet"
+    return f"{title}: no crossover yet" if running or _measured_here(model) else f"{title}: not measured yet"
 
 
 def _progress_bar(model: SweepViewModel, running: bool) -> str:
@@ -121,7 +121,7 @@ def both_times(model: SweepViewModel) -> str:
     took = [f"{_where(line)} {duration(line.series[n].median)} ({escape(line.label)})" for line in (slow, fast)]
     said = f"n = {spaced(n)}: {'; '.join(took)}: "
     if slower(finding.ratio):
-        why = finding.reason_slower(spaced) or "what holds it back is not measured"
+        why = finding.reason_slower(spaced) or "its limit is not measured"
         return f"{said}{times(1 / finding.ratio.ratio)}× slower: {escape(why)}"
     roof = slow.roof if slow.machine else _roof_here(model, slow)
     why = _rate_out_of_reach(fast, n, slow, _unbeaten(model, slow, roof), roof)
@@ -180,7 +180,8 @@ def _rate_out_of_reach(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | No
     if roof is None or n not in fast.rates:
         return ""
     moved, computed = fast.rates[n]
-    who = f"the {'processor' if slow.kind == 'cpu' else 'GPU'} {'there' if slow.machine else 'of this computer'}"
+    device = "processor" if slow.kind == "cpu" else "GPU"
+    device_name = f"the {device} {'there' if slow.machine else 'of this computer'}"
     caches = () if slow.machine else machine_roofs().caches(_device(slow))
     held = any(moved * fast.series[n].median <= one.size for one in caches)
     known = [
@@ -191,7 +192,7 @@ def _rate_out_of_reach(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | No
     reached, most, done, does, unit = known[0 if by_memory else 1]
     if reached <= most:
         return ""
-    return f"it {done} {rate(reached, unit)}, and {who} {does.format(rate(most, unit))}"
+    return f"it {done} {rate(reached, unit)}, and {device_name} {does.format(rate(most, unit))}"
 
 
 def _marks(model: SweepViewModel) -> list[str]:

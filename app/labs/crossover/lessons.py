@@ -60,14 +60,13 @@ def of_time_parts(shown: Sequence[tuple[ShownWay, ShownPoint]]) -> str:
     launching, computing, moving = time_parts(spot, line.device)
     total = launching + computing + moving
     if moving > HALF * total:
-        return (
-            f"Moving takes {percent(moving / total)} of the time of {line.label}: move the data once, and stay there."
-        )
+        share = percent(moving / total)
+        return f"Transfers take {share} of the time of {line.label}: transfer the data once and keep them there."
     if device_kind(line.device) == "cpu":
-        return f"All of the time of {line.label} is work: a call on the host launches nothing."
+        return f"All of the time of {line.label} is work: calls on the host need no launch."
     if launching > HALF * total:
-        return f"Launching takes {percent(launching / total)} of the time of {line.label}: more work would cost little."
-    return f"{percent(computing / total)} of the time of {line.label} is work: here a GPU is worth its launch."
+        return f"Launches take {percent(launching / total)} of the time of {line.label}: more work would cost little."
+    return f"{percent(computing / total)} of the time of {line.label} is work: here a GPU pays."
 
 
 def of_roofline(shown: Sequence[tuple[ShownWay, ShownPoint]], roofs: Mapping[str, Roof]) -> str:
@@ -77,9 +76,9 @@ def of_roofline(shown: Sequence[tuple[ShownWay, ShownPoint]], roofs: Mapping[str
         return ""
     line, spot = max(known, key=lambda one: one[1].percent)
     limit, fewer = ("memory", "bytes") if spot.intensity < roofs[line.device].ridge else ("arithmetic", "operations")
-    said = f"{line.label} reaches {percent(spot.percent / 100)} of what {limit} allows"
+    said = f"{line.label} reaches {percent(spot.percent / 100)} of the limit of {limit}"
     if spot.percent < 100 * HALF:
-        return f"{said}: the device could do more than twice as much."
+        return f"{said}: the device could be more than twice as fast."
     return f"{said}: only fewer {fewer} would make it twice as fast."
 
 
@@ -89,8 +88,8 @@ def of_claims(found: Sequence[Conclusion]) -> str:
         return ""
     verdicts = [one.verdict for one in found]
     held, fell = verdicts.count("holds"), verdicts.count("does not hold")
-    said = f"Of what tutorials conclude, {held} of {len(found)} held{f', {fell} did not' if fell else ''}"
-    return f"{said}: a figure is true of its machine and its n."
+    said = f"{held} of {len(found)} conclusions of tutorials hold{f', {fell} do not' if fell else ''}"
+    return f"{said}: a number is valid for its machine and its n."
 
 
 def percent(part: float) -> str:

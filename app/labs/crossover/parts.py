@@ -24,7 +24,7 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
 
 HELP = """
 | **Space** | run, or pause |
-| **R** | again from the beginning |
+| **R** | restart |
 | **1** … **5** | the views: crossover, programs, roofline, traps, claims checked |
 """
 POINTER = """

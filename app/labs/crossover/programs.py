@@ -76,7 +76,7 @@ def _kind(token: tokenize.TokenInfo, before: str) -> str:
     return KINDS.get(token.type, "")
 
 
-NONE = "nothing beside it"
+NONE = "none"
 CHOOSER = 56  # px of height of a row of drop-downs
 BOTH = 592  # px of width for two drop-downs side by side
 SIZE = {"size": "small", "width": 264, "sizing_mode": "fixed", "margin": (8, 8, 8, 24)}
@@ -88,7 +88,7 @@ class ProgramsView:
     def __init__(self, model: SweepViewModel) -> None:
         self._model = model
         self.first = pmui.Select(label="Program", **SIZE)
-        self.second = pmui.Select(label="beside", **SIZE)
+        self.second = pmui.Select(label="Compare with", **SIZE)
         self._text = pn.pane.HTML("", stylesheets=[stylesheet(), CODE_STYLE], sizing_mode="stretch_width", margin=0)
         self._scroll = pn.Column(self._text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
         row = pn.Row(self.first, self.second, margin=0, styles={"flex-wrap": "wrap"})
@@ -222,7 +222,7 @@ def trap_result(trap: Trap, gone: TrapProgram | None, result: tuple[Numbers | st
         return f"<div class='seen'>{words}</div>"
     if result is None:
         about = "; ".join(trap.seen.values())
-        return f"<div class='seen'><p class='quiet'>What is looked at: {escape(about)}.</p></div>"
+        return f"<div class='seen'><p class='quiet'>Measured: {escape(about)}.</p></div>"
     failed = [words for words in result if isinstance(words, str)]
     if failed:
         return f"<div class='seen'><p class='wrong'>{escape('; '.join(failed))}</p></div>"
@@ -232,7 +232,7 @@ def trap_result(trap: Trap, gone: TrapProgram | None, result: tuple[Numbers | st
         f"<td class='num right'>{_number(right.get(key))}</td></tr>"
         for key, about in trap.seen.items()
     )
-    head = "<tr><th>seen here, now</th><th class='num'>wrong</th><th class='num'>right</th></tr>"
+    head = "<tr><th>measured now</th><th class='num'>wrong</th><th class='num'>right</th></tr>"
     return f"<div class='seen'><table>{head}{rows}</table></div>"
 
 

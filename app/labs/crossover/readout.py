@@ -40,8 +40,8 @@ from compute.measure.timing import Timing
 
 DECADES = 6.0  # range of the bars
 TITLE = "Not measured yet"
-UNKNOWN = "what holds it back is not measured"
-CHECKED_FIRST = "Every way is first compared with the reference; only those that agree are timed."
+UNKNOWN = "its limit is not measured"
+CHECKED_FIRST = "Each implementation is first compared with the reference; only those that agree are timed."
 
 
 class CrossoverReadout:
@@ -110,9 +110,9 @@ def details(model: SweepViewModel) -> str:
         rows = "".join(filled("<li><span>{name}</span><b>{said}</b></li>", name=one, said=two) for one, two in spreads)
         blocks = [f"<h3>Quartiles</h3><ul class='facts'>{rows}</ul>", f"<h3>Results</h3>{_agreement(model)}"]
         blocks += [_first_calls(model, finding.n)]
-    if told := both_times(model):
-        blocks.insert(0, f"<p class='quiet'>{told}</p>")
-    return "".join([*blocks, f"<h3>What is in a time</h3><p class='quiet'>{escape(model.workload.included)}</p>"])
+    if times_html := both_times(model):
+        blocks.insert(0, f"<p class='quiet'>{times_html}</p>")
+    return "".join([*blocks, f"<h3>Included in the times</h3><p class='quiet'>{escape(model.workload.included)}</p>"])
 
 
 def head(model: SweepViewModel) -> str:
@@ -157,7 +157,7 @@ def reason(finding: Finding) -> str:
     known = finding.reason_slower(spaced)
     if not known:
         grows = any(n * FAR <= finding.n for n in finding.fast.series)
-        known = f"its time grows with n, so a call by itself is not the reason; {UNKNOWN}" if grows else UNKNOWN
+        known = f"its time grows with n, so the cost of a call is not the reason; {UNKNOWN}" if grows else UNKNOWN
     return f"<p class='reason'>{escape(known)}</p>"
 
 
@@ -254,21 +254,21 @@ class SweepSaves:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._sweep: SavedSweep | None = None
-        self._asked = False
+        self._requested = False
         self.buttons = SaveButtons(TIMING_FORMATS, lambda: self._sweep)
 
     def tick(self) -> None:
         """Request the snapshot of a finished sweep; discard it when another begins. Called a few times a second."""
         frame = self._session.latest
         finished = frame is not None and self._session.answered and frame.facts.get("finished") == 1
-        if finished and not self._asked:
-            self._asked = True
-            self._session.ask_snapshot()
+        if finished and not self._requested:
+            self._requested = True
+            self._session.request_snapshot()
         elif not finished:
-            self._asked, self._sweep = False, None
+            self._requested, self._sweep = False, None
         self.buttons.allow(self._sweep is not None)
 
     def on_event(self, event: Any) -> None:
         """Store the engine's answer, if `event` is one."""
-        if isinstance(event, SnapshotTaken) and self._asked:
+        if isinstance(event, SnapshotTaken) and self._requested:
             self._sweep = SavedSweep(event.snapshot)

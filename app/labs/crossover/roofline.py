@@ -139,8 +139,8 @@ class RooflinePlot(LogPlot):
         names, leaders = empty_columns(NAMES), empty_columns(LEADERS)
         height = self.inner[1]
         order = sorted(range(len(dots["x"])), key=lambda i: dots["y"][i])
-        wanted = [self.y.part(dots["y"][i]) * height for i in order]
-        places = separate_labels(wanted, 1.25 * type_size(self._theme[1]), height)
+        heights = [self.y.part(dots["y"][i]) * height for i in order]
+        places = separate_labels(heights, 1.25 * type_size(self._theme[1]), height)
         for i, place in zip(order, places, strict=True):
             dot, x = dots["x"][i], self.x.value(self.x.part(dots["x"][i]) + NAMED_AT)
             y = self.y.value(place / height)
@@ -155,8 +155,8 @@ CHOOSER = {False: 64, True: 80}  # px of the slider, by presenter mode
 TABLE = 0.42  # fraction of the height for the top of the table
 BESIDE_FROM = 960  # px of width from which plot and table are side by side
 GRIDS = {  # of plot and table, by whether side by side
-    beside: {"display": "grid", "grid-auto-flow": flow, "place-content": "start"}
-    for beside, flow in ((False, "row"), (True, "column"))
+    side_by_side: {"display": "grid", "grid-auto-flow": flow, "place-content": "start"}
+    for side_by_side, flow in ((False, "row"), (True, "column"))
 }
 NO_ROOFS = "<div class='split'><p>The roofs are measured at the end of the first run on each device.</p></div>"
 NO_FLOPS = "<div class='split'><p>No floating-point operations: this workload has no place on the plot.</p></div>"
@@ -181,7 +181,7 @@ class RooflineView:
 
     @property
     def _drawn(self) -> bool:
-        return not self._first_draw.waiting
+        return not self._first_draw.pending
 
     def _fill(self) -> None:
         """Apply theme, size and content after the browser has drawn the plot."""
@@ -192,12 +192,12 @@ class RooflineView:
     def resize(self, width: int, height: int) -> None:
         """Set the size in px: the table is below the plot, or to its right in a wide window."""
         self._room = (width, height)
-        beside = width >= BESIDE_FROM
+        side_by_side = width >= BESIDE_FROM
         rest = max(LEAST, height - CHOOSER[self._theme[1]])
-        plot = (width // 2, rest) if beside else (width, max(LEAST, round((1 - TABLE) * rest)))
+        plot = (width // 2, rest) if side_by_side else (width, max(LEAST, round((1 - TABLE) * rest)))
         self.panel.height = height
-        self._grid.styles = GRIDS[beside]
-        self._table.param.update(width=width - plot[0] * beside, height=rest if beside else None)
+        self._grid.styles = GRIDS[side_by_side]
+        self._table.param.update(width=width - plot[0] * side_by_side, height=rest if side_by_side else None)
         if self._drawn:
             self.plot.resize(*plot)
             self._pane.param.update(width=plot[0], height=plot[1])

@@ -82,9 +82,9 @@ class SweepViewModel:
     def update(self, frame: Frame | None) -> None:
         """Update from a frame and the current settings; a frame of another workload is ignored."""
         values = self.session.values
-        wanted = values["workload"], values["dtype"], self.settings
+        selected = values["workload"], values["dtype"], self.settings
         notes = frame.notes if frame else {}
-        fits = wanted == (notes.get("workload"), notes.get("dtype"), json.loads(notes.get("settings", "{}")))
+        fits = selected == (notes.get("workload"), notes.get("dtype"), json.loads(notes.get("settings", "{}")))
         self.frame = frame if fits else None
         self.measured = picture.ways_of(frame) if fits and frame is not None else {}
         self.lines = [*self._here(), *self._recorded()]
@@ -94,7 +94,7 @@ class SweepViewModel:
         """Return the content of the plot of time over n, with cited figures if `cited`."""
         code, figures = self.choice.code, self.cited if cited else ()
         chosen = code[0] if code else ""
-        lines = self.lines if self.choice.recorded == "none" else [*self.lines, *self._told_of()]
+        lines = self.lines if self.choice.recorded == "none" else [*self.lines, *self._recorded_lines()]
         return TimePlotContent(
             lines, way_styles(self.ways), figures, self.finding, self.sizes, chosen, self.workload.axis
         )
@@ -151,7 +151,7 @@ class SweepViewModel:
         values = self.session.values
         return newest_run(self.workload, values["dtype"], self.settings, values["evict"], self.sizes)
 
-    def _told_of(self) -> list[TimeCurve]:
+    def _recorded_lines(self) -> list[TimeCurve]:
         """Return the curves used by `elsewhere` that are not among `lines`; none after the first measurement here."""
         if any(line.series for line in self.lines if not line.machine):
             return []

@@ -85,29 +85,29 @@ STYLE = """
 @container (max-width: 30em) { .split .part { display: none; } }
 """
 LAUNCH = (
-    "Launching is how long the call kept the host before it returned; on a GPU computing goes on meanwhile, so what is "
-    "shown as computing is what the device needed beyond that. A call on the host launches nothing."
+    "Launching: time until the call returns to the host. A GPU computes meanwhile, so computing is the rest of the "
+    "device's time. Calls on the host have no launch."
 )
-IN_ALL = "In all: launching and computing, the median of the calls; moving comes on top of it."
-MOVING = "Moving: bringing the data to the device and the result back, where the host has them before and after."
-MEMORY = "Memory: the bytes a second that the call must move at least. 1 GB/s is 10⁹ of them."
-ARITHMETIC = "Arithmetic: the floating-point operations a second that the call does. 1 GFLOP/s is 10⁹ of them."
+IN_ALL = "In all: median time of launching and computing, without transfers."
+TRANSFERS = "Transfers: copying the inputs to the device and the result back to the host."
+MEMORY = "Memory: minimum bytes per second that the call must move. 1 GB/s is 10⁹ of them."
+ARITHMETIC = "Arithmetic: floating-point operations of the call per second. 1 GFLOP/s is 10⁹ of them."
 OF_ROOF = (
-    "Percent of the roof: of what this device could reach at that many operations a byte, by its memory or by its "
-    "arithmetic, whichever ends first."
+    "Percent of the roof: share of the rate that the device's memory or arithmetic permits at this number of "
+    "operations per byte."
 )
 KEYS = "".join(
     f"<span><i class='{name}'></i>{words}</span>"
-    for name, words in (("launch", "launching"), ("compute", "computing"), ("transfer", "moving there and back"))
+    for name, words in (("launch", "launching"), ("compute", "computing"), ("transfer", "transfers"))
 )
 HEAD = (
     f"<tr><th>Way</th><th class='bar'>parts of a call</th><th class='num part'>{term('launch', LAUNCH)}</th>"
-    f"<th class='num'>{term('in all', IN_ALL)}</th><th class='num part'>{term('moving', MOVING)}</th>"
+    f"<th class='num'>{term('in all', IN_ALL)}</th><th class='num part'>{term('transfers', TRANSFERS)}</th>"
     f"<th class='num rate'>{term('memory', MEMORY)}</th><th class='num rate'>{term('arithmetic', ARITHMETIC)}</th>"
     f"<th class='num'>{term('of the roof', OF_ROOF)}</th></tr>"
 )
-NO_TRANSFERS = "Transfers were not measured: switch on “Transfers too” under Measure, and run again."
-NOT_MEASURED = "Nothing is measured yet: press Run."
+NO_TRANSFERS = "Transfers were not measured: switch on “Measure transfers” under Measure, and run again."
+NOT_MEASURED = "Not measured yet: press Run."
 
 Why: TypeAlias = Callable[[ShownWay, ShownPoint], str]
 
@@ -130,16 +130,16 @@ def parts_html(
     a way is above its roof.
     """
     found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
-    told = [(curve.shown, spot) for curve in recorded for spot in curve.shown.points if spot.n == n]
+    recorded_spots = [(curve.shown, spot) for curve in recorded for spot in curve.shown.points if spot.n == n]
     below = "" if found else f"<p>{NOT_MEASURED}</p>"
     below += f"<p>{NO_TRANSFERS}</p>" if found and not transfers else ""
-    if not found and not told:
+    if not found and not recorded_spots:
         return f"<div class='split'>{below}</div>"
     rows = "".join(_row(line, spot, why(line, spot)) for line, spot in found)
-    if told:
+    if recorded_spots:
         place = f"recorded on {escape(recorded[0].machine)}, {escape(recorded[0].date)}"
         rows += f"<tr class='place'><td colspan='8'>{place}</td></tr>"
-        rows += "".join(_row(line, spot, "", " recorded") for line, spot in told)
+        rows += "".join(_row(line, spot, "", " recorded") for line, spot in recorded_spots)
     table = explained(f"<table>{HEAD}{rows}</table>")
     return f"<div class='split'><div class='keys'>{KEYS}</div>{table}{below}</div>"
 

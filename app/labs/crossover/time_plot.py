@@ -126,9 +126,9 @@ def named_ends(picture: TimePlotContent, scheme: Mapping[str, str]) -> list[Name
     The caller drops those for which the plot has no room.
     """
     sides = (picture.finding.fast, picture.finding.slow) if picture.finding else ()
-    told = {line.key for side in sides for line in side.lines}
+    compared_keys = {line.key for side in sides for line in side.lines}
     ends = []
-    for line in sorted(picture.drawn, key=lambda line: line.key not in told):
+    for line in sorted(picture.drawn, key=lambda line: line.key not in compared_keys):
         n = max(line.series)
         ends.append(NamedEnd(n, line.series[n].median, line_name(line), scheme[line.kind]))
     return ends + [NamedEnd(one.n, one.seconds, f"{one.name}, cited", scheme["muted"]) for one in picture.cited_inside]

@@ -45,7 +45,7 @@ def kernel_words(name: str) -> str:
     return f"{words} (wrong on purpose)" if name in WRONG_VARIANTS else words
 
 
-def told_apart(low: float, high: float) -> tuple[float, float]:
+def distinct_limits(low: float, high: float) -> tuple[float, float]:
     """Return two limits rounded to four digits, or to more if needed to keep the ends of a narrow range distinct."""
     for digits in range(4, 17):
         pair = float(f"{low:.{digits}g}"), float(f"{high:.{digits}g}")
@@ -88,7 +88,7 @@ class DiffusionControls(Controls):
 
     def _field(self) -> pn.Column:
         self.source = InitialField(self.session, self._show_options)
-        self.again = icon("casino", "The same kind of field from another seed", self._reseed, align="center")
+        self.again = icon("casino", "New random seed", self._reseed, align="center")
         self._mode = pn.Row(self.slider("mode_p", 1, label="p"), self.slider("mode_q", 1, label="q"), margin=0)
         self._text = self.add(
             "text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL)
@@ -140,7 +140,7 @@ class DiffusionControls(Controls):
         self.unstable.param.watch(self._allow_unstable, "value")
         self._usual_pace = self.session.steps_per_frame  # restored likewise
         self._calm = False
-        words = f"Shows {CLOSE} × {CLOSE} cells at the probe, {CALM} steps a frame. 0 shows the whole field."
+        words = f"Shows {CLOSE} × {CLOSE} cells at the probe, {CALM} steps per frame. 0 shows the whole field."
         self._closely = html_pane(f"<p>{words}</p>", margin=(0, 8), visible=False)
         return column(self.r, self.unstable, self._closely, self.choice("edges"))
 
@@ -235,7 +235,7 @@ class DiffusionDisplay(ValueWidgets):
         self.lab_view = lab_view
         shown = pmui.RadioButtonGroup(options=list(SHOWN), value="Both", size="small", **FULL)
         shown.param.watch(lambda event: session.later(lambda: lab_view.choose(SHOWN[event.new])), "value")
-        self.curves = pmui.Switch(label="Curves beside the pictures", value=True, **FULL)
+        self.curves = pmui.Switch(label="Show curves", value=True, **FULL)
         self.curves.param.watch(lambda event: session.later(lambda: lab_view.show_curves(event.new)), "value")
         self.palettes = {
             "field": self._palette("Palette of the field", list({**AMOUNTS, **SIGNED}), "field"),
@@ -281,7 +281,7 @@ class DiffusionDisplay(ValueWidgets):
             label="Colour range", options=list(LIMITS), value=self._present_kind(), size="small", **FULL
         )
         self.snap = pmui.Button(
-            label="Fit the limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL
+            label="Fit limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL
         )
         self._ends = {name: self._pair() for name in ("field", "laplacian")}
         self._rows = pn.Column(*(pn.Row(*pair, margin=0) for pair in self._ends.values()), visible=False, margin=0)
@@ -341,7 +341,7 @@ class DiffusionDisplay(ValueWidgets):
         with self._quiet():
             for name, (low, high) in self._ends.items():
                 raster = frame.rasters[name]
-                low.value, high.value = told_apart(raster.low, raster.high)
+                low.value, high.value = distinct_limits(raster.low, raster.high)
         self._apply()
 
     def _apply(self) -> None:

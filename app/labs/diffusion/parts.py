@@ -10,12 +10,12 @@ from compute.measure.rates import spaced
 
 STEPS = 20  # per frame at the start: at 512 x 512 heat spreads at a visible speed
 HELP = """
-| **Space** | run or pause, whatever has the focus; **Enter** presses a button |
+| **Space** | run or pause; **Enter** presses the focused button |
 | **S** | one step |
 | **R** | reset to the initial field: the preset, or your image |
-| **0**, **Home** | show the whole field again after a zoom; a double click does the same |
-| **L** | fit the limits of the field's colours to what it spans now |
-| **Ctrl+Z**, **Ctrl+Shift+Z** | undo and redo strokes, resets, checkpoints, presets, images, files; not sliders |
+| **0**, **Home** | show the whole field; a double click does the same |
+| **L** | fit the colour limits to the current field |
+| **Ctrl+Z**, **Ctrl+Shift+Z** | undo and redo strokes, resets, checkpoints, presets, images and files; not sliders |
 """
 POINTER = """
 Drag on a picture to move it, scroll to zoom, double-click to show the whole field; choose *Paint* to draw heat with

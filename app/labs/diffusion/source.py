@@ -52,7 +52,7 @@ class InitialField:
         self.upload = Upload(label, "Image", decoding.picture, self._take)
         self._names: dict[str, str] = {}  # fingerprint -> name of an uploaded file
         self._image = ""  # fingerprint of the visible image, "" for a preset
-        self._awaited: LoadedPicture | None = None  # the image sent last, until the lab answers
+        self._pending: LoadedPicture | None = None  # the image sent last, until the lab answers
         self._lost = self._sent_again = False  # engine restarted since; sent again since
         self._kept = ""
         self._undone = ""  # identifies the last undo
@@ -73,24 +73,24 @@ class InitialField:
         self._names[picture.fingerprint] = name
         for old in list(self._names)[:-MOST_NAMES]:
             del self._names[old]
-        self._awaited, self._lost, self._sent_again = picture, False, False
+        self._pending, self._lost, self._sent_again = picture, False, False
         self.session.act("load_image", data=picture)
 
     # -- answers of the lab
 
     def on_event(self, event: messages.Event) -> bool:
         """Handle an engine event; return True if it concerns the file and its field shows it."""
-        if self._awaited is None:
+        if self._pending is None:
             return False
         match event:
             case messages.EngineRestarting():
                 self._lost = True
             case messages.EngineRestarted() if self._lost:
-                self._send_again(self._awaited)
+                self._send_again(self._pending)
             case FellBack():
-                self._send_again(self._awaited)
+                self._send_again(self._pending)
             case messages.Refused(change=None, request=messages.Act | None, text=text):
-                self._awaited = None
+                self._pending = None
                 self.upload.refuse(text)
                 return text.startswith("image ")
         return False
@@ -98,7 +98,7 @@ class InitialField:
     def _send_again(self, picture: LoadedPicture) -> None:
         self._lost = False
         if self._sent_again:
-            self._awaited = None
+            self._pending = None
             self.upload.refuse(RESTARTED)
         else:
             self._sent_again = True
@@ -107,10 +107,10 @@ class InitialField:
     def tick(self, frame: Frame) -> dict[str, Any]:
         """Show the source of a frame; return the parameters set by an undo since the previous frame, else {}."""
         notes = frame.notes
-        came = self._awaited is not None and notes["image"] == self._awaited.fingerprint
+        came = self._pending is not None and notes["image"] == self._pending.fingerprint
         if (notes["image"], notes["kept"]) != (self._image, self._kept) or came:
             self._image, self._kept = notes["image"], notes["kept"]
-            self._awaited = None if came else self._awaited
+            self._pending = None if came else self._pending
             self._show()
         if notes["undone"] == self._undone:
             return {}
@@ -126,14 +126,14 @@ class InitialField:
     def _show(self) -> None:
         if not self._image:
             self._put(self.session.values["preset"])
-            if self._awaited is None:
+            if self._pending is None:
                 self.upload.reset()
             return
         name = self._names.get(self._image, "")
         kept = Kept(*map(int, self._kept.split()))
         cells = f"{self.session.values['nx']} × {self.session.values['ny']} cells"
         self._put(IMAGE, f"Your image ({name})" if name else "Your image")
-        if self._awaited is None and not self.upload.busy:
+        if self._pending is None and not self.upload.busy:
             self.upload.name = name
             self.upload.taken(f"Shown: {kept.words}, in grey, as {cells}.", "" if kept.whole else sketch(kept))
 

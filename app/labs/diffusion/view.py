@@ -46,12 +46,12 @@ SERIES = 1200  # stored samples of the probe
 class Placement:
     """One layout of pictures and curves.
 
-    shown: names of the pictures; beside: whether the curves are next to them; size: (width, height) in px of each
+    shown: names of the pictures; side_by_side: whether the curves are next to them; size: (width, height) in px of each
     picture; curve_height: in px, 0 if the curves are hidden; bar: whether colour bars are shown.
     """
 
     shown: Sequence[str]
-    beside: bool
+    side_by_side: bool
     size: Size
     curve_height: int
     bar: bool
@@ -168,10 +168,10 @@ class DiffusionView(LabView):
         The curves are below the pictures, or next to them if that makes the pictures larger, as in a low window. If two
         pictures would be too small and one alone is larger, only the first is shown.
         """
-        wanted = self._shown[:1] if self.alone else self._shown
-        places = [self._placed(wanted, beside) for beside in (False, True)]
-        if len(wanted) > 1 and max(min(one.size) for one in places) < LEGIBLE:
-            places += [self._placed(wanted[:1], beside) for beside in (False, True)]
+        chosen = self._shown[:1] if self.alone else self._shown
+        places = [self._placed(chosen, side_by_side) for side_by_side in (False, True)]
+        if len(chosen) > 1 and max(min(one.size) for one in places) < LEGIBLE:
+            places += [self._placed(chosen[:1], side_by_side) for side_by_side in (False, True)]
         best = max(places, key=lambda one: min(one.size) * (WORTH if one.curve_height else 1.0))
         for name, column in self._columns.items():
             column.visible = self.pictures.plots[name].figure.visible = name in best.shown
@@ -187,37 +187,37 @@ class DiffusionView(LabView):
     def _place_curves(self, best: Placement) -> None:
         """Set all widths; an element without room next to the previous one wraps below it."""
         width, pictures = self.size[0], len(best.shown) * (best.size[0] + around(self.presenter)[0])
-        all_of_them = width - pictures - 1 if best.beside else width
-        each = all_of_them if best.beside else width // 2
+        all_of_them = width - pictures - 1 if best.side_by_side else width
+        each = all_of_them if best.side_by_side else width // 2
         self.panel.param.update(width=width, height=self.size[1])
         high = best.size[1] + around(self.presenter, best.bar)[1] + HEADING + GRID
-        self._row.param.update(width=pictures if best.beside else width, height=high)
+        self._row.param.update(width=pictures if best.side_by_side else width, height=high)
         for column in self._columns.values():
             column.param.update(width=self._row.width // len(best.shown), height=high - GRID)
         high = best.curve_height or SMALLEST  # hidden curves, too, as a fixed size needs a value
-        self._curves.param.update(width=all_of_them, height=(2 if best.beside else 1) * (high + HEADING))
+        self._curves.param.update(width=all_of_them, height=(2 if best.side_by_side else 1) * (high + HEADING))
         for curves, pane, titled in zip((self.profile, self.series), self._lines, self._titled, strict=True):
             curves.figure.update(width=each, height=high)
             pane.param.update(width=each, height=high)
             titled.param.update(width=each, height=high + HEADING)
 
-    def _placed(self, shown: Sequence[str], beside: bool) -> Placement:
+    def _placed(self, shown: Sequence[str], side_by_side: bool) -> Placement:
         """Return the layout with these pictures, and with the curves next to or below them."""
         ny, nx = self.shape
         width, height = self.size
         bar = height - around(self.presenter)[1] - HEADING - GRID >= SMALLEST
         more_x, more_y = around(self.presenter, bar)
-        curves_x, curves_y = (BESIDE, 0) if beside else (0, CURVE_HEIGHT + HEADING)
+        curves_x, curves_y = (BESIDE, 0) if side_by_side else (0, CURVE_HEIGHT + HEADING)
         curves = self._with_curves and not self.alone and width >= PHONE
-        least_x = len(shown) * (SMALLEST + more_x + GRID) if beside else SMALLEST
+        least_x = len(shown) * (SMALLEST + more_x + GRID) if side_by_side else SMALLEST
         if not curves or height - more_y - HEADING - curves_y < SMALLEST or width - curves_x < least_x:
             curves, curves_x, curves_y = False, 0, 0
         room_x = max(SMALLEST, (width - curves_x) // len(shown) - more_x - GRID)
         room_y = max(SMALLEST if bar else LOWEST, height - more_y - HEADING - GRID - curves_y)
         scale = min(room_x / nx, room_y / ny)
         size = max(1, round(nx * scale)), max(1, round(ny * scale))
-        left = height // 2 - HEADING if beside else height - size[1] - more_y - 2 * HEADING - GRID
-        return Placement(shown, beside and curves, size, min(left, CURVE_HEIGHT_MOST) if curves else 0, bar)
+        left = height // 2 - HEADING if side_by_side else height - size[1] - more_y - 2 * HEADING - GRID
+        return Placement(shown, side_by_side and curves, size, min(left, CURVE_HEIGHT_MOST) if curves else 0, bar)
 
     def _ask_soon(self) -> None:
         """Request the visible region after VIEW_DELAY ms without a change of the axes."""

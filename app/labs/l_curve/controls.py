@@ -38,15 +38,15 @@ from compute.labs.l_curve.lab import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES
 
 TEMPI: dict[str, float | None] = {  # steps per second (negative) or per frame (positive); None: as many as fit
-    "2 steps a second": -2,
-    "5 steps a second": -5,
-    "10 steps a second": -10,
-    "1 step a frame": 1,
-    "2 steps a frame": 2,
-    "5 steps a frame": 5,
-    "20 steps a frame": 20,
-    "100 steps a frame": 100,
-    "as fast as it goes": None,
+    "2 steps/s": -2,
+    "5 steps/s": -5,
+    "10 steps/s": -10,
+    "1 step per frame": 1,
+    "2 steps per frame": 2,
+    "5 steps per frame": 5,
+    "20 steps per frame": 20,
+    "100 steps per frame": 100,
+    "maximum": None,
 }
 FEWEST = 16  # steps before a frame while a slider is dragged
 SMALL = 250_000  # entries of A for which a whole curve is computed quickly
@@ -75,7 +75,7 @@ class GrowthControls:
         self.run = run_button(session, self.toggle)
         buttons = [
             icon("skip_next", "One step (S)", self.step, align="center"),
-            icon("replay", "Again from the first step (R)", self.again, align="center"),
+            icon("replay", "Restart (R)", self.again, align="center"),
             icon("fast_forward", "Further: narrower ribbons, or more steps (F)", self.further, align="center"),
         ]
         self.undo = Undo(undo)
@@ -135,7 +135,7 @@ class GrowthControls:
 
 
 TOLERANCES = {f"1e-{n}": 10.0**-n for n in range(1, 13)}
-BY_HAND = "by hand"
+BY_HAND = "manual"
 KEEP = "Keep for comparison (N)"
 
 
@@ -147,10 +147,10 @@ class LambdaControls(ValueWidgets):
         self.lab_view = lab_view
         rules = {f"{RULE_NUMBERS[name]}  {rule.title}": name for name, rule in RULES.items()}
         self.rule = pmui.Select(
-            label="λ chosen by", options={**rules, BY_HAND: ""}, value=session.values["rule"], size="small", **FULL
+            label="λ selection", options={**rules, BY_HAND: ""}, value=session.values["rule"], size="small", **FULL
         )
         self.rule.param.watch(lambda event: self._by_rule(event.new), "value")
-        self.squared = pmui.Switch(label="Write α = λ² instead of λ", value=False, **FULL)
+        self.squared = pmui.Switch(label="Show α = λ²", value=False, **FULL)
         self.squared.param.watch(lambda event: session.later(self._count), "value")
         self.slide = pmui.FloatSlider(
             label="λ along the curve", start=-6.0, end=2.0, step=0.01, value=0.0, value_label="–", size="small", **FULL
@@ -162,14 +162,14 @@ class LambdaControls(ValueWidgets):
         self.keep.param.watch(lambda event: session.later(lambda: self._keep(event.new)), "value")
         self.lam = NumberField("λ", None, self._by_hand)
         self.tolerance = pmui.DiscreteSlider(
-            label="Ribbon width to reach", options=TOLERANCES, value=nearest_width(session.values["tolerance"]),
+            label="Target ribbon width", options=TOLERANCES, value=nearest_width(session.values["tolerance"]),
             size="small", **FULL,
         )  # fmt: skip
         self._showing = False
         self.tolerance.param.watch(lambda event: self._reach(event.new), "value")
         hint = settings.bound_words("iterations", self.parameter("steps_at_most").bounds[1])
         self.most = NumberField(
-            "Steps at most", session.values["steps_at_most"], self._limit, whole=True, helper_text=hint
+            "Maximum steps", session.values["steps_at_most"], self._limit, whole=True, helper_text=hint
         )
         self.panel = column(
             self.rule, self.slide, self.keep, self.lam.panel, self.squared, *self._range(), self.tolerance,
@@ -216,13 +216,13 @@ class LambdaControls(ValueWidgets):
         """Show below the drop-down that the rule yields no λ, and which λ is used instead."""
         values, facts = self.session.values, frame.facts
         missing = values["lam"] is None and facts["finished"] and isnan(facts[values["rule"]])
-        words = "It gives no λ here: the middle of the range is shown." if missing else ""
+        words = "This rule gives no λ: the middle of the range is shown." if missing else ""
         if words != self.rule.helper_text:
             self.rule.helper_text = words
 
     def _keep(self, kept: bool) -> None:
         self._kept, words = kept, self.lab_view.keep(kept)
-        self.keep.label = f"Kept beside: {words}" if words else KEEP
+        self.keep.label = f"Comparison: {words}" if words else KEEP
 
     def show_picked(self, lam: float | None) -> None:
         """Show the picked λ, or with None that the rule's λ is used again."""
@@ -244,7 +244,7 @@ class LambdaControls(ValueWidgets):
         half: dict[str, Any] = {"width": 112, "sizing_mode": "fixed"}
         self.low = NumberField("from", None, lambda value: self._between(0, value), **half)
         self.high = NumberField("to", None, lambda value: self._between(1, value), **half)
-        self.count = NumberField("How many", None, lambda value: self._between(2, value), whole=True)
+        self.count = NumberField("Number of λ", None, lambda value: self._between(2, value), whole=True)
         ends = pn.Row(self.low.panel, self.high.panel, margin=0)
         self._ends = pn.Column(ends, self.count.panel, margin=0, visible=False, sizing_mode="stretch_width")
         return [self.automatic, self._ends]
@@ -348,7 +348,7 @@ class LCurveControls(Controls):
 
     def acts(self) -> list[BarButton]:
         """Return the buttons Run and Step, and one that restarts the curve."""
-        return [*super().acts()[:2], ("r", "Again", "The curve from its first step")]
+        return [*super().acts()[:2], ("r", "Restart", "Restart the curve")]
 
     def dials(self) -> list[Dial]:
         """Return the dials for λ along the curve and for the speed of growth."""

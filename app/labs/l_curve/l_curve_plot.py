@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from app.labs.l_curve.free_places import Corner, FreeRoom
 from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
 from app.labs.l_curve.linked_view import PlotPointer, draw_linked
-from app.labs.l_curve.rule_markers import beside
+from app.labs.l_curve.rule_markers import badge_places
 from app.page.theme import FAMILY, colours, set_type, type_size
 from app.tab.curve_plots import LogWindow
 from app.tab.lean_plots import rewrite
@@ -294,7 +294,7 @@ class LCurvePlot:
             return
         self._marks = marks
         drawn = np.array([self._px(*point) for point in path.points()])
-        places = beside([self._px(*point) for point in known.values()], drawn, BADGE[self._presenter] + 2)
+        places = badge_places([self._px(*point) for point in known.values()], drawn, BADGE[self._presenter] + 2)
         x, y = np.array([self._norms(*place) for place in places]).reshape(-1, 2).T
         self._badges = [self._px(*norms) for norms in zip(x.tolist(), y.tolist(), strict=True)]
         on = np.array(list(known.values())).reshape(-1, 2).T

@@ -261,7 +261,7 @@ class LinkedPlots:
         self._first_draw.wait(figure, partial(self._fill, name))
 
     def _is_drawn(self, name: str) -> bool:
-        return name in self._columns and self._figure(name) not in self._first_draw.waiting
+        return name in self._columns and self._figure(name) not in self._first_draw.pending
 
     def _fill(self, name: str) -> None:
         """Update a plot after its first draw in the browser."""
@@ -271,7 +271,7 @@ class LinkedPlots:
             self.views[name].mark(self._lam)
         if name in CAPTIONS:
             set_type(self._figure(name), self._theme[1])
-        if not self._first_draw.waiting:
+        if not self._first_draw.pending:
             self._arrange()
             if self._frame is not None:
                 self.show_solution(self._frame)  # a finished curve sends no further frame
@@ -362,10 +362,10 @@ class LinkedPlots:
         (width, height), presenter = self._size, self._theme[1]
         self._plan()
         inner = height - HEADING[presenter]
-        wanted = (*self._parts, *self.shown)
+        visible_names = (*self._parts, *self.shown)
         for name, column in self._columns.items():
             if self._is_drawn(name):
-                self._figure(name).visible = column.visible = name in wanted
+                self._figure(name).visible = column.visible = name in visible_names
         cell = (width - GRID) // (self._room + 1)
         if self._imaged:
             count = len(self._parts)
@@ -379,7 +379,7 @@ class LinkedPlots:
                 if self._is_drawn(name):
                     size = self.solution.picture(name).resize(place, name == self._parts[0], presenter)
                     self._give(name, *size)
-        for name in wanted:
+        for name in visible_names:
             if name in self._columns and name not in CAPTIONS:
                 self._place(name, cell, inner)
 

@@ -15,19 +15,19 @@ from compute.labs.l_curve.picture import products_per_second
 from compute.measure.rates import spaced
 
 HELP = """
-| **Space** | run or pause, whatever has the focus; **Enter** presses a button |
+| **Space** | run or pause; **Enter** presses the focused button |
 | **S** | one step |
-| **R** | again from the first step |
+| **R** | restart from the first step |
 | **F** | further: ribbons ten times narrower, or twice the steps |
-| **C** | back to the λ of the chosen rule |
-| **A** | λ or α = λ² |
-| **N** | keep this solution beside the next ones, or no longer |
-| **Ctrl+Z** | back to the problem before, with its files; not sliders |
+| **C** | use the λ of the selected rule |
+| **A** | switch between λ and α = λ² |
+| **N** | keep this solution for comparison, or discard it |
+| **Ctrl+Z** | previous problem, with its files; not sliders |
 """
 POINTER = """
-Click or drag on the L-curve to pick a λ: its solution appears below, and every view marks it. The views over λ take
-clicks too; among the singular values a click takes λ = σ. A click on a rule takes its λ. Solutions that are pictures
-have the colours of the true picture's values, whatever λ.
+Click or drag on the L-curve to select a λ: its solution appears below, and every view marks it. Views over λ accept
+clicks, too; a click on a singular value selects λ = σ, a click on a rule its λ. All pictures of solutions have the
+colour scale of the true picture.
 """
 FIRST = {"problem": "heat", "n": 200, "noise": 1e-2, "tolerance": 1e-3}
 MOST_NOISE = 0.1  # fraction of |b|
@@ -65,5 +65,5 @@ PARTS = Parts(
     POINTER,
     values=FIRST,
     pace=1,
-    films={"More and more noise": over_noise},
+    films={"Increasing noise": over_noise},
 )

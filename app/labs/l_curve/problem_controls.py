@@ -29,7 +29,7 @@ KINDS = {  # label, and name of an accepted file
     "image": ("Picture [.png, .jpg]", "Picture"),
 }
 MOST_NAMES = 100  # stored sets of file names, the latest
-WITHOUT_B, ASK_FOR_B = "rhs must be given", "This A comes without a b: choose its b."
+WITHOUT_B, ASK_FOR_B = "rhs must be given", "The file has no b: select a file with b."
 
 
 class ProblemFiles:
@@ -49,7 +49,7 @@ class ProblemFiles:
         self._files: dict[str, ArrayFile] = {}
         self._waits = False  # A waits for a b that is being read
         self._sent: tuple[str, ...] = ()
-        self._awaited = self._shown = ""  # fingerprints of the files sent last and of those that the lab uses
+        self._pending = self._shown = ""  # fingerprints of the files sent last and of those that the lab uses
         self._names: dict[str, dict[str, str]] = {}  # fingerprint -> file names by kind
         self.fields: dict[str, Upload[Any]] = {
             "matrix": Upload(*KINDS["matrix"], partial(decoding.arrays, name="matrix"), partial(self._came, "matrix")),
@@ -57,7 +57,7 @@ class ProblemFiles:
             "image": Upload(*KINDS["image"], decoding.picture, self._picture_came),
         }
         self.phantom = pmui.Button(
-            label="Phantom again", icon="restart_alt", variant="outlined", size="small", visible=False, **FULL
+            label="Restore phantom", icon="restart_alt", variant="outlined", size="small", visible=False, **FULL
         )
         self.phantom.on_click(lambda event: self._without_picture())
         self.panel = column(*(field.panel for field in self.fields.values()), self.phantom)
@@ -97,21 +97,21 @@ class ProblemFiles:
         """Show the engine's refusal of the files sent last; return False if none were sent."""
         sent, self._sent = self._sent, ()
         if sent == ("matrix",) and words.startswith(WITHOUT_B):
-            self.fields["rhs"].ask(ASK_FOR_B)
+            self.fields["rhs"].prompt(ASK_FOR_B)
             self.fields["matrix"].taken()
         elif sent:
             name = next((kind for kind in sent if words.startswith(kind)), None)
             name = name or ("rhs" if words.startswith("b ") and "rhs" in sent else sent[0])
             self.fields[name].refuse(words)
             self._files.pop(name, None)
-            self._names.pop(self._awaited, None)
+            self._names.pop(self._pending, None)
         return bool(sent)
 
     def tick(self, frame: Frame) -> None:
         """Show the files that a frame used: those sent last, or earlier ones again."""
         self._offer_phantom()
         shown = frame.notes["files"]
-        if self._sent and shown == self._awaited:
+        if self._sent and shown == self._pending:
             self._sent = ()
         elif shown == self._shown:
             return
@@ -125,7 +125,7 @@ class ProblemFiles:
             self.fields[kind].name = name
             if kind == "image":
                 kept = Kept(*map(int, frame.notes["kept"].split()))
-                self.fields[kind].taken(f"Taken: {kept.words}.", "" if kept.whole else sketch(kept))
+                self.fields[kind].taken(f"Loaded: {kept.words}.", "" if kept.whole else sketch(kept))
             else:
                 self.fields[kind].taken()
         if frame.notes["problem"] == OWN:
@@ -145,8 +145,8 @@ class ProblemFiles:
         return True
 
     def _send(self, kinds: tuple[str, ...], files: Mapping[str, ArrayFile | LoadedPicture]) -> None:
-        self._sent, self._awaited = kinds, files_of(files)
-        self._names[self._awaited] = {kind: self.fields[kind].name for kind in kinds}
+        self._sent, self._pending = kinds, files_of(files)
+        self._names[self._pending] = {kind: self.fields[kind].name for kind in kinds}
         for old in list(self._names)[:-MOST_NAMES]:
             del self._names[old]
 
@@ -161,7 +161,7 @@ class ProblemFiles:
             self._files.pop("rhs", None)
             self.fields["rhs"].reset()
         if "matrix" not in self._files:
-            self.fields[kind].ask("Choose A first, then its b.")
+            self.fields[kind].prompt("Select A first, then b.")
         elif kind == "matrix" and self.fields["rhs"].busy:
             self._waits = True
         else:
@@ -188,9 +188,9 @@ GROUPS = {
 TITLE_OF_OWN = "Own A and b"
 LOWEST, A_DECADE = -6, 10  # noise slider: the lowest decade relative to |b|, and steps per decade
 SEEDS = 1000
-LABELS = {False: "n  [samples]", True: "n  [pixels a side]"}
+LABELS = {False: "n  [samples]", True: "n  [pixels per side]"}
 WHOLE = ("seed", "band", "angles")
-NOTHING_YET = "No A and b are loaded yet. Choose the file of A, or of A and b, in the side bar: their curve comes then."
+NOTHING_YET = "No A and b are loaded. Select a file in the side bar."
 READING = "Reading your A and b …"
 REPLACED = ("problem", "options", "noise", "lam", "lambdas")
 NO_NOISE = 0.0  # added to the user's b by default
@@ -259,10 +259,10 @@ class ProblemControls(ValueWidgets):
         levels = noises()
         value = nearest(levels, self.session.values["noise"])
         self.noise = pmui.DiscreteSlider(
-            label="Noise added to b  [part of ‖b‖]", options=levels, value=value, size="small", **FULL
+            label="Noise added to b  [fraction of ‖b‖]", options=levels, value=value, size="small", **FULL
         )
         self.noise.param.watch(lambda event: self._take_noise(event.new), "value")
-        again = icon("casino", "Other noise of the same size", self._reseed, align="center")
+        again = icon("casino", "New noise seed", self._reseed, align="center")
         return pn.Row(self.noise, again, margin=0, sizing_mode="stretch_width")
 
     def _take_noise(self, level: float) -> None:

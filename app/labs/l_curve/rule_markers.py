@@ -1,7 +1,7 @@
 """Display of the rules: numbered badges next to the curve, and a list of buttons to its right.
 
-`beside` places the badges in px so that they cover neither each other nor the curve; `RuleList` selects a rule's λ by a
-click.
+`badge_places` returns places of the badges in px at which they cover neither each other nor the curve; `RuleList`
+selects a rule's λ by a click.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AWAY = 1.2  # distance of a badge's centre from the curve, in badge sizes
 SAMPLES = 9  # positions across a badge at which the curve is sampled
 
 
-def beside(points: Sequence[Position], curve: NDArray[np.float64], size: float) -> list[Position]:
+def badge_places(points: Sequence[Position], curve: NDArray[np.float64], size: float) -> list[Position]:
     """Return a position for a badge of `size` px for each of `points`, all in px with y upwards.
 
     curve: float64 (n, 2), the curve through the points. The area above and to the right of an L-curve is free: badges

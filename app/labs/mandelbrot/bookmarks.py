@@ -117,11 +117,11 @@ def data_url(data: bytes) -> str:
 def renew(folder: Path = FOLDER) -> None:
     """Render the thumbnails of all places, and remove other files."""
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = {file_of(title): view for title, view in places().items()}
-    for name, view in wanted.items():
+    expected = {file_of(title): view for title, view in places().items()}
+    for name, view in expected.items():
         (folder / name).write_bytes(webp(draw(view), palette(PALETTE)))
     for path in folder.glob("*.webp"):
-        if path.name not in wanted:
+        if path.name not in expected:
             path.unlink()
 
 

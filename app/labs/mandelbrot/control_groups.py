@@ -163,11 +163,11 @@ class ExplainGroup(ValueWidgets):
 
     def tick(self, frame: Frame) -> None:
         """Show the current estimate of the area."""
-        wanted = self.session.values["area"]
-        if wanted != self._words.visible:
-            self._words.visible = wanted
+        shown = self.session.values["area"]
+        if shown != self._words.visible:
+            self._words.visible = shown
         html = f"<div class='area'>{area_html(frame.facts)}</div>"
-        if wanted and html != self._words.object:
+        if shown and html != self._words.object:
             self._words.object = html
 
 
@@ -204,7 +204,7 @@ class MandelbrotDisplay(ValueWidgets):
             label="Cycle the palette [turns/s]", value=0.0, start=0.0, end=FASTEST, step=0.01, size="small", **FULL
         )
         self.cycle.param.watch(lambda event: session.later(lambda: colours.cycle(event.new)), "value")
-        self.histogram = pmui.Switch(label="Histogram below the picture", value=True, **FULL)
+        self.histogram = pmui.Switch(label="Show histogram", value=True, **FULL)
         self.histogram.param.watch(lambda event: session.later(lambda: lab_view.show_histogram(event.new)), "value")
         items = (self.colouring, scale, self.palette, self.reverse, offset, self.cycle, *self._limits())
         self.panel = column(*items, self.histogram)
@@ -243,7 +243,7 @@ class MandelbrotDisplay(ValueWidgets):
         self._row.visible = False
         self._fitting = False  # whether to fix the automatic limits of a requested picture
         self.snap = pmui.Button(
-            label="Fit the limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL
+            label="Fit limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL
         )
         self.snap.on_click(lambda event: self.fit())
         return [self.automatic, self.snap, self._row]

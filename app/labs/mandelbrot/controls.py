@@ -71,8 +71,8 @@ class MandelbrotControls(Controls):
     def acts(self) -> list[BarButton]:
         """Return the buttons Run, zoom in, zoom out, and home."""
         zooms: list[BarButton] = [
-            ("+", "Zoom in", "Twofold"),
-            ("-", "Out", "Zoom out twofold"),
+            ("+", "Zoom in", "Zoom in 2×"),
+            ("-", "Out", "Zoom out 2×"),
             ("0", "Home", "The whole set"),
         ]
         return [*super().acts(), *zooms]
@@ -85,8 +85,8 @@ class MandelbrotControls(Controls):
     def _steps(self) -> pn.Row:
         """Return the row of buttons for running and for previous views."""
         navigator = self.navigator
-        self.undo = icon("undo", "Back to the last view (Backspace)", navigator.undo, align="center", disabled=True)
-        self.redo = icon("redo", "Forward again (Shift+Backspace)", navigator.redo, align="center", disabled=True)
+        self.undo = icon("undo", "Previous view (Backspace)", navigator.undo, align="center", disabled=True)
+        self.redo = icon("redo", "Next view (Shift+Backspace)", navigator.redo, align="center", disabled=True)
         home = icon("home", "The whole set (0)", self._home, align="center")
         run = run_button(self.session, self.toggle)
         return pn.Row(run, self.undo, self.redo, home, margin=(8, 0, 0, 0), sizing_mode="stretch_width")

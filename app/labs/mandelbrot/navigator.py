@@ -309,16 +309,16 @@ def _by(view: Viewport, right: Fraction, up: Fraction) -> Viewport:
     return replace(view, re=view.re + right, im=view.im + up)
 
 
-def _zoom(wanted: Fraction) -> Fraction:
+def _zoom(requested: Fraction) -> Fraction:
     """Return the nearest zoom within the lab's range that a short string represents exactly."""
-    zoom = max(ZOOMS[0], min(ZOOMS[1], wanted))
+    zoom = max(ZOOMS[0], min(ZOOMS[1], requested))
     exact = number("zoom", scientific(zoom, ZOOM_DIGITS)) == zoom
     return zoom if exact else number("zoom", scientific(zoom, ROUND_ZOOM))
 
 
-def _nearest(wanted: Fraction, offset: Fraction) -> Fraction:
-    """Return the number nearest to `wanted` that differs from `offset` by an integer."""
-    return round(wanted - offset) + offset
+def _nearest(requested: Fraction, offset: Fraction) -> Fraction:
+    """Return the number nearest to `requested` that differs from `offset` by an integer."""
+    return round(requested - offset) + offset
 
 
 class Throttle:

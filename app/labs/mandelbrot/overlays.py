@@ -138,9 +138,9 @@ class JuliaPlot:
         self._presenter = presenter
         self.resize(self._height)
 
-    def show(self, frame: Frame, wanted: bool) -> None:
-        """Show the frame's Julia set, if any, when `wanted` is true."""
-        raster = frame.rasters.get("julia") if wanted else None
+    def show(self, frame: Frame, visible: bool) -> None:
+        """Show the frame's Julia set, if any, when `visible` is true."""
+        raster = frame.rasters.get("julia") if visible else None
         self.figure.visible = raster is not None
         if raster is None:
             return

@@ -18,17 +18,17 @@ from compute.measure.rates import spaced
 DEEP = ("perturbation", "extended")
 HELP = """
 | **← → ↑ ↓** | move |
-| **+ −** | zoom in and out, twofold |
-| **0** | the whole set |
-| **Backspace** or **Ctrl+Z**, with **Shift** | back to the last view, forward again; not sliders |
-| **G**, **M** | go to typed coordinates, mark this place |
+| **+ −** | zoom in and out by a factor of 2 |
+| **0** | show the whole set |
+| **Backspace** or **Ctrl+Z**, with **Shift** | previous view, next view; not sliders |
+| **G**, **M** | go to coordinates, add a bookmark |
 | **O**, **J**, **A** | orbit and Julia set of the point under the pointer, area of the set |
 | **C** | cycle the palette |
-| **L** | hold the limits of the colours as this view has them; each view has its own otherwise |
-| **Space** | leave the picture as it is, or go on with it |
+| **L** | hold the colour limits of this view; otherwise each view has its own |
+| **Space** | pause or resume the picture |
 """
 POINTER = """
-Drag to move, scroll to zoom at the pointer, double-click to zoom in twofold, Shift-drag a box to see it whole.
+Drag to move, scroll to zoom at the pointer, double-click to zoom in by 2, Shift-drag a box to zoom into it.
 """
 VALUES = {"center": HOME.center, "zoom": HOME.zoom, "max_iterations": HOME.max_iterations, "reuse": True}
 
@@ -56,7 +56,7 @@ def area(known: Mapping[str, float]) -> str:
     """Return the estimate with its standard error, or its status: the group "Explain" may be closed."""
     if isfinite(known["area"]) and isfinite(known["area_error"]):
         return f"{known['area']:.5f} ± {known['area_error']:.5f}"
-    return "measuring" if known["finished"] else "once the picture is complete"
+    return "measuring" if known["finished"] else "after the picture"
 
 
 def progress(part: float, precision: str) -> tuple[str, str, str]:
@@ -92,5 +92,5 @@ PARTS = Parts(
     HELP,
     POINTER,
     VALUES,
-    films={"The zoom from the whole set to here": zoom_in},
+    films={"Zoom from the whole set to this view": zoom_in},
 )

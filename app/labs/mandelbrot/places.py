@@ -51,7 +51,7 @@ FIELDS = {  # start of the lab's error message -> label of the field
     "center[0]": "Centre, real part",
     "center[1]": "Centre, imaginary part",
     "zoom": "Zoom (the view is 4 / zoom high)",
-    "max_iterations": "Iterations at most",
+    "max_iterations": "Maximum iterations",
 }
 HINT = 'Decimal numbers of any length, such as "-0.75" or "5e113". Paste what Copy gives into any field.'
 NUMBER = re.compile(r"[-+\N{MINUS SIGN}]?[0-9.]+(e[-+]?[0-9]+)?", re.IGNORECASE | re.ASCII)
@@ -285,7 +285,7 @@ class PlaceText(JSComponent):
     re = param.String(doc="Real part of the centre.")
     im = param.String(doc="Imaginary part of the centre.")
     zoom = param.String(doc="The zoom, to be copied with the centre.")
-    iterations = param.Integer(default=1000, doc="Iterations at most, to be copied with them.")
+    iterations = param.Integer(default=1000, doc="Maximum iterations, to be copied with them.")
     words = param.String(doc="Zoom depth and pixel spacing, for people.")
 
     _esm = """

@@ -50,9 +50,9 @@ class MandelbrotView(LabView):
     """Picture, inset, histogram and text of one session, and their layout."""
 
     RESOLUTIONS: ClassVar[dict[str, Resolution]] = {
-        "as on the screen": 1.0,
-        "half of it": 0.5,
-        "a quarter": 0.25,
+        "screen resolution": 1.0,
+        "half": 0.5,
+        "quarter": 0.25,
         "600 × 600": (600, 600),
         "1080 × 1920": (1080, 1920),
         "lesson's scene 2000 × 3000": (2000, 3000),
@@ -230,7 +230,7 @@ class MandelbrotView(LabView):
         """Update the text with the position of the picture."""
         shown, (re, im) = self.navigator.shown, self.navigator.center
         deep = shows_offsets(self.picture.anchor.exponent)
-        more = "axes count from the centre" if deep else f"pixel {in_words(self.navigator.spacing)}"
+        more = "axes relative to the centre" if deep else f"pixel {in_words(self.navigator.spacing)}"
         words = f"Zoom {in_words(shown.zoom)} · {more}"
         most = self.session.values["max_iterations"]
         self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=words, iterations=most)

@@ -122,8 +122,8 @@ class PlainView(LabView):
         for with_curves, bar in ((True, True), (False, True), (False, False)):
             room = width, height - (CURVE_HEIGHT if self.curves and with_curves else 0)
             wider, higher = around(self.presenter, bar)
-            beside = (wider + GRID, higher + GRID + HEADING)
-            scale = largest_scale(len(self._panes), room, (x1 - x0, y1 - y0), beside) if self._panes else 0.0
+            margins = (wider + GRID, higher + GRID + HEADING)
+            scale = largest_scale(len(self._panes), room, (x1 - x0, y1 - y0), margins) if self._panes else 0.0
             if scale * max(x1 - x0, y1 - y0) >= SMALLEST:
                 break
         with_curves = with_curves or not self._panes

@@ -70,7 +70,7 @@ class Mandelbrot(Lab):
     zoom = param.String(default=WHOLE_ZOOM, label="Zoom", doc="Decimal string; the view is 4 / zoom high.")
     ny = param.Integer(default=600, bounds=(1, 16384), label="Rows [pixels]")
     nx = param.Integer(default=600, bounds=(1, 16384), label="Columns [pixels]")
-    max_iterations = param.Integer(default=1000, bounds=(1, 10**8), label="Iterations at most")
+    max_iterations = param.Integer(default=1000, bounds=(1, 10**8), label="Maximum iterations")
     precision = param.Selector(default="auto", objects=list(CHOICES), label="Precision")
     fidelity = param.Selector(default="exact", objects=list(EPSILON), label="Deep zoom", doc="What a jump leaves out.")
     shortcuts = param.Boolean(default=True, label="Shortcuts", doc="Cardioid, disc and periodicity end pixels early.")

@@ -29,7 +29,7 @@ class Tab:
         self.view: Any = None
         self.session = SimpleNamespace(
             lab=type(lab), values=lab.values(), view=None, latest=lab.frame(), phase="paused", playing=False,
-            tell_history=self.ask,
+            request_history=self.ask,
         )  # fmt: skip
         self.restorer = SimpleNamespace(busy=False)
         self.controls = SimpleNamespace(style=lambda part: Style("Inferno"), landmark=lambda: self.about)

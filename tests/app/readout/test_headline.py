@@ -54,7 +54,7 @@ FIGURES = [
     figure("gpu_cupy", 1e-5, 2048), figure("cpu_numba", 5e-4, 2048), figure("gpu_cupy", 1e-9, edges="periodic"),
 ]  # fmt: skip
 SHARES = "; the GPU reaches 60 % of its copy bandwidth"
-COPY = "the rate at which it copies its memory, and what held it back is not in that record"
+COPY = "its copy bandwidth, and the record does not state its limit"
 VALUES = {"ny": 512, "nx": 512, "dtype": "float32", "edges": "zero-flux"}
 
 
@@ -262,10 +262,10 @@ def test_a_gpu_that_is_slower_says_so_and_why():
 @pytest.mark.parametrize(
     ("percent", "why"),
     [
-        (nan, "why is not in that record"),
+        (nan, "the record does not state why"),
         (3.14, f"it reached 3.1 % of {COPY}"),
         (61.0, f"it reached 61 % of {COPY}"),
-        (97.3, "it reached 97 % of the rate at which it copies its memory, which is its limit"),
+        (97.3, "it reached 97 % of its copy bandwidth, which is its limit"),
     ],
 )
 def test_a_recorded_gpu_that_is_slower_says_why_as_far_as_its_record_tells(percent, why):

@@ -52,7 +52,7 @@ class Tab:
 
     def snapshot(self) -> dict[str, Any]:
         before = self.count(SnapshotTaken)
-        self.session.ask_snapshot()
+        self.session.request_snapshot()
         self.until(lambda: self.count(SnapshotTaken) > before)
         return dict(next(event for event in reversed(self.told) if isinstance(event, SnapshotTaken)).snapshot)
 

@@ -70,7 +70,7 @@ def tab(waits):
     forgotten = []
     address = SimpleNamespace(forget=lambda: forgotten.append(True), forgotten=forgotten)
     return SimpleNamespace(
-        session=session, parts=parts, awaits_scene=waits, controls=None, wait_no_longer=nothing, address=address
+        session=session, parts=parts, awaits_scene=waits, controls=None, expect_no_scene=nothing, address=address
     )
 
 

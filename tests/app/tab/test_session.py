@@ -190,7 +190,7 @@ def test_what_took_long_is_over_once_a_frame_has_come(tab, before):
 
 def snapshot(tab: Tab) -> dict[str, object]:
     before = len([event for event in tab.heard if isinstance(event, SnapshotTaken)])
-    tab.session.ask_snapshot()
+    tab.session.request_snapshot()
     answers: list[SnapshotTaken] = []
 
     def answered() -> bool:
@@ -234,7 +234,7 @@ def test_who_has_asked_the_host_s_engine_for_a_state_hears_that_it_has_given_up(
     tab = tab_on_two
     monkeypatch.setattr(faults, "HOST", "host:a")
     monkeypatch.setattr(tab.session.shown.handle, "snapshot", lambda: None)  # as an engine that does not answer
-    tab.session.ask_snapshot()
+    tab.session.request_snapshot()
     tab.session._react(tab.session.shown.key, EngineBroken("it died four times"))
     assert tab.session.phase == "broken"
     assert [(event.request, event.text) for event in refusals(tab)] == [

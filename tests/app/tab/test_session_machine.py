@@ -95,7 +95,7 @@ class Tab:
     def count(self) -> None:
         """Update the greatest number of frames owed to the browser: in flight, waiting, or still to be made."""
         gate, lab = self.session.gate, self.session.shown.handle
-        waiting = gate._waiting is not None
+        waiting = gate._unsent is not None
         self.most_owed = max(self.most_owed, gate.under_way + waiting + lab.through - lab.frames)
 
     @property
@@ -159,7 +159,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def asks_for_a_snapshot(self) -> None:
         self.asked += 1
-        self.tab.session.ask_snapshot()
+        self.tab.session.request_snapshot()
 
     @rule(shown=st.booleans())
     def shows_another_tab(self, shown: bool) -> None:

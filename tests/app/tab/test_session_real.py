@@ -71,7 +71,7 @@ class Tab:
 
     def snapshot(self) -> dict[str, Any]:
         before = len(self.of(SnapshotTaken))
-        self.session.ask_snapshot()
+        self.session.request_snapshot()
         self.until(lambda: len(self.of(SnapshotTaken)) > before)
         return dict(self.of(SnapshotTaken)[-1].snapshot)
 
@@ -109,7 +109,7 @@ def act(tab: Tab, rng: random.Random) -> None:
     elif chosen == 7:
         session.set_view((0.0, 0.0, 2.0, 2.0), (rng.choice([4, 8]), 8))
     elif chosen == 8:
-        session.ask_snapshot()
+        session.request_snapshot()
     elif rng.random() < 0.4:
         strike(tab, rng)
     tab.turn(rng.choice([0.0, 0.0, 0.002, 0.02, 0.1]))

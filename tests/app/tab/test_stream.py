@@ -30,7 +30,7 @@ from app.tab.stream import (
     FrameGate,
     FrameSource,
     ignore,
-    wanted_transport,
+    selected_transport,
     window_for,
 )
 from compute.lab.frames import Frame, Raster
@@ -47,7 +47,7 @@ def test_a_plot_is_drawn_for_the_first_time_once_and_not_while_it_has_no_size() 
     plots[0].trigger("inner_width", 0, 300)
     plots[0].trigger("inner_width", 300, 400)
     assert drawn == plots[:1]
-    assert first.waiting == plots[1:]
+    assert first.pending == plots[1:]
 
 
 def frame(number: int) -> Frame:
@@ -586,12 +586,12 @@ def test_a_browser_that_says_anything_else_gets_public_frames_and_one_line_in_th
 
 
 def test_the_environment_chooses_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wanted_transport() == FAST
+    assert selected_transport() == FAST
     monkeypatch.setenv("FIELDLAB_TRANSPORT", "public")
     assert Tab().frames._code.args["figures"] == []  # so the browser does not try the fast transport
     monkeypatch.setenv("FIELDLAB_TRANSPORT", "pigeon")
     with pytest.raises(ValueError, match="FIELDLAB_TRANSPORT must be public or fast, not 'pigeon'"):
-        wanted_transport()
+        selected_transport()
 
 
 class Showing:

@@ -132,7 +132,7 @@ def test_what_frames_say_of_an_older_file_waits_while_another_is_read():
     page.give("A.npz", bytes(30))
     page.upload.reset()
     page.upload.taken("Shown.")
-    page.upload.ask("Choose b.")
+    page.upload.prompt("Choose b.")
     assert page.said == ("Reading A.npz …", "")
     read(page.upload)
     page.upload.taken("Shown.")
@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(task, words):
     page.give("A.npz", bytes(10))
     read(page.upload)
     label, below = page.said
-    assert label == "Not taken: A.npz"
+    assert label == "Rejected: A.npz"
     assert words in below
     assert page.taken == []
     page.upload._task = chores.measured  # the next file is not affected
@@ -191,7 +191,7 @@ def test_a_file_that_takes_too_long_is_given_up(monkeypatch):
     page = Page(chores.busy_if_long)
     page.give("slow.npz", bytes(1000))
     read(page.upload)
-    assert page.said[0] == "Not taken: slow.npz"
+    assert page.said[0] == "Rejected: slow.npz"
     assert "The file was not read: it took longer than 1 s" in page.said[1]
 
 

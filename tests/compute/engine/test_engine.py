@@ -476,7 +476,7 @@ def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
     client.handle.snapshot()
     taken = client.wait(SnapshotTaken).snapshot
     kept = np.array(taken["field"])
-    client.handle.tell_history()
+    client.handle.request_history()
     origin = client.wait(HistoryTold).origin
     assert set(origin) == {"steps", "history"}
     assert (origin["steps"], origin["history"].start["preset"]) == (taken["steps"], "noise")

@@ -266,7 +266,7 @@ def test_an_export_of_the_page_is_restored_by_the_page(wave):
     session.see()
     source, moments = ExportSource(SimpleNamespace(session=session, controls=controls)), []
     assert set(source.pictures().values()) == {"displacement"}
-    session.ask_snapshot = lambda: source.on_event(SnapshotTaken(session.live.snapshot()))
+    session.request_snapshot = lambda: source.on_event(SnapshotTaken(session.live.snapshot()))
     source.ask("displacement", moments.append, moments.append)
     (moment,) = moments
     picture = render.pixels(moment.scene, moment.current)
@@ -276,7 +276,7 @@ def test_an_export_of_the_page_is_restored_by_the_page(wave):
     shown.restore = shown.live.restore
     tab = SimpleNamespace(
         session=shown, parts=PARTS, awaits_scene=False, controls=SimpleNamespace(apply_style=ignore),
-        lab_view=SimpleNamespace(show_part=ignore), address=SimpleNamespace(forget=ignore), wait_no_longer=list,
+        lab_view=SimpleNamespace(show_part=ignore), address=SimpleNamespace(forget=ignore), expect_no_scene=list,
     )  # fmt: skip
     restorer, notices = Restorer(tab, lambda kind, words, about="": notices.append((kind, words))), []
     restorer.restore(unpacked(packed(moment.scene)))

@@ -114,7 +114,7 @@ class Asked(list):
         ),
     )  # fmt: skip
 
-    def ask_snapshot(self):
+    def request_snapshot(self):
         self.append("snapshot")
 
 

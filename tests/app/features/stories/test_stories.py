@@ -55,7 +55,7 @@ class Tab:
         self.restorer = Restorer(self, lambda kind, text, about="": None)
         self.restorer.restore = lambda scene, plays: self.asked.append(("restore", scene.steps, plays))
 
-    def wait_no_longer(self):
+    def expect_no_scene(self):
         self.awaits_scene = False
 
     def take(self):

@@ -320,7 +320,7 @@ COPIED, MULTIPLIED = "from memory to memory", "in fused multiply-adds"
         ((3e12, 2e12), 1e-5, "100× as fast"),  # less than one operation per byte: arithmetic is not the limit
         ((1e10, 2e12), 1e-5, f"100× as fast; it does 2.00 TFLOP/s, and {HERE} does 1.00 TFLOP/s at most {MULTIPLIED}"),
         ((5e9, 1e9), 1e-5, "100× as fast"),  # this computer could reach these rates, too
-        ((4e12, 1e9), 2e-3, "2.00× slower: what holds it back is not measured"),
+        ((4e12, 1e9), 2e-3, "2.00× slower: its limit is not measured"),
     ],
 )  # fmt: skip
 def test_beside_a_recorded_way_both_times_are_told_and_what_is_beyond_this_computer(rates, gpu, says, monkeypatch):

@@ -74,9 +74,9 @@ def test_the_best_way_for_small_n_counts_and_the_launch_is_the_reason():
 @pytest.mark.parametrize(
     ("host", "cuda", "said"),
     [
-        (spot(1e-3), spot(1e-5, launch=9e-6), "Launching takes 90.0 % of the time of CuPy: "),
+        (spot(1e-3), spot(1e-5, launch=9e-6), "Launches take 90.0 % of the time of CuPy: "),
         (spot(1e-3), spot(1e-5, launch=1e-6), "90.0 % of the time of CuPy is work: "),
-        (spot(1e-3), spot(1e-5, transfer=9e-5), "Moving takes 90.0 % of the time of CuPy: "),
+        (spot(1e-3), spot(1e-5, transfer=9e-5), "Transfers take 90.0 % of the time of CuPy: "),
         (spot(1e-3), None, "All of the time of NumPy is work: "),
     ],
 )
@@ -87,9 +87,9 @@ def test_what_the_time_is_spent_on_is_said(host, cuda, said):
 @pytest.mark.parametrize(
     ("intensity", "percent", "said"),
     [
-        (0.1, 80.0, "80.0 % of what memory allows: only fewer bytes"),
-        (10.0, 80.0, "80.0 % of what arithmetic allows: only fewer operations"),
-        (0.1, 5.0, "5.00 % of what memory allows: the device could do more"),
+        (0.1, 80.0, "80.0 % of the limit of memory: only fewer bytes"),
+        (10.0, 80.0, "80.0 % of the limit of arithmetic: only fewer operations"),
+        (0.1, 5.0, "5.00 % of the limit of memory: the device could be more"),
         (0.1, 150.0, ""),  # served from a cache
         (0.1, float("nan"), ""),
     ],
@@ -105,7 +105,7 @@ def test_what_limits_the_way_nearest_to_its_roof_is_said(intensity, percent, sai
 def test_conclusions_are_counted():
     one = Conclusion("sort", "Sort", "A", "1 s", "", "holds", ("", ""))
     found = [one, replace(one, verdict="does not hold"), replace(one, verdict="undecided")]
-    assert of_claims(found).startswith("Of what tutorials conclude, 1 of 3 held, 1 did not: ")
+    assert of_claims(found).startswith("1 of 3 conclusions of tutorials hold, 1 do not: ")
     assert of_claims([]) == ""
 
 

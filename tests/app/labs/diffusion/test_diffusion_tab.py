@@ -11,7 +11,7 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app.labs.diffusion.controls import DiffusionControls, told_apart
+from app.labs.diffusion.controls import DiffusionControls, distinct_limits
 from app.labs.diffusion.view import DiffusionView
 from app.tab.controls import REDO, UNDO
 from app.tab.plots import StrokePoint
@@ -302,7 +302,7 @@ def test_a_file_that_is_no_image_is_shown_as_rejected_with_the_reason():
     tab.give("notimg.png", b"not a picture at all")
     tab.see()
     label, below = tab.field()
-    assert label == "Not taken: notimg.png"
+    assert label == "Rejected: notimg.png"
     assert "image must be a PNG or JPEG file" in below
     assert "role='alert'" in below
     assert tab.told == []  # the text below the field is the only message
@@ -317,7 +317,7 @@ def test_a_refused_file_leaves_the_image_that_is_shown():
     tab.give("notimg.png", b"not a picture at all")
     tab.see()
     assert tab.shown() == "Your image (holiday.png)"
-    assert tab.field()[0] == "Not taken: notimg.png"
+    assert tab.field()[0] == "Rejected: notimg.png"
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_an_image_that_an_engine_lost_is_sent_again_once():
         tab.controls.on_event(messages.EngineRestarting("killed"))
         tab.controls.on_event(messages.EngineRestarted("killed", 0.5))
     assert sent[0] == sent[1]
-    assert tab.field()[0] == "Not taken: holiday.png"
+    assert tab.field()[0] == "Rejected: holiday.png"
     assert "restarted twice" in tab.field()[1]
     tab.give("holiday.png", png(64, 32))
     tab.controls.on_event(FellBack("the GPU is gone"))
@@ -480,7 +480,7 @@ def test_beyond_the_limit_single_cells_are_shown_and_the_pace_is_slow_and_even()
     ],
 )
 def test_limits_are_typed_with_the_digits_that_tell_them_apart(low, high, typed):
-    assert told_apart(low, high) == typed
+    assert distinct_limits(low, high) == typed
 
 
 def test_typed_limits_that_are_brought_replace_typed_limits_of_both_pictures():

@@ -115,7 +115,7 @@ def test_the_kept_solution_is_drawn_and_stays_while_lambda_moves(tab):
     first, lam = tab.line("solution"), tab.session.latest.facts["lam"]
     tab.press("n")
     np.testing.assert_array_equal(tab.line("kept"), first)
-    assert tab.controls.lambda_choice.keep.label == f"Kept beside: {tab.lab_view.notation.words(lam)}"
+    assert tab.controls.lambda_choice.keep.label == f"Comparison: {tab.lab_view.notation.words(lam)}"
     tab.slide(10 * lam)
     np.testing.assert_array_equal(tab.line("kept"), first)
     assert (tab.line("solution")[1] != first[1]).any()

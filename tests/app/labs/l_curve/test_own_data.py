@@ -161,12 +161,12 @@ def test_before_the_file_comes_the_page_says_so_instead_of_the_old_curve(shaw):
     tab = Tab()
     assert tab.veil() == ""
     tab.choose(OWN)
-    assert "No A and b are loaded yet" in tab.veil()
+    assert "No A and b are loaded" in tab.veil()
     tab.see()
-    assert "No A and b are loaded yet" in tab.veil()
+    assert "No A and b are loaded" in tab.veil()
     tab.give("matrix", "bad.npz", b"no matrix at all")
     tab.see()
-    assert "No A and b are loaded yet" in tab.veil()
+    assert "No A and b are loaded" in tab.veil()
     tab.give("matrix", "shaw.npz", shaw[0])
     tab.tick()  # the latest frame is still one of the old problem
     assert tab.veil() != ""
@@ -223,7 +223,7 @@ def test_a_file_is_told_as_taken_once_the_lab_shows_it_and_as_refused_with_the_r
     field = tab.controls.problem.uploads.fields["matrix"]
     tab.give("matrix", "notes.npz", b"no matrix \0 at all")
     tab.see()
-    assert field.field.uploaded_label == "Not taken: notes.npz"
+    assert field.field.uploaded_label == "Rejected: notes.npz"
     assert "matrix must be an .npz file" in field.words.object
     tab.give("matrix", "shaw.npz", shaw[0])
     tab.tick()
@@ -244,7 +244,7 @@ def test_a_refusal_is_the_file_s_though_older_frames_come_before_it(shaw, monkey
     tab.give("matrix", "bad.npz", npz(A=np.full((3, 3), np.nan), b=np.ones(3)))
     tab.see()
     assert tab.controls.on_event(Refused("A must be finite; it holds NaN or inf"))
-    assert tab.controls.problem.uploads.fields["matrix"].field.uploaded_label == "Not taken: bad.npz"
+    assert tab.controls.problem.uploads.fields["matrix"].field.uploaded_label == "Rejected: bad.npz"
 
 
 def picture(width, height):
@@ -291,7 +291,7 @@ def test_a_picture_that_is_read_or_was_refused_says_so_while_other_frames_come()
     tab, uploads, label = blurred_ramp()
     tab.give("image", "bad.png", b"no picture at all")
     tab.see()
-    assert (label.uploaded_label, uploads.phantom.visible) == ("Not taken: bad.png", True)
+    assert (label.uploaded_label, uploads.phantom.visible) == ("Rejected: bad.png", True)
     tab.choose("tomo")
     tab.give("image", "square.png", picture(32, 32))
     tab.tick()  # the latest frame still has the first picture
@@ -336,7 +336,7 @@ def test_a_kept_solution_is_said_to_be_kept_as_long_as_it_is():
         tab.controls.keys["n"]()
         tab.see()
         assert (solution.kept is not None, keep.value) == (True, True)
-        assert keep.label.startswith("Kept beside: λ")
+        assert keep.label.startswith("Comparison: λ")
         tab.choose(problem)
         tab.see()
         assert (solution.kept, keep.value, keep.label) == (None, False, "Keep for comparison (N)")
@@ -424,7 +424,7 @@ def test_a_dense_matrix_alone_waits_for_its_b(shaw, form):
     tab.choose(OWN)
     tab.give("matrix", f"A.{form}", written(shaw[1]))
     field = tab.controls.problem.uploads.fields["rhs"]
-    assert "choose its b" in field.words.object
+    assert "select a file with b" in field.words.object
     tab.give("rhs", f"b.{form}", written(shaw[2]))
     tab.see()
     assert tab.lab.problem == OWN
@@ -439,7 +439,7 @@ def test_a_file_of_another_kind_is_refused_in_words():
     field = tab.controls.problem.uploads.fields["matrix"]
     assert not field.field.accept
     tab.give("matrix", "A.xlsx", b"\xd0\xcf\x11\xe0 a sheet")
-    assert field.field.label == "Not taken: A.xlsx"
+    assert field.field.label == "Rejected: A.xlsx"
     assert "this file is none of these" in field.words.object
 
 
@@ -448,7 +448,7 @@ def test_the_chooser_says_that_its_rule_gives_no_lambda():
     tab.lab.solve()
     tab.see()
     assert tab.session.latest.notes["shown"].endswith("gives none: the middle of the range")
-    assert "no λ here" in tab.controls.lambda_choice.rule.helper_text
+    assert "gives no λ" in tab.controls.lambda_choice.rule.helper_text
     tab.session.change(lam=0.1)
     tab.see()
     assert tab.controls.lambda_choice.rule.helper_text == ""

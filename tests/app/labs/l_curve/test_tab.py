@@ -19,7 +19,7 @@ from app.labs.l_curve.linked_plots import LinkedPlots, SolutionPlots
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.labs.l_curve.parts import facts
 from app.labs.l_curve.problem_controls import GROUPS, nearest, noises, titles
-from app.labs.l_curve.rule_markers import beside
+from app.labs.l_curve.rule_markers import badge_places
 from app.page.theme import DARK, LIGHT
 from app.page.widgets import NumberField
 from app.tab.curve_plots import LogWindow, decades, separate_labels
@@ -60,7 +60,7 @@ def test_badges_that_have_room_stay_where_they_are():
 
 def test_badges_stand_beside_a_curve_and_do_not_touch():
     curve = np.array([[10.0, 300.0], [20.0, 20.0], [400.0, 5.0]])  # an L: px, y upwards
-    badges = beside([(20.0, 20.0), (20.0, 20.0), (21.0, 20.0), (200.0, 13.0)], curve, 24.0)
+    badges = badge_places([(20.0, 20.0), (20.0, 20.0), (21.0, 20.0), (200.0, 13.0)], curve, 24.0)
     for i, a in enumerate(badges):
         assert all(np.hypot(a[0] - b[0], a[1] - b[1]) >= 24 - 1e-6 for b in badges[:i])
         steps = np.linspace(0, 1, 200)[:, None]
@@ -73,7 +73,7 @@ def test_badges_stand_beside_a_curve_and_do_not_touch():
 def test_badges_stand_below_a_curve_that_bends_the_other_way():
     crowd = np.linspace([9.0, 200.0], [10.0, 200.0], 300)  # hundreds of λ at the same point
     curve = np.concatenate([crowd, [[380.0, 195.0], [400.0, 5.0]]])  # the top edge is near
-    badges = beside([(100.0, 199.0), (390.0, 100.0)], curve, 24.0)
+    badges = badge_places([(100.0, 199.0), (390.0, 100.0)], curve, 24.0)
     assert badges[0][1] < 199 - 12
     assert badges[1][0] < 390 - 12
 

@@ -122,7 +122,7 @@ def test_an_exhausted_precision_is_marked_in_the_status_bar():
 @pytest.mark.parametrize(
     ("known", "text"),
     [
-        ({"area_wanted": 1.0, "finished": 0.0}, "once the picture is complete"),
+        ({"area_wanted": 1.0, "finished": 0.0}, "after the picture"),
         ({"area_wanted": 1.0}, "measuring"),
         ({"area_wanted": 1.0, "area": 1.507, "area_error": nan}, "measuring"),
         ({"area_wanted": 1.0, "area": 1.5068123, "area_error": 0.000321}, "1.50681 ± 0.00032"),

@@ -307,7 +307,7 @@ def test_reset_returns_to_the_image_until_it_is_forgotten():
 
 
 def test_a_checkpoint_made_before_an_image_loses_it_and_undo_brings_it_back():
-    """Observed: the key of "Back to the checkpoint" was pressed by mistake, and the uploaded image was lost."""
+    """Observed: the key of "Restore checkpoint" was pressed by mistake, and the uploaded image was lost."""
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
     lab.act("checkpoint")
     lab.act("load_image", data=png(64, 64))
