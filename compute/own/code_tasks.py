@@ -150,7 +150,7 @@ def way_functions(of: str, way: str, dtype: str, tell: Tell) -> Listing:
 
 
 def _run_way(of: str, way: str, dtype: str) -> None:
-    from compute.labs.crossover.runner import WorkloadRunner
+    from compute.ways.runner import WorkloadRunner
 
     chosen = workload(of)
     case = chosen.case(chosen.sizes[0], dtype)

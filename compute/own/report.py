@@ -11,13 +11,12 @@ from html import escape
 from math import inf, isfinite, log10
 from typing import Any
 
-from compute.labs.crossover.finding import commas
-from compute.labs.crossover.results import time_in_words
 from compute.machine.machine import machine
 from compute.measure.statistics import Spread
 from compute.own.faults import KINDS
 from compute.own.trial import TrialReport, WayReport
 from compute.own.verdict import in_words
+from compute.ways.finding import commas, time_in_words
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 420, 70, 46, 16, 180  # of the drawing, in SVG units
 COLOURS = {  # of the page and its lines, by CSS variable: for light and dark colour schemes

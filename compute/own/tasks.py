@@ -21,9 +21,6 @@ import numba
 import numpy as np
 
 from compute.devices.backends import Backend
-from compute.labs.crossover.plan import Point, SweepPlan
-from compute.labs.crossover.runner import WorkloadRunner
-from compute.labs.crossover.sweep import Sweep, SweepProgress
 from compute.measure.sampling import CUBIC, expected_seconds
 from compute.own import cpu_threads, gpu_stand_in
 from compute.own.faults import Fault, fault_of
@@ -32,7 +29,10 @@ from compute.own.watch import AccessWatch, KernelLaunch, Order
 from compute.process.tasks import Tell
 from compute.ways.comparing import Question, ResultComparison, awkward, questions
 from compute.ways.declaring import OwnFile, OwnWay, load
+from compute.ways.plan import Point, SweepPlan
 from compute.ways.roofline import Roof, roof_of
+from compute.ways.runner import WorkloadRunner
+from compute.ways.sweep import Sweep, SweepProgress
 from compute.ways.workload import Way
 
 ENOUGH = 5  # inputs tested even if the time is over: n = 1 to 33, with 1 and 33 = 1 mod 32

@@ -17,7 +17,6 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from compute.labs.crossover.finding import Finding, TimeCurve, compare, sides
 from compute.measure.sampling import in_turn
 from compute.measure.statistics import Spread
 from compute.own import tasks
@@ -26,6 +25,7 @@ from compute.own.verdict import AskedWork, estimate_of, recorded_roofs, verdict_
 from compute.own.way_process import WayProcess, free_memory
 from compute.ways.crossing import with_rounds
 from compute.ways.declaring import OwnWay, read_text
+from compute.ways.finding import Finding, TimeCurve, compare, sides
 from compute.ways.roofline import Roof
 
 ITERATIONS, UNWATCHED = "iteration by iteration", "races between CPU threads are not looked for"

@@ -16,17 +16,15 @@ from time import perf_counter
 
 import numpy as np
 
-from compute.labs.crossover import recorded
-from compute.labs.crossover.finding import Finding, TimeCurve, commas
-from compute.labs.crossover.results import time_in_words
 from compute.measure import records
 from compute.measure.statistics import Spread
 from compute.own.exercises import Exercise
+from compute.ways import recorded
 from compute.ways.crossing import crossing
+from compute.ways.finding import FLAT, Finding, TimeCurve, commas, time_in_words
 from compute.ways.roofline import FLOPS_OF_FMA, Roof
 
 NEAR = 60.0  # percent of a roof from which it counts as the limit
-FLAT = 1.5  # same value as finding.FLAT
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,13 @@ from compute.export.link import asked_in, packed, unpacked
 from compute.export.recordings import recorded
 from compute.export.scene import Scene
 from compute.files.images import LoadedPicture
-from compute.labs.crossover.recorded import of_record
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve.problems.own import own
 from compute.measure import records
 from compute.own import learning
 from compute.own.exercises import EXERCISES
 from compute.stories import read_story
+from compute.ways.recorded import of_record
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -154,7 +154,7 @@ OFFENCES = [
     (stray_gpu_imports, "compute/lab/lab.py", "def f():\n    import cupy as cp"),
     (stray_gpu_imports, "app/x.py", "from numba import cuda"),
     (stray_gpu_imports, "compute/labs/diffusion/cpu_numba.py", "from cuda.bindings import nvrtc"),
-    (stray_gpu_imports, "compute/labs/crossover/runner.py", "def f():\n    import torch"),
+    (stray_gpu_imports, "compute/ways/runner.py", "def f():\n    import torch"),
     (comparisons_with_backends, "compute/x.py", "if backend == 'gpu_cupy': pass"),
     (comparisons_with_backends, "app/x.py", "flag = name in ('cpu_numpy', 'x')"),
     (comparisons_with_backends, "app/x.py", "match name:\n    case 'gpu_numba': pass"),

@@ -26,8 +26,8 @@ from compute.cli import settings
 from compute.devices.backends import backend
 from compute.engine import messages
 from compute.labs.crossover import Crossover
-from compute.labs.crossover.finding import BEST_CPU, BEST_GPU
 from compute.ways.catalogue import workload, workloads
+from compute.ways.finding import BEST_CPU, BEST_GPU
 from compute.ways.workload import Way
 
 

@@ -1,6 +1,6 @@
 """The findings of a sweep as HTML: the sentence above the plot, and the verdicts on claims of tutorials.
 
-compute.labs.crossover.finding builds the sentence; this module adds the hue of each way's device and a legend of the
+compute.labs.crossover.curves builds the sentence; this module adds the hue of each way's device and a legend of the
 marks on the screen.
 """
 
@@ -17,13 +17,14 @@ from app.labs.crossover.lessons import of_workload, why
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.page.explain import explained, term
 from app.readout.readout_html import slower, times
-from compute.labs.crossover import picture, recorded
+from compute.labs.crossover import picture
 from compute.labs.crossover.claims import Conclusion
-from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.picture import ShownWay
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.rates import FULL, spaced
 from compute.measure.records import BEFORE
+from compute.ways import recorded
+from compute.ways.finding import Finding, TimeCurve
 from compute.ways.roofline import Roof
 
 

@@ -13,10 +13,10 @@ from app.labs.crossover.time_parts import time_parts
 from app.readout.readout_html import figure
 from compute.devices.devices import device_kind
 from compute.labs.crossover.claims import Conclusion
-from compute.labs.crossover.finding import FAR, FLAT, Finding
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
+from compute.ways.finding import FAR, FLAT, Finding
 from compute.ways.roofline import Roof
 
 HALF = 0.5  # fraction of a time above which a part dominates it

@@ -28,7 +28,6 @@ from app.readout.readout_html import allowed, compared, factor, launch_bound, sl
 from app.tab.session import Session
 from compute.engine.messages import SnapshotTaken
 from compute.labs.crossover.benchmark import record_of
-from compute.labs.crossover.finding import FAR, Finding, TimeCurve
 from compute.labs.crossover.results import results_of
 from compute.machine import machine
 from compute.measure import exports
@@ -37,6 +36,7 @@ from compute.measure.exports import Series, series_of_bench
 from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
 from compute.measure.timing import Timing
+from compute.ways.finding import FAR, Finding, TimeCurve
 
 DECADES = 6.0  # range of the bars
 TITLE = "Not measured yet"

@@ -211,7 +211,10 @@ class RooflineView:
     @property
     def lesson(self) -> str:
         """The sentence on the parts of the time and the roofs at this n; without data, a hint how to measure."""
-        named = [replace(curve.shown, label=f"{curve.label} (recorded)") for curve in self._model.recorded_gpu]
+        named = [
+            replace(picture.recorded_way(curve), label=f"{curve.label} (recorded)")
+            for curve in self._model.recorded_gpu
+        ]
         shown = at(self.size.n, [*self._model.measured.values(), *named])
         return " ".join(filter(None, (of_time_parts(shown), of_roofline(shown, self._roofs)))) or NOT_MEASURED
 

@@ -12,21 +12,12 @@ from app.labs.crossover.time_plot import TimePlotContent
 from app.tab.session import Session
 from compute.devices.devices import device_kind
 from compute.lab.frames import Frame
-from compute.labs.crossover import picture, recorded
-from compute.labs.crossover.finding import (
-    BEST_CPU,
-    BEST_GPU,
-    Finding,
-    TimeCurve,
-    compare,
-    measured_curves,
-    newest_run,
-    outdated_lines,
-    recorded_curves,
-    sides,
-)
+from compute.labs.crossover import picture
+from compute.labs.crossover.curves import measured_curves, newest_run, outdated_lines, recorded_curves
 from compute.labs.crossover.lab import extent
+from compute.ways import recorded
 from compute.ways.catalogue import workload
+from compute.ways.finding import BEST_CPU, BEST_GPU, Finding, TimeCurve, compare, sides
 from compute.ways.workload import Cited, Way, Workload, fitting
 
 RECORDED_SHOWN = ("absent", "all", "none")  # recorded curves to show: of ways that cannot run here, all, or none

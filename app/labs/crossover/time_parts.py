@@ -17,9 +17,9 @@ from app.labs.crossover.labels import duration, rate
 from app.page.explain import explained, term
 from app.readout.readout_html import launch_bound
 from compute.devices.devices import device_kind
-from compute.labs.crossover.picture import ShownPoint, ShownWay
-from compute.labs.crossover.recorded import RecordedCurve
+from compute.labs.crossover.picture import ShownPoint, ShownWay, recorded_way
 from compute.measure.rates import spaced
+from compute.ways.recorded import RecordedCurve
 
 
 class SizeChoice:
@@ -130,7 +130,7 @@ def parts_html(
     a way is above its roof.
     """
     found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
-    recorded_spots = [(curve.shown, spot) for curve in recorded for spot in curve.shown.points if spot.n == n]
+    recorded_spots = [(way, spot) for way in map(recorded_way, recorded) for spot in way.points if spot.n == n]
     below = "" if found else f"<p>{NOT_MEASURED}</p>"
     below += f"<p>{NO_TRANSFERS}</p>" if found and not transfers else ""
     if not found and not recorded_spots:
@@ -146,7 +146,7 @@ def parts_html(
 
 def shown_curve(curve: RecordedCurve) -> ShownWay:
     """Return a recorded curve as a way of a frame, with "recorded" in its label."""
-    return replace(curve.shown, label=f"{curve.label}, recorded")
+    return replace(recorded_way(curve), label=f"{curve.label}, recorded")
 
 
 def time_parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:

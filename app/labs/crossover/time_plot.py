@@ -19,9 +19,9 @@ from app.labs.crossover.log_plot import LEADERS, NAMES, TIP, Columns, LogPlot, a
 from app.page.theme import FAMILY, PRESENTER_SCALE, colours, letter, type_size
 from app.tab.curve_plots import separate_labels
 from app.tab.stream import FrameSource
-from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.measure.rates import spaced
 from compute.measure.statistics import Spread
+from compute.ways.finding import Finding, TimeCurve
 from compute.ways.workload import Cited
 
 LINES = ("xs", "ys", "hue", "dash", "width", "key")

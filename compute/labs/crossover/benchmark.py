@@ -19,9 +19,7 @@ from compute.devices.backends import BACKENDS
 from compute.devices.devices import Device
 from compute.labs.crossover import results
 from compute.labs.crossover.claims import LikeForLike, Ratio
-from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.results import BenchCase, rows
-from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
 from compute.measure.rates import Rate
@@ -30,7 +28,9 @@ from compute.measure.roofs import RoofMeter
 from compute.measure.run import BenchProgress, silent
 from compute.measure.sampling import KEPT, LEAST_RUN, Budget, in_turn
 from compute.ways.catalogue import workload, workload_names, workloads
+from compute.ways.plan import SweepPlan
 from compute.ways.roofline import Roof, roof_of
+from compute.ways.sweep import CHECKS, Sweep, SweepProgress
 from compute.ways.workload import DTYPES, Way, Workload, error_line
 
 LONGEST = 6.0  # seconds allowed for a reference or a comparison: larger n are skipped

@@ -15,10 +15,10 @@ from math import inf, log
 from pathlib import Path
 from typing import Any, Literal
 
-from compute.labs.crossover import recorded
-from compute.labs.crossover.recorded import RecordedCurve
 from compute.measure.statistics import SpeedUp, Spread
+from compute.ways import recorded
 from compute.ways.catalogue import workload, workloads
+from compute.ways.recorded import RecordedCurve
 from compute.ways.workload import Claim, Workload
 
 NEAR = 10**0.5  # a measured n may differ from the cited one by this factor

@@ -20,15 +20,15 @@ from compute.lab.frames import Frame, View
 from compute.lab.history import History, HistoryRules
 from compute.lab.lab import Lab
 from compute.lab.status import LabStatus
-from compute.labs.crossover import finding, panels, picture
-from compute.labs.crossover.plan import SweepPlan
-from compute.labs.crossover.runner import SCRATCH_BYTES, forget_scratch
-from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
+from compute.labs.crossover import curves, panels, picture
 from compute.labs.crossover.trap import Trap, trap
 from compute.measure.roofs import RoofMeter
 from compute.measure.timing import Timing
 from compute.ways.catalogue import workload, workload_names
+from compute.ways.plan import SweepPlan
 from compute.ways.roofline import Roof, roof_of, roof_parts
+from compute.ways.runner import SCRATCH_BYTES, forget_scratch
+from compute.ways.sweep import CHECKS, Sweep, SweepProgress
 from compute.ways.workload import DTYPES, Way, Workload
 
 LARGEST = 10**9  # n of any workload
@@ -334,7 +334,7 @@ class Crossover(Lab):
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:  # noqa: ARG002 no raster
         """Return the current curves, to be read with picture.py, with their finding in the notes."""
-        return finding.with_finding(picture.frame_of(self))
+        return curves.with_finding(picture.frame_of(self))
 
     def idle_timing(self) -> Timing:
         """Return the timing of a frame, which reports no steps: its times were measured elsewhere."""

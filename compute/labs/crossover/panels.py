@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from compute.lab.frames import Frame
 from compute.lab.panels import Foreign, Line, Mark, Panel
-from compute.labs.crossover import finding, picture
+from compute.labs.crossover import curves, picture
+from compute.ways import finding
 from compute.ways.catalogue import workload
 from compute.ways.workload import Workload, fitting
 
@@ -40,12 +41,12 @@ def _time(frame: Frame) -> Panel:
     sizes = [spot.n for line in drawn.values() for spot in line.points]
     extent = min(sizes), max(sizes)
     work = of, dtype, picture.settings_of(frame), frame.facts["evict"] > 0, extent
-    known = finding.recorded_curves(of, drawn, *work[1:]) if own else finding.newest_run(*work)
+    known = curves.recorded_curves(of, drawn, *work[1:]) if own else curves.newest_run(*work)
     known = [line for line in known if line.series]
     figures = fitting(of.cited, dtype, extent)
     foreign = [*map(_recorded, known), *(Foreign(c.name, (c.n,), (c.seconds,), cited=True) for c in figures)]
     note = [f"hollow: {line.place}" for line in known] + [f"hatched: cited from {c.source}" for c in figures]
-    found = finding.compare(*finding.sides([*finding.measured_curves(of, drawn), *known]))
+    found = finding.compare(*finding.sides([*curves.measured_curves(of, drawn), *known]))
     return Panel(
         _title(frame, "Time of a call"), of.axis, "time [s]", "xy", own, tuple(_crossing(found)),
         foreign=tuple(foreign), note="\n".join(dict.fromkeys(note)),

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.lab.frames import Curve, Frame, freeze
-from compute.labs.crossover.plan import STATUSES, Point, PointStatus
 from compute.measure.statistics import LAUNCH_BOUND, Spread
 from compute.ways.catalogue import workload
+from compute.ways.plan import STATUSES, WORST, Point, ShownStatus
+from compute.ways.recorded import RecordedCurve, RecordedParts
 from compute.ways.roofline import Roof, roof_curves, roofline_point
 
 if TYPE_CHECKING:
@@ -26,19 +27,6 @@ if TYPE_CHECKING:
 QUANTITIES = (
     *("status", "difference", "first_call", "median", "q1", "q3", "samples"),
     *("launch", "transfer", "intensity", "flops", "moved", "percent"),
-)
-
-
-ShownStatus = PointStatus | Literal["noisy"]
-WORST: tuple[ShownStatus, ...] = (
-    "disagrees",
-    "noisy",
-    "measured",
-    "failed",
-    "skipped",
-    "missing",
-    "checked",
-    "waiting",
 )
 
 
@@ -104,6 +92,23 @@ class ShownWay:
                 step = point.step
                 found[point.n] = Spread(step.median + extra, step.q1 + extra, step.q3 + extra, step.n)
         return found
+
+
+def recorded_way(curve: RecordedCurve) -> ShownWay:
+    """Return a recorded curve as a way of a frame."""
+    points = []
+    for n, step in curve.series.items():
+        moved, flops = curve.rates.get(n, (nan, nan))
+        status: ShownStatus = "noisy" if n in curve.noisy else "measured"
+        part = curve.parts.get(n, RecordedParts())
+        points.append(
+            ShownPoint(
+                n, status, "", nan, nan, step, launch=part.launch, transfer=part.transfer,
+                intensity=part.intensity, flops=flops, moved=moved, percent=part.percent,
+            )
+        )  # fmt: skip
+    device = workload(curve.workload).way(curve.way).backend.device
+    return ShownWay(curve.way, curve.label, device, tuple(points))
 
 
 def frame_of(lab: Crossover) -> Frame:

@@ -11,18 +11,17 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from compute.labs.crossover.finding import TimeCurve, compare, sides
-from compute.labs.crossover.plan import Point, SweepPlan
-from compute.labs.crossover.sweep import Sweep
 from compute.measure.case import Results, Row, with_speed_ups
 from compute.measure.report import disturbed
 from compute.measure.statistics import Spread
 from compute.ways.catalogue import workload
+from compute.ways.finding import TimeCurve, compare, sides, time_in_words
+from compute.ways.plan import Point, SweepPlan
 from compute.ways.roofline import Roof, roofline_point
+from compute.ways.sweep import Sweep
 from compute.ways.workload import Case
 
 STATUS = {"waiting": "skipped", "checked": "skipped"}  # of a point: status of its row
-UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 SHORT = {"skipped": "-", "failed": "failed", "disagrees": "differs"}
 
 
@@ -160,12 +159,6 @@ def show_tables(results: Results, console: Console) -> None:
     for row in results.rows:
         if row.status == "missing":
             console.print(Text(f"{row.backend}: absent, {row.reason}"))
-
-
-def time_in_words(seconds: float) -> str:
-    """Format seconds with three significant figures and a unit."""
-    scale, unit = next(((scale, unit) for scale, unit in UNITS if seconds >= scale), UNITS[-1])
-    return f"{seconds / scale:.3g} {unit}"
 
 
 def _table(group: str, rows: Sequence[Row]) -> RenderableType:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from compute.labs.crossover import claims, recorded
-from compute.labs.crossover.finding import outdated_lines, recorded_curves
+from compute.labs.crossover import claims
+from compute.labs.crossover.curves import outdated_lines, recorded_curves
 from compute.labs.mandelbrot.benchmark import BENCHMARK
 from compute.labs.mandelbrot.comparison import REVISIONS, RULES
 from compute.measure import records, report
 from compute.measure.case import Results, Row
 from compute.measure.records import BEFORE, Recorded, RecordError, outdated, paired
+from compute.ways import recorded
 from compute.ways.catalogue import workload
 from compute.ways.workload import Program
 from tests.compute.measure.test_records import RESULT, changed

@@ -6,12 +6,12 @@ from math import nan
 
 import pytest
 
-from compute.labs.crossover.finding import TimeCurve
 from compute.measure.statistics import Spread
 from compute.own.exercises import exercise
 from compute.own.verdict import AskedWork, RecordedRoofs, estimate_of, recorded_roofs, reward
 from compute.ways.declaring import OwnWay
 from compute.ways.ecosystems import ecosystem_of
+from compute.ways.finding import TimeCurve
 
 ROOFS = RecordedRoofs("Some GPU", 1e12, {"float32": 1e13}, 5e-6)
 SIZES = [10**k for k in range(2, 8)]

@@ -13,11 +13,11 @@ from app.server import serve
 from compute import __main__ as command
 from compute.export.link import unpacked
 from compute.labs.crossover.lab import Crossover
-from compute.labs.crossover.runner import WorkloadRunner
 from compute.own import commands
 from compute.own.code_files import files_of_workload
 from compute.ways import catalogue
 from compute.ways.opened import opened
+from compute.ways.runner import WorkloadRunner
 
 ROOT = Path(__file__).parents[3]
 BLUR = Path(__file__).parent / "files" / "blur.py"

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from compute.__main__ import main
-from compute.labs.crossover.finding import TimeCurve, compare, sides
 from compute.measure.statistics import Spread
 from compute.own import commands
 from compute.own.faults import KINDS
@@ -21,6 +20,7 @@ from compute.own.trial import Options, TrialReport, WayReport, try_file
 from compute.own.verdict import AskedWork, verdict_of
 from compute.ways.declaring import OwnWay
 from compute.ways.ecosystems import ecosystem_of
+from compute.ways.finding import TimeCurve, compare, sides
 from compute.ways.roofline import Roof
 
 pytestmark = pytest.mark.extended

@@ -19,11 +19,11 @@ from app.labs.crossover.readout import details, readout_html
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from compute.lab.frames import Frame
 from compute.labs.crossover import Crossover, panels
-from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from compute.measure.rates import Cache
 from compute.measure.statistics import Spread
 from compute.measure.timing import Timing
 from compute.ways.catalogue import workload
+from compute.ways.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from tests.examples import examples
 
 ADD = workload("add_one")

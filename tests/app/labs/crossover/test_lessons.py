@@ -14,10 +14,10 @@ from app.labs.crossover.lessons import at, of_claims, of_roofline, of_time_parts
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.page.equations import article
 from compute.labs.crossover.claims import Conclusion
-from compute.labs.crossover.finding import TimeCurve, compare, sides
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.measure.statistics import Spread
 from compute.ways.catalogue import workload, workloads
+from compute.ways.finding import TimeCurve, compare, sides
 from compute.ways.roofline import Roof
 
 ADD = workload("add_one")

@@ -36,17 +36,17 @@ from app.labs.crossover.way_list import list_items, state
 from app.page.explain import WORDS
 from app.page.theme import LIGHT, letter, type_size
 from app.tab.curve_plots import LogWindow
-from compute.labs.crossover import Crossover, recorded
+from compute.labs.crossover import Crossover
 from compute.labs.crossover.claims import Conclusion
-from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
-from compute.labs.crossover.picture import ShownPoint, ShownWay, why_above_roof
-from compute.labs.crossover.recorded import RecordedCurve, RecordedParts
+from compute.labs.crossover.picture import ShownPoint, ShownWay, recorded_way, why_above_roof
 from compute.labs.crossover.trap import traps
 from compute.measure import records
 from compute.measure.rates import DISTURBED, Cache, spaced
 from compute.measure.statistics import Spread
-from compute.ways import roofline
+from compute.ways import recorded, roofline
 from compute.ways.catalogue import workload, workloads
+from compute.ways.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
+from compute.ways.recorded import RecordedCurve, RecordedParts
 from compute.ways.roofline import Roof
 from compute.ways.workload import Cited, Way
 
@@ -435,7 +435,7 @@ def test_the_newest_recorded_gpu_stands_in_where_none_was_measured():
     assert {curve.machine for curve in found} == {"NVIDIA H200"}
     assert {curve.way for curve in found} >= {"gpu_cupy", "gpu_numba"}
     for curve in found:
-        for point in curve.shown.points:
+        for point in recorded_way(curve).points:
             moved, flops = curve.rates[point.n]
             assert point.intensity == pytest.approx(flops / moved)
             assert point.percent == pytest.approx(100 * flops / curve.roof.flops_at(point.intensity), rel=0.05)

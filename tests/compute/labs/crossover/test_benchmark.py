@@ -12,19 +12,20 @@ import numpy as np
 import pytest
 
 from compute.__main__ import main
-from compute.labs.crossover import benchmark, recorded, results
-from compute.labs.crossover import sweep as sweeps
+from compute.labs.crossover import benchmark, results
 from compute.labs.crossover.benchmark import BENCHMARK
-from compute.labs.crossover.sweep import Sweep
 from compute.measure import records, report
 from compute.measure.case import BenchPlan, Results
 from compute.measure.roofs import MeasuredRoof
 from compute.measure.statistics import Spread
+from compute.ways import recorded
+from compute.ways import sweep as sweeps
 from compute.ways.catalogue import workload, workloads
 from compute.ways.roofline import Roof
+from compute.ways.sweep import Sweep
 from compute.ways.workload import Case, Way
 from tests.comparing import NoMeter
-from tests.compute.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan, script, series
+from tests.compute.ways.test_sweep import A, B, Clock, Scripted, broken, finish, plan, script, series
 
 OPTIONS = {"workloads": (), "ways": (), "sizes": (), "limit": ()}
 QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")

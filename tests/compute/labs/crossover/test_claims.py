@@ -15,10 +15,10 @@ from compute.labs.crossover.claims import (
     conclusions,
     speed_up,
 )  # fmt: skip
-from compute.labs.crossover.recorded import RecordedCurve
 from compute.measure import records
 from compute.measure.statistics import Spread
 from compute.ways.catalogue import workload, workloads
+from compute.ways.recorded import RecordedCurve
 
 SLOW, FAST, FAIR = MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), MeasuredWay("cpu_numba")
 

@@ -15,12 +15,13 @@ from compute.export import data_files, figures
 from compute.export.formats import write_drawing
 from compute.export.render import LiveState
 from compute.export.scene import Scene, SceneError
-from compute.labs.crossover import Crossover, lab, picture, recorded
+from compute.labs.crossover import Crossover, lab, picture
 from compute.measure.statistics import Spread
+from compute.ways import recorded
 from compute.ways.catalogue import workloads
 from compute.ways.roofline import Roof, roof_curves
 from compute.ways.workload import Way
-from tests.compute.labs.crossover.test_sweep import script
+from tests.compute.ways.test_sweep import script
 
 SIZES = [100, 1000, 10**4, 10**5, 10**6]
 VALUES = {"backend": "cpu_numba", "least": SIZES[0], "most": SIZES[-1], "per_decade": 1,

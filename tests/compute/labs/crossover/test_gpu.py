@@ -9,12 +9,12 @@ import pytest
 
 from compute.devices.backends import backend
 from compute.labs.crossover import Crossover, picture
-from compute.labs.crossover.plan import SweepPlan
-from compute.labs.crossover.runner import WorkloadRunner
-from compute.labs.crossover.sweep import Sweep
 from compute.labs.crossover.trap import trap, traps
 from compute.ways.catalogue import workload, workloads
 from compute.ways.crossing import crossing
+from compute.ways.plan import SweepPlan
+from compute.ways.runner import WorkloadRunner
+from compute.ways.sweep import Sweep
 from compute.ways.workload import DTYPES
 
 pytestmark = pytest.mark.gpu

@@ -12,14 +12,14 @@ from compute.devices.backends import Backend, backend
 from compute.devices.devices import Host
 from compute.engine import LabClosed, Refused, Supervisor
 from compute.labs.crossover import Crossover, benchmark, lab, picture, results
-from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover.plan import Point, SweepPlan
+from compute.ways import sweep as sweeps
 from compute.ways.catalogue import workload
 from compute.ways.crossing import crossing
+from compute.ways.plan import Point, SweepPlan
 from compute.ways.roofline import Roof
 from compute.ways.workload import Way
 from tests.compute.engine.faulty import Client
-from tests.compute.labs.crossover.test_sweep import A, B, give_roofs, script
+from tests.compute.ways.test_sweep import A, B, give_roofs, script
 
 LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "budget": 0.2,
           "longest": 60.0}  # fmt: skip  # a busy machine skips nothing

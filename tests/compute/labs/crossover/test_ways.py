@@ -13,11 +13,11 @@ import pytest
 
 from compute.devices.backends import Backend, BackendUnavailable
 from compute.devices.devices import Host
-from compute.labs.crossover.runner import WorkloadRunner
 from compute.own.code_files import embedded_cuda
 from compute.ways.catalogue import workload, workloads
 from compute.ways.declaring import built_in_workload
 from compute.ways.ecosystems import ECOSYSTEMS, ecosystem_of
+from compute.ways.runner import WorkloadRunner
 from compute.ways.workload import DTYPES, Way
 from tests import cupy_on_cpu
 from tests.cuda_on_cpu import resources_of

@@ -9,10 +9,10 @@ from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compute.labs.crossover.picture import WORST, ShownPoint, ShownStatus, ShownWay
 from compute.measure import records
 from compute.measure.statistics import Spread
 from compute.ways.catalogue import workload, workloads
+from compute.ways.plan import WORST, ShownStatus
 from compute.ways.roofline import FLOPS_OF_FMA, Roof
 
 
@@ -52,23 +52,6 @@ class RecordedCurve:
     roof: Roof | None = None
     parts: Mapping[int, RecordedParts] = field(default_factory=dict)
     outdated: bool = False
-
-    @property
-    def shown(self) -> ShownWay:
-        """The curve as a way of a frame."""
-        points = []
-        for n, step in self.series.items():
-            moved, flops = self.rates.get(n, (nan, nan))
-            status: ShownStatus = "noisy" if n in self.noisy else "measured"
-            part = self.parts.get(n, RecordedParts())
-            points.append(
-                ShownPoint(
-                    n, status, "", nan, nan, step, launch=part.launch, transfer=part.transfer,
-                    intensity=part.intensity, flops=flops, moved=moved, percent=part.percent,
-                )
-            )  # fmt: skip
-        device = workload(self.workload).way(self.way).backend.device
-        return ShownWay(self.way, self.label, device, tuple(points))
 
 
 def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:

@@ -13,14 +13,15 @@ from compute.devices.devices import Host
 from compute.engine.lab_host import LabHost
 from compute.engine.messages import Run
 from compute.engine.shared_memory import FrameRing
-from compute.labs.crossover import Crossover, arrays
-from compute.labs.crossover.arrays import IDLE, IN_VAIN, ArrayLease, SweepArrays
-from compute.labs.crossover.plan import SweepPlan
-from compute.labs.crossover.sweep import WAITING, Sweep
+from compute.labs.crossover import Crossover
 from compute.labs.crossover.trap import traps
+from compute.ways import arrays
+from compute.ways.arrays import IDLE, IN_VAIN, ArrayLease, SweepArrays
+from compute.ways.plan import SweepPlan
+from compute.ways.sweep import WAITING, Sweep
 from compute.ways.workload import Case
 from tests.compute.engine.test_lab_host import Quiet
-from tests.compute.labs.crossover.test_sweep import give_roofs, plan, planted
+from tests.compute.ways.test_sweep import give_roofs, plan, planted
 
 LITTLE = {"backend": "cpu_numba", "ways": ["cpu_numpy"], "least": 100, "most": 1000, "per_decade": 1, "budget": 0.1}
 

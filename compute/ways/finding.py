@@ -1,4 +1,4 @@
-"""The n from which one side wins: the single finding that page, lesson, drawing, frame and bench state.
+"""The n from which one side wins: the single finding that page, lesson, drawing, frame, bench and `fieldlab try` state.
 
 Two sides are compared at the n measured for both; the finding says nothing about n outside their range. A side is one
 way, or the best of a device: the lower envelope of the device's ways, which has the fastest time at each n. The
@@ -11,22 +11,23 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
-from typing import Any
 
-from compute.lab.frames import Frame, freeze
-from compute.labs.crossover import picture, recorded
-from compute.measure.records import BEFORE
 from compute.measure.statistics import SpeedUp, Spread
-from compute.ways.catalogue import workload
 from compute.ways.crossing import FIGURES, Crossing, crossing
 from compute.ways.roofline import Roof
-from compute.ways.workload import Way, Workload
+from compute.ways.workload import Way
 
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
-
 ALIKE = 1.1  # a way keeps the lead up to this multiple of the fastest time, so that noise does not change the name
 ROUNDING = 1 + 1e-12  # tolerance for a line through equal times, which log and exp may round
 FAR, FLAT = 10, 1.5  # if a time grows by less than FLAT while n grows FAR-fold, it does not measure the work
+
+
+def time_in_words(seconds: float) -> str:
+    """Format seconds with three significant figures and a unit."""
+    scale, unit = next(((scale, unit) for scale, unit in UNITS if seconds >= scale), UNITS[-1])
+    return f"{seconds / scale:.3g} {unit}"
 
 
 def commas(n: float) -> str:
@@ -71,60 +72,6 @@ class TimeCurve:
     def kind(self) -> str:
         """The device, "cpu" or "gpu", which selects the hue."""
         return self.way.kind
-
-
-def measured_curves(of: Workload, drawn: Mapping[str, picture.ShownWay], moving: bool = False) -> list[TimeCurve]:
-    """Return the curves of a frame. drawn: its ways; moving: add the transfer times, and drop points without one."""
-    found = []
-    for way in of.ways():
-        if way.name in drawn and (series := drawn[way.name].series(moving)):
-            noisy = frozenset(spot.n for spot in drawn[way.name].points if spot.noisy)
-            bound = frozenset(spot.n for spot in drawn[way.name].points if spot.launch_bound)
-            found.append(TimeCurve(way, series, noisy, launch_bound=bound))
-    return found
-
-
-def recorded_curves(
-    of: Workload, drawn: Mapping[str, picture.ShownWay], dtype: str, settings: Mapping[str, Any], evict: bool,
-    sizes: tuple[int, int], every: bool = False,
-) -> list[TimeCurve]:  # fmt: skip
-    """Return recorded curves of the same dtype, settings and cache state within `sizes`.
-
-    By default only ways that cannot be measured here; with `every`, all ways. If one way of a device and machine is
-    older than its kernel, all ways of that device and machine are left out: the new kernel may be the fastest.
-    """
-    ways = {way.name: way for way in of.ways() if every or _absent(way, drawn)}
-    known = recorded.comparable_curves(of.name, dtype, settings, evict, sizes)
-    kinds = {way.name: way.kind for way in of.ways()}
-    older = {(kinds[c.way], c.machine) for c in known if c.outdated}
-    return [
-        TimeCurve(ways[c.way], c.series, c.noisy, c.machine, c.date, rates=c.rates, roof=c.roof)
-        for c in known if c.way in ways and (kinds[c.way], c.machine) not in older
-    ]  # fmt: skip
-
-
-def newest_run(
-    of: Workload, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
-) -> list[TimeCurve]:
-    """Return all recorded CPU and GPU curves of the machine with the latest GPU curve; empty if none has a GPU.
-
-    They are shown while this computer has no measurements, since recorded GPU curves alone would have no opponent.
-    """
-    known = [line for line in recorded_curves(of, {}, dtype, settings, evict, sizes, every=True) if line.series]
-    machine = next((line.machine for line in known if line.kind == "gpu"), None)
-    return [line for line in known if line.machine == machine]
-
-
-def outdated_lines(
-    of: Workload, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
-) -> list[str]:
-    """Return a text for each recorded way that `recorded_curves` leaves out as older than its kernel."""
-    known = recorded.comparable_curves(of.name, dtype, settings, evict, sizes)
-    return [f"{c.label} on {c.machine}: {BEFORE}, not compared" for c in known if c.outdated]
-
-
-def _absent(way: Way, drawn: Mapping[str, picture.ShownWay]) -> bool:
-    return bool(way.missing) or (way.name in drawn and drawn[way.name].status == "missing")
 
 
 @dataclass(frozen=True)
@@ -375,20 +322,6 @@ def extremes(lines: Sequence[TimeCurve]) -> tuple[Side, Side]:
     if not ranked:
         return Side(BEST_CPU, tuple(lines)), Side(BEST_GPU)
     return Side(ranked[-1].label, (ranked[-1],)), Side(ranked[0].label, (ranked[0],))
-
-
-def finding_of(frame: Frame, moving: bool = False) -> Finding:
-    """Return the finding from the times in a frame. moving: with the transfers added."""
-    return compare(*sides(measured_curves(workload(frame.notes["workload"]), picture.ways_of(frame), moving)))
-
-
-def with_finding(frame: Frame) -> Frame:
-    """Add the finding to the frame's notes: "slow" and "fast", names of ways, and "crossing", the sentence."""
-    found = finding_of(frame)
-    if not found.n:
-        return frame
-    ways = {"slow": found.slow.lines[0].way.name, "fast": found.fast.lines[0].way.name}
-    return replace(frame, notes=freeze({**frame.notes, **ways, "crossing": found.sentence}))
 
 
 def _side(lines: Sequence[TimeCurve], name: str) -> Side:

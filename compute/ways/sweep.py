@@ -23,9 +23,6 @@ from time import perf_counter
 from typing import Any
 
 from compute.devices.devices import Host
-from compute.labs.crossover.arrays import SweepArrays
-from compute.labs.crossover.plan import Point, SweepPlan
-from compute.labs.crossover.runner import WorkloadRunner
 from compute.measure.sampling import (
     LEAST_SAMPLES,
     Budget,
@@ -36,6 +33,9 @@ from compute.measure.sampling import (
     steps_for,
 )
 from compute.measure.timing import Sample, Timing, take_sample
+from compute.ways.arrays import SweepArrays
+from compute.ways.plan import Point, SweepPlan
+from compute.ways.runner import WorkloadRunner
 from compute.ways.workload import Case, Way
 
 SAMPLE_SECONDS = 0.01  # length of a sample: short enough for live progress, and 1e4 ticks of the clock

@@ -22,6 +22,18 @@ PATIENCE = 2.0  # a call may take this multiple of its point's budget before lar
 
 PointStatus = Literal["waiting", "checked", "measured", "disagrees", "failed", "skipped", "missing"]
 STATUSES: tuple[PointStatus, ...] = get_args(PointStatus)
+# The status of a whole curve is the first of WORST that one of its points has.
+ShownStatus = PointStatus | Literal["noisy"]
+WORST: tuple[ShownStatus, ...] = (
+    "disagrees",
+    "noisy",
+    "measured",
+    "failed",
+    "skipped",
+    "missing",
+    "checked",
+    "waiting",
+)
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,18 @@ import pytest
 from compute.devices.backends import Backend
 from compute.devices.devices import Host, HostStopwatch
 from compute.labs.crossover import lab
-from compute.labs.crossover import runner as runners
-from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover.plan import SweepPlan
-from compute.labs.crossover.runner import FirstCall, WorkloadRunner
-from compute.labs.crossover.sweep import ROUNDS, TRANSFERS, Sweep
 from compute.measure.rates import Cache
 from compute.measure.sampling import LEAST_SAMPLES
 from compute.measure.timing import Timing
+from compute.ways import runner as runners
+from compute.ways import sweep as sweeps
 from compute.ways.catalogue import workload
 from compute.ways.ecosystems import Extra, ecosystem_of
+from compute.ways.plan import SweepPlan
 from compute.ways.roofline import Roof
+from compute.ways.runner import FirstCall, WorkloadRunner
 from compute.ways.source import DeclaredWay
+from compute.ways.sweep import ROUNDS, TRANSFERS, Sweep
 from compute.ways.workload import Case, Way
 from tests.comparing import NoMeter
 
