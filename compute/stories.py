@@ -38,7 +38,7 @@ from markdown_it.token import Token
 from msgspec import Meta, Struct, convert, structs
 from msgspec import ValidationError as NotValid
 
-from compute.export.link import NAME, asked_in, unpacked
+from compute.export.link import NAME, link_in_query, unpacked
 from compute.export.scene import Scene, values_along
 from compute.files.documents import short
 from compute.lab.lab import Lab
@@ -255,7 +255,7 @@ def _step(text: str) -> StoryStep:
     ((address, title),) = states
     if len(text) - len(address) > LONGEST_STEP:
         raise ValueError(f"a step has at most {LONGEST_STEP} characters, not {len(text) - len(address)}")
-    link, plays = asked_in(address.partition("?")[2].partition("#")[0])
+    link, plays = link_in_query(address.partition("?")[2].partition("#")[0])
     scene = unpacked(link)
     points, goes_on = _title(title, scene)
     scene = values_alone(scene) if goes_on else scene

@@ -28,7 +28,7 @@ from app.tab.lab_view import labs_with_tabs
 from app.tab.open_lab import OpenLab
 from app.tab.restore import asked_for
 from app.upstream.document_changes import changed_together
-from compute.export.link import asked_in, unpacked
+from compute.export.link import link_in_query, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab.lab import Lab
 
@@ -129,7 +129,7 @@ class Page:
 
     def _travelled(self, query: str) -> None:
         """Handle the browser's Back or Forward: show the scene in the new address."""
-        text, plays = asked_in(query)
+        text, plays = link_in_query(query)
         if self.current is None or not text:
             return
         self.current.address.left()

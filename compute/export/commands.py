@@ -40,7 +40,7 @@ from compute.export.sweep import MOST_ROWS, ParameterSweep, TableMaker
 from compute.files.files import require_writable
 from compute.labs import lab_class, labs
 
-WORTH_GUESSING = 4 * PLACES  # frames
+WORTH_ESTIMATING = 4 * PLACES  # frames
 OPTIONS = (
     *("size", "palette", "part", "axes", "transparent", "steps", "backend"),
     *("to", "frames", "rate", "every", "easing", "workers", "scheduler"),
@@ -93,7 +93,7 @@ def run_render(chosen: argparse.Namespace, command: str) -> int:
     else:
         renderer = FilmRenderer(film, chosen.out, command)
         pool = _pool(chosen, film)
-        _guess(renderer, pool)
+        _print_estimate(renderer, pool)
         with _progress_bar("frames", film.frames, renderer.parts) as show:
             renderer.run(pool, lambda now: show(now.done, now.doing))
     terminal.print(f"wrote {chosen.out}", highlight=False)
@@ -160,15 +160,15 @@ def _pool(chosen: argparse.Namespace, film: Film) -> RenderPool:
     return pool_for(chosen.scheduler, chosen.workers, on_gpu(film.scene.kind, [film.scene.values.get("backend")]))
 
 
-def _guess(renderer: FilmRenderer, pool: RenderPool) -> None:
+def _print_estimate(renderer: FilmRenderer, pool: RenderPool) -> None:
     """Print an estimate on a terminal if the film has more frames than the estimate renders."""
     terminal, missing = Console(stderr=True, soft_wrap=True), len(renderer.missing())
-    if not terminal.is_terminal or missing < WORTH_GUESSING:
+    if not terminal.is_terminal or missing < WORTH_ESTIMATING:
         return
-    guess = estimate(renderer.film, renderer.path, pool.workers or 1)
-    left = replace(guess, seconds=guess.seconds * missing / renderer.film.frames)
-    there = f", {renderer.film.frames - missing} of them are there already" if missing < renderer.film.frames else ""
-    terminal.print(f"{renderer.film.frames} frames{there}: {left.words}", highlight=False)
+    whole = estimate(renderer.film, renderer.path, pool.workers or 1)
+    left = replace(whole, seconds=whole.seconds * missing / renderer.film.frames)
+    existing = f", {renderer.film.frames - missing} of them exist already" if missing < renderer.film.frames else ""
+    terminal.print(f"{renderer.film.frames} frames{existing}: {left.words}", highlight=False)
 
 
 def _film(chosen: argparse.Namespace) -> Film:
@@ -263,8 +263,8 @@ def run_sweep(chosen: argparse.Namespace, command: str) -> int:
     gpu = on_gpu(kind, (sweep.at(number).get("backend") for number in range(sweep.count)))
     with _progress_bar("rows", sweep.count, table.parts) as show:
         counts = table.run(pool_for(chosen.scheduler, chosen.workers, gpu), show)
-    said = ", ".join(f"{count} {status}" for status, count in counts.items())
-    Console(stderr=True, soft_wrap=True).print(f"wrote {chosen.out}: {sweep.count} rows, {said}", highlight=False)
+    summary = ", ".join(f"{count} {status}" for status, count in counts.items())
+    Console(stderr=True, soft_wrap=True).print(f"wrote {chosen.out}: {sweep.count} rows, {summary}", highlight=False)
     if not counts.get("made"):
         Console(stderr=True, soft_wrap=True).print(f"no row could be made; the first: {table.why}", highlight=False)
     return FAILED if counts.get("failed") or not counts.get("made") else 0

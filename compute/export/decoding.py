@@ -24,16 +24,16 @@ MEMORY = 2**30  # bytes a task may allocate: 50 million pixels in colour take 25
 STATUS = Path("/proc/self/status")
 
 
-def picture(data: bytes, tell: Tell) -> LoadedPicture:
+def picture(data: bytes, report: Tell) -> LoadedPicture:
     """Decode a PNG or JPEG file. Raise ValueError for a refused file."""
-    tell(0.0, "reading")
+    report(0.0, "reading")
     with limited_memory("image"):
         return LoadedPicture.read(data)
 
 
-def arrays(data: bytes, name: str, tell: Tell) -> ArrayFile:
+def arrays(data: bytes, name: str, report: Tell) -> ArrayFile:
     """Read the arrays of a file for the problem option `name`. Raise ValueError for a refused file."""
-    tell(0.0, "reading")
+    report(0.0, "reading")
     with limited_memory(name):
         return ArrayFile.read(data, name)
 

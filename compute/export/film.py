@@ -55,7 +55,7 @@ class Film(Struct, frozen=True, forbid_unknown_fields=True):
         if self.every < 0:
             raise SceneError(f"every must be 0 or more steps, not {self.every}")
         if self.every and self.keys:
-            raise SceneError("a film goes on by itself (every) or follows its keys, not both")
+            raise SceneError("a film has steps between its frames (every) or keys, not both")
         moments = [key.at for key in self.keys]
         if moments and (moments[0] != 0 or moments[-1] != 1 or any(a >= b for a, b in pairwise(moments))):
             raise SceneError(f"keys must rise from 0 to 1, not {moments}")

@@ -62,30 +62,30 @@ class FilmRenderer:
         """
         start = perf_counter()
 
-        def tell(done: int, doing: str = "frames") -> None:
+        def report(done: int, doing: str = "frames") -> None:
             """Report the finished frames and the elapsed time."""
             progress(FilmProgress(done, self.film.frames, perf_counter() - start, doing))
 
         with self.parts.alone():
             with self.parts.room():
-                self.parts.make(pool, tell)
-                self._encode(start, tell)
+                self.parts.make(pool, report)
+                self._encode(start, report)
             self.parts.clear()
 
     def missing(self) -> list[int]:
         """Return the numbers of the frames that are not made yet."""
         return self.parts.missing()
 
-    def _encode(self, start: float, tell: Callable[[int, str], None]) -> None:
+    def _encode(self, start: float, report: Callable[[int, str], None]) -> None:
         """Write the film and its `<name>.json`; both are replaced together."""
         plain = self.film.plain()
         with whole_file(self.path) as made:
-            self._format.write(made, self._frames(tell), self.film.rate, json.dumps(plain, ensure_ascii=False))
+            self._format.write(made, self._frames(report), self.film.rate, json.dumps(plain, ensure_ascii=False))
             describe(plain, self.path, self.command, perf_counter() - start, made)
 
-    def _frames(self, tell: Callable[[int, str], None]) -> Iterator[Pixels]:
+    def _frames(self, report: Callable[[int, str], None]) -> Iterator[Pixels]:
         for number in range(self.film.frames):
-            tell(number, "encoding")
+            report(number, "encoding")
             yield read_png(self.parts.read(number))
 
 
@@ -115,9 +115,9 @@ class Estimate:
     def words(self) -> str:
         """Return the estimate as a sentence."""
         made = f"{self.frames_measured} frame{'s' * (self.frames_measured != 1)}"
-        beside = seconds_words(self.slowed * self.seconds)
-        now = f" if nothing else runs, {beside} beside what runs now," if self.busy else ""
-        return f"about {seconds_words(self.seconds)}{now} and {self.bytes / 1e6:.3g} MB, guessed from {made}"
+        slowed = seconds_words(self.slowed * self.seconds)
+        now = f" on an idle machine, {slowed} under the present load," if self.busy else ""
+        return f"about {seconds_words(self.seconds)}{now} and {self.bytes / 1e6:.3g} MB, estimated from {made}"
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class _TimedFrame:
 Pairs = list[tuple[_TimedFrame, ...]]
 
 
-class _Enough(Exception):
+class _OutOfTime(Exception):
     """A frame takes too long to be made completely."""
 
 
@@ -171,7 +171,7 @@ def estimate(film: Film, path: Path, workers: int = 1, budget: float = BUDGET, s
     form = film_format(path)
     film.check()
     with _sharing(1 if film.sequential else workers):
-        before, pairs = _followed(film, budget) if film.sequential else _looked_at(film, budget)
+        before, pairs = _sampled_in_sequence(film, budget) if film.sequential else _sampled_frames(film, budget)
     shots = {shot.number: shot for pair in pairs for shot in pair}
     numbers = sorted(shots)
     spent = before
@@ -194,7 +194,7 @@ def _on_gpu(film: Film) -> bool:
     return any(one.name == name and one.kind == "gpu" for one in film.scene.kind.backends())
 
 
-def _looked_at(film: Film, budget: float) -> tuple[Cost, Pairs]:
+def _sampled_frames(film: Film, budget: float) -> tuple[Cost, Pairs]:
     """Return the cost of loading the kernels, and pairs of neighbouring frames at a few places of a film.
 
     For films with independent frames; a film of one frame has a pair of one.
@@ -235,14 +235,14 @@ def _part(run: Replay, steps: int, longest: float) -> float:
         nonlocal done
         if perf_counter() - start > longest and 0 < part < 1:
             done = part
-            raise _Enough
+            raise _OutOfTime
 
-    with suppress(_Enough):
+    with suppress(_OutOfTime):
         run.to(steps, watch)
     return done
 
 
-def _followed(film: Film, budget: float) -> tuple[Cost, Pairs]:
+def _sampled_in_sequence(film: Film, budget: float) -> tuple[Cost, Pairs]:
     """Return the cost up to the first frame of a sequential film, and pairs of frames as the budget allows."""
     pairs: Pairs = []
     with closing(Replay.of(film.at(0))) as run:

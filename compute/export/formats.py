@@ -28,7 +28,7 @@ from compute.files.documents import readable
 from compute.files.files import whole, whole_file
 from compute.machine import machine
 
-EVEN = "its colours are kept for every second pixel, so that width and height must be even"
+EVEN = "colour is stored for every second pixel, so that width and height must be even"
 
 
 SCENE = frozenset({"steps", "backend"})  # options of `fieldlab render` that change the state of the lab

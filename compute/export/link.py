@@ -71,7 +71,7 @@ def unpacked(text: str) -> Scene:
     return scene_of(document | {"schema": SCHEMA, "size": list(usual)})
 
 
-def asked_in(query: str) -> tuple[str, bool]:
+def link_in_query(query: str) -> tuple[str, bool]:
     """Return (the link text in a query, whether to start its lab); ("", False) without a link."""
     try:
         entries = parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20)

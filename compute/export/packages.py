@@ -12,11 +12,14 @@ from compute.export.scene import SceneError
 
 @dataclass(frozen=True)
 class Package:
-    """An optional library. name: of the module; extra: of Fieldlab that installs it; wanted: start of the error."""
+    """An optional library. name: of the module; extra: of Fieldlab that installs it.
+
+    purpose: beginning of the error for a missing library, as "Zarr needs".
+    """
 
     name: str
     extra: str
-    wanted: str
+    purpose: str
 
     @property
     def install(self) -> str:
@@ -33,7 +36,7 @@ class Package:
         try:
             return import_module(self.name)
         except ModuleNotFoundError as error:
-            raise SceneError(f"{self.wanted} the package {self.name}: {self.install}") from error
+            raise SceneError(f"{self.purpose} the package {self.name}: {self.install}") from error
 
 
 AV = Package("av", "video", "films as MP4 or WebM need")

@@ -134,8 +134,8 @@ def write(  # noqa: PLR0913 - the options of a film, each with a default
             write_npz_levels(found, made, about, progress)
         else:
             about |= _painted(found, _painter(found, look or Style(), part, size, axes), made, rate, progress)
-        beside = {**about, "changes": list(found.changes)}
-        describe(beside, path, command, perf_counter() - start, made)
+        description = {**about, "changes": list(found.changes)}
+        describe(description, path, command, perf_counter() - start, made)
 
 
 def _painted(found: Recording, painter: Painter, path: Path, rate: float, progress: OnCount) -> dict[str, Any]:

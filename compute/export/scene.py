@@ -148,7 +148,7 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
         try:
             self._check()
         except (TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
-            raise SceneError(f"its values are not what {self.lab} takes: {short(str(error))}") from error
+            raise SceneError(f"invalid values for {self.lab}: {short(str(error))}") from error
 
     def _check(self) -> None:
         later = list(values_along(self.values, self.history))

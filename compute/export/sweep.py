@@ -24,7 +24,7 @@ from compute.labs import lab_class
 
 SCHEMA = "fieldlab-sweep/1"
 MOST_ROWS = 10_000
-FLAG = "taken during a sweep, while other rows may have been made beside: for comparisons use fieldlab bench"
+FLAG = "measured during a sweep, while other rows may have been computed: for comparisons use fieldlab bench"
 PARTS = ("launch", "compute", "levels", "transfer")
 _RUN_BEFORE: set[tuple[Any, ...]] = set()  # in this process, by lab, backend and other settings that require compiling
 
@@ -108,9 +108,9 @@ def _warm(sweep: ParameterSweep, values: Mapping[str, Any]) -> None:
 
 def _timing(frame: Frame, seconds: float) -> dict[str, Any]:
     """Return the times of the row, in ms. wall: from opening the lab to its frame."""
-    taken = {f"{part}_ms": 1e3 * getattr(frame.timing, part) for part in PARTS}
+    timing = {f"{part}_ms": 1e3 * getattr(frame.timing, part) for part in PARTS}
     own = {"wall_ms": 1e3 * seconds, "timed_steps": frame.timing.steps, "first_call": frame.timing.first_call}
-    return {**taken, **own, "timed_during_sweep": True}
+    return {**timing, **own, "timed_during_sweep": True}
 
 
 class TableMaker:

@@ -47,7 +47,7 @@ def real_array(values: Any, name: str) -> NDArray[Any]:
 
 def as_type(array: NDArray[Any], dtype: DTypeLike, name: str) -> NDArray[Any]:
     """Return a real `array` in the floating-point type `dtype`, rounded; ValueError for NaN, inf and other losses."""
-    wanted = np.finfo(np.dtype(dtype))
+    form = np.finfo(np.dtype(dtype))
     if array.dtype.kind in "iu" and array.size:
         require_whole(array, dtype, name)
     if not np.isfinite(array).all():
@@ -55,10 +55,10 @@ def as_type(array: NDArray[Any], dtype: DTypeLike, name: str) -> NDArray[Any]:
     with np.errstate(over="ignore", under="ignore"):
         cast = array.astype(dtype)
     if not np.isfinite(cast).all():
-        bound = f"within ±{wanted.max:.4g}, the range of {wanted.dtype}"
+        bound = f"within ±{form.max:.4g}, the range of {form.dtype}"
         raise ValueError(f"{name} must be {bound}, not {_largest(array)}")
     if not cast.any() and array.any():
-        bound = f"reach {wanted.tiny:.4g}, the least of {wanted.dtype}"
+        bound = f"reach {form.tiny:.4g}, the least of {form.dtype}"
         raise ValueError(f"{name} must {bound}: its largest entry is {_largest(array)}")
     return cast
 

@@ -73,7 +73,7 @@ class StepHistory:
         self.start.update({name: value for name, value in changed.items() if name in begins})
         later = {name: value for name, value in changed.items() if name not in begins}
         if not is_plain(later):
-            self.lose(LOADED)
+            self.mark_incomplete(LOADED)
         elif later:
             self._add({"step": step, "set": later})
 
@@ -81,11 +81,11 @@ class StepHistory:
         """Return the names of the values that, if changed before the first step, replace their values in `start`."""
         return self.now.keys()
 
-    def did(self, step: int, action: str, arguments: Mapping[str, Any]) -> None:
+    def record_action(self, step: int, action: str, arguments: Mapping[str, Any]) -> None:
         """Record an action that changed the state."""
         self._add({"step": step, "do": action, "with": arguments})
 
-    def lose(self, why: str) -> None:
+    def mark_incomplete(self, why: str) -> None:
         """Mark the history as incomplete, because of a change that cannot be recorded."""
         self.missing, self.entries, self.length = self.missing or why, [], 0
 
@@ -95,7 +95,7 @@ class StepHistory:
         self.entries.append(entry)
         self.length += len(json.dumps(entry)) + 2
         if len(self.entries) > MOST_ENTRIES or self.length > MOST_CHARACTERS:
-            self.lose(LONG)
+            self.mark_incomplete(LONG)
 
     def as_plain(self, kind: type[Lab], values: Mapping[str, Any], steps: int) -> History:
         """Return the history as plain values, for a lab of class `kind` with the present `values`, used or not."""

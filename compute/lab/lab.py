@@ -249,7 +249,7 @@ class Lab(param.Parameterized, in_notebook.Shown, metaclass=LabMeta):
         first = self._first()
         held = self.arrays[first]
         self._start({**self.begin(), first: as_field(array, held.shape, held.dtype)})
-        self.history.lose(GIVEN)
+        self.history.mark_incomplete(GIVEN)
 
     def _first(self) -> str:
         """Return the name of the first array of the state."""

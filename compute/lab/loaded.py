@@ -53,7 +53,7 @@ class LoadedFile:
         return hash(self.fingerprint)
 
 
-class Forgotten:
+class ReleasedFile:
     """Placeholder for a loaded file that this process has released."""
 
 
@@ -61,17 +61,17 @@ def _reference(loaded: LoadedFile) -> tuple[Any, ...]:
     return find, (type(loaded), loaded.fingerprint)
 
 
-def find(kind: type[LoadedFile], fingerprint: str) -> LoadedFile | Forgotten:
-    """Return the loaded file with this class and fingerprint, or a Forgotten if this process has released it."""
+def find(kind: type[LoadedFile], fingerprint: str) -> LoadedFile | ReleasedFile:
+    """Return the loaded file with this class and fingerprint, or a ReleasedFile if this process has released it."""
     with _LOCK:
-        return _LOADED.get((kind, fingerprint), Forgotten())
+        return _LOADED.get((kind, fingerprint), ReleasedFile())
 
 
 def is_complete(value: object) -> bool:
-    """Return False if `value`, or a value of it if it is a mapping, is a Forgotten."""
+    """Return False if `value`, or a value of it if it is a mapping, is a ReleasedFile."""
     if isinstance(value, Mapping):
         return all(map(is_complete, value.values()))
-    return not isinstance(value, Forgotten)
+    return not isinstance(value, ReleasedFile)
 
 
 def loaded_bytes() -> int:

@@ -38,15 +38,15 @@ def number(value: float) -> str:
 
 def sentences(lab: type[Lab], frame: Frame) -> tuple[str, ...]:
     """Return a sentence or more for each plot of a frame of `lab`."""
-    said = []
+    found = []
     for panel in lab.panels(frame).values():
         if panel.image:
-            said.append(picture_sentence(panel, frame.rasters[panel.image], lab.APART_WORDS))
+            found.append(picture_sentence(panel, frame.rasters[panel.image], lab.APART_WORDS))
         elif lines := drawn_lines(panel, frame):
-            said += [line_sentence(panel, line, frame) for line in lines[:LINES]]
+            found += [line_sentence(panel, line, frame) for line in lines[:LINES]]
             if len(lines) > LINES:
-                said.append(f"{panel.title}: {len(lines) - LINES} more lines.")
-    return tuple(said)
+                found.append(f"{panel.title}: {len(lines) - LINES} more lines.")
+    return tuple(found)
 
 
 def tables(lab: type[Lab], frame: Frame) -> tuple[NumberTable, ...]:

@@ -16,7 +16,7 @@ from msgspec import structs
 from PIL import Image
 
 from app.labs.l_curve.controls import TEMPI
-from compute.export.link import asked_in, unpacked
+from compute.export.link import link_in_query, unpacked
 from compute.labs.l_curve.problems import make
 from tests.browser.acts import READOUT, SIDE_BAR, Act, both, by_key, escape, first_word, link, press, shown
 from tests.browser.crossover_page import ROOFLINE, SIGNS, CrossoverPage
@@ -45,7 +45,7 @@ def drops(**values: Any) -> Callable[[SideBar], None]:
     """Return what drops a file on the page: the scene of its link, with other values."""
 
     def drop(stage: SideBar) -> None:
-        scene = unpacked(asked_in(stage.page.evaluate("location.search"))[0])
+        scene = unpacked(link_in_query(stage.page.evaluate("location.search"))[0])
         text = json.dumps(structs.replace(scene, values={**scene.values, **values}).plain())
         stage.page.evaluate(DROP, ["scene.json", "application/json", b64encode(text.encode()).decode()])
 
@@ -372,7 +372,7 @@ def orbit(stage: MandelbrotStage) -> object:
 
 def limits(stage: MandelbrotStage) -> object:
     """Return the limits of the colours in the lab's link; None for automatic ones."""
-    return unpacked(asked_in(stage.page.evaluate("location.search"))[0]).values.get("limits")
+    return unpacked(link_in_query(stage.page.evaluate("location.search"))[0]).values.get("limits")
 
 
 def automatic_limits(stage: MandelbrotStage) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from playwright.sync_api import Error, Locator, Page
 
-from compute.export.link import NAME, asked_in, unpacked
+from compute.export.link import NAME, link_in_query, unpacked
 from tests.browser.layout import plots
 from tests.browser.serving import Server
 
@@ -221,7 +221,7 @@ class LabPage(SideBar):
         self.group(*GROUPS[:2])
         self.initial = self.page.evaluate(SETTINGS)
         query = self.until(lambda: self.page.evaluate("location.search"))
-        self.home = f"?{NAME}={asked_in(query)[0]}"
+        self.home = f"?{NAME}={link_in_query(query)[0]}"
 
     def settings(self) -> dict[str, object]:
         """Return the value of every control by its label."""
@@ -315,7 +315,7 @@ class LabPage(SideBar):
 
     def _address_is_current(self) -> bool:
         """Return whether the address contains the displayed step; the engine reports it after a pause."""
-        text, runs = asked_in(self.page.evaluate("location.search"))
+        text, runs = link_in_query(self.page.evaluate("location.search"))
         if runs or not text:
             return False
         scene, step = unpacked(text), self.step()

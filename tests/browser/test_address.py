@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compute.export.link import asked_in, unpacked
+from compute.export.link import link_in_query, unpacked
 from tests.browser.lab_page import OPENING, LabPage
 
 PRESET = "Initial field"
@@ -20,7 +20,7 @@ def address_of(lab, step):
     """Return the address once it encodes the paused field at this step."""
 
     def current():
-        text, runs = asked_in(query(lab))
+        text, runs = link_in_query(query(lab))
         return not runs and unpacked(text).steps == step and query(lab)
 
     return lab.until(current)

@@ -9,7 +9,7 @@ import pytest
 
 from app.features.audience.rooms import LENGTH, LETTERS
 from app.tab.stream import WIDEST
-from compute.export.link import asked_in, unpacked
+from compute.export.link import link_in_query, unpacked
 from tests.browser.lab_page import HIDE, PATIENCE, LabPage
 
 PHONE = {"width": 390, "height": 844}
@@ -39,7 +39,7 @@ def until(page, condition):
 
 def linked(phone):
     """Return the non-default values of the state behind the link "Try it yourself"."""
-    text, _ = asked_in((phone.locator("#try").get_attribute("href") or "").partition("?")[2])
+    text, _ = link_in_query((phone.locator("#try").get_attribute("href") or "").partition("?")[2])
     return unpacked(text).values if text else {}
 
 

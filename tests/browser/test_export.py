@@ -268,7 +268,7 @@ def test_films_are_estimated_paused_and_cancelled_and_delay_no_numbers(lab):
     lab.show("Film")
     lab.fill("Frames", 100)
     lab.page.get_by_role("button", name="Estimate").click()
-    words = lab.until(lambda: next(iter(lab.page.get_by_text("guessed from").all_inner_texts()), ""), OPENING)
+    words = lab.until(lambda: next(iter(lab.page.get_by_text("estimated from").all_inner_texts()), ""), OPENING)
     assert "3.33 s of film: about" in words
     lab.fill("Frames", 30_000)
     running, films = lab.page.locator(".job.running"), lab.page.locator(".job.running, .job.waiting")

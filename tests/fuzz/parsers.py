@@ -29,7 +29,7 @@ from app.tab.restore import scene_in
 from compute.cli import serve_options
 from compute.cli.settings import SettingsError
 from compute.engine.recording import FrameRecorder
-from compute.export.link import asked_in, packed, unpacked
+from compute.export.link import link_in_query, packed, unpacked
 from compute.export.recordings import recorded
 from compute.export.scene import Scene
 from compute.files.images import LoadedPicture
@@ -181,7 +181,7 @@ def settings_file(path: Path) -> object:
 def token(text: str) -> None:
     """Check a session's token, and the page's address."""
     access._token_is_sound(text)
-    asked_in(text)
+    link_in_query(text)
 
 
 def request(text: str) -> None:

@@ -32,7 +32,7 @@ from app.tab.lab_view import SaysHeadline
 from app.tab.open_lab import OpenLab
 from app.tab.restore import beginning
 from compute.devices.backends import backend
-from compute.export.link import NAME, RUN, asked_in, packed, unpacked
+from compute.export.link import NAME, RUN, link_in_query, packed, unpacked
 from compute.stories import Story, StoryStep
 
 TICK = 500  # ms between two updates of the number of followers
@@ -274,7 +274,7 @@ class AudienceMode(Feature):
         if not query or not self.tries:
             return ""
         if self._tried[0] != query:
-            text, plays = asked_in(query)
+            text, plays = link_in_query(query)
             scene = unpacked(text)
             first = beginning(scene)
             link = query if first is scene else f"{NAME}={packed(first)}" + f"&{RUN}=1" * plays

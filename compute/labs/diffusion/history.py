@@ -71,13 +71,13 @@ class FieldHistory(StepHistory):
     def _beginning(self) -> Sequence[str]:
         return PACE if self.entries else FREE
 
-    def loaded(self, image: LoadedPicture, ny: int, nx: int) -> None:
-        """Note that the field was loaded from that image."""
+    def record_image(self, image: LoadedPicture, ny: int, nx: int) -> None:
+        """Record that the field was loaded from that image."""
         data = image.small(ny, nx, MOST_CHARACTERS // 2)
         if data is None:
-            self.lose(LARGE)
+            self.mark_incomplete(LARGE)
         else:
-            self.did(0, "load_image", {"data": base64.b64encode(data).decode("ascii")})
+            self.record_action(0, "load_image", {"data": base64.b64encode(data).decode("ascii")})
 
     def _unrepeatable(self) -> str:
         kernels = (each.get("variant") for each in (self.start, self.now, *map(_set, self.entries)))

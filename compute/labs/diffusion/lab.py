@@ -265,7 +265,7 @@ class Diffusion(Lab):
         self._put(field, 0)
         self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
         if image:
-            self.history.loaded(image, *shape)
+            self.history.record_image(image, *shape)
         elif self.preset == "single mode":
             self.exact_mode = ExactMode(*shape, self.mode_p, self.mode_q, self.edges)
 
@@ -276,7 +276,7 @@ class Diffusion(Lab):
         """
         self._put(as_field(array, (self.ny, self.nx), self.dtype), 0)
         self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
-        self.history.lose(GIVEN)
+        self.history.mark_incomplete(GIVEN)
 
     def _put(self, field: NDArray[Any], steps: int) -> None:
         """Write `field` to the device, discard data about the previous state, and start a new run."""
@@ -297,14 +297,14 @@ class Diffusion(Lab):
         if hold and self.first_limits is None:
             self.first_limits = self.camera.survey(self.u).limits()
             if self.steps or self.history.drawn:
-                self.history.did(self.steps, "refit", {})
+                self.history.record_action(self.steps, "refit", {})
         return self.first_limits if hold else None
 
     def refit(self) -> None:
         """Hold the limits of the present field until another field starts."""
         with self.device.lock:
             self.first_limits = self.camera.survey(self.u).limits()
-        self.history.did(self.steps, "refit", {})
+        self.history.record_action(self.steps, "refit", {})
 
     def load_image(self, data: bytes | LoadedPicture) -> None:
         """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape.
@@ -341,7 +341,7 @@ class Diffusion(Lab):
         for u in (self.u, *self.truth[:1]):
             for x, y in discs:
                 self.display.disc(u, y, x, radius, value)
-        self.history.did(self.steps, "paint", initial.stroke_as_json(points, value, radius))
+        self.history.record_action(self.steps, "paint", initial.stroke_as_json(points, value, radius))
         self.exact_mode, self.heat = None, HeatBalance()
 
     def checkpoint(self) -> None:

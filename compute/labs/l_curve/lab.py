@@ -149,7 +149,7 @@ class LCurve(Lab):
 
     # -- state
 
-    def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another problem or backend begins anew
+    def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another problem or backend starts again
         system = HeldProblem.of(self.values())
         limits.require("unknowns", system.shape[1])  # the unknowns of a file are known from here on
         room = room_for(system.shape, self.steps_at_most, self.reorthogonalise)

@@ -115,7 +115,7 @@ class Mandelbrot(Lab):
 
     # -- state
 
-    def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another size or backend begins anew
+    def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another size or backend starts again
         self._shown = self._drawn.shown if self._drawn else None
         if hasattr(self, "painting"):
             self._release()

@@ -13,7 +13,7 @@ from PIL import Image
 
 from app.page.address import CALM, PERIOD, LabAddress, asked_to_run, link_of
 from compute.engine.messages import HistoryTold
-from compute.export.link import LONGEST, RUN, asked_in, unpacked
+from compute.export.link import LONGEST, RUN, link_in_query, unpacked
 from compute.export.render import opened_at
 from compute.export.scene import MOST_STEPS, Scene, Style
 from compute.labs.diffusion import Diffusion
@@ -70,7 +70,7 @@ def test_what_the_address_holds_makes_the_same_field_again(tab):
     tab.lab.paint([(4.0, 5.0)], 2.0, 3.0)
     tab.lab.update(r=0.1)
     tab.lab.advance(4)
-    text, runs = asked_in(f"?{tab.settle()}")
+    text, runs = link_in_query(f"?{tab.settle()}")
     assert not runs
     scene = unpacked(text)
     assert (scene.steps, scene.look) == (7, Style("Inferno"))
@@ -105,7 +105,7 @@ def test_an_answer_of_before_the_last_change_is_put_right(tab):
     tab.lab.advance(1)
     tab.look(PERIOD)
     tab.address.on_event(HistoryTold(before, tab.questions))
-    scene = unpacked(asked_in(f"?{tab.settle()}")[0])
+    scene = unpacked(link_in_query(f"?{tab.settle()}")[0])
     with opened_at(scene) as again:
         np.testing.assert_array_equal(again.field(), tab.lab.field())
 
@@ -117,7 +117,7 @@ def test_of_a_lab_that_runs_it_is_written_now_and_then(tab):
         tab.look(PERIOD / 8)
         tab.answer()
     assert tab.questions == pytest.approx(6, abs=1)
-    assert all(asked_in(query)[1] for query, _ in tab.written)
+    assert all(link_in_query(query)[1] for query, _ in tab.written)
 
 
 def test_an_answer_that_does_not_come_is_asked_for_again(tab):
@@ -135,7 +135,7 @@ def test_an_answer_that_comes_late_is_not_taken_for_a_newer_one(tab):
     tab.address.on_event(late)
     assert tab.written == []
     tab.answer()
-    assert unpacked(asked_in(f"?{tab.written[-1][0]}")[0]).steps == 5
+    assert unpacked(link_in_query(f"?{tab.written[-1][0]}")[0]).steps == 5
 
 
 def test_a_change_that_is_taken_back_while_the_engine_is_asked_leaves_no_link_to_it(tab):
@@ -147,7 +147,7 @@ def test_a_change_that_is_taken_back_while_the_engine_is_asked_leaves_no_link_to
     tab.session.values = chosen | {"edges": "zero-dirichlet"}  # reverted before the answer arrives, and then set again
     tab.answer()
     tab.session.values = chosen
-    assert unpacked(asked_in(f"?{tab.settle()}")[0]).values["edges"] == "periodic"
+    assert unpacked(link_in_query(f"?{tab.settle()}")[0]).values["edges"] == "periodic"
 
 
 def test_an_act_has_an_entry_of_its_own_and_a_slider_has_none(tab):
@@ -185,7 +185,7 @@ def test_a_lab_whose_values_are_its_state_needs_no_engine():
     tab = Tab(Mandelbrot(backend="cpu_numpy", ny=8, nx=8, zoom="3e1"))
     tab.look()
     assert tab.questions == 0
-    assert unpacked(asked_in(tab.written[-1][0])[0]).values["zoom"] == "3e1"
+    assert unpacked(link_in_query(tab.written[-1][0])[0]).values["zoom"] == "3e1"
 
 
 def test_the_origin_of_a_lab_says_what_its_snapshot_says_and_holds_no_array(tab):
@@ -204,7 +204,7 @@ def test_an_image_that_is_too_large_for_a_link_is_said_once_and_the_link_leads_t
     Image.fromarray(noise).save(file, "PNG")
     large = Tab(Diffusion(backend="cpu_numpy", ny=200, nx=200))
     large.lab.load_image(file.getvalue())
-    scene = unpacked(asked_in(large.settle())[0])
+    scene = unpacked(link_in_query(large.settle())[0])
     assert (scene.history, scene.values["ny"]) == ((), 200)
     assert scene.missing
     (words,) = large.told
@@ -221,7 +221,7 @@ def test_a_view_that_no_scene_has_is_said_once_and_the_link_leads_to_the_whole(t
     """Found by a fuzz of messages: a browser can report any range of its axes."""
     tab.session.view = view
     tab.lab.advance(3)
-    scene = unpacked(asked_in(tab.settle())[0])
+    scene = unpacked(link_in_query(tab.settle())[0])
     assert (scene.steps, scene.view) == (3, None)
     assert "view must be" in scene.missing
     (words,) = tab.told
@@ -234,7 +234,7 @@ def test_a_view_that_no_scene_has_is_said_once_and_the_link_leads_to_the_whole(t
 def test_more_steps_than_a_scene_has_are_said_and_the_link_leads_to_the_beginning(tab):
     tab.look()
     tab.address.on_event(HistoryTold(dict(tab.lab.HISTORY.origin(tab.lab), steps=MOST_STEPS + 1), tab.questions))
-    scene = unpacked(asked_in(tab.written[-1][0])[0])
+    scene = unpacked(link_in_query(tab.written[-1][0])[0])
     assert (scene.steps, scene.lab) == (0, "diffusion")
     assert str(MOST_STEPS + 1) in tab.told[0]
 
@@ -259,11 +259,11 @@ def test_a_history_that_no_link_can_hold_is_not_even_packed():
     ],
 )
 def test_what_an_address_asks_for(query, asked):
-    assert asked_in(query) == asked
+    assert link_in_query(query) == asked
 
 
 def test_an_address_of_any_length_is_cut_before_it_is_read():
-    text, _ = asked_in("?scene=" + "a" * 10**6)
+    text, _ = link_in_query("?scene=" + "a" * 10**6)
     assert len(text) < LONGEST + 200
 
 

@@ -84,7 +84,7 @@ def test_a_busy_machine_does_not_change_what_it_takes_alone(film, busy, clock, m
     guess = estimate(film, tmp_path / "a.gif", budget=1e6, starting=7.0)
     assert guess.seconds == pytest.approx(7 + 30 * 3, abs=0.1)
     assert guess.slowed == pytest.approx(busy, rel=0.01)
-    both = " if nothing else runs, 8 min beside what runs now,"
+    both = " on an idle machine, 8 min under the present load,"
     assert guess.words.startswith(f"about 2 min{both}" if busy == 5 else "about 2 min and")
 
 
@@ -141,8 +141,8 @@ def test_short_films_are_measured_whole(frames, every, tmp_path):
 
 
 def test_it_is_said_in_words_and_only_of_films(tmp_path):
-    assert Estimate(4000.0, 12_345_678, 6).words == "about 67 min and 12.3 MB, guessed from 6 frames"
-    assert Estimate(12.0, 12_345, 1).words == "about 12 s and 0.0123 MB, guessed from 1 frame"
+    assert Estimate(4000.0, 12_345_678, 6).words == "about 67 min and 12.3 MB, estimated from 6 frames"
+    assert Estimate(12.0, 12_345, 1).words == "about 12 s and 0.0123 MB, estimated from 1 frame"
     assert Estimate(9000.0, 0, 2).words.startswith("about 2.5 h")
     with pytest.raises(SceneError, match="must end in"):
         estimate(FOLLOWING, tmp_path / "a.png")

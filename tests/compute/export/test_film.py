@@ -509,7 +509,7 @@ def _kill_a_worker(which="compute.process", sign=signal.SIGKILL):
     return 1
 
 
-def test_a_film_s_time_and_size_are_guessed_on_a_terminal_before_it_is_begun(tmp_path, capsys, monkeypatch):
+def test_an_estimate_is_printed_on_a_terminal_before_a_film_starts(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(commands, "_pool", lambda *_: LocalPool(1))
     monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich assume a terminal
     monkeypatch.setattr(FilmRenderer, "run", lambda *_: None)
@@ -517,16 +517,16 @@ def test_a_film_s_time_and_size_are_guessed_on_a_terminal_before_it_is_begun(tmp
     assert main(["render", "mandelbrot", "--out", str(tmp_path / "zoom.gif"), *arguments]) == 0
     told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
     told = " ".join(told.split())  # the terminal's width breaks lines, and a busy machine prints a longer sentence
-    assert re.search(r"24 frames: about \d+ (s|min)\b.* and [\d.]+ MB, guessed from 6 frames", told)
+    assert re.search(r"24 frames: about \d+ (s|min)\b.* and [\d.]+ MB, estimated from 6 frames", told)
 
 
-def test_of_a_film_that_goes_on_only_what_is_left_is_guessed(capsys, monkeypatch):
+def test_the_estimate_of_a_resumed_film_is_for_its_missing_frames(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(commands, "estimate", lambda *_: Estimate(100.0, 10**6, 6))
     renderer = SimpleNamespace(missing=lambda: range(30), film=SimpleNamespace(frames=120), path=Path("a.gif"))
-    commands._guess(renderer, LocalPool(1))
+    commands._print_estimate(renderer, LocalPool(1))
     told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
-    assert told.startswith("120 frames, 90 of them are there already: about 25 s and 1 MB")
+    assert told.startswith("120 frames, 90 of them exist already: about 25 s and 1 MB")
 
 
 def test_each_gpu_is_one_worker_s_and_only_those_that_may_be_used(monkeypatch):

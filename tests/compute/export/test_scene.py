@@ -103,7 +103,7 @@ def test_text_that_is_no_scene_is_refused(text):
         ({"frames": 10**9}, "frames must be from 1"),
         ({"rate": 0.0}, "rate must be from 1"),
         ({"every": -1}, "every must be 0 or more"),
-        ({"every": 1}, "goes on by itself .every. or follows its keys, not both"),
+        ({"every": 1}, "has steps between its frames .every. or keys, not both"),
         ({"easing": "bouncy"}, "easing must be one of"),
         ({"keys": [{"at": 0.5, "values": {}}]}, "keys must rise from 0 to 1"),
         ({"keys": [{"at": 0, "values": {"zoom": "1"}}, {"at": 1, "values": {}}]}, "all keys must have values"),

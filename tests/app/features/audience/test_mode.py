@@ -13,7 +13,7 @@ from app.features.audience.mode import AudienceMode, is_base, line, network_addr
 from app.features.audience.rooms import MOST_ROOMS, Rooms
 from app.page.qr_code import qr
 from app.tab.lab_tab import LabTab
-from compute.export.link import asked_in, packed, unpacked
+from compute.export.link import link_in_query, packed, unpacked
 from compute.export.scene import Scene
 from compute.labs.diffusion import Diffusion
 from tests.app.features.audience.test_broadcast import Onlooker
@@ -278,7 +278,7 @@ def test_followers_open_no_long_run_and_nothing_where_that_is_switched_off(audie
     assert audience._try("") == ""
     assert audience._try(f"scene={short}&run=1") == f"scene={short}&run=1"
     for rest, plays in (("&run=1", True), ("", False)):
-        text, runs = asked_in(audience._try(f"scene={long}{rest}"))
+        text, runs = link_in_query(audience._try(f"scene={long}{rest}"))
         assert unpacked(text) == Scene("diffusion", {"r": 0.1})
         assert runs is plays
     audience.begin()
