@@ -125,7 +125,7 @@ def test_every_combination_is_a_row_with_the_facts_of_its_lab(tmp_path, here, ca
         assert each["r (result)"] == each["r"]
     beside = json.loads(path.with_name("heat.csv.json").read_text(encoding="utf-8"))
     assert (beside["axes"]["ny"], beside["values"], beside["steps"]) == ([8, 16, 99999], {"nx": 21}, 30)
-    assert "taken during a sweep" in beside["timings"]
+    assert "measured during a sweep" in beside["timings"]
     assert "fieldlab sweep diffusion" in beside["made"]["command"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["heat.csv", "heat.csv.json"]
 
