@@ -146,7 +146,7 @@ class TakenTimings:
         return tuple(timing for timing in self.timings[1:] if timing.compute >= ALONE)
 
     @cached_property
-    def told(self) -> tuple[Timing, ...]:
+    def reported(self) -> tuple[Timing, ...]:
         """The first call and the telling timings, all with the `cells` of the latest; () without telling timings.
 
         The cells of a picture may differ slightly from run to run.
@@ -158,8 +158,8 @@ class TakenTimings:
 
     @cached_property
     def measurement(self) -> Measurement | None:
-        """The measurement of `told`, computed once for all sessions that show it; None without timings."""
-        return Measurement.of(list(self.told)) if self.told else None
+        """The measurement of `reported`, computed once for all sessions that show it; None without timings."""
+        return Measurement.of(list(self.reported)) if self.reported else None
 
     @property
     def warm(self) -> list[float]:
@@ -409,8 +409,8 @@ class Comparison:
 
     def _note(self, variant: Variant) -> str:
         """Return why the variant is not measured at this setting; "" if it may be."""
-        for who in (variant, self.rules.reference):
-            text, until = self._results.get(self._failed_key(who)) or ("", 0.0)
+        for each in (variant, self.rules.reference):
+            text, until = self._results.get(self._failed_key(each)) or ("", 0.0)
             if self._clock() < until:
                 return str(text)
         refusal = self.rules.refusal(variant, self._values)
@@ -429,8 +429,8 @@ class Comparison:
 
     def _crowded(self, variant: Variant) -> bool:
         """Whether the variant's engine should not get a second grid of this size."""
-        beside = self._live is not None and self._engine(variant) == self._engine(self._live)
-        return self.rules.crowded(self._values, beside)
+        shared = self._live is not None and self._engine(variant) == self._engine(self._live)
+        return self.rules.crowded(self._values, shared)
 
     @property
     def _ways(self) -> tuple[Variant, Variant | None, list[Variant]]:
@@ -520,7 +520,7 @@ class Comparison:
         right = agreement is not None and agreement.agrees
         shown = taken if right else TakenTimings()
         doing = self._doing if self._job is not None and (self._queued or self._job.key[2] == variant) else ""
-        return Standing(variant, shown.measurement, agreement, self._note(variant), shown.told, doing)
+        return Standing(variant, shown.measurement, agreement, self._note(variant), shown.reported, doing)
 
     def _taken(self, variant: Variant) -> TakenTimings:
         return self._results.get(self._timed_key(variant)) or TakenTimings()

@@ -249,7 +249,7 @@ class Readout:
         said = headline(verdict, fastest, rules, pair, machine_roofs().waking)
         self.headline, self.sentence = said.number, said.sentence
         drawing = rules.chart(values, recorded_figures())
-        if drawing is None or drawing.beside:
+        if drawing is None or drawing.additional:
             bars = html.ways(standings) + (html.recorded(pair.gpu) if pair and fastest.gpu is None else "")
             bars = f"<h3>{rules.rate.spelled}, logarithmic</h3>{bars}"
         else:
@@ -267,7 +267,7 @@ class Readout:
         blocks = [f"<h3>Results</h3>{html.agreement(verdict.agreement if verdict else None)}"]
         blocks += [f"<h3>Times</h3>{html.details(standings, rules.rate, dtype, roofs)}"] if standings else []
         blocks += [html.first_calls(standings)]
-        if drawing is not None and drawing.beside:
+        if drawing is not None and drawing.additional:
             blocks += [html.chart(drawing, standings, step)]
         if elsewhere := rules.elsewhere(values, recorded_figures()):
             on_grid = "edges" in values

@@ -25,7 +25,7 @@ from compute.engine.sending import COMPILING, EventSender
 from compute.lab.lab import Lab
 from compute.measure.benchmark import benchmark_of
 from compute.measure.rates import RoofKind
-from compute.measure.roofs import sampled_beside
+from compute.measure.roofs import sampled_live
 from compute.measure.target import BenchmarkTarget
 from compute.measure.timing import Timing, listening
 
@@ -152,7 +152,7 @@ def sample(
                 done += timing.steps
                 yield
             timings.append(replace(tally.total(replace(timing, spans=())), first_call=False))
-        rates = (yield from sampled_beside(lab.device, roof, dtype, ROOF_SAMPLES)) if roof else ()
+        rates = (yield from sampled_live(lab.device, roof, dtype, ROOF_SAMPLES)) if roof else ()
         return Sampled(tuple(timings), rates)
 
 

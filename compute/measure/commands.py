@@ -61,7 +61,7 @@ def _add_files(bench: argparse.ArgumentParser) -> None:
     bench.add_argument("--csv", type=Path, metavar="FILE", help="write a table, units in the column names")
     bench.add_argument("--pyperf", type=Path, metavar="FILE", help="write every sample for `python -m pyperf stats`")
     bench.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
-    bench.add_argument("--compare", type=Path, metavar="FILE", help="show an older record's times beside this run's")
+    bench.add_argument("--compare", type=Path, metavar="FILE", help="show an older record's times next to this run's")
     bench.add_argument(
         "--save", nargs="?", const="", metavar="FILE", help="to assets/timings/<machine>-<lab>.json, or FILE"
     )
@@ -138,7 +138,7 @@ def _plan(chosen: argparse.Namespace, benchmark: Benchmark) -> BenchPlan:
     names = _some_of("--backends", chosen.backends, tuple(b.name for b in BACKENDS))
     if names and all(backend(name).missing for name in names):
         reasons = "; ".join(f"{name}: {backend(name).missing}. {backend(name).install}" for name in names)
-        raise ValueError(f"none of the backends asked for is here. {reasons}")
+        raise ValueError(f"none of the requested backends is available. {reasons}")
     names = names or tuple(b.name for b in BACKENDS)
     with_gpu = any(backend(name).kind == "gpu" and not backend(name).missing for name in names)
     cases, notes = benchmark.fitted(benchmark.cases(own, dtypes, with_gpu), own, with_gpu, chosen.budget)

@@ -198,18 +198,18 @@ class Sampler:
         self._thread: threading.Thread | None = None
         self._readings: deque[Reading] = deque(maxlen=int(SPAN / period) + 2)
 
-    def look(self, who: Hashable) -> None:
+    def look(self, looker: Hashable) -> None:
         """Register a viewer and start the thread if needed; no-op for a registered viewer."""
         with self._changed:
-            self._lookers.add(who)
+            self._lookers.add(looker)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="system", daemon=True)
                 self._thread.start()
 
-    def leave(self, who: Hashable) -> None:
+    def leave(self, looker: Hashable) -> None:
         """Remove a viewer; no-op for an unknown one."""
         with self._changed:
-            self._lookers.discard(who)
+            self._lookers.discard(looker)
             self._changed.notify_all()
 
     @property

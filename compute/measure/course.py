@@ -51,17 +51,17 @@ class Course:
 
 
 def run_course(
-    benchmark: CaseBenchmark, course: Course, backends: Sequence[Backend], heard: Callable[[float, str], object]
+    benchmark: CaseBenchmark, course: Course, backends: Sequence[Backend], progress: Callable[[float, str], object]
 ) -> list[Row]:
-    """Check and time a whole result on each backend; return their rows in order. heard(part done, text): progress."""
+    """Check and time a whole result on each backend; return their rows in order. progress: of (fraction, text)."""
     budget = Budget(max(LONGEST_LANE * len(backends), LEAST_RUN))
     run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), budget, alone=LONGEST_LANE)
     try:
         with budget.excluding_builds():
             for number, backend in enumerate(backends):
-                heard(CHECKING * number / len(backends), f"checking {backend.label}")
+                progress(CHECKING * number / len(backends), f"checking {backend.label}")
                 run.check(Implementation(backend, "", course.kernel(backend)))
-            run.sample(lambda part: heard(CHECKING + (1 - CHECKING) * part, "taking turns"))
+            run.sample(lambda part: progress(CHECKING + (1 - CHECKING) * part, "taking turns"))
     finally:
         run.close()
     return sorted(run.rows, key=lambda row: [backend.name for backend in backends].index(row.backend))

@@ -24,8 +24,8 @@ SCHEMA = "fieldlab-live/1"  # not a record of `fieldlab bench`: never drawn as a
 COMMAND = "fieldlab, live in the page"
 INCLUDED = (
     "A time is that between two CUDA events around the kernels on a GPU, wall time on the host; where it is "
-    "launch-bound, that of launching them. Ways were sampled in small jobs beside the live picture, which shares their "
-    "device."
+    "launch-bound, that of launching them. Ways were sampled in small jobs next to the live picture, which shares "
+    "their device."
 )
 LONGEST_TEXT = 200  # characters of a parameter
 

@@ -340,7 +340,7 @@ def steps_to(lab: type[Lab], values: Mapping[str, Any], time: float) -> int:
     given = {name: lab.param[name].default for name in lab.param} | dict(values)
     step = benchmark_of(lab).step_time(given)
     if not step > 0:
-        raise RaceError(f"time cannot be asked for in {lab.LAB}: no simulated time passes in a step")
+        raise RaceError(f"time cannot be given for {lab.LAB}, in which no simulated time passes")
     if not 0 < time < inf:
         raise RaceError(f"time must be above 0 and finite, not {time:g}")
     steps = ceil(time / step * (1 - ROUNDED))

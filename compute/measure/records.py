@@ -257,13 +257,13 @@ def _with_cpu(
     kernel may be the fastest.
     """
     gpu = pair.gpu
-    beside = [f for f in known if f.backend.startswith("cpu_") and (f.machine, f.date) == (gpu.machine, gpu.date)]
-    alike = [f for f in beside if method(f) == method(gpu)]
+    cpus = [f for f in known if f.backend.startswith("cpu_") and (f.machine, f.date) == (gpu.machine, gpu.date)]
+    alike = [f for f in cpus if method(f) == method(gpu)]
     if any(outdated(f, revisions) for f in alike):
         return replace(pair, unpaired=f"its CPU was {BEFORE}")
-    if alike or not beside:
+    if alike or not cpus:
         return replace(pair, cpu=min(alike, key=lambda f: f.step, default=None))
-    return replace(pair, unpaired=f"its CPU was recorded with {method(beside[0])} only, the GPU with {method(gpu)}")
+    return replace(pair, unpaired=f"its CPU was recorded with {method(cpus[0])} only, the GPU with {method(gpu)}")
 
 
 def outdated(figure: Recorded, revisions: Revisions | None) -> bool:
@@ -279,10 +279,10 @@ def machine_name(facts: Mapping[str, Any]) -> str:
     return str(facts.get("cpu", "unknown machine"))
 
 
-def _entries(value: Any, wanted: Mapping[str, type | tuple[type, ...]], where: str) -> None:
+def _entries(value: Any, required: Mapping[str, type | tuple[type, ...]], where: str) -> None:
     if not isinstance(value, dict):
         raise RecordError(f"{where}: is {type(value).__name__}, not an object")
-    for key, kind in wanted.items():
+    for key, kind in required.items():
         if key not in value:
             raise RecordError(f"{where}: {key} is missing")
         if not isinstance(value[key], kind) or isinstance(value[key], bool):

@@ -229,10 +229,10 @@ def _host_copy(source: Any, target: Any) -> None:
 
 
 def _array_bytes(device: Device, live: bool) -> int:
-    wanted = (LIVE_BYTES if live else ARRAY_BYTES)[device.kind]
+    size = (LIVE_BYTES if live else ARRAY_BYTES)[device.kind]
     if device.kind == "cpu":
-        wanted = max(wanted, CACHES * _last_cache_bytes())
-    return int(min(wanted, SHARE * device.free_bytes() / 2)) // 4096 * 4096
+        size = max(size, CACHES * _last_cache_bytes())
+    return int(min(size, SHARE * device.free_bytes() / 2)) // 4096 * 4096
 
 
 def _last_cache_bytes() -> int:
@@ -340,7 +340,7 @@ class RoofMeter:
             probe.close()
 
 
-def sampled_beside(device: Device, kind: RoofKind, dtype: str, count: int) -> Generator[None, None, tuple[float, ...]]:
+def sampled_live(device: Device, kind: RoofKind, dtype: str, count: int) -> Generator[None, None, tuple[float, ...]]:
     """Take `count` samples of a roof while a live picture runs, in short slices; () if it cannot be measured.
 
     Each sample follows an uncounted one, since the threads sleep after a pause.

@@ -48,15 +48,15 @@ class Fact:
 class Chart:
     """Bars of the time of one step in many ways, for a lab with a standard problem.
 
-    ways: the variants in the chart; reasons: why one of them is slow; figures: recorded and cited ones; beside: whether
-    it is shown next to the bars of all ways instead of in their place.
+    ways: the variants in the chart; reasons: why one of them is slow; figures: recorded and cited ones; additional:
+    whether it is shown next to the bars of all ways instead of in their place.
     """
 
     title: str
     ways: tuple[Variant, ...]
     reasons: Mapping[Variant, str]
     figures: tuple[Recorded, ...]
-    beside: bool = False
+    additional: bool = False
 
 
 class ComparisonRules(ABC):
@@ -111,8 +111,8 @@ class ComparisonRules(ABC):
         """Return why a variant is not timed at these values; "" if it may be."""
         return ""
 
-    def crowded(self, values: LabValues, beside: bool) -> bool:  # noqa: ARG002
-        """Whether an engine should get no second lab for timing. beside: whether the live lab runs on it."""
+    def crowded(self, values: LabValues, shared: bool) -> bool:  # noqa: ARG002
+        """Whether an engine should get no second lab for timing. shared: whether the live lab runs on it."""
         return False
 
     def held(self, values: LabValues) -> float:  # noqa: ARG002
@@ -220,9 +220,9 @@ class FieldRules(ComparisonRules):
             return "one step would hold up the picture at this size; `fieldlab bench` times it"
         return ""
 
-    def crowded(self, values: LabValues, beside: bool) -> bool:
+    def crowded(self, values: LabValues, shared: bool) -> bool:
         """Whether a second grid would be too large."""
-        return self.cells(values) > (LARGEST if beside else LARGEST_APART)
+        return self.cells(values) > (LARGEST if shared else LARGEST_APART)
 
     def held(self, values: LabValues) -> float:
         """Return the bytes of two grids."""

@@ -137,8 +137,8 @@ class CaseRun:
         self._taken[way.name] = row
         self._planned += (WARM_UPS + self._fewest(way, step)) * self._at_once(way) * step
 
-    def sample(self, heard: Callable[[float], object] = lambda _: None) -> None:
-        """Time the checked ways in shuffled rounds and add their rows; heard: see `interleave`."""
+    def sample(self, progress: Callable[[float], object] = lambda _: None) -> None:
+        """Time the checked ways in shuffled rounds and add their rows; progress: see `interleave`."""
         calls: dict[str, Callable[[], Sample]] = {}
         least: dict[str, int] = {}
         for way, _, _ in self._checked:
@@ -152,7 +152,7 @@ class CaseRun:
         found: dict[str, list[Sample]] = {}
         sampling = Budget(0.0 if self.quick else self._for_samples, self._budget.clock)
         try:
-            interleave(calls, sampling, heard=heard, stop=lambda: self._budget.over, samples=found, least=least)
+            interleave(calls, sampling, progress=progress, stop=lambda: self._budget.over, samples=found, least=least)
         except KeyboardInterrupt:
             self._add(found, "interrupted before it was timed")
             raise

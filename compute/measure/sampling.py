@@ -94,7 +94,7 @@ def interleave(
     ways: Mapping[str, Callable[[], Sample]],
     budget: Budget,
     seed: int = 0,
-    heard: Callable[[float], object] = lambda _: None,
+    progress: Callable[[float], object] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
     samples: dict[str, list[Sample]] | None = None,
     least: Mapping[str, int] | None = None,
@@ -103,13 +103,13 @@ def interleave(
 
     budget: of all ways together; least: the fewest samples of a way, by default LEAST_SAMPLES. stop(): whether to end
     immediately, even with fewer. samples: a dictionary to fill, which keeps the samples if this call is interrupted.
-    heard(fraction of the budget used, 1 at most) is called between two rounds, when no timing runs.
+    progress(fraction of the budget used, 1 at most) is called between two rounds, when no timing runs.
     """
     samples = {} if samples is None else samples
     samples.update((name, []) for name in ways)
     fewest = dict.fromkeys(ways, LEAST_SAMPLES) | dict(least or {})
     for groups in rounds(lambda: list(ways), samples.__getitem__, budget, Random(seed), fewest.__getitem__):
-        heard(budget.part)
+        progress(budget.part)
         for name in (name for names in groups for name in names):
             if stop():
                 return samples
@@ -138,8 +138,8 @@ def steps_for(
     arrays, so that an even number costs a copy, or one more launch. Samples of 23 steps, in launches of 8, 8, 4, 2 and
     1, took 1.5 times as long a step as 24 on an H200.
     """
-    wanted = min(sample_seconds / max(step_seconds, 1e-9), float(most))
-    launches = 2 * int(wanted / at_once / 2) + 1
+    ideal = min(sample_seconds / max(step_seconds, 1e-9), float(most))
+    launches = 2 * int(ideal / at_once / 2) + 1
     if launches > 1 and launches * at_once > most:
         launches -= 2
     return launches * at_once

@@ -144,8 +144,8 @@ class Sample:
 
 def take_sample(call: Callable[[], Timing], listen: bool = False) -> Sample:
     """Call `call` and record when; with `listen` also its parts, which costs about a microsecond a stopwatch."""
-    with listening() if listen else nullcontext(SpanJournal("")) as heard:
+    with listening() if listen else nullcontext(SpanJournal("")) as journal:
         began = perf_counter()
         timing = call()
         ended = perf_counter()
-    return Sample(began, ended, timing, heard.spans, heard.left_out)
+    return Sample(began, ended, timing, journal.spans, journal.left_out)

@@ -300,25 +300,25 @@ class ResultCache:
             self._right.popitem(last=False)
         self.version += 1
 
-    def claim(self, keys: Iterable[ResultKey], who: object, now: float, until: float) -> bool:
+    def claim(self, keys: Iterable[ResultKey], owner: object, now: float, until: float) -> bool:
         """Claim all of `keys`, or renew the claims, until `until`; False if another owner has one of them."""
-        if any(self._taken(key, who, now) for key in keys):
+        if any(self._taken(key, owner, now) for key in keys):
             return False
-        self._claims.update((key, (who, until)) for key in keys)
+        self._claims.update((key, (owner, until)) for key in keys)
         if len(self._claims) > MOST_ENTRIES:
             self._claims = {key: claim for key, claim in self._claims.items() if now < claim[1]}
         return True
 
-    def release(self, keys: Iterable[ResultKey], who: object, free_at: float) -> None:
-        """Release the claims of `who` among `keys`: others may claim them from the moment `free_at`."""
+    def release(self, keys: Iterable[ResultKey], owner: object, free_at: float) -> None:
+        """Release the claims of `owner` among `keys`: others may claim them from the moment `free_at`."""
         for key in keys:
-            if self._claims.get(key, (None, 0.0))[0] is who:
+            if self._claims.get(key, (None, 0.0))[0] is owner:
                 self._claims[key] = (None, free_at)
 
-    def _taken(self, key: ResultKey, who: object, now: float) -> bool:
+    def _taken(self, key: ResultKey, owner: object, now: float) -> bool:
         """Whether another owner has the key."""
-        holder, until = self._claims.get(key, (who, 0.0))
-        return holder is not who and now < until
+        holder, until = self._claims.get(key, (owner, 0.0))
+        return holder is not owner and now < until
 
 
 @cache

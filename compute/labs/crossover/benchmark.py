@@ -287,7 +287,7 @@ class CrossoverBenchmark(Benchmark):
             for settings in w.choices() for n in _sizes(w, chosen["sizes"], dtype)
         ]  # fmt: skip
         if not found:
-            raise ValueError("none of the workloads asked for has such a way at such an n")
+            raise ValueError("none of the requested workloads has such a way at such an n")
         return sorted(found, key=_rank)
 
     def revision(self, row: Row) -> int:

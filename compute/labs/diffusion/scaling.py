@@ -196,11 +196,11 @@ class ScalingRun:
         for count, made in grids.items():
             calls[str(count)] = self._call(case, made, count)
 
-        def heard(part: float) -> None:
+        def progress(part: float) -> None:
             """Report the fraction of this case that is timed."""
             self._progress(f"{case.title}: timing", (number + part) / len(self._cases))
 
-        found = interleave(calls, Budget(min(share, self._budget.left)), heard=heard)
+        found = interleave(calls, Budget(min(share, self._budget.left)), progress=progress)
         done = []
         for row, count in zip(rows, case.counts, strict=True):
             samples = found.get(str(count), [])

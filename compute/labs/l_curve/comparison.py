@@ -147,7 +147,7 @@ class CurveRules(ComparisonRules):
             return None
         title = f"The tutorial's curve, n = {spaced(TUTORIAL_N, between=' ')}"
         figures = [*(figure for figure in _recorded(figures) if figure.dtype == "float32"), *CITED]
-        return Chart(title, (), {}, tuple(figures), beside=True)
+        return Chart(title, (), {}, tuple(figures), additional=True)
 
 
 WHOLE, WHOLE_ABOUT = "Time to tolerance", "Device time of all steps of the live run."

@@ -276,7 +276,7 @@ def test_the_steps_to_a_simulated_time(r, time, steps):
         (Diffusion, 0.2, float("nan"), "above 0 and finite, not nan"),
         (Diffusion, 0.0, 1, "no simulated time passes"),
         (Diffusion, 0.2, 1e9, f"a race has {spaced(MOST_STEPS)} at most"),
-        (Mandelbrot, None, 1, "time cannot be asked for in mandelbrot"),
+        (Mandelbrot, None, 1, "time cannot be given for mandelbrot"),
     ],
 )
 def test_a_simulated_time_that_cannot_be_is_told(lab, r, time, words):
@@ -326,7 +326,7 @@ def test_the_command_takes_lanes_and_finish_lines_as_the_card_does():
         ("mandelbrot --tolerance 0", "--tolerance does not apply to mandelbrot"),
         ("l_curve --set n=null", "n must be a value such as"),
         ("mandelbrot --tolerance 1e-3", "--tolerance does not apply to mandelbrot"),
-        ("mandelbrot --time 3", "time cannot be asked for in mandelbrot"),
+        ("mandelbrot --time 3", "time cannot be given for mandelbrot"),
         ("crossover", "Press Run for them, or begin a race in another lab"),
     ],
 )

@@ -103,7 +103,7 @@ def test_an_interleaved_way_may_have_its_own_fewest_samples_and_stop_ends_all_at
     found = interleave(ways, Budget(1e9, clock), stop=lambda: len(clock.calls) > 12)
     assert sum(map(len, found.values())) == 5  # 8 calls before
     parts = []
-    interleave({"c": clock.way("c", forever([1.0]))}, Budget(4.0, clock), heard=parts.append)
+    interleave({"c": clock.way("c", forever([1.0]))}, Budget(4.0, clock), progress=parts.append)
     assert parts == [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
 
 

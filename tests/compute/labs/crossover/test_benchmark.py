@@ -221,7 +221,7 @@ def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
         (("--ways", "gpu_magic"), "--ways: must be some of cpu_awkward, cpu_numba"),
         (("--limit", "0"), "--limit: '0' is not a number of seconds from 1 to 86400"),
         (("--sizes", "0"), "--sizes: '0' is not a whole number n from 1 to 1000000000"),
-        (("--workloads", "sort", "--ways", "gpu_triton"), "none of the workloads asked for has such a way"),
+        (("--workloads", "sort", "--ways", "gpu_triton"), "none of the requested workloads has such a way"),
         (("--workloads", "sort", "--sizes", "1000000000"), "at such an n"),
     ],
 )

@@ -169,5 +169,5 @@ def test_cited_figures_are_shown_for_the_tutorial_s_problem_only():
     assert RULES.chart(values(), [ours]) is None
     chart = RULES.chart(values(problem="random_sparse", n=500), [ours, elsewhere])
     assert chart.figures == (ours, *CITED)
-    assert chart.beside
+    assert chart.additional
     assert RULES.elsewhere(values(problem="random_sparse", n=500, dtype="float32"), [ours, elsewhere]) == [ours]
