@@ -607,7 +607,7 @@ def test_the_roof_is_sampled_in_turn_with_the_ways_on_their_engine(monkeypatch):
         yield
         return (10e9, 10e9, 20e9)[:count]
 
-    monkeypatch.setattr(benchmark_target, "sampled_beside", planted)
+    monkeypatch.setattr(benchmark_target, "sampled_live", planted)
     monkeypatch.setattr(module, "settled", lambda warm: False)  # sampling continues however quiet this machine is
     bench = Bench()
     assert math.isnan(bench.comparison.roof("host", "float32"))
@@ -628,7 +628,7 @@ def test_no_more_roofs_are_asked_for_than_times(monkeypatch):
         yield
         return (1.0,) * count
 
-    monkeypatch.setattr(benchmark_target, "sampled_beside", planted)
+    monkeypatch.setattr(benchmark_target, "sampled_live", planted)
     bench = Bench()
     bench.results.put(("roof", "host", "copy", "float32"), (1.0,) * MOST_TIMINGS)
     bench.verdict()
@@ -729,11 +729,11 @@ def test_a_long_step_by_itself_is_an_estimate():
 def test_what_is_told_of_timings_is_found_once_for_all_who_show_it():
     first, long, newest = timed(1, 9.0, first_call=True), timed(1, 0.5), replace(timed(1, 0.4), cells=90)
     taken = TakenTimings((first, long, newest), 0.0)
-    assert [timing.cells for timing in taken.told] == [90, 90]  # the iterations of a picture may vary slightly
-    assert (taken.told[0].compute, taken.told[1].compute) == (9.0, 0.4)
+    assert [timing.cells for timing in taken.reported] == [90, 90]  # the iterations of a picture may vary slightly
+    assert (taken.reported[0].compute, taken.reported[1].compute) == (9.0, 0.4)
     assert taken.measurement is taken.measurement
     assert taken.measurement.step.median == 0.4
-    assert (TakenTimings().told, TakenTimings().measurement) == ((), None)
+    assert (TakenTimings().reported, TakenTimings().measurement) == ((), None)
 
 
 def test_the_first_values_are_asked_about_at_once_and_changed_ones_when_they_are_calm():
