@@ -205,17 +205,17 @@ def card_script(script: Path, *shared: str) -> str:
 class Card(JSComponent):
     """A card that a script draws.
 
-    content: {} for an empty card; told(message): receives the browser's messages, which are untrusted.
+    content: {} for an empty card; received(message): called with each message from the browser, which is untrusted.
     """
 
     content = param.Dict(default={}, doc="What is shown.")
 
     _esm = "export function render() { return null; }"
 
-    def __init__(self, told: Callable[[dict[str, Any]], None], **params: Any) -> None:
+    def __init__(self, received: Callable[[dict[str, Any]], None], **params: Any) -> None:
         super().__init__(margin=0, **params)
-        self._told = told
+        self._received = received
 
     def _handle_msg(self, data: Any) -> None:
         if isinstance(data, dict):
-            self._told(data)
+            self._received(data)

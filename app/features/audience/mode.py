@@ -80,8 +80,8 @@ class AudienceCard(Card):
 
     _esm = card_script(Path(__file__).with_name("audience.js"))
 
-    def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__(told, width=0, height=0, stylesheets=[STYLE])
+    def __init__(self, received: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(received, width=0, height=0, stylesheets=[STYLE])
 
 
 class AudienceMode(Feature):
@@ -108,7 +108,7 @@ class AudienceMode(Feature):
         self._windows = 0  # number of requests to open a window
         self._held: Picture | None = None  # picture shown to viewers while the picture is frozen
         self._ticking: Any = None
-        self.card = AudienceCard(self._told)
+        self.card = AudienceCard(self.receive)
         self.parts = (self.card,)
 
     @property
@@ -178,7 +178,7 @@ class AudienceMode(Feature):
         rooms().end(self.code)
         rooms().end_window(self._token)
 
-    def _told(self, data: dict[str, Any]) -> None:
+    def receive(self, data: dict[str, Any]) -> None:
         """Handle a message from the browser; its content is not trusted."""
         match data:
             case {"base": str(base)} if is_base(base):

@@ -92,8 +92,8 @@ class RaceCard(Card):
 
     _esm = card_script(Path(__file__).with_name("race.js"), "explain.js")
 
-    def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__(told, width=0, height=0, stylesheets=[STYLE])
+    def __init__(self, received: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(received, width=0, height=0, stylesheets=[STYLE])
 
 
 @dataclass
@@ -139,7 +139,7 @@ class RaceTrack(Feature):
         self._awaited: OpenLab | None = None  # the tab whose race begins when its plots are drawn
         self._chosen: dict[str, tuple[str, ...]] = {}  # keys of the chosen lanes, by the name of the lab
         self._answers = 0
-        self.card = RaceCard(self._told)
+        self.card = RaceCard(self.receive)
         self.parts = (self.card,)
 
     @property
@@ -272,7 +272,7 @@ class RaceTrack(Feature):
             self.page.document.remove_periodic_callback(run.ticking)
             run.ticking = None
 
-    def _told(self, data: dict[str, Any]) -> None:
+    def receive(self, data: dict[str, Any]) -> None:
         """Handle a message from the browser, which is untrusted."""
         match data:
             case {"steps": int(steps)} if steps in STEPS and self._run and not self._run.race.lab.ENDS:

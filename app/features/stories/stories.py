@@ -52,8 +52,8 @@ class StoryCard(Card):
 
     _esm = card_script(Path(__file__).with_name("stories.js"))
 
-    def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__(told, sizing_mode="stretch_width", stylesheets=[STYLE])
+    def __init__(self, received: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(received, sizing_mode="stretch_width", stylesheets=[STYLE])
 
 
 class StoryTeller(Feature):
@@ -68,10 +68,10 @@ class StoryTeller(Feature):
         self.story: Story | None = None
         self.number = 0  # index of the current step
         self.open = False
-        self._coming: Collection[str] | None = None  # names of the values to set, () for all; None: none is pending
+        self._pending: Collection[str] | None = None  # names of the values to set, () for all; None: none is pending
         self._away = False  # whether the lab differs from the step
         self._ticking: Any = None
-        self.card = StoryCard(self._told)
+        self.card = StoryCard(self.receive)
         self.column = (self.card,)
 
     @property
@@ -116,11 +116,11 @@ class StoryTeller(Feature):
         self.page.use_column()
         self._show()
 
-    def tell(self, name: str) -> None:
+    def open_story(self, name: str) -> None:
         """Open the story of that name."""
         story = next((each for each in stories().stories if each.name == name), None)
         if story is not None:
-            self.story, self.number, self._coming, self._away = story, 0, (), False
+            self.story, self.number, self._pending, self._away = story, 0, (), False
             self.page.use_column()
             self._show()
             self._tick()
@@ -130,15 +130,15 @@ class StoryTeller(Feature):
         if self.story is None or not 0 <= number < len(self.story.steps):
             return
         before, self.number = self.number, number
-        whole = self._away or number < before or self._coming is not None
-        self._coming, self._away = (() if whole else self._named()), False
+        whole = self._away or number < before or self._pending is not None
+        self._pending, self._away = (() if whole else self._names_in_story()), False
         self._show()
         self._tick()
 
     def back(self) -> None:
         """Restore the step after any changes to the lab."""
         if self.story is not None:
-            self._coming = ()
+            self._pending = ()
             self._tick()
 
     def _list(self) -> None:
@@ -150,15 +150,15 @@ class StoryTeller(Feature):
 
     def _leave(self) -> None:
         """Start a lab that is waiting for a step, without the step."""
-        self._coming = None
+        self._pending = None
         if self.page.current is not None:
             self.page.current.expect_no_scene()
 
-    def _told(self, data: dict[str, Any]) -> None:
+    def receive(self, data: dict[str, Any]) -> None:
         """Handle a message from the browser, which is untrusted."""
         match data:
             case {"open": str(name)}:
-                self.tell(name)
+                self.open_story(name)
             case {"go": 1 | -1 as way}:
                 self.go(self.number + way)
             case {"do": "back"}:
@@ -170,7 +170,7 @@ class StoryTeller(Feature):
 
     # -- applying steps
 
-    def _named(self) -> frozenset[str]:
+    def _names_in_story(self) -> frozenset[str]:
         """Return the names of the values that the story's links set in the step's lab."""
         steps = self.story.steps if self.story else ()
         lab = steps[self.number].scene.lab
@@ -182,26 +182,28 @@ class StoryTeller(Feature):
         if step is None or tab is None or not tab.drawn:
             return
         if tab.session.lab is not step.scene.kind:
-            if self._coming is not None:
+            if self._pending is not None:
                 self.page.show_soon(step.scene.kind)
-            self._say_away(self._coming is None)
-        elif self._coming is not None:
+            self._set_away(self._pending is None)
+        elif self._pending is not None:
             if tab.session.phase in AT_WORK and not tab.restorer.busy:
-                names, self._coming = self._coming, None
-                self._bring(tab, step, names)
+                names, self._pending = self._pending, None
+                self._apply(tab, step, names)
                 if label := self._pointing(step)["label"]:
                     open_group(tab.controls.panel, label)
-                self._say_away(False)
+                self._set_away(False)
         elif not tab.restorer.busy:
-            wanted = self._wanted(tab, step.scene)
-            self._say_away(any(tab.session.values[name] != wanted[name] for name in self._named() & wanted.keys()))
+            target = self._values_of(tab, step.scene)
+            self._set_away(
+                any(tab.session.values[name] != target[name] for name in self._names_in_story() & target.keys())
+            )
 
-    def _say_away(self, away: bool) -> None:
+    def _set_away(self, away: bool) -> None:
         if away != self._away:
             self._away = away
             self._show()
 
-    def _bring(self, tab: OpenLab, step: StoryStep, names: Collection[str]) -> None:
+    def _apply(self, tab: OpenLab, step: StoryStep, names: Collection[str]) -> None:
         """Set the values `names` of the step, () for all, and reset the field unless the step continues it."""
         session, scene = tab.session, step.scene
         tab.notices.clear()  # they are about the previous step
@@ -213,9 +215,9 @@ class StoryTeller(Feature):
                 tab.expect_no_scene()
             return
         tab.awaits_scene = False
-        every = self._wanted(tab, scene)
-        wanted = {name: value for name, value in every.items() if not names or name in names}
-        changed = {name: value for name, value in wanted.items() if session.values[name] != value}
+        every = self._values_of(tab, scene)
+        target = {name: value for name, value in every.items() if not names or name in names}
+        changed = {name: value for name, value in target.items() if session.values[name] != value}
         begins = (not step.goes_on or not names) and "reset" in session.lab.actions()
         if begins:
             session.play(False)  # first: a running lab would advance the new field before it is paused
@@ -233,7 +235,7 @@ class StoryTeller(Feature):
         best = {"backend": preferred(tab.session.lab.backends()).name}
         return structs.replace(scene, values=best | dict(scene.values))
 
-    def _wanted(self, tab: OpenLab, scene: Scene) -> dict[str, Any]:
+    def _values_of(self, tab: OpenLab, scene: Scene) -> dict[str, Any]:
         """Return all values of the scene's state, with an unavailable backend replaced."""
         fitting, _ = tab.restorer.fitting(self._with_backend(tab, scene))
         parameters = tab.session.lab.param

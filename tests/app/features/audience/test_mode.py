@@ -66,8 +66,8 @@ def audience(rooms, monkeypatch):
 def test_it_is_off_until_a_room_is_asked_for(audience, rooms):
     audience.toggle()
     assert (audience.card.content, rooms.open_rooms) == ({"open": True, "code": ""}, 0)
-    audience._told({"do": "begin"})
-    audience._told({"do": "begin"})
+    audience.receive({"do": "begin"})
+    audience.receive({"do": "begin"})
     assert rooms.open_rooms == 1
     assert len(audience.code) == 6
     assert audience.card.content["followers"] == 0
@@ -75,7 +75,7 @@ def test_it_is_off_until_a_room_is_asked_for(audience, rooms):
     audience._show()
     assert audience.card.content["followers"] == 1
     assert audience.page.bar.room == f"{audience.code} · 1"
-    audience._told({"do": "end"})
+    audience.receive({"do": "end"})
     assert (audience.card.content["code"], audience.page.bar.room, rooms.open_rooms) == ("", "", 0)
     assert not audience.page.document.session_callbacks
 
@@ -95,13 +95,13 @@ def test_a_story_that_was_closed_is_not_led_on_by_the_lecturer_s_window(audience
 
 def test_the_link_is_the_page_s_own_address_and_localhost_has_no_qr_code(audience):
     audience.begin()
-    audience._told({"base": BASE})
+    audience.receive({"base": BASE})
     content = audience.card.content
     assert content["link"] == BASE + audience.code
     assert not content["local"]
     assert content["qr"] == qr(content["link"])
     for host in ("localhost", "127.0.0.1", "[::1]"):
-        audience._told({"base": f"http://{host}:5006/follow/"})
+        audience.receive({"base": f"http://{host}:5006/follow/"})
         assert audience.card.content["local"]
         assert "qr" not in audience.card.content
         assert audience.card.content["network"] == network_address()
@@ -151,7 +151,7 @@ def test_rooms_lie_under_any_path_of_a_proxy(path):
 )  # fmt: skip
 def test_what_is_no_address_of_rooms_is_not_linked(audience, text):
     audience.begin()
-    audience._told({"base": text})
+    audience.receive({"base": text})
     assert "link" not in audience.card.content
     assert not isinstance(text, str) or not is_base(text)
 
@@ -159,7 +159,7 @@ def test_what_is_no_address_of_rooms_is_not_linked(audience, text):
 def test_a_closed_page_takes_its_room_and_windows_along(audience, rooms):
     follower, window = Onlooker(), Onlooker()
     audience.begin()
-    audience._told({"do": "window"})
+    audience.receive({"do": "window"})
     assert audience.card.content["windows"] == 1
     token = audience.card.content["window"].removeprefix("lecturer/")
     rooms.follow(audience.code, follower)
@@ -283,9 +283,9 @@ def test_followers_open_no_long_run_and_nothing_where_that_is_switched_off(audie
         assert runs is plays
     audience.begin()
     assert audience.card.content["tries"] is True
-    audience._told({"tries": "no"})  # "no" is not a value that our page sends
+    audience.receive({"tries": "no"})  # "no" is not a value that our page sends
     assert audience.tries
-    audience._told({"tries": False})
+    audience.receive({"tries": False})
     assert audience.card.content["tries"] is False
     assert audience._try(f"scene={short}") == ""
 

@@ -294,11 +294,11 @@ def racers_of(track):
 def test_lanes_are_chosen_among_those_that_can_race_and_remembered_while_the_page_is_open(queued, page):
     possible, racing = offered(queued)
     assert [possible[0], possible[1], possible[-1], racing] == ["cpu_numpy", "cpu_numba", "recorded", possible[:2]]
-    queued._told(CHOSEN)
+    queued.receive(CHOSEN)
     assert [job.cancelled for job in Queued.made] == [True, False]
     assert racers_of(queued) == offered(queued)[1] == CHOSEN["lanes"]
     assert queued._run.race.steps == LEGS  # the finish line is kept
-    queued._told({"steps": 100})
+    queued.receive({"steps": 100})
     queued.close()
     queued.begin(0)
     assert racers_of(queued) == CHOSEN["lanes"]
@@ -306,7 +306,7 @@ def test_lanes_are_chosen_among_those_that_can_race_and_remembered_while_the_pag
 
 
 def test_lanes_that_were_chosen_and_cannot_race_any_more_leave_the_usual_ones(queued, page):
-    queued._told({"lanes": ["cpu_numpy", "recorded"], "finish": 0})
+    queued.receive({"lanes": ["cpu_numpy", "recorded"], "finish": 0})
     assert racers_of(queued) == ["cpu_numpy", "recorded"]
     page.current.session.values = {"ny": 48, "nx": 48}  # no record matches these values
     queued.begin(LEGS)
@@ -328,17 +328,17 @@ def test_lanes_that_were_chosen_and_cannot_race_any_more_leave_the_usual_ones(qu
     ],
 )  # fmt: skip
 def test_what_a_browser_may_say_of_lanes_is_checked(lanes, finish, queued):
-    queued._told({"lanes": lanes, "finish": finish})
+    queued.receive({"lanes": lanes, "finish": finish})
     assert len(Queued.made) == 1
     assert racers_of(queued) == ["cpu_numpy", "cpu_numba"]
 
 
 def test_a_simulated_time_is_a_finish_line_and_says_its_steps(queued, page):
     page.current.session.values = {"r": 0.125}
-    queued._told(CHOSEN)
+    queued.receive(CHOSEN)
     options = {one["value"]: one["words"] for one in queued.card.content["setup"]["finish"]["options"]}
     assert options[200.0] == "simulated time t = 200 Δx²/D: 1\u202f600 steps"
-    queued._told(CHOSEN | {"finish": 200})
+    queued.receive(CHOSEN | {"finish": 200})
     assert (queued._run.race.steps, queued._run.race.time) == (1600, 200)
     assert "to t = 200 Δx²/D, 1\u202f600 steps" in queued.card.content["title"]
     assert not any(choice["on"] for choice in queued.card.content["choices"])
@@ -356,19 +356,19 @@ def test_a_curve_is_raced_for_to_a_tolerance_of_those_that_the_lab_offers(queued
     assert finish["label"] == LCurve.param["tolerance"].label
     assert [one["value"] for one in finish["options"]] == [0.0, *TOLERANCES.values()]
     assert finish["options"][0] == {"value": 0.0, "words": "as in the lab, 0.0001", "on": True}
-    queued._told({"lanes": ["cpu_numpy", "cpu_numba"], "finish": 1e-6})
+    queued.receive({"lanes": ["cpu_numpy", "cpu_numba"], "finish": 1e-6})
     assert queued._run.race.values["tolerance"] == 1e-6
     assert "until its ribbons are 1e-06 wide" in queued.card.content["title"]
     assert queued.card.content["setup"]["finish"]["options"][0]["words"] == "as in the lab, 0.0001"
-    queued._told({"lanes": ["cpu_numpy", "cpu_numba"], "finish": 0})
+    queued.receive({"lanes": ["cpu_numpy", "cpu_numba"], "finish": 0})
     assert queued._run.race.values["tolerance"] == 1e-4
 
 
 def test_equal_chosen_races_of_two_pages_are_run_once(queued, page):
-    queued._told(CHOSEN)
+    queued.receive(CHOSEN)
     other = RaceTrack(page)
     other.begin(LEGS)
-    other._told(CHOSEN)
+    other.receive(CHOSEN)
     assert racers_of(other) == racers_of(queued)
     assert other._run.shared is queued._run.shared
 
@@ -392,20 +392,20 @@ def test_a_finish_line_that_would_be_refused_is_not_offered(queued, page):
     assert MANY not in times
     assert [words for words in times if "1\u202f000 steps" in words]
     for step in steps:
-        queued._told({"steps": step})
+        queued.receive({"steps": step})
         assert queued._run.race.steps == step
     for finish in (20, 100, 200):
-        queued._told({"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": finish})
+        queued.receive({"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": finish})
         assert queued._run.race.time == finish
 
 
 @pytest.mark.parametrize("asked", [{"steps": 10_000}, {"lanes": ["cpu_numba", "cpu_numba:one-step"], "finish": 1000}])
 def test_a_race_that_is_refused_leaves_the_one_on_the_card_and_what_was_chosen(asked, queued, page):
     told = {"lanes": ["cpu_numpy", "cpu_numba:one-step"], "finish": 0}
-    queued._told(told)
+    queued.receive(told)
     before, said = queued._run, dict(queued.card.content)
     page.current.session.values = LARGE  # the lab continues while its race is queued, and users may change it
-    queued._told(asked)
+    queued.receive(asked)
     assert queued._run is before
     assert not Queued.made[-1].cancelled
     assert page.told == []
@@ -425,7 +425,7 @@ def test_a_race_that_is_refused_leaves_the_one_on_the_card_and_what_was_chosen(a
 
 def test_lanes_that_are_no_longer_possible_are_refused_in_words(queued, page):
     page.current.session.values = {"ny": 48, "nx": 48}  # no record matches these values
-    queued._told({"lanes": ["cpu_numpy", "recorded"], "finish": 0})
+    queued.receive({"lanes": ["cpu_numpy", "recorded"], "finish": 0})
     assert racers_of(queued) == ["cpu_numpy", "cpu_numba"]
     assert "not cpu_numpy, recorded. This one stays." in queued.card.content["refused"]
 
@@ -433,7 +433,7 @@ def test_lanes_that_are_no_longer_possible_are_refused_in_words(queued, page):
 def test_every_race_that_is_asked_for_is_another_answer(queued):
     answers = [queued.card.content["answer"]]
     for message in ({"steps": 100}, {"steps": 100}, CHOSEN, CHOSEN):
-        queued._told(message)
+        queued.receive(message)
         answers.append(queued.card.content["answer"])
     assert len(set(answers)) == len(answers)
     queued._tick()

@@ -96,7 +96,7 @@ def teller(page, tmp_path, monkeypatch):
     teller = StoryTeller(page)
     teller.toggle()
     assert [each["name"] for each in teller.card.content["stories"]][-1] == "mine"
-    teller.tell("mine")
+    teller.open_story("mine")
     return teller
 
 
