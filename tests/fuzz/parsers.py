@@ -100,7 +100,7 @@ def saved(save: Callable[..., Any], *given: Any, **options: Any) -> bytes:
 
 def scenes() -> list[bytes]:
     """Return files of a state."""
-    from tests.app.features.export.test_hostile_state import GOOD
+    from tests.app.tab.test_hostile_state import GOOD
 
     return [json.dumps(one).encode() for one in GOOD]
 
