@@ -33,6 +33,7 @@ STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # state in the HTML of the
 AT_WORK = ("running", "complete")  # states in which a lab has started
 PIECE = 2**20  # bytes of a file in one message
 READING = "Reading"  # first word of a file field's label until the lab answers
+REJECTED = "Rejected"  # first word of the label after a refusal
 KEY = "h"  # opens and closes the list of keys; the server answers with a change of the dialog
 Reply = TypeVar("Reply")
 

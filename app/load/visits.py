@@ -32,7 +32,7 @@ from PIL import Image
 from scipy.stats import theilslopes
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 
-from app.load.client import Client, ClientError
+from app.load.client import REJECTED, Client, ClientError
 from app.load.server import Server
 from compute.export.link import NAME, RUN, packed
 from compute.export.scene import Scene
@@ -231,7 +231,7 @@ async def _upload(server: str, number: int) -> None:
             answer = await tab.upload(IMAGES, f"{number}.png", noise_image(number))
         else:
             answer = await tab.upload(MATRICES, f"{number}.npz", own_problem(number))
-        if f"{number}." not in answer or answer.startswith("Not taken"):
+        if f"{number}." not in answer or answer.startswith(REJECTED):
             raise ClientError(f"a file was refused: {answer}")
         await asyncio.sleep(LOOKED_AT)
     finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from compute.files.images import LoadedPicture
 from compute.labs.l_curve.problems.own import ArrayFile
-from compute.process.tasks import Tell
+from compute.process.tasks import Report
 
 try:
     import resource
@@ -24,14 +24,14 @@ MEMORY = 2**30  # bytes a task may allocate: 50 million pixels in colour take 25
 STATUS = Path("/proc/self/status")
 
 
-def picture(data: bytes, report: Tell) -> LoadedPicture:
+def picture(data: bytes, report: Report) -> LoadedPicture:
     """Decode a PNG or JPEG file. Raise ValueError for a refused file."""
     report(0.0, "reading")
     with limited_memory("image"):
         return LoadedPicture.read(data)
 
 
-def arrays(data: bytes, name: str, report: Tell) -> ArrayFile:
+def arrays(data: bytes, name: str, report: Report) -> ArrayFile:
     """Read the arrays of a file for the problem option `name`. Raise ValueError for a refused file."""
     report(0.0, "reading")
     with limited_memory(name):

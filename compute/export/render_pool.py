@@ -30,7 +30,7 @@ from compute.export.scene import SceneError
 from compute.files.files import DiskFull, size, whole, whole_file
 from compute.lab.lab import Lab
 from compute.machine import machine
-from compute.process.tasks import Failure, Result, TaskProcess, Tell, exchange
+from compute.process.tasks import Failure, Report, Result, TaskProcess, exchange
 
 try:
     import fcntl
@@ -206,9 +206,9 @@ def received(slots: Sequence[WorkerSlot]) -> Iterator[MadePart]:
                 raise error or RuntimeError(text)
 
 
-def made_part(task: MakePart, plain: Mapping[str, Any], number: int, tell: Tell) -> MadePart:
+def made_part(task: MakePart, plain: Mapping[str, Any], number: int, report: Report) -> MadePart:
     """Make part `number` of the plan `plain` in a worker."""
-    tell(0.0, f"part {number}")  # resets the worker's liveness timer
+    report(0.0, f"part {number}")  # resets the worker's liveness timer
     return task(plain, number)
 
 
@@ -316,21 +316,21 @@ class ResumableParts:
         """Return the numbers of the parts without a file."""
         return [number for number in range(self.count) if not self._file(number).is_file()]
 
-    def make(self, pool: RenderPool, tell: Callable[[int], None]) -> None:
-        """Make the missing parts; call tell(finished parts). Raise SceneError if the folder belongs to another plan.
+    def make(self, pool: RenderPool, report: Callable[[int], None]) -> None:
+        """Make the missing parts; call report(finished parts). Raise SceneError if the folder belongs to another plan.
 
         Call it in the block of `alone`.
         """
         self._claim(self._work.plain())
         missing = self.missing()
         done = self.count - len(missing)
-        tell(done)
+        report(done)
         try:
             with closing(pool.make(self._work, missing)) as coming:
                 for one in coming:
                     self._keep(one)
                     done += 1
-                    tell(done)
+                    report(done)
         finally:  # an interrupt can come while whole_file removes its temporary folder
             for half in self.folder.glob(".*.part"):
                 shutil.rmtree(half)

@@ -24,7 +24,7 @@ from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import DTYPES, copy_bandwidth, fma_rate
 from compute.measure.statistics import Spread
 from compute.process.child import ProcessEnd
-from compute.process.tasks import Failure, Result, TaskProcess, Tell
+from compute.process.tasks import Failure, Report, Result, TaskProcess
 from compute.process.watchdog import Limits, Loss
 
 ANSWER_SECONDS = 120.0  # creating a first CUDA context on a busy machine is slow
@@ -96,9 +96,9 @@ def measure_and_keep() -> kept_roofs.KeptRoofs:
     return kept_roofs.measured(measure)
 
 
-def measured_rates(tell: Tell) -> kept_roofs.Rates:
+def measured_rates(report: Report) -> kept_roofs.Rates:
     """Measure and store the roofs, as a task of a child process."""
-    tell(0.0, "measuring the roofs")
+    report(0.0, "measuring the roofs")
     return measure_and_keep().rates
 
 

@@ -24,7 +24,7 @@ from compute.labs import lab_class, labs
 from compute.machine import scratch
 from compute.own.code_files import CodeFile, embedded_cuda
 from compute.own.code_view import ARCHITECTURES, CodeUnavailable, KernelCode, code_view, vector_bits
-from compute.process.tasks import ChildTask, Tell
+from compute.process.tasks import ChildTask, Report
 from compute.ways.catalogue import workload
 
 CODE = JobLane("code", 2, 240.0)  # concurrent compilations; seconds allowed for each
@@ -84,13 +84,15 @@ def build_of(path: Path, dtype: str) -> SourceBuild:
     return SourceBuild(real)
 
 
-def cuda_listing(path: Path, defines: Defines, dtype: str, architecture: str, tell: Tell, text: str = "") -> Listing:
+def cuda_listing(
+    path: Path, defines: Defines, dtype: str, architecture: str, report: Report, text: str = ""
+) -> Listing:
     """Return the kernels of a .cu, or of the CUDA C in a Python file. defines: {} to use the lab's options;
     text: the part of the Python file that contains the CUDA C, by default all of it.
 
     Raise ValueError with the reason, or with the compiler's log.
     """
-    tell(0.0, f"compiling {path.name} for {architecture}")
+    report(0.0, f"compiling {path.name} for {architecture}")
     build = SourceBuild(defines) if defines else build_of(path, dtype)
     try:
         if path.suffix == ".py":
@@ -130,9 +132,9 @@ def host_mix(lines: tuple[str, ...]) -> dict[str, int]:
     return dict(found.most_common())
 
 
-def lab_functions(lab: str, name: str, dtype: str, tell: Tell) -> Listing:
+def lab_functions(lab: str, name: str, dtype: str, report: Report) -> Listing:
     """Return the functions of a lab's file that Numba compiles while the lab advances. name: of the backend."""
-    tell(0.0, "running the lab")
+    report(0.0, "running the lab")
     kind = lab_class(lab)
     values = {"dtype": dtype} if "dtype" in kind.param else {}
     with closing(kind(**{**values, "backend": name})) as opened:
@@ -142,9 +144,9 @@ def lab_functions(lab: str, name: str, dtype: str, tell: Tell) -> Listing:
     return _functions(f"{kind.PACKAGE}.{name}")
 
 
-def way_functions(of: str, way: str, dtype: str, tell: Tell) -> Listing:
+def way_functions(of: str, way: str, dtype: str, report: Report) -> Listing:
     """Return the functions that Numba compiles when a way runs once at its smallest n."""
-    tell(0.0, "running it once")
+    report(0.0, "running it once")
     _run_way(of, way, dtype)
     return _functions(workload(of).way(way).function().__module__)
 
@@ -201,12 +203,12 @@ def visible(assembly: str) -> Iterator[str]:
 SMALL = {"ny": 24, "nx": 40, "n": 16, "chunk": 1, "max_iterations": 50}
 
 
-def numba_cuda_listing(file: CodeFile, dtype: str, architecture: str, tell: Tell) -> Listing:
+def numba_cuda_listing(file: CodeFile, dtype: str, architecture: str, report: Report) -> Listing:
     """Return the kernels of a file with Numba's GPU backend. Raise ValueError with the reason if that fails."""
     from compute.own.gpu_numba_code import code_of
 
     try:
-        made = code_of(partial(run_small, file, dtype), architecture, tell)
+        made = code_of(partial(run_small, file, dtype), architecture, report)
     except RuntimeError as error:  # CodeUnavailable
         raise ValueError(str(error)) from error
     return Listing(architecture, made.ptx, made.kernels, made.threads)

@@ -24,7 +24,7 @@ from compute.devices.cuda_source import Resources, resources_in
 from compute.machine import scratch
 from compute.own.code_view import KernelCode, find_program, kernels_of_listing, listing_of, run_tool
 from compute.process.child import ProcessEnd
-from compute.process.tasks import Failure, Result, TaskProcess, Tell
+from compute.process.tasks import Failure, Report, Result, TaskProcess
 from compute.process.watchdog import Loss
 
 INSTALL = "pip install 'numba-cuda[cu13]' nvidia-cuda-nvcc"
@@ -73,7 +73,7 @@ def find_ptxas() -> Path | None:
     return find_program("ptxas", COMPILERS)
 
 
-def noted_launches(run: Callable[[], object], tell: Tell) -> tuple[LaunchTypes, ...]:
+def noted_launches(run: Callable[[], object], report: Report) -> tuple[LaunchTypes, ...]:
     """Run `run` in the simulator and return the first launch of each kernel. Needs NUMBA_ENABLE_CUDASIM=1."""
     from numba import typeof
     from numba.cuda.simulator.kernel import FakeCUDAKernel
@@ -88,7 +88,7 @@ def noted_launches(run: Callable[[], object], tell: Tell) -> tuple[LaunchTypes, 
             types = tuple(typeof(getattr(each, "_ary", each)) for each in arguments)
             fast = bool(kernel._fastmath)  # noqa: SLF001 - Numba has no public attribute for it
             found[key] = LaunchTypes(function_noted(kernel.fn), types, prod(kernel.block_dim), fast)
-            tell(0.0, f"noting {kernel.fn.__name__}")
+            report(0.0, f"noting {kernel.fn.__name__}")
         return launch(kernel, *arguments)
 
     FakeCUDAKernel.__call__ = noted
@@ -114,7 +114,7 @@ def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
-def code_of(run: Callable[[], object], architecture: str, tell: Tell) -> NumbaCode:
+def code_of(run: Callable[[], object], architecture: str, report: Report) -> NumbaCode:
     """Return the code of all kernels that `run` launches. Raise NumbaCodeUnavailable.
 
     run: can be pickled; it runs in the simulator's process.
@@ -122,13 +122,13 @@ def code_of(run: Callable[[], object], architecture: str, tell: Tell) -> NumbaCo
     if find_spec("numba_cuda") is None or find_ptxas() is None:
         absent = "numba-cuda" if find_spec("numba_cuda") is None else "ptxas"
         raise NumbaCodeUnavailable(f"{absent} is not installed; {INSTALL}")
-    launches = _simulated(run, tell)
+    launches = _simulated(run, report)
     if not launches:
         raise NumbaCodeUnavailable("no kernel is launched by a first run of it")
     ptx, kernels, threads = [], {}, {}
     for one in launches:
         name = one.kernel.name.rpartition(".")[2]
-        tell(0.5, f"compiling {name} for {architecture}")
+        report(0.5, f"compiling {name} for {architecture}")
         text, mangled = _compiled(one, architecture)
         ptx.append(text.replace(mangled, name))
         kernels[name] = replace(_machine_code(text, mangled, architecture), name=name)
@@ -136,9 +136,9 @@ def code_of(run: Callable[[], object], architecture: str, tell: Tell) -> NumbaCo
     return NumbaCode("\n".join(ptx), kernels, threads)
 
 
-def _simulated(run: Callable[[], object], tell: Tell) -> tuple[LaunchTypes, ...]:
+def _simulated(run: Callable[[], object], report: Report) -> tuple[LaunchTypes, ...]:
     """Return the launches of `run`, which a child process runs in the simulator; it ends with the calling job."""
-    tell(0.0, "running it in Numba's simulator")
+    report(0.0, "running it in Numba's simulator")
     with closing(TaskProcess(leads=False, low=True, environment=SIMULATED)) as child:
         match child.run(partial(noted_launches, run)):
             case Result(value=value):

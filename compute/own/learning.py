@@ -22,7 +22,7 @@ from compute.own import tasks
 from compute.own.exercises import EXERCISES, Exercise, exercise, seed_of
 from compute.own.faults import Fault, fault_of
 from compute.own.way_process import STARTING, WayProcess, free_memory
-from compute.process.tasks import Tell
+from compute.process.tasks import Report
 from compute.ways.comparing import Question
 from compute.ways.declaring import FileRefused, OwnFile, OwnWay, read_text
 
@@ -64,14 +64,14 @@ def check_answer(path: Path, name: str, student: str, deadline: float = 30.0) ->
             process.close()
 
 
-def answer_task(path: Path, name: str, seed: int, tell: Tell) -> tuple[int, ...]:
+def answer_task(path: Path, name: str, seed: int, report: Report) -> tuple[int, ...]:
     """Run the answer at its hidden n and return these; runs in a separate process. Raise Fault."""
-    tell(0.0, f"importing {path.name}")
+    report(0.0, f"importing {path.name}")
     tasks.on_stand_ins()
-    return try_answer(path, exercise(name), seed, tell)
+    return try_answer(path, exercise(name), seed, report)
 
 
-def try_answer(path: Path, of: Exercise, seed: int, tell: Tell = lambda *_: None) -> tuple[int, ...]:
+def try_answer(path: Path, of: Exercise, seed: int, report: Report = lambda *_: None) -> tuple[int, ...]:
     """Check the answer in `path` in this process, which has the stand-ins installed. Raise Fault."""
     sizes = of.sizes(seed)
     file = OwnFile(path, lambda n, _dtype, rng: of.inputs(n, rng), (1, max(sizes)), ("float32",), on=of.on)
@@ -81,7 +81,7 @@ def try_answer(path: Path, of: Exercise, seed: int, tell: Tell = lambda *_: None
     }
     checking = tasks.Checking(file, file.ways["answer"], "float32", seed, stand_in=True)
     for n in sizes:
-        tell(0.0, f"n = {n}")
+        report(0.0, f"n = {n}")
         checking.ask(Question(f"n = {n}", n, "random"))
         if missing := of.demand(checking.found.launches, checking.streams, n):
             raise Fault("demand", missing)

@@ -26,7 +26,7 @@ from compute.own import cpu_threads, gpu_stand_in
 from compute.own.faults import Fault, fault_of
 from compute.own.verdict import AskedWork
 from compute.own.watch import AccessWatch, KernelLaunch, Order
-from compute.process.tasks import Tell
+from compute.process.tasks import Report
 from compute.ways.comparing import Question, ResultComparison, awkward, questions
 from compute.ways.declaring import OwnFile, OwnWay, load
 from compute.ways.plan import Point, SweepPlan
@@ -108,9 +108,9 @@ class _Open:
 _open: list[_Open] = []
 
 
-def open_file(path: Path, stand_in: bool, memory: int, interpret: bool, tell: Tell) -> FileFacts:
+def open_file(path: Path, stand_in: bool, memory: int, interpret: bool, report: Report) -> FileFacts:
     """Load the file; the first task of a process. memory: bytes that the process may use, 0 for no limit."""
-    tell(0.0, f"importing {path.name}")
+    report(0.0, f"importing {path.name}")
     _limit(memory)
     if interpret:
         cpu_threads.install()
@@ -157,7 +157,7 @@ def _way(name: str) -> OwnWay:
     return replace(own, backend=opened.stand_in.get(own.backend.name, own.backend))
 
 
-def check(name: str, dtype: str, seed: int, seconds: float, most: int, longest: float, tell: Tell) -> CheckedWay:
+def check(name: str, dtype: str, seed: int, seconds: float, most: int, longest: float, report: Report) -> CheckedWay:
     """Compare the way with the reference on difficult inputs. Raise Fault.
 
     most: the largest n; seconds: time after which no further input is tested, counted after the first call, which may
@@ -173,7 +173,7 @@ def check(name: str, dtype: str, seed: int, seconds: float, most: int, longest: 
             return replace(checking.found, left=f"time ended before {question.text}")
         if asked >= ENOUGH and (expected := expected_seconds(durations, question.n)) > longest:
             return replace(checking.found, left=f"{question.text} would take about {expected:.0f} s")
-        tell(0.0, question.text)
+        report(0.0, question.text)
         began = monotonic()
         checking.ask(question)
         durations[question.n] = monotonic() - began
@@ -184,15 +184,15 @@ def check(name: str, dtype: str, seed: int, seconds: float, most: int, longest: 
     largest = min(most, opened.file.sizes[1])
     took, repeated = 0.0, 0
     for n in dict.fromkeys((min(REPEATED_N, largest), largest)):
-        tell(0.0, f"repeating, n = {n}")
+        report(0.0, f"repeating, n = {n}")
         if repeated and took * n / repeated > PATIENCE * seconds:
             return replace(checking.found, left=f"time ended after n = {repeated:,}; n = {n:,} would take too long")
-        took = checking.repeat(n, started + seconds, monotonic() + PATIENCE * seconds, tell)
+        took = checking.repeat(n, started + seconds, monotonic() + PATIENCE * seconds, report)
         repeated = n
     return checking.found
 
 
-def watch_threads(name: str, dtype: str, seed: int, seconds: float, tell: Tell) -> WatchedThreads:
+def watch_threads(name: str, dtype: str, seed: int, seconds: float, report: Report) -> WatchedThreads:
     """Look for races between the iterations of the way's parallel loops, which run as plain Python. Raise Fault."""
     opened = _open[-1]
     own, file = _way(name), opened.file
@@ -200,7 +200,7 @@ def watch_threads(name: str, dtype: str, seed: int, seconds: float, tell: Tell) 
     tolerance = file.workload(comparison, seed).tolerance[dtype]
     sizes = [n for n in WATCHED_SIZES if file.sizes[0] <= n <= file.sizes[1]] or [file.sizes[0]]
     for n in sizes:
-        tell(0.0, f"iteration by iteration, n = {n}")
+        report(0.0, f"iteration by iteration, n = {n}")
         inputs = file.case_inputs(n, dtype, np.random.default_rng([seed, n]))
         first: tuple[Any, ...] | None = None
         for order in Order:
@@ -316,7 +316,7 @@ class Checking:
         if text not in self._notes:
             self._notes.append(text)
 
-    def repeat(self, n: int, until: float, at_most: float, tell: Tell) -> float:
+    def repeat(self, n: int, until: float, at_most: float, report: Report) -> float:
         """Run the way several times on the same inputs and return the seconds per run; changing results are a race.
 
         until: time after which FEWEST_REPEATS runs are enough; at_most: time after which no further run starts. Numba's
@@ -328,7 +328,7 @@ class Checking:
         done, wrong, said, started = 0, 0, "", monotonic()
         while done < REPEATS and (monotonic() < until or (done < FEWEST_REPEATS and monotonic() < at_most)):
             done += 1
-            tell(0.0, f"repeating, n = {n}")
+            report(0.0, f"repeating, n = {n}")
             with _cut_into_pieces(n, done):
                 difference = self._difference(n, f"n = {n}", inputs, truth)
             if not difference <= self._workload.tolerance[self._dtype]:
@@ -378,10 +378,10 @@ class Checking:
 
 
 def start_sweep(
-    name: str, dtype: str, sizes: tuple[int, ...], budget: float, longest_call: float, seed: int, tell: Tell
+    name: str, dtype: str, sizes: tuple[int, ...], budget: float, longest_call: float, seed: int, report: Report
 ) -> None:
     """Prepare to time the way at each n of `sizes`, with `budget` seconds of sampling."""
-    tell(0.0, "preparing")
+    report(0.0, "preparing")
     opened = _open[-1]
     with _told(opened.file.path, "preparing"):
         of = opened.file.workload(ResultComparison(), seed)
@@ -391,7 +391,7 @@ def start_sweep(
     opened.going = opened.sweep.measure()
 
 
-def next_round(tell: Tell) -> tuple[tuple[PointFacts, ...], bool]:
+def next_round(report: Report) -> tuple[tuple[PointFacts, ...], bool]:
     """Measure one more sample for every n; return the results so far, and whether the sweep is over."""
     opened = _open[-1]
     assert opened.sweep is not None  # noqa: S101 - start_sweep comes first
@@ -399,7 +399,7 @@ def next_round(tell: Tell) -> tuple[tuple[PointFacts, ...], bool]:
     over = True
     with _told(opened.file.path, "timing it"):
         for progress in opened.going:
-            tell(progress.done, progress.doing)
+            report(progress.done, progress.doing)
             if progress.between_rounds:
                 over = False
                 break
@@ -417,7 +417,7 @@ def _facts(point: Point, plan: SweepPlan, counted: bool) -> PointFacts:
     return PointFacts(point.n, point.status, point.reason, seconds, launch, first, work)
 
 
-def roof(name: str, dtype: str, tell: Tell) -> Roof:
+def roof(name: str, dtype: str, report: Report) -> Roof:
     """Measure the roofs of the way's device."""
-    tell(0.0, "measuring the roofs")
+    report(0.0, "measuring the roofs")
     return roof_of(_way(name).backend.open_device(), dtype)

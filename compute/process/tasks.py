@@ -1,6 +1,6 @@
 """A child that runs tasks one after the other: its messages, its own side of the channel, and its parent's side.
 
-A task is a function with its arguments that both processes can import; it is called with `tell`, which reports
+A task is a function with its arguments that both processes can import; it is called with `report`, which reports
 progress. The child answers each task with Progress and finally a Result or a Failure, then waits for the next one. It
 holds at its next report of progress after a Hold, until a GoOn.
 
@@ -38,8 +38,8 @@ TICK = 0.1  # s between checks of a child
 EXITING = 2.0  # s for a child that has closed its channel to exit normally
 IDLE = 60.0  # s without a message and without processor use of the child and its children
 
-Tell: TypeAlias = Callable[[float, str], None]  # (fraction from 0 to 1, text)
-ChildTask: TypeAlias = Callable[..., Any]  # called with tell=…
+Report: TypeAlias = Callable[[float, str], None]  # (fraction from 0 to 1, text)
+ChildTask: TypeAlias = Callable[..., Any]  # called with report=…
 
 
 # -- messages to the child
@@ -137,9 +137,9 @@ class TaskServer:
         while True:
             task = self._tasks.get()
             self._last_sent = -1.0
-            self._send(outcome(task, self.tell))
+            self._send(outcome(task, self.report))
 
-    def tell(self, part: float, words: str = "") -> None:
+    def report(self, part: float, words: str = "") -> None:
         """Send the progress of the task; block during a hold."""
         now = time.monotonic()
         if self._last_sent < 0 or now - self._last_sent >= OFTEN:
@@ -173,12 +173,12 @@ class TaskServer:
             terminate_tree()
 
 
-def outcome(pickled: bytes, tell: Tell) -> ChildAnswer:
+def outcome(pickled: bytes, report: Report) -> ChildAnswer:
     """Run a pickled task; return its Result or Failure."""
     try:
         with no_collection():
             task = pickle.loads(pickled)  # noqa: S301 - from the parent
-        return Result(task(tell=tell))
+        return Result(task(report=report))
     except Exception as error:  # noqa: BLE001 - reported to the parent
         expected = isinstance(error, (ValueError, OSError, MemoryError, BackendUnavailable))
         text = str(error) or type(error).__name__
@@ -205,7 +205,7 @@ def _is_picklable(error: Exception) -> bool:
         return False
 
 
-def when_idle(task: ChildTask, tell: Any) -> Any:
+def when_idle(task: ChildTask, report: Any) -> Any:
     """Run `task` in the idle scheduling class, for tasks of minutes to hours that no page waits for.
 
     Niceness alone delays the page's loop: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms, in
@@ -214,7 +214,7 @@ def when_idle(task: ChildTask, tell: Any) -> Any:
     """
     with suppress(OSError, AttributeError):  # not supported by this system
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    return task(tell=tell)
+    return task(report=report)
 
 
 # -- the parent

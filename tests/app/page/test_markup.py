@@ -75,7 +75,7 @@ def test_a_note_shows_its_words_as_text():
 
 def readers_of_markup(sources):
     """Return uses of widgets that read text as Markdown or HTML, except HTML panes, which get it from `filled`."""
-    ours = {"app/page/page.py", "app/labs/crossover/view.py", "app/labs/crossover/programs.py"}
+    ours = {"app/features/help/help.py", "app/labs/crossover/view.py", "app/labs/crossover/programs.py"}
     known: dict[str, set[str]] = {"Markdown": ours, "StaticText": set(), "NotificationArea": set()}
     known["Typography"] = {"app/labs/mandelbrot/places.py"}
     found = []

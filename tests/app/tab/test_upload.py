@@ -192,7 +192,7 @@ def test_a_file_that_takes_too_long_is_given_up(monkeypatch):
     page.give("slow.npz", bytes(1000))
     read(page.upload)
     assert page.said[0] == "Rejected: slow.npz"
-    assert "The file was not read: it took longer than 1 s" in page.said[1]
+    assert "The file was not read: it took longer than the allowed 1 s" in page.said[1]
 
 
 def test_files_beyond_the_bound_of_all_pages_are_refused_until_others_are_gone(limited):

@@ -19,36 +19,36 @@ class Measured(LoadedFile):
     ballast: bytes = b""
 
 
-def measured(data, tell):
+def measured(data, report):
     """Return the file's size as `Measured`."""
     return Measured(len(data), fingerprint(data))
 
 
-def slow_if_long(data, tell):
+def slow_if_long(data, report):
     """Like `measured`, but need a minute for a file of more than 100 bytes."""
     time.sleep(60 if len(data) > 100 else 0)
-    return measured(data, tell)
+    return measured(data, report)
 
 
-def busy_if_long(data, tell):
+def busy_if_long(data, report):
     """Like `slow_if_long`, but with a busy processor."""
     end = time.monotonic() + (60 if len(data) > 100 else 0)
     while time.monotonic() < end:
         sum(range(10_000))
-    return measured(data, tell)
+    return measured(data, report)
 
 
-def refused(data, tell):
+def refused(data, report):
     """Raise ValueError, as for a file of the wrong kind."""
     raise ValueError("matrix must be a matrix")
 
 
-def hungry(data, tell):
+def hungry(data, report):
     """Allocate more memory than allowed."""
     with limited_memory("matrix", 2**26):
         return bytearray(2**27)
 
 
-def gone(data, tell):
+def gone(data, report):
     """End the reader's process."""
     os._exit(9)

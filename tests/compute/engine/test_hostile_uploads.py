@@ -115,7 +115,7 @@ def test_no_file_stops_another_page_s_lab(engine):
         said[name] = give(field, data, each)
         gap = watched.longest_gap(begun)
         assert gap < GAP * slack(), f"{name}: no frame for {gap:.1f} s"
-    taken = {name for name, words in said.items() if not words.startswith("Not taken")}
+    taken = {name for name, words in said.items() if not words.startswith("Rejected")}
     assert taken == {"png: black", "jpeg: photograph"}
     for client in (watched, other, curve):
         client.handle.close()

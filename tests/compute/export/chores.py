@@ -10,65 +10,65 @@ import time
 from pathlib import Path
 
 
-def count(to, pause, tell):
+def count(to, pause, report):
     """Count slowly; return the last number, and the child's priority and scheduler."""
     for number in range(to):
-        tell(number / to, f"at {number}")
+        report(number / to, f"at {number}")
         time.sleep(pause)
     print("what a library prints must not disturb the answers")
     return to, os.nice(0), os.sched_getscheduler(0)
 
 
-def refuse(tell):
+def refuse(report):
     """Fail because of a wrong request."""
     raise ValueError("size must be at most 7, not 8")
 
 
-def stumble(tell):
+def stumble(report):
     """Fail because of a program error."""
     raise KeyError("unheard of")
 
 
-def full(tell):
+def full(report):
     """Fail because of a full disk."""
     raise OSError(28, "No space left on device", "film.mp4")
 
 
-def vanish(tell):
+def vanish(report):
     """Exit without a message, like a process that ran out of memory."""
     os._exit(9)
 
 
-def parent(folder, tell):
+def parent(folder, report):
     """Start a child process, and wait forever."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     Path(folder, "half").write_text(f"{os.getpid()} {child.pid}")
     Path(folder, "half").rename(Path(folder, "pids"))
     while True:
-        tell(0.5, "waiting")
+        report(0.5, "waiting")
         time.sleep(0.01)
 
 
-def deaf(tell):
+def deaf(report):
     """Report the process id, and nothing afterwards."""
-    tell(0.5, str(os.getpid()))
+    report(0.5, str(os.getpid()))
     time.sleep(600)
 
 
-def heavy(ballast, tell):
+def heavy(ballast, report):
     """Return a large argument."""
     return ballast
 
 
-def babble(tell):
+def babble(report):
     """Report and print far more than any client reads."""
     for number in range(10_000):
-        tell(number / 10_000, "x" * 1000)
+        report(number / 10_000, "x" * 1000)
         print("y" * 1000, file=sys.stdout)
     return "done"
 
 
-def unsendable(tell):
+def unsendable(report):
     """Return an object that cannot be pickled."""
     return threading.Lock()
 

@@ -517,7 +517,7 @@ def test_a_process_that_was_started_ahead_is_used_once_and_one_that_died_is_not(
     assert [ran(own_pid, queue=turns).result == spare for _ in range(2)] == [True, False]
 
 
-def own_pid(tell):
+def own_pid(report):
     """Return the process id."""
     return os.getpid()
 

@@ -70,9 +70,9 @@ def test_an_invalid_kind_of_folder_is_refused():
         scratch.folder("two words")
 
 
-def linger(tell):
+def linger(report):
     """Leave a folder behind when killed."""
-    tell(0.5, str(scratch.folder("parts")))
+    report(0.5, str(scratch.folder("parts")))
     threading.Event().wait()
 
 

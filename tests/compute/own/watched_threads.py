@@ -12,7 +12,7 @@ from compute.own.faults import Fault
 
 def main(path: Path, names: list[str]) -> None:
     """Watch the ways with these names."""
-    facts = tasks.open_file(path, stand_in=False, memory=0, interpret=True, tell=lambda *_: None)
+    facts = tasks.open_file(path, stand_in=False, memory=0, interpret=True, report=lambda *_: None)
     found = {}
     for name in names:
         try:
