@@ -183,11 +183,11 @@ def test_wrong_numbers_are_refused_next_to_their_fields(lab):
 def test_files_of_an_own_problem(lab):
     A, b, x = make("shaw", n=20)
     lab.choose("Problem", "Own A and b")
-    lab.page.get_by_text("No A and b are loaded yet").wait_for()  # in place of the old problem's curve
+    lab.page.get_by_text("No A and b are loaded.").wait_for()  # in place of the old problem's curve
     lab.give(A_FILE, "bad.npz", b"no matrix \0 at all")
     lab.page.get_by_role("alert").get_by_text("matrix must be an .npz file").wait_for()
     lab.page.get_by_text("Rejected: bad.npz").wait_for()
-    assert lab.page.get_by_text("Uploaded").count() == 0
+    lab.until(lambda: lab.page.get_by_text("Uploaded").count() == 0)
     lab.give(A_FILE, "nan.npz", npz(A=A, b=np.full(20, np.nan)))
     lab.page.get_by_role("alert").get_by_text("b must be finite").wait_for()
     lab.give(A_FILE, "short.npz", npz(A=A, b=b[:-1]))
@@ -196,7 +196,7 @@ def test_files_of_an_own_problem(lab):
     lab.until(lambda: len(lab.state()["truth"]) == 20)
     lab.until(lambda: lab.state()["truth"] == pytest.approx(x))
     lab.page.get_by_text("A: shaw.npz").wait_for()
-    lab.until(lambda: lab.page.get_by_text("No A and b are loaded yet").count() == 0)
+    lab.until(lambda: lab.page.get_by_text("No A and b are loaded.").count() == 0)
     assert "none" in lab.page.get_by_text("Noise added to b").first.inner_text()
     market = io.BytesIO()
     scipy.io.mmwrite(market, sp.coo_matrix(np.diag([3.0, 2.0, 1.0])))

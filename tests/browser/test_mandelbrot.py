@@ -42,7 +42,7 @@ def opened(lasting, server):
 def test_steps_back_and_forward_again(opened, lasting, allowed_errors):
     """The first test in this tab, because it needs an empty history."""
     lab = opened
-    back, forward = (lab.page.get_by_role("button", name=name) for name in ("Back to the last view", "Forward again"))
+    back, forward = (lab.page.get_by_role("button", name=name) for name in ("Previous view", "Next view"))
     assert back.is_disabled()
     zooms = ["1.5"]
     for title, zoom in (("Elephant valley", "200"), ("Triple spirals", "600")):

@@ -1,11 +1,10 @@
-"""Screenshots for the README, written to assets/screenshots; skipped unless UPDATE_SCREENSHOTS=1.
+"""Screenshots for the README, written to assets/screenshots; collected only with UPDATE_SCREENSHOTS=1.
 
 `UPDATE_SCREENSHOTS=1 make test ARGS=tests/browser/test_screenshots.py` updates them.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from tests.browser.lab_page import LabPage, SideBar
 from tests.browser.serving import ROOT
 from tests.browser.set_page import SetPage
 
-pytestmark = pytest.mark.skipif(not os.environ.get("UPDATE_SCREENSHOTS"), reason="UPDATE_SCREENSHOTS is not set")
 FOLDER = ROOT / "assets" / "screenshots"
 
 
