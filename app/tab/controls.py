@@ -139,7 +139,8 @@ UNDO, REDO = "ctrl+z", "ctrl+shift+z"  # as app.page.browser writes them
 NOTHING_LOST = "Undo (Ctrl+Z): nothing to undo"
 NOTHING_UNDONE = "Redo (Ctrl+Shift+Z): nothing to redo"
 FASTEST = "maximum"
-SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
+# Steps per frame by label; 0: as many as possible (a widget replaces the value None by its first option).
+SPEEDS: dict[str, int] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: 0}
 
 
 RUN_WIDTH = 84  # px: with six icons next to it, this leaves room for a scroll bar in the side bar (280 px)
@@ -211,9 +212,9 @@ class Transport:
             # press would be lost. The lab refuses impossible actions with a message.
             self.keys |= {UNDO: undo, REDO: redo}
         self.speed = pmui.DiscreteSlider(
-            label="Steps per frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
+            label="Steps per frame", options=SPEEDS, value=session.steps_per_frame or 0, size="small", **FULL
         )
-        self.speed.param.watch(lambda event: session.pace(event.new), "value")
+        self.speed.param.watch(lambda event: session.pace(event.new or None), "value")
         self.panel = pn.Column(
             pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.speed, margin=(8, 0, 0, 0)
         )

@@ -27,6 +27,11 @@ from compute.lab.lab import Lab
 from compute.lab.lab_folders import PACKAGE, VARIABLE, folders_named
 
 GROUP = "fieldlab.labs"
+# Methods of Lab in versions before 0.2, which nothing calls now, and their replacements.
+REPLACED = {
+    "benchmark": "BENCHMARK in benchmark.py", "extremes": "Raster.low and Raster.high", "headway": "status",
+    "healthy": "status", "pictured": "PICTURE_SIZE", "resting": "status", "sizes": "SIZES",
+}  # fmt: skip
 NEEDED = {"lab.py": "a subclass of Lab", "cpu_numpy.py": "the reference", "README.md": "what About shows"}
 
 
@@ -128,6 +133,8 @@ def _complete(lab: type[Lab]) -> type[Lab]:
     """Return `lab` after a check for completeness; replace a missing default backend by its first one."""
     if inspect.isabstract(lab):
         raise PluginError(f"{lab.__name__} has no {', no '.join(sorted(lab.__abstractmethods__))}")
+    for name in sorted(REPLACED.keys() & vars(lab).keys()):
+        raise PluginError(f"{lab.__name__}.{name} has no effect: Lab uses {REPLACED[name]} instead")
     if not lab.LAB.isidentifier():
         raise PluginError(f"LAB must be letters, digits and _, not {lab.LAB!r}")
     known = [each.name for each in lab.backends()]

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 
 from compute.devices.backends import REFERENCE, Backend, backend, preferred
 from compute.files.documents import short
-from compute.lab.frames import Raster
 from compute.lab.lab import Lab
 from compute.measure.agreement import Agreement, amplification, relative_l2
 from compute.measure.benchmark import CaseBenchmark, benchmark_of
@@ -377,9 +376,11 @@ def cut(steps: int) -> Iterator[int]:
 
 
 def picture(lab: Lab) -> NDArray[np.uint8]:
-    """Return the levels of the first raster of the lab's frame, at most PICTURE in size."""
-    raster: Raster = next(iter(lab.frame(None, PICTURE).rasters.values()))
-    return np.array(raster.levels)
+    """Return the levels of the first raster of the lab's frame, at most PICTURE in size; ValueError without one."""
+    rasters = list(lab.frame(None, PICTURE).rasters.values())
+    if rasters:
+        return np.array(rasters[0].levels)
+    raise ValueError(f"a race needs a frame with a raster, and those of {lab.LAB} have none")
 
 
 def compare_early(lanes: Sequence[RunningLane]) -> None:
@@ -444,10 +445,10 @@ def timed(racer: Racer, row: Row, course: Course, made_by: str) -> Lane:
     return Lane(racer, step, clock, Agreement(difference, allowed, course.said(difference), about))
 
 
-def run_race(race: Race, tell: OnRaceProgress) -> RaceResult:
+def run_race(race: Race, report: OnRaceProgress) -> RaceResult:
     """Run a race in this process, as a job or a command does, and measure the CPU use of other processes."""
     work = OtherWork()
-    return replace(race.run(tell), others=work.cores())
+    return replace(race.run(report), others=work.cores())
 
 
 def default_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:

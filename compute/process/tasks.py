@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from math import inf
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from compute.devices.backends import BackendUnavailable
 from compute.process.channel import Channel
@@ -39,7 +39,13 @@ EXITING = 2.0  # s for a child that has closed its channel to exit normally
 IDLE = 60.0  # s without a message and without processor use of the child and its children
 
 Report: TypeAlias = Callable[[float, str], None]  # (fraction from 0 to 1, text)
-ChildTask: TypeAlias = Callable[..., Any]  # called with report=…
+
+
+class ChildTask(Protocol):
+    """A picklable function that a child runs; its arguments are bound, except `report`."""
+
+    def __call__(self, *, report: Report) -> Any:
+        """Run the task and return its result."""
 
 
 # -- messages to the child

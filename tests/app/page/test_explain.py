@@ -73,7 +73,6 @@ SPECIAL = {
     "diffusion": {"exact_error": 1e-3, "racing_error": 1e-2, "nonfinite": 7.0},
     "mandelbrot": {"samples": 4.0, "finished": 0.0},
     "l_curve": {"products": 100.0, "seconds": 1.0, "steps": 50.0, "lam": 0.1, "residual": 1.0, "solution": 1.0},
-    "crossover": {},
 }
 NOTES = [{}, {"precision": "perturbation"}]  # with the second, a deep view of the set begins with its reference orbit
 
@@ -86,7 +85,7 @@ def test_every_label_of_the_status_bars_has_an_explanation(lab):
         frame = running.frame()
     finally:
         running.close()
-    special = replace(frame, facts={**frame.facts, **SPECIAL[lab.LAB]})
+    special = replace(frame, facts={**frame.facts, **SPECIAL.get(lab.LAB, {})})
     frames = [frame, *(replace(special, notes={**frame.notes, **notes}) for notes in NOTES)]
     labels = {label for each in frames for label, _, _ in parts_of(lab).facts(each)}
     assert labels

@@ -16,6 +16,7 @@ from compute.labs import LABS
 # Of one lab's tab when it opens, without the page around it: some 10 % above the present number. An additional model
 # costs time in each message, in each tab, as long as the tab is open.
 MOST = {"diffusion": 226, "mandelbrot": 202, "l_curve": 279, "crossover": 212}
+MOST_OF_ANOTHER = 300
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
@@ -24,7 +25,8 @@ def test_a_tab_has_no_more_models_than_it_needs(lab):
     tab = LabTab(lab, document, (1280, 720))
     root = pn.Column(*tab.main, tab.controls.panel, *tab.readout.panel).get_root(document)
     kinds = [type(model).__name__ for model in root.references()]
-    assert len(kinds) <= MOST[lab.LAB], {kind: kinds.count(kind) for kind in sorted(set(kinds), key=kinds.count)}
+    most = MOST.get(lab.LAB, MOST_OF_ANOTHER)
+    assert len(kinds) <= most, {kind: kinds.count(kind) for kind in sorted(set(kinds), key=kinds.count)}
 
 
 @pytest.fixture

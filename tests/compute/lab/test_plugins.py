@@ -159,6 +159,12 @@ def test_the_tab_has_sliders_for_parameters_and_shows_frames(wave):
     assert dict(session.latest.facts).keys() == {"step", "energy"}
     tab = LabTab(wave, Document(), (1280, 720))
     assert tab.session.values["courant"] == 0.5
+    speed = tab.controls.transport.speed
+    assert (tab.session.steps_per_frame, speed.labels[speed.values.index(speed.value)]) == (None, "maximum")
+    speed.value = 5
+    assert tab.session.steps_per_frame == 5
+    speed.value = 0
+    assert tab.session.steps_per_frame is None
     tab.close()
 
 
@@ -355,6 +361,7 @@ def test_links_and_files_cannot_name_a_folder(wave_folder, tmp_path):
         ({"lab": MINIMAL + "class Other(Mine): pass"}, "must define one subclass of Lab, not Mine, Other"),
         ({"lab": "from compute.lab.lab import Lab\nclass Mine(Lab): pass"}, "Mine has no advance, no frame"),
         ({"lab": MINIMAL.replace("def begin", "LAB = '../up'\n    def begin")}, "LAB must be letters"),
+        ({"lab": MINIMAL.replace("def begin", "resting = False\n    def begin")}, "Lab uses status instead"),
     ],
 )
 def test_an_invalid_folder_is_reported_and_the_built_in_labs_run(made, why, tmp_path, capsys, monkeypatch):
