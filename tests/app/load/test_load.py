@@ -97,7 +97,7 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
 
 def test_a_soak_samples_after_the_server_has_discarded_the_closed_pages(monkeypatch):
     """A busy server takes longer, and pages that it still has to release are no growth; but it must release them."""
-    for name in ("GONE", "REST", "COLLECTED"):
+    for name in ("SESSION_LIFETIME", "REST", "COLLECTED"):
         monkeypatch.setattr(soak, name, 0.01)
     kept = [2, 1, 0, 5]
 
