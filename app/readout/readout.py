@@ -39,7 +39,7 @@ from app.tab.stream import ignore
 from app.upstream.plot_pane import PlotPane
 from compute.devices.backends import backend
 from compute.measure.benchmark import benchmark_of
-from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
+from compute.measure.live_record import ShownTimings, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.records import Recorded, library
 from compute.measure.rules import Chart, ComparisonRules, Fact
@@ -88,7 +88,7 @@ class Readout:
         )  # fmt: skip
         self.again = again_button(self._measure_again)
         self.again.visible = self._comparison is not None
-        self.shown = Shown(name, {}, "")  # the timings behind the text, for the export card
+        self.shown = ShownTimings(name, {}, "")  # the timings behind the text, for the export card
         self.saves = SaveButtons(TIMING_FORMATS, lambda: self.shown)
         self.panel = pn.Column(self._text, self.again, self.details, sizing_mode="stretch_width", margin=(8, 16))
         self._draw(None)
@@ -198,7 +198,7 @@ class Readout:
 
     def _draw(self, verdict: Verdict | None) -> None:
         session, rules = self._session, self._comparison.rules if self._comparison else None
-        self.shown = Shown(
+        self.shown = ShownTimings(
             session.lab.LAB, dict(session.values), session.engine, rules.rate if rules else None, verdict,
             self._window.timings, session.gate.rate,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from compute.labs import LABS
 from compute.process.child import die_with_parent
 
 
-class Teller:
+class LineReporter:
     """Write the progress of precompile to standard output."""
 
     def began(self, number: int, count: int, words: str) -> None:
@@ -40,7 +40,7 @@ def main() -> int:
     """Compile the kernels; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process, which ends this one
     die_with_parent()
-    return 0 if precompile(parts({lab: first_values(lab, parts_of(lab)) for lab in LABS}), Teller()) else 1
+    return 0 if precompile(parts({lab: first_values(lab, parts_of(lab)) for lab in LABS}), LineReporter()) else 1
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from math import inf
 
 from compute.engine.messages import Setup
 from compute.process.child import ChildProcess, SparePool
-from compute.process.watchdog import Limits, ProcessState, Watchdog
+from compute.process.watchdog import Deadlines, ProcessState, Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class Standby:
 def worker_watchdog(worker: ProcessState, deadline: float, now: float) -> Watchdog:
     """Return the watchdog of a worker that starts now. deadline: maximum seconds between two signs of life."""
     return Watchdog(
-        worker, Limits(deadline, renewed=True, most_wait=MOST_WAITS * deadline, stopped=HALTED), now, STARTUP
+        worker, Deadlines(deadline, renewed=True, most_wait=MOST_WAITS * deadline, stopped=HALTED), now, STARTUP
     )
 
 

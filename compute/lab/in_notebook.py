@@ -48,7 +48,7 @@ def display() -> NotebookDisplay:
     return _loaders[0]()
 
 
-class Shown:
+class ShownInNotebook:
     """The part of a lab that displays it in a notebook."""
 
     canvas: Any = None  # of the notebook that shows the lab; None before

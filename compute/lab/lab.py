@@ -101,7 +101,7 @@ def variants(kind: type[Lab], name: str) -> tuple[str, ...]:
     return tuple(chosen.kernels(kind.PACKAGE).VARIANTS) if "variant" in kind.param else ("",)
 
 
-class Lab(param.Parameterized, in_notebook.Shown, metaclass=LabMeta):
+class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     """Base of all labs. Bad values raise ValueError naming the parameter, the value and the bound."""
 
     LAB: ClassVar[str]  # its name in links, files and commands: that of its folder

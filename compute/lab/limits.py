@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Limits(Protocol):
+class LabLimits(Protocol):
     """The limits by name; compute/cli/settings.py implements and documents them."""
 
     def require(self, name: str, value: int) -> None:
@@ -20,10 +20,10 @@ class Limits(Protocol):
 
 MIB = 2**20  # bytes; the unit of the limits "memory" and "upload"
 
-_limits: list[Limits] = []
+_limits: list[LabLimits] = []
 
 
-def limit_with(limits: Limits) -> None:
+def limit_with(limits: LabLimits) -> None:
     """Set the limits of this process."""
     _limits[:] = [limits]
 

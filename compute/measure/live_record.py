@@ -31,7 +31,7 @@ LONGEST_TEXT = 200  # characters of a parameter
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownTimings:
     """The content of the readout.
 
     lab, values: the lab and its parameters; engine: of the live picture; rate: the unit of its work, None if the lab
@@ -128,12 +128,12 @@ class Shown:
         return out | parts | {"frames_per_second": _finite(self.frames_per_second), "samples": _steps(self.live)}
 
 
-def as_json(shown: Shown) -> str:
+def as_json(shown: ShownTimings) -> str:
     """Return the record as JSON."""
     return json.dumps(shown.record(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def as_csv(shown: Shown) -> str:
+def as_csv(shown: ShownTimings) -> str:
     """Return CSV with a line for each way and one for the live frames, units in the column names."""
     record = shown.record()
     lines = [*record["results"], *([record["live"]] if record["live"] else [])]
@@ -146,12 +146,12 @@ def as_csv(shown: Shown) -> str:
     return out.getvalue()
 
 
-def as_pyperf(shown: Shown) -> str:
+def as_pyperf(shown: ShownTimings) -> str:
     """Return every sample in the format of `python -m pyperf`."""
     return json.dumps(pyperf_document(shown.series(), shown.record()), ensure_ascii=False, allow_nan=False)
 
 
-def as_trace(shown: Shown) -> str:
+def as_trace(shown: ShownTimings) -> str:
     """Return every sample and frame with its parts as a trace for Perfetto."""
     out = io.StringIO()
     write_trace(trace_document(shown.series(), shown.record()), out)

@@ -25,7 +25,7 @@ from compute.measure.roofs import DTYPES, copy_bandwidth, fma_rate
 from compute.measure.statistics import Spread
 from compute.process.child import ProcessEnd
 from compute.process.tasks import Failure, Report, Result, TaskProcess
-from compute.process.watchdog import Limits, Loss
+from compute.process.watchdog import Deadlines, Loss
 
 ANSWER_SECONDS = 120.0  # creating a first CUDA context on a busy machine is slow
 RUNS, FIRST = 200, 5  # empty loops that are timed, and untimed ones before them: compilation, sleeping threads
@@ -73,7 +73,7 @@ class MachineRoofs:
             self._rates, self.kept = kept.rates, f"{kept.date:%Y-%m-%d}"
             return
         with closing(TaskProcess(leads=True, low=False)) as child:
-            match child.run(measured_rates, Limits(ANSWER_SECONDS)):
+            match child.run(measured_rates, Deadlines(ANSWER_SECONDS)):
                 case Result(value=rates):
                     self._rates = rates
                 case Failure(text=why) | Loss(text=why) | ProcessEnd(text=why):

@@ -202,7 +202,7 @@ def kernels_of_listing(text: str, resources: Mapping[str, Resources]) -> Iterato
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProcessorLimits:
     """Capacity of a multiprocessor: warps, blocks, bytes of shared memory; reserved: bytes of shared memory per block.
 
     Source: CUDA C++ Programming Guide, technical specifications per compute capability.
@@ -215,13 +215,13 @@ class Limits:
 
 
 ARCHITECTURES = {
-    "sm_75": Limits(32, 16, 64 * 1024, 0),
-    "sm_80": Limits(64, 32, 164 * 1024),
-    "sm_86": Limits(48, 16, 100 * 1024),
-    "sm_89": Limits(48, 24, 100 * 1024),
-    "sm_90": Limits(64, 32, 228 * 1024),
-    "sm_100": Limits(64, 32, 228 * 1024),
-    "sm_120": Limits(48, 24, 100 * 1024),
+    "sm_75": ProcessorLimits(32, 16, 64 * 1024, 0),
+    "sm_80": ProcessorLimits(64, 32, 164 * 1024),
+    "sm_86": ProcessorLimits(48, 16, 100 * 1024),
+    "sm_89": ProcessorLimits(48, 24, 100 * 1024),
+    "sm_90": ProcessorLimits(64, 32, 228 * 1024),
+    "sm_100": ProcessorLimits(64, 32, 228 * 1024),
+    "sm_120": ProcessorLimits(48, 24, 100 * 1024),
 }
 
 

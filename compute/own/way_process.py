@@ -15,7 +15,7 @@ from compute.own import tasks
 from compute.own.faults import Fault
 from compute.process.child import ProcessEnd
 from compute.process.tasks import ChildAnswer, Failure, Progress, Result, TaskProcess
-from compute.process.watchdog import Limits, Loss
+from compute.process.watchdog import Deadlines, Loss
 
 STARTING = 60.0  # s for starting the process and importing the libraries, in addition to the deadline
 SHARE = 0.8  # of the free memory, as the limit of one way
@@ -37,7 +37,7 @@ class WayProcess:
     def __init__(
         self, path: Path, *, stand_in: bool, simulate: bool, memory: int, deadline: float, interpret: bool = False
     ) -> None:
-        self._limits = Limits(deadline, renewed=True)
+        self._limits = Deadlines(deadline, renewed=True)
         environment = {"NUMBA_ENABLE_CUDASIM": "1" if simulate else "0"}
         environment |= {"NUMBA_DISABLE_JIT": "1"} if interpret else {}
         self._child = TaskProcess(leads=True, low=False, ahead=tasks, environment=environment)

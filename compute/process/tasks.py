@@ -29,7 +29,7 @@ from typing import Any, Protocol, TypeAlias
 from compute.devices.backends import BackendUnavailable
 from compute.process.channel import Channel
 from compute.process.child import ChildProcess, ProcessEnd, lower_priority, terminate_tree
-from compute.process.watchdog import Limits, Loss, Watchdog
+from compute.process.watchdog import Deadlines, Loss, Watchdog
 
 OFTEN = 0.05  # s: minimum interval between reports of progress
 QUIET = 5.0  # s without a message before a child is examined
@@ -52,7 +52,7 @@ class ChildTask(Protocol):
 
 
 @dataclass(frozen=True)
-class Task:
+class PickledTask:
     """A task, pickled separately, so that the child's main thread imports its modules and reports their errors."""
 
     pickled: bytes
@@ -168,7 +168,7 @@ class TaskServer:
         try:
             while True:
                 match self._channel.receive()[0]:
-                    case Task(pickled=pickled):
+                    case PickledTask(pickled=pickled):
                         self._tasks.put(pickled)
                     case Hold(number=number):
                         self._hold = number
@@ -226,9 +226,9 @@ def when_idle(task: ChildTask, report: Any) -> Any:
 # -- the parent
 
 
-def task_limits(deadline: float = inf, most_wait: float = 0.0) -> Limits:
+def task_limits(deadline: float = inf, most_wait: float = 0.0) -> Deadlines:
     """Return the usual limits of a task with that deadline, in s of running time."""
-    return Limits(deadline, most_wait=most_wait, quiet=QUIET, stopped=STOPPED, idle=IDLE)
+    return Deadlines(deadline, most_wait=most_wait, quiet=QUIET, stopped=STOPPED, idle=IDLE)
 
 
 class TaskProcess(ChildProcess):
@@ -247,12 +247,12 @@ class TaskProcess(ChildProcess):
         self.ended, self.tasks = False, 0
         self.watchdog = Watchdog(self.state, task_limits(), time.monotonic())
 
-    def give(self, task: ChildTask, limits: Limits | None = None, extra: float = 0.0) -> None:
+    def give(self, task: ChildTask, limits: Deadlines | None = None, extra: float = 0.0) -> None:
         """Queue `task` after earlier ones; the next `exchange` sends it. The watchdog starts with `limits`.
 
         extra: seconds that the first sign of life may take in addition to a renewed deadline.
         """
-        self.channel.post(Task(pickle.dumps(task, protocol=5)))
+        self.channel.post(PickledTask(pickle.dumps(task, protocol=5)))
         self.tasks += 1
         self.begin_work()
         self.watchdog = Watchdog(self.state, limits or task_limits(), time.monotonic(), extra)
@@ -260,7 +260,7 @@ class TaskProcess(ChildProcess):
     def run(
         self,
         task: ChildTask,
-        limits: Limits | None = None,
+        limits: Deadlines | None = None,
         extra: float = 0.0,
         on_answer: Callable[[ChildAnswer], None] = lambda _answer: None,
         is_paused: Callable[[], bool] = lambda: False,

@@ -52,7 +52,7 @@ class ProcessState:
 
 
 @dataclass(frozen=True)
-class Limits:
+class Deadlines:
     """The limits of a child, in s.
 
     deadline: of running time, restarted by each sign of life if `renewed`; most_wait: maximum extension of the deadline
@@ -83,7 +83,7 @@ class Watchdog:
     passed; last: time of the last sign of life.
     """
 
-    def __init__(self, process: ProcessState, limits: Limits, now: float, extra: float = 0.0) -> None:
+    def __init__(self, process: ProcessState, limits: Deadlines, now: float, extra: float = 0.0) -> None:
         self._process, self.limits = process, limits
         self._used, self._counted, self._looked = 0.0, now, now
         self.seconds, self._extra = 0.0, extra

@@ -52,7 +52,7 @@ PING = 20.0  # s between pings that detect dead connections
 UNREAD = 2**20  # bytes buffered per viewer besides the current message: viewers can confirm without reading
 
 
-class Shell(RequestHandler):
+class PageHandler(RequestHandler):
     """GET handler of a page; the HTML is the same for every code and token."""
 
     def initialize(self, name: str) -> None:
@@ -203,5 +203,5 @@ def delegate(server: BokehTornado, request: HTTPServerRequest) -> Any:
         if found := pattern.fullmatch(path):
             if found[2]:
                 return server.get_handler_delegate(request, socket, {"name": found[1]})
-            return server.get_handler_delegate(request, Shell, {"name": page})
+            return server.get_handler_delegate(request, PageHandler, {"name": page})
     return None

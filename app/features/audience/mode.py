@@ -42,7 +42,7 @@ STYLE = Path(__file__).with_name("audience.css").read_text(encoding="utf-8")
 
 
 @runtime_checkable
-class Teller(Protocol):
+class StorySource(Protocol):
     """The feature that presents stories, as far as viewers see it."""
 
     story: Story | None
@@ -112,8 +112,8 @@ class AudienceMode(Feature):
         self.parts = (self.card,)
 
     @property
-    def _teller(self) -> Teller | None:
-        return next((each for each in self.page.features if isinstance(each, Teller)), None)
+    def _story_source(self) -> StorySource | None:
+        return next((each for each in self.page.features if isinstance(each, StorySource)), None)
 
     @property
     def _freezer(self) -> Freezer | None:
@@ -257,12 +257,12 @@ class AudienceMode(Feature):
 
     def words(self) -> dict[str, Any]:
         """Return the page's text and values for followers."""
-        tab, teller = self.page.current, self._teller
+        tab, stories = self.page.current, self._story_source
         if tab is None:
             return {"lab": "", "away": self.away}
         waits = tab.session.latest is None  # the picture still belongs to another lab
         words = {**lab_words(tab), "link": self._try(tab.address.query), "away": self.away, "waits": waits}
-        step = step_words(teller, 0)
+        step = step_words(stories, 0)
         return words | ({"story": step} if step else {})
 
     def _try(self, query: str) -> str:
@@ -283,11 +283,11 @@ class AudienceMode(Feature):
 
     def notes(self) -> dict[str, Any]:
         """Return the data that only the lecturer sees."""
-        teller, freezer = self._teller, self._freezer
-        step = teller.step if teller is not None and teller.open else None
+        stories, freezer = self._story_source, self._freezer
+        step = stories.step if stories is not None and stories.open else None
         return {
             "notes": paragraphs(step.notes) if step else [],
-            "next": step_words(teller, 1),
+            "next": step_words(stories, 1),
             "followers": len(self._feed.followers) if self.code else None,
             "code": self.code,
             "frozen": freezer is not None and freezer.frozen,
@@ -296,7 +296,7 @@ class AudienceMode(Feature):
 
     def acts(self) -> Mapping[str, Callable[[], object]]:
         """Return the commands of a lecturer's window. They run with the document's lock, as they change its models."""
-        teller, freezer = self._teller, self._freezer
+        stories, freezer = self._story_source, self._freezer
 
         def soon(act: Callable[[], object]) -> Callable[[], object]:
             """Return a function that schedules `act` with the document's lock."""
@@ -304,8 +304,8 @@ class AudienceMode(Feature):
 
         def turn(steps: int) -> None:
             """Move by `steps` steps in the story if still open."""
-            if teller is not None and teller.open:
-                teller.go(teller.number + steps)
+            if stories is not None and stories.open:
+                stories.go(stories.number + steps)
 
         return {
             "next": soon(lambda: turn(1)),
@@ -393,14 +393,14 @@ def lab_words(tab: OpenLab) -> dict[str, Any]:
     }
 
 
-def step_words(teller: Teller | None, ahead: int) -> dict[str, Any] | None:
+def step_words(stories: StorySource | None, ahead: int) -> dict[str, Any] | None:
     """Return title, number, number of steps, and text of a step of the open story; None without such a step.
 
     ahead: 0 for the current step, 1 for the next one; the number in the result counts from 1.
     """
-    if teller is None or not teller.open or teller.story is None:
+    if stories is None or not stories.open or stories.story is None:
         return None
-    story, number = teller.story, teller.number + ahead
+    story, number = stories.story, stories.number + ahead
     if not 0 <= number < len(story.steps):
         return None
     text = paragraphs(story.steps[number].html)

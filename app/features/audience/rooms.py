@@ -56,7 +56,7 @@ class ViewerRefused(Exception):
         self.code, self.why = code, why
 
 
-class Budget:
+class GuessBudget:
     """A token bucket: `most` tokens, refilled with `rate` tokens per second."""
 
     def __init__(self, most: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -81,12 +81,12 @@ class Budget:
         self._left = max(0.0, self._left - 1)
 
 
-class Budgets:
+class GuessBudgets:
     """A token bucket per address. Full buckets are removed when MOST_ADDRESSES is reached, then the oldest."""
 
     def __init__(self, most: int, rate: float, clock: Callable[[], float]) -> None:
         self._most, self._rate, self._clock = most, rate, clock
-        self._spent: dict[str, Budget] = {}
+        self._spent: dict[str, GuessBudget] = {}
 
     def __len__(self) -> int:
         return len(self._spent)
@@ -102,7 +102,7 @@ class Budgets:
                 self._spent = {known: budget for known, budget in self._spent.items() if not budget.whole}
             if len(self._spent) >= MOST_ADDRESSES:
                 self._spent.pop(next(iter(self._spent)))
-            self._spent[address] = Budget(self._most, self._rate, self._clock)
+            self._spent[address] = GuessBudget(self._most, self._rate, self._clock)
         self._spent[address].spend()
 
 
@@ -140,8 +140,8 @@ class Rooms:
         self._rooms: dict[str, Feed] = {}
         self._windows: dict[str, Feed] = {}
         self._inside: dict[str, set[str]] = {}  # code -> networks from which a follower has joined
-        self._guesses, self._all_guesses = Budgets(*GUESSES, clock), Budget(*ALL_GUESSES, clock)
-        self._inside_guesses = Budgets(*INSIDE_GUESSES, clock)
+        self._guesses, self._all_guesses = GuessBudgets(*GUESSES, clock), GuessBudget(*ALL_GUESSES, clock)
+        self._inside_guesses = GuessBudgets(*INSIDE_GUESSES, clock)
 
     @property
     def open_rooms(self) -> int:

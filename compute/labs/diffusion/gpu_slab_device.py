@@ -15,7 +15,7 @@ from compute.display.camera import Camera, PixelGrid, RasterRequest, Survey
 from compute.display.cpu_numpy import WORK_SHAPE
 from compute.lab.frames import Raster
 from compute.labs.diffusion.gpu_slab_streams import SlabStreams
-from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
+from compute.labs.diffusion.slabs import FEWEST_GHOSTS, SlabLayout
 
 COMPARED = 2**26  # cells per piece of a comparison
 LARGE = 2**28  # cells of a slab from which rows are exchanged more often
@@ -28,7 +28,7 @@ class SlabArray:
     valid.
     """
 
-    def __init__(self, device: SlabDevice, layout: Layout, nx: int, dtype: DTypeLike) -> None:
+    def __init__(self, device: SlabDevice, layout: SlabLayout, nx: int, dtype: DTypeLike) -> None:
         self.device, self.layout, self.dtype = device, layout, np.dtype(dtype)
         self.shape = layout.ny, nx
         self.size = layout.ny * nx
@@ -73,9 +73,9 @@ class SlabDevice(Device):
         """Return why CuPy cannot compute here, or None."""
         return Cuda.missing()
 
-    def layout(self, ny: int, nx: int) -> Layout:
+    def layout(self, ny: int, nx: int) -> SlabLayout:
         """Return the layout of ny rows. Raise ValueError if a slab would be too thin."""
-        return Layout(ny, len(self.gpus), self.ghost or ghost_rows(ny, nx, len(self.gpus)))
+        return SlabLayout(ny, len(self.gpus), self.ghost or ghost_rows(ny, nx, len(self.gpus)))
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> SlabArray:
         """Return a grid of shape (ny, nx) with undefined contents."""
@@ -275,7 +275,7 @@ class LongestStopwatch(Stopwatch):
         return max(watch.seconds() for watch in self._watches)
 
 
-def pixel_rows(layout: Layout, y0: int, factor: int, height: int) -> Iterator[tuple[int, int, int]]:
+def pixel_rows(layout: SlabLayout, y0: int, factor: int, height: int) -> Iterator[tuple[int, int, int]]:
     """Yield (slab, first, last) of rows of pixels, each of `factor` rows of cells starting at y0, in order.
 
     Rows with all cells on one slab are yielded together; a row that extends beyond the slab where it begins,

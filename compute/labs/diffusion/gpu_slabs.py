@@ -35,7 +35,7 @@ from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_cupy import TILINGS, WARP, Tiling, launches, multiprocessors, tilings
 from compute.labs.diffusion.gpu_slab_device import SlabArray
 from compute.labs.diffusion.scheme import PERIODIC, edge_code
-from compute.labs.diffusion.slabs import Launch, Layout, SlabWork, plan
+from compute.labs.diffusion.slabs import Launch, SlabLayout, SlabWork, plan
 
 SOURCE = Path(__file__).with_suffix(".cu")
 SIZES = (8, 4, 2, 1)  # steps per launch
@@ -84,7 +84,7 @@ def refresh(u: SlabArray, edges: str) -> None:
 
 
 @lru_cache(maxsize=64)
-def _planned(layout: Layout, periodic: bool, sizes: tuple[int, ...]) -> list[SlabWork]:
+def _planned(layout: SlabLayout, periodic: bool, sizes: tuple[int, ...]) -> list[SlabWork]:
     """Return the plan of these launches, cached: planning can cost the host more time than the plan costs a GPU."""
     return plan(layout, periodic, sizes)
 

@@ -35,7 +35,7 @@ from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
 from compute.labs.diffusion.picture import panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
-from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
+from compute.labs.diffusion.slabs import FEWEST_GHOSTS, SlabLayout
 from compute.measure.timing import Timing
 
 SLAB_DEVICE = "compute.labs.diffusion.gpu_slab_device"  # imported if several GPUs share a grid
@@ -93,7 +93,7 @@ def require_slabs(numbers: tuple[int, ...], ny: int) -> None:
     if max(numbers) >= found:
         raise ValueError(f"devices must name GPUs from 0 to {found - 1}, not {devices_name(numbers)!r}")
     try:
-        Layout(ny, len(numbers), FEWEST_GHOSTS)
+        SlabLayout(ny, len(numbers), FEWEST_GHOSTS)
     except ValueError as error:
         raise ValueError(f"devices {devices_name(numbers)!r} do not fit: {error}") from error
 

@@ -85,7 +85,7 @@ SlabWork = Launch | Copy
 
 
 @dataclass(frozen=True)
-class Layout:
+class SlabLayout:
     """The distribution of `ny` rows over `count` devices, with `ghost` ghost rows per side.
 
     Sizes of slabs differ by at most one row. Raise ValueError if a slab would have fewer rows than the ghost rows of
@@ -177,7 +177,7 @@ class _Finished:
     arrived: tuple[int, ...] = ()
 
 
-def plan(layout: Layout, periodic: bool, sizes: Sequence[int]) -> list[SlabWork]:
+def plan(layout: SlabLayout, periodic: bool, sizes: Sequence[int]) -> list[SlabWork]:
     """Return launches of `sizes` steps and the copies between them, in an order in which they can be executed.
 
     At the beginning all ghost rows of array 0 of each slab are valid, at the end those of array len(sizes) % 2. Raise
@@ -233,7 +233,7 @@ def _launch(
     return (len(made) - 1,)
 
 
-def _reach(layout: Layout, number: int, periodic: bool, right: int) -> tuple[int, int]:
+def _reach(layout: SlabLayout, number: int, periodic: bool, right: int) -> tuple[int, int]:
     """Return the rows of a slab's array to compute so that `right` ghost rows are valid."""
     first, last = layout.span(number, periodic)
     own = layout.slabs[number].own

@@ -21,7 +21,7 @@ from compute.lab.lab import Lab
 from compute.lab.status import LabStatus
 from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.overlays import PointerPoint, under
-from compute.labs.mandelbrot.painting import Painting, Task
+from compute.labs.mandelbrot.painting import Painting, PictureTask
 from compute.labs.mandelbrot.picture import ProgressivePicture, panels_of
 from compute.labs.mandelbrot.place import CHOICES, WHOLE_ZOOM, Place, choose, enough, views_between
 from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
@@ -149,13 +149,13 @@ class Mandelbrot(Lab):
             self._require_memory(ORBIT_BYTES * self.max_iterations)
         shared = overlap(self.place, place) if kept and arithmetic == self.painting.task.arithmetic else None
         self.place = shared.place if shared else place
-        task = Task(self.place, arithmetic, self.max_iterations, self.shortcuts, self.variant)
+        task = PictureTask(self.place, arithmetic, self.max_iterations, self.shortcuts, self.variant)
         self.painting.begin(task, self._builder_for(task) if arithmetic.deep else None, shared)
         if self._drawn:
             self._drawn.restart()
         self.spent: Timing | None = None
 
-    def _builder_for(self, task: Task) -> ReferenceBuilder:
+    def _builder_for(self, task: PictureTask) -> ReferenceBuilder:
         """Return the builder of the reference for the present view; it keeps the current orbit if that serves."""
         epsilon, far = EPSILON[self.fidelity], task.arithmetic.name == "extended"
         return ReferenceBuilder(

@@ -18,7 +18,7 @@ import numpy as np
 from compute.devices.devices import Array, Device
 from compute.display.camera import Camera
 from compute.lab.frames import Curve, Raster
-from compute.labs.mandelbrot.painting import Painting, Task
+from compute.labs.mandelbrot.painting import Painting, PictureTask
 from compute.labs.mandelbrot.place import PRECISIONS, Place
 from compute.labs.mandelbrot.reference_orbit import Orbit
 from compute.measure.timing import Timing
@@ -69,7 +69,7 @@ class JuliaInset:
     def raster(self, point: PointerPoint) -> Raster:
         """Return the logarithm of its smooth count; level 255 stays bounded. Recomputed only if c changes."""
         if self._raster is None or point != self._at:
-            task = Task(
+            task = PictureTask(
                 Place(Fraction(0), Fraction(0), Fraction(1), SIDE, SIDE), PRECISIONS["float64"], JULIA_ITERATIONS, True
             )
             self._painting.begin_at(task, (float(point[0]), float(point[1])), self._start)
@@ -115,7 +115,7 @@ class AreaEstimate:
         """Run about `budget` iterations of the present pass."""
         if not self._under_way:
             place = self._place(NEAR if max_iterations >= FITS else WIDE)
-            task = Task(place, PRECISIONS["float64"], max_iterations, True)
+            task = PictureTask(place, PRECISIONS["float64"], max_iterations, True)
             self._painting.begin(task, strides=(1,))
             self._under_way = True
         timing = self._painting.advance(budget)

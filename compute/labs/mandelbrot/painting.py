@@ -26,7 +26,7 @@ _RUN_BEFORE: set[tuple[str, str, str]] = set()  # by this process: (backend, ari
 
 
 @dataclass(frozen=True)
-class Task:
+class PictureTask:
     """The work of a Painting: the pixels of `place`, in an arithmetic, by one of its kernels ("" for the first)."""
 
     place: Place
@@ -53,12 +53,12 @@ class Painting:
         self._spare: PixelArrays | None = None
         self._key: tuple[object, ...] = ()
         self.state: PixelArrays
-        self.task: Task
+        self.task: PictureTask
         self.builder: ReferenceBuilder | None = None
 
     def begin(
         self,
-        task: Task,
+        task: PictureTask,
         builder: ReferenceBuilder | None = None,
         shared: Overlap | None = None,
         strides: tuple[int, ...] = STRIDES,
@@ -75,7 +75,7 @@ class Painting:
                 strides = (1,)  # the whole picture takes less time than launching its passes
         self._start(task, builder, strides, fresh=fresh)
 
-    def begin_at(self, task: Task, parts: tuple[float, float], start: tuple[Array, Array]) -> None:
+    def begin_at(self, task: PictureTask, parts: tuple[float, float], start: tuple[Array, Array]) -> None:
         """Start at z_1 = start (real, imaginary parts, (ny, nx)) with c = `parts` for all pixels: a Julia set."""
         self._allocate(task)
         self._clear(FRESH - 1)
@@ -93,7 +93,9 @@ class Painting:
         while not self.finished:
             self.schedule.did(self.schedule.part(ALL), 0)
 
-    def _start(self, task: Task, builder: ReferenceBuilder | None, strides: tuple[int, ...], *, fresh: bool) -> None:
+    def _start(
+        self, task: PictureTask, builder: ReferenceBuilder | None, strides: tuple[int, ...], *, fresh: bool
+    ) -> None:
         self.task, self.builder = task, builder
         place = task.place
         axes = place.offsets(*builder.point) if builder else place.axes()
@@ -103,7 +105,7 @@ class Painting:
         self.iterations, self.seconds = 0, 0.0
         self.cold_iterations, self.cold_seconds = 0, 0.0
 
-    def _allocate(self, task: Task) -> None:
+    def _allocate(self, task: PictureTask) -> None:
         """Allocate arrays for `task` if their type or size has changed."""
         if task.key != self._key:
             self._spare, self._key = None, ()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from compute.devices.backends import Backend
 from compute.devices.devices import cpu_count
 from compute.labs.mandelbrot.lab import Mandelbrot
-from compute.labs.mandelbrot.painting import ALL, Task
+from compute.labs.mandelbrot.painting import ALL, PictureTask
 from compute.labs.mandelbrot.place import PRECISIONS, Place, Precision, choose
 from compute.labs.mandelbrot.schedule import Pass, Schedule
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark
@@ -110,9 +110,9 @@ class BenchScene:
         return choose("perturbation", self.place) if deep else PRECISIONS[self.dtype]
 
     @property
-    def task(self) -> Task:
+    def task(self) -> PictureTask:
         """The whole picture by the backend's default kernel."""
-        return Task(self.place, self.arithmetic, self.view.max_iterations, self.shortcuts)
+        return PictureTask(self.place, self.arithmetic, self.view.max_iterations, self.shortcuts)
 
     @property
     def title(self) -> str:
@@ -220,7 +220,7 @@ def fitted_scene(scene: BenchScene, seconds: float) -> BenchScene:
 class OneLaunch(Schedule):
     """Every stride-th pixel of a fresh picture up to the last iteration, in one launch."""
 
-    def __init__(self, task: Task, stride: int = 1) -> None:
+    def __init__(self, task: PictureTask, stride: int = 1) -> None:
         super().__init__(task.place.ny, task.place.nx, task.max_iterations, task.shortcuts, fresh=True)
         self._passes = [Pass(stride, task.max_iterations)]
 

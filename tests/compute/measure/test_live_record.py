@@ -20,7 +20,7 @@ from compute.engine import EnginePool, FrameReady, Sampled
 from compute.labs.diffusion import Diffusion
 from compute.labs.diffusion.benchmark import RATE
 from compute.measure.agreement import Agreement
-from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
+from compute.measure.live_record import ShownTimings, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.statistics import Measurement, Window
 from compute.measure.timing import Timing
 from compute.measure.verdict import Standing, Variant, judge
@@ -68,7 +68,7 @@ def shown(measured):
     waiting = Standing(Variant("cpu_numba", "other"), None, None)
     verdict = judge(numba.variant, numpy.variant, (numba, numpy, waiting))
     values = VALUES | {"center": ("0", "1"), "image": b"\0" * 9, "low": nan, "text": "x" * 999}
-    return Shown("diffusion", values, "host", RATE, verdict, window.timings, 24.0)
+    return ShownTimings("diffusion", values, "host", RATE, verdict, window.timings, 24.0)
 
 
 def test_a_frame_knows_when_its_parts_ran(measured):
@@ -141,13 +141,13 @@ def test_the_timeline_is_of_what_happened(shown):
 
 def test_a_lab_that_compares_nothing_saves_its_frames_and_nothing_is_empty(shown):
     computed, rested = Timing("gpu_cupy", "", 2, 64, 1e-5, 4e-4), Timing("gpu_cupy", "", 2, 64, 1e-5, 0.0)
-    plain = Shown("other", {"ny": 8}, "cuda:1", live=(computed, rested))
+    plain = ShownTimings("other", {"ny": 8}, "cuda:1", live=(computed, rested))
     record = json.loads(as_json(plain))
     assert (record["results"], record["headline"], record["rate"]) == ([], None, None)
     assert (record["live"]["device"], record["live"]["median"]) == ("cuda:1", 1e-4)
     assert json.loads(as_pyperf(plain))["benchmarks"][0]["runs"][0]["values"] == [2e-4]  # pyperf refuses 0
     assert not plain.empty
-    nothing = Shown("other", {}, "host")
+    nothing = ShownTimings("other", {}, "host")
     assert nothing.empty
     cold = replace(plain, live=(replace(computed, first_call=True),))
     assert [(what.timed, what.placed) for what in (shown, plain, cold)] == [(True, True), (True, False), (False, False)]

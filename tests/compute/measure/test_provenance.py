@@ -23,7 +23,7 @@ from compute.machine import machine
 from compute.measure import conditions
 from compute.measure.case import BenchPlan
 from compute.measure.conditions import Watch
-from compute.measure.live_record import Shown
+from compute.measure.live_record import ShownTimings
 from compute.measure.report import as_record
 from compute.measure.statistics import Spread
 from compute.measure.timing import Timing
@@ -42,7 +42,7 @@ def bench():
 
 def live():
     timings = tuple(Timing("cpu_numpy", "", 1, 9, compute=1.0, first_call=first) for first in (True, False, False))
-    return Shown("diffusion", {}, "host", diffusion.RATE, None, timings).record(), 2
+    return ShownTimings("diffusion", {}, "host", diffusion.RATE, None, timings).record(), 2
 
 
 def films():

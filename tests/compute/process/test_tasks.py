@@ -14,7 +14,7 @@ import pytest
 
 from compute.process.child import ProcessEnd, SparePool
 from compute.process.tasks import Result, TaskProcess, exchange
-from compute.process.watchdog import Limits, ProcessState, Watchdog
+from compute.process.watchdog import Deadlines, ProcessState, Watchdog
 from tests.compute.export.chores import count, deaf, refuse, vanish
 from tests.compute.export.test_jobs import alive, until
 
@@ -65,7 +65,7 @@ def test_a_run_ends_with_a_result_a_failure_an_end_or_a_loss(processes):
     assert child.run(refuse).text == "size must be at most 7, not 8"
     assert child.run(vanish) == ProcessEnd("it ended with exit code 9", natural=True)
     late = processes()
-    assert late.run(deaf, Limits(0.5, renewed=True), extra=60.0).kind == "late"
+    assert late.run(deaf, Deadlines(0.5, renewed=True), extra=60.0).kind == "late"
     assert late.exited
 
 
@@ -79,7 +79,7 @@ def test_a_silent_child_whose_own_children_work_is_not_idle():
         state = ProcessState(busy.pid)
         used = state.processor_seconds()
         until(lambda: state.processor_seconds() > used + 0.5)
-        now, dog = 0.0, Watchdog(state, Limits(idle=2.0, quiet=0.0), 0.0)
+        now, dog = 0.0, Watchdog(state, Deadlines(idle=2.0, quiet=0.0), 0.0)
         end = time.monotonic() + 5.0
         while time.monotonic() < end:
             now += 0.9

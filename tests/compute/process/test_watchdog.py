@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from compute.engine.process import HALTED, MOST_WAITS, STARTUP, worker_watchdog
-from compute.process.watchdog import BASELINE, SLEPT, Limits, Loss, ProcessState, Watchdog
+from compute.process.watchdog import BASELINE, SLEPT, Deadlines, Loss, ProcessState, Watchdog
 
 
 class PlantedProcess(ProcessState):
@@ -109,7 +109,7 @@ def test_a_worker_that_is_stopped_now_and_then_is_left_alone(child):
 
 
 def test_a_deadline_of_a_task_is_not_renewed_by_signs_of_life(child):
-    dog = Watchdog(child, Limits(2.0), 0.0)
+    dog = Watchdog(child, Deadlines(2.0), 0.0)
     for i in range(1, 20):
         dog.sign_of_life(0.1 * i)
         assert not dog.lost(0.1 * i)
@@ -119,7 +119,7 @@ def test_a_deadline_of_a_task_is_not_renewed_by_signs_of_life(child):
 
 
 def test_a_pause_and_a_sleep_of_the_parent_do_not_count_for_a_task(child):
-    dog = Watchdog(child, Limits(10.0), 0.0)
+    dog = Watchdog(child, Deadlines(10.0), 0.0)
     look(dog, 0.1, 1.0)
     assert not dog.lost(500.0, paused=True)
     assert dog.seconds == pytest.approx(1.0)
@@ -128,7 +128,7 @@ def test_a_pause_and_a_sleep_of_the_parent_do_not_count_for_a_task(child):
 
 
 def test_a_task_of_low_priority_has_more_time_within_a_bound(child):
-    dog = Watchdog(child, Limits(2.0, most_wait=3.0), 0.0)
+    dog = Watchdog(child, Deadlines(2.0, most_wait=3.0), 0.0)
     assert not look(dog, 0.1, BASELINE + 0.1)
     child.waited["2"] += 1e6
     assert not look(dog, BASELINE + 0.2, 4.9)
@@ -136,7 +136,7 @@ def test_a_task_of_low_priority_has_more_time_within_a_bound(child):
 
 
 def test_a_silent_child_that_uses_a_processor_is_not_idle(child):
-    dog = Watchdog(child, Limits(idle=3.0, quiet=0.0), 0.0)
+    dog = Watchdog(child, Deadlines(idle=3.0, quiet=0.0), 0.0)
     for i in range(1, 200):
         child.used += 0.01
         assert not dog.lost(0.1 * i)
@@ -147,12 +147,12 @@ def test_a_silent_child_that_uses_a_processor_is_not_idle(child):
 def test_a_stopped_child_is_found_by_a_parent_that_is_always_late(child):
     """A film's main process may encode for seconds between two checks."""
     child.status = psutil.STATUS_STOPPED
-    dog = Watchdog(child, Limits(stopped=3.0, quiet=0.0), 0.0)
+    dog = Watchdog(child, Deadlines(stopped=3.0, quiet=0.0), 0.0)
     assert [dog.lost(5.0 * i) is None for i in range(1, 5)] == [True, True, True, False]
 
 
 def test_without_limits_nothing_is_lost(child):
     child.status = psutil.STATUS_STOPPED
-    dog = Watchdog(child, Limits(), 0.0)
+    dog = Watchdog(child, Deadlines(), 0.0)
     assert dog.limits.deadline == inf
     assert not look(dog, 0.0, 100.0)

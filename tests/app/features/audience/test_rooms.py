@@ -16,7 +16,7 @@ from app.features.audience.rooms import (
     MOST_ADDRESSES,
     MOST_ROOMS,
     MOST_WINDOWS,
-    Budgets,
+    GuessBudgets,
     RoomError,
     Rooms,
     ViewerRefused,
@@ -191,7 +191,7 @@ def test_a_visitor_is_known_by_what_he_has_of_addresses(address, whose):
 
 def test_addresses_that_tried_codes_are_forgotten():
     now = [0.0]
-    budgets = Budgets(2, 1.0, lambda: now[0])
+    budgets = GuessBudgets(2, 1.0, lambda: now[0])
     for number in range(MOST_ADDRESSES + 5):
         budgets.spend(str(number))
     assert len(budgets) == MOST_ADDRESSES  # the oldest addresses were dropped

@@ -10,7 +10,7 @@ import pytest
 
 from compute.labs.diffusion import cpu_numba, cpu_numpy
 from compute.labs.diffusion.scheme import EDGES
-from compute.labs.diffusion.slabs import Copy, Launch, Layout, plan
+from compute.labs.diffusion.slabs import Copy, Launch, SlabLayout, plan
 
 DTYPES = ("float32", "float64")
 R = 0.23
@@ -91,7 +91,7 @@ def test_slabs_give_the_bits_of_one_grid_in_any_permitted_order(shape, edges, co
     fitting = [ghost for ghost in (8, 16) if shape[0] >= count * ghost]
     for dtype, ghost, sizes in product(DTYPES, fitting, ((8, 8, 8), (8, 4, 2), (8, 8, 8, 8, 4, 1), (1,))):
         field = np.random.default_rng(shape[0]).normal(size=shape).astype(dtype)
-        layout = Layout(shape[0], count, ghost)
+        layout = SlabLayout(shape[0], count, ghost)
         works = plan(layout, edges == "periodic", sizes)
         truth = whole(field, edges, sum(sizes))
         for seed in range(2):
@@ -104,7 +104,7 @@ def test_slabs_give_the_bits_of_one_grid_in_any_permitted_order(shape, edges, co
 @pytest.mark.parametrize("edges", EDGES)
 def test_the_compiled_host_kernel_gives_the_same_bits_on_slabs(edges):
     field = np.random.default_rng(4).normal(size=(51, 23)).astype(np.float32)
-    layout = Layout(51, 3, 8)
+    layout = SlabLayout(51, 3, 8)
     memory = Memory(layout, field, edges, cpu_numba.step)
     memory.do(plan(layout, edges == "periodic", (8, 8, 4)), [])
     np.testing.assert_array_equal(memory.field(1), whole(field, edges, 20, cpu_numba.step))
@@ -112,7 +112,7 @@ def test_the_compiled_host_kernel_gives_the_same_bits_on_slabs(edges):
 
 @pytest.mark.parametrize(("ny", "count"), [(1, 1), (16, 2), (17, 2), (25, 3), (40, 5), (41, 5), (1000, 5)])
 def test_every_row_has_one_owner_and_sizes_are_even(ny, count):
-    layout = Layout(ny, count, 8)
+    layout = SlabLayout(ny, count, 8)
     rows = [row for slab in layout.slabs for row in range(slab.first, slab.last)]
     assert rows == list(range(ny))
     assert max(slab.rows for slab in layout.slabs) - min(slab.rows for slab in layout.slabs) <= 1
@@ -124,15 +124,15 @@ def test_every_row_has_one_owner_and_sizes_are_even(ny, count):
 
 def test_too_thin_slabs_are_refused():
     with pytest.raises(ValueError, match=r"ny must be at least 40 on 5 devices, not 39: each passes 8 rows"):
-        Layout(39, 5, 8)
+        SlabLayout(39, 5, 8)
     with pytest.raises(ValueError, match=r"a launch must take at most 8 steps, .*not 9"):
-        plan(Layout(64, 2, 8), False, (9,))
-    assert Layout(3, 1, 8).slabs[0].height == 3  # a single slab has no ghosts, so any grid is valid
+        plan(SlabLayout(64, 2, 8), False, (9,))
+    assert SlabLayout(3, 1, 8).slabs[0].height == 3  # a single slab has no ghosts, so any grid is valid
 
 
 @pytest.mark.parametrize("edges", EDGES)
 def test_strips_come_first_and_inner_rows_wait_for_no_ghosts(edges):
-    works = plan(Layout(100, 2, 8), edges == "periodic", (8,) * 6)
+    works = plan(SlabLayout(100, 2, 8), edges == "periodic", (8,) * 6)
     launches = [work for work in works if isinstance(work, Launch)]
     copies = {number for number, work in enumerate(works) if isinstance(work, Copy)}
     assert len(copies) == 6 * (4 if edges == "periodic" else 2)
@@ -146,6 +146,6 @@ def test_strips_come_first_and_inner_rows_wait_for_no_ghosts(edges):
 
 def test_more_ghost_rows_mean_fewer_exchanges():
     copies = [
-        sum(isinstance(work, Copy) for work in plan(Layout(1000, 3, ghost), False, (8,) * 9)) for ghost in (8, 24)
+        sum(isinstance(work, Copy) for work in plan(SlabLayout(1000, 3, ghost), False, (8,) * 9)) for ghost in (8, 24)
     ]
     assert copies == [9 * 4, 3 * 4]
