@@ -80,7 +80,7 @@ def done(counts):
 
 def test_every_available_kernel_has_its_documented_cost():
     listed = set(WAYS)
-    for b in BACKENDS:
+    for b in (b for b in BACKENDS if b.has_kernels(PACKAGE)):
         assert b.missing or {(b.name, name) for name in b.kernels(PACKAGE).VARIANTS} == {
             w for w in listed if w[0] == b.name
         }
