@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import numba
 from rich.console import Console, Group, RenderableType
@@ -13,12 +13,9 @@ from rich.text import Text
 
 from compute.measure.case import BenchPlan, OutsideCheck, Results, Row
 from compute.measure.conditions import provenance
-from compute.measure.rates import why_above_roof
+from compute.measure.rates import Rate, why_above_roof
 from compute.measure.records import SCHEMA
 from compute.measure.statistics import COVERAGE, FEWEST, SpeedUp
-
-if TYPE_CHECKING:
-    from compute.measure.benchmark import Benchmark
 
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # heading of a column, and its unit
 ROOFS = {"copy": "% of copy", "fma": "% of FMA"}
@@ -28,7 +25,24 @@ NO_INTERVAL = f"none: fewer than {FEWEST} samples"
 INTERVALS = f"Behind a ratio: {INTERVAL}; none for fewer than {FEWEST} samples."
 
 
-def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchmark) -> dict[str, Any]:
+class ReportedBenchmark(Protocol):
+    """The members of a Benchmark that a report states."""
+
+    included: str
+    rate: Rate
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Further values for the record."""
+
+    def counted_share(self, row: Row) -> float:
+        """Return the part of the `rate.need` count that this way actually moves or executes."""
+
+    def revision(self, row: Row) -> int:
+        """Return the revision of the kernel that the row was measured with."""
+
+
+def as_record(results: Results, plan: BenchPlan, command: str, benchmark: ReportedBenchmark) -> dict[str, Any]:
     """Return the run with its provenance, in the schema of compute.measure.records; times in seconds, rates 1/s."""
     rate = benchmark.rate
     samples = sum(row.measurement.step.n for row in results.rows if row.measurement is not None)
@@ -64,7 +78,7 @@ def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchm
     }  # fmt: skip
 
 
-def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
+def entry(row: Row, results: Results, benchmark: ReportedBenchmark) -> dict[str, Any]:
     """Return one row as plain values; None for unmeasured numbers."""
     out: dict[str, Any] = {
         "backend": row.backend, "variant": row.variant, "status": row.status, "reason": row.reason,
@@ -94,7 +108,7 @@ def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
     return out | dict(row.extra)
 
 
-def counted(row: Row, benchmark: Benchmark) -> float:
+def counted(row: Row, benchmark: ReportedBenchmark) -> float:
     """Return the items that the roof counts, a second; nan if the case does other work than the roof counts."""
     if row.measurement is None or not row.case.plain:
         return math.nan
@@ -102,12 +116,12 @@ def counted(row: Row, benchmark: Benchmark) -> float:
     return float(counted * benchmark.counted_share(row))
 
 
-def percent(row: Row, results: Results, benchmark: Benchmark) -> float:
+def percent(row: Row, results: Results, benchmark: ReportedBenchmark) -> float:
     """Return the row's rate in percent of its device's roof; nan without a roof."""
     return 100.0 * counted(row, benchmark) / results.roof(benchmark.rate.roof, row.device, row.case.dtype)
 
 
-def above_roof(row: Row, results: Results, benchmark: Benchmark) -> str:
+def above_roof(row: Row, results: Results, benchmark: ReportedBenchmark) -> str:
     """Return why the row's rate exceeds 100 % of its roof; "" if it does not."""
     if row.measurement is None:
         return ""
@@ -124,7 +138,7 @@ def _finite(value: float | None) -> float | None:
 # -- on the terminal
 
 
-def show(results: Results, benchmark: Benchmark, console: Console) -> None:
+def show(results: Results, benchmark: ReportedBenchmark, console: Console) -> None:
     """Print a table for each case."""
     for name, copy in results.bandwidths.items():
         gigabytes = _figure(copy.roof / 1e9)
@@ -149,7 +163,7 @@ def show(results: Results, benchmark: Benchmark, console: Console) -> None:
     console.print(Text(INTERVALS, style="dim"))
 
 
-def _outside(found: OutsideCheck, benchmark: Benchmark) -> Iterator[RenderableType]:
+def _outside(found: OutsideCheck, benchmark: ReportedBenchmark) -> Iterator[RenderableType]:
     """Yield a table of the check against an outside program, and notes on its gaps."""
     unit = benchmark.rate.unit
     if found.rows:
@@ -175,7 +189,7 @@ def disturbed(results: Results, title: str) -> Iterator[Text]:
         yield Text(f"disturbed  {text}", style="yellow")
 
 
-def _table(case: Any, rows: list[Row], results: Results, benchmark: Benchmark) -> RenderableType:
+def _table(case: Any, rows: list[Row], results: Results, benchmark: ReportedBenchmark) -> RenderableType:
     over = next((row.over for row in rows if row.over), "")
     reference = next((row.reference for row in rows if row.reference), "")
     if not any(row.status == "measured" for row in rows):
@@ -194,7 +208,7 @@ def _table(case: Any, rows: list[Row], results: Results, benchmark: Benchmark) -
     return table
 
 
-def _cells(row: Row, results: Results, benchmark: Benchmark, known: bool) -> Iterator[str]:
+def _cells(row: Row, results: Results, benchmark: ReportedBenchmark, known: bool) -> Iterator[str]:
     """Yield the cells of a measured row; known: whether the table has columns for the roof."""
     measurement = row.measurement
     if measurement is None:
@@ -224,7 +238,7 @@ def _ratio(speed: SpeedUp) -> str:
     return f"{_figure(1 / speed.ratio)} slower{ends}"
 
 
-def _notes(rows: list[Row], results: Results, benchmark: Benchmark) -> Iterator[Text]:
+def _notes(rows: list[Row], results: Results, benchmark: ReportedBenchmark) -> Iterator[Text]:
     for row in rows:
         way = f"{row.backend} {row.variant}"
         if row.status == "measured" and (why := above_roof(row, results, benchmark)):

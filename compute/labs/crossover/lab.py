@@ -21,6 +21,7 @@ from compute.lab.history import History, HistoryRules
 from compute.lab.lab import Lab
 from compute.lab.status import LabStatus
 from compute.labs.crossover import curves, panels, picture
+from compute.labs.crossover.frame import frame_of
 from compute.labs.crossover.trap import Trap, trap
 from compute.measure.roofs import RoofMeter
 from compute.measure.timing import Timing
@@ -334,7 +335,7 @@ class Crossover(Lab):
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:  # noqa: ARG002 no raster
         """Return the current curves, to be read with picture.py, with their finding in the notes."""
-        return curves.with_finding(picture.frame_of(self))
+        return curves.with_finding(frame_of(self))
 
     def idle_timing(self) -> Timing:
         """Return the timing of a frame, which reports no steps: its times were measured elsewhere."""
