@@ -446,7 +446,7 @@ class CurveStage(CurvePage):
             self.set_pace()
         self.until(self.done)
         click(self, *self.at(0.5))
-        self.until(lambda: "manual" in self.lam())
+        self.until(lambda: "chosen by hand" in self.lam())
 
     def set_pace(self) -> None:
         """Have the curve grow at PACE, by the slider of the side bar or of presenter mode's bar."""

@@ -36,7 +36,7 @@ def test_the_card_is_empty_until_it_is_opened(lab):
 def test_two_files_are_shown_side_by_side(lab):
     lab.page.keyboard.press("k")
     lab.choose("Program", "CUDA C: gpu_cupy.cu")
-    lab.choose("beside", "CUDA C: gpu_cupy.py")
+    lab.choose("Compare with", "CUDA C: gpu_cupy.py")
     expect(programs(lab)).to_have_count(2)
     expect(lab.page.locator(".code .named").first).to_be_visible()
     rows = programs(lab).first.locator(".row:not(.gap)").all_text_contents()
@@ -47,7 +47,7 @@ def test_two_files_are_shown_side_by_side(lab):
         return abs(tops[0] - tops[1]) < 1  # the same part starts at the same height
 
     lab.until(aligned)
-    lab.choose("beside", "nothing aligned it")
+    lab.choose("Compare with", "none")
     expect(programs(lab)).to_have_count(1)
     lab.page.keyboard.press("k")
 

@@ -28,7 +28,7 @@ from compute.own.code_tasks import LISTINGS, Asked
 from compute.own.code_view import ARCHITECTURES, INSTALL, CodeUnavailable, missing
 
 TICK = 250  # ms
-NONE = "nothing beside it"
+NONE = "none"
 USUAL = "sm_90"
 NARROW, WIDE = "min(680px, calc(100vw - 32px))", "calc(100vw - 32px)"  # of the panel with one file and with two
 PLACE = {**CARD, "z-index": "1245", "width": NARROW, "height": CARD["max-height"], "overflow-x": "hidden"}
@@ -96,7 +96,7 @@ class CodePanel(Feature):
         self.tab = pmui.RadioButtonGroup(
             options=list(TABS), value=SOURCE, size="small", margin=(6, 8), sx={**PLAIN, **greyed}
         )
-        self.choices = [pmui.Select(label=label, options={}, **FIELD) for label in ("Program", "beside")]
+        self.choices = [pmui.Select(label=label, options={}, **FIELD) for label in ("Program", "Compare with")]
         self.kernels = [pmui.Select(label=label, options=[], **FIELD) for label in ("Kernel", "Kernel beside")]
         self.architecture = pmui.Select(
             label="GPU architecture",
