@@ -36,7 +36,7 @@ compiling = $(if $(strip $(ARGS)),,$(bin)/python -m app.server.first_screens >/d
 # What no server under test then measures again, for 3 s of all processors: beside mypy it came out too low to be kept.
 measuring = $(if $(strip $(ARGS)),,$(bin)/fieldlab info --roofs >/dev/null)
 # Both halves of the tests with these marks, those without and those in a browser; ARGS goes to one pytest.
-tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --apart $(addprefix --jobs ,$(JOBS)) -m "$(1)")
+tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python -m tests.halves --apart $(addprefix --jobs ,$(JOBS)) -m "$(1)")
 
 test: lint  ## lint, types, then the tests of ten minutes: theory, kernels, engine, page (ARGS="-k stream" narrows it)
 	@$(compiling) $(MAKE) --no-print-directory types; wait

@@ -1,6 +1,6 @@
 """Run both halves of the tests in parallel: those in a browser, and those without one.
 
-`python tests/halves.py [--jobs 3] [more for pytest]`. Each half uses one process more than there are cores, as each
+`python -m tests.halves [--jobs 3] [more for pytest]`. Each half uses one process more than there are cores, as each
 waits from time to time, or fewer if memory is short; those of the browser half have their own browsers and servers. The
 others run at a lower priority; the browser half is reported when both are done. `--apart` runs the halves one after the
 other. The exit status is 0 if both pass. Each half lists its slowest 20.

@@ -66,7 +66,7 @@ ELSEWHERE = {
     "python -m app.load.soak": "needs a server for minutes; tests/app/load/test_load.py",
     "python -m tests.browser": "needs a Chromium for minutes; tests/browser/test_sizes.py",
     "python -m tests.mutations": "runs tests for hours",
-    "python tests/halves.py": "runs all tests",
+    "python -m tests.halves": "runs all tests",
     "python .ci/bounds.py": "needs a network",
     ".ci/conditions": "runs tests on machines of other kinds",
     "docker": "needs a container engine; tests/project/test_deploy.py reads the files",

@@ -118,8 +118,8 @@ def test_test_runs_lint_types_and_pytest_in_this_order(sandbox):
 
 
 def test_tests_are_run_in_both_halves_and_all_are_two_runs(sandbox):
-    first, second = "python tests/halves.py --apart -m not extended", "python tests/halves.py --apart -m extended"
-    assert sandbox.make("test", "JOBS=3")[-1] == "python tests/halves.py --apart --jobs 3 -m not extended"
+    first, second = "python -m tests.halves --apart -m not extended", "python -m tests.halves --apart -m extended"
+    assert sandbox.make("test", "JOBS=3")[-1] == "python -m tests.halves --apart --jobs 3 -m not extended"
     assert [call for call in sandbox.make("test-all", "JOBS=") if "halves" in call] == [first, second]
     assert sandbox.make("test-extended", "JOBS=")[-1] == second
     calls = sandbox.make("test", "JOBS=")
