@@ -95,7 +95,7 @@ def test_a_long_picture_is_cancelled_by_the_next_move(lab, precision):
     lab.until(lambda: direct or "reference orbit" in lab.status())
     assert not lab.still(lambda: "Complete" in lab.status(), 1.5)
     lab.key("h")  # the page stays responsive
-    lab.page.get_by_text("the whole set").first.wait_for()
+    lab.page.get_by_role("dialog").get_by_text("the whole set").first.wait_for()
     lab.key("h")
     lab.key("m")  # so does the server
     lab.group("Place")
