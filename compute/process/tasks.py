@@ -211,7 +211,7 @@ def _is_picklable(error: Exception) -> bool:
         return False
 
 
-def when_idle(task: ChildTask, report: Any) -> Any:
+def when_idle(task: ChildTask, report: Report) -> Any:
     """Run `task` in the idle scheduling class, for tasks of minutes to hours that no page waits for.
 
     Niceness alone delays the page's loop: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms, in
