@@ -285,7 +285,7 @@ def _resources(kernel: KernelCode, listing: Listing) -> str:
     used = kernel.resources
     facts = {
         "registers a thread": f"{used.registers}",
-        "shared memory a block": f"{used.shared:,} bytes, beside what the launch asks for",
+        "shared memory a block": f"{used.shared:,} bytes, plus the dynamic shared memory of the launch",
         "spilled": f"{used.spill_stores} bytes stored, {used.spill_loads} loaded" if used.spill_stores else "nothing",
         "stack a thread": f"{used.stack} bytes",
     }
