@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 # The headless shell is first: it needs two thirds of the full browser's CPU time to open a page.
@@ -20,7 +20,6 @@ ADVICE = (
     "no Chromium for the browser tests. Install one: `apt-get install chromium-headless-shell` (Debian), "
     "`playwright install chromium` in this environment, or name yours: `CHROMIUM=/path/to/chrome make test`"
 )
-Run = Callable[[Sequence[str]], bool]
 
 
 class NoChromiumError(RuntimeError):
@@ -36,18 +35,18 @@ def playwrights_own() -> Path | None:
     return path if path.is_file() else None
 
 
-def find(environ: Mapping[str, str] = os.environ, own: Callable[[], Path | None] = playwrights_own) -> Path | None:
+def find() -> Path | None:
     """Return the first Chromium found: $CHROMIUM, NAMES on the PATH, Playwright's build; None if there is none.
 
     Raises NoChromiumError if $CHROMIUM is not an executable program.
     """
-    if named := environ.get("CHROMIUM"):
-        path = shutil.which(named, path=environ.get("PATH"))
+    if named := os.environ.get("CHROMIUM"):
+        path = shutil.which(named)
         if path is None:
             raise NoChromiumError(f"CHROMIUM={named} is not a program that can be run")
         return Path(path)
-    found = (shutil.which(name, path=environ.get("PATH")) for name in NAMES)
-    return next((Path(path) for path in found if path), None) or own()
+    found = map(shutil.which, NAMES)
+    return next((Path(path) for path in found if path), None) or playwrights_own()
 
 
 def runs(command: Sequence[str]) -> bool:
@@ -60,28 +59,21 @@ def runs(command: Sequence[str]) -> bool:
         return False
 
 
-def apt(run: Run = runs) -> bool:
+def apt() -> bool:
     """Install Debian's Chromium, as root or with a password-less sudo; return True on success."""
     if shutil.which("apt-get") is None:
         return False
     sudo = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
     get = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes"]
-
-    def install(name: str) -> bool:
-        return run([*get, "install", "--no-install-recommends", name, "fonts-dejavu-core"])
-
-    return install(NAMES[0]) or (run([*get, "update"]) and (install(NAMES[0]) or install("chromium")))
+    add = [*get, "install", "--no-install-recommends", "fonts-dejavu-core"]
+    return runs([*add, NAMES[0]]) or (runs([*get, "update"]) and (runs([*add, NAMES[0]]) or runs([*add, "chromium"])))
 
 
-def install(run: Run = runs, look: Callable[[], Path | None] = find) -> Path:
+def install() -> Path:
     """Install a Chromium with Playwright, else with apt; raise NoChromiumError if both fail."""
-    steps: tuple[Callable[[], bool], ...] = (
-        lambda: run([sys.executable, "-m", "playwright", "install", "--with-deps", "chromium"]),
-        lambda: apt(run),
-    )
-    for step in steps:
-        if step() and (path := look()):
-            return path
+    playwright = [sys.executable, "-m", "playwright", "install", "--with-deps", "chromium"]
+    if (runs(playwright) and (path := find())) or (apt() and (path := find())):
+        return path
     raise NoChromiumError(ADVICE)
 
 

@@ -23,30 +23,6 @@ PLACE = f"""(i) => {{ {MODEL}
   const box = view.el.getBoundingClientRect();
   return [box.x + view.frame.x_scale.compute(x[i]), box.y + view.frame.y_scale.compute(y[i])];
 }}"""
-# Record the seconds of the filled marks at each change of the data.
-WATCH = f"""() => {{ {MODEL}
-  window.grown = [];
-  const source = model('crossover dots');
-  source.properties.data.change.connect(() =>
-    window.grown.push(Array.from(source.data.y).filter((y, i) => source.data.fill[i] == source.data.hue[i])));
-}}"""
-SMALLEST = """() => {
-  let least = 1e9, where = '';
-  const walk = (node) => {
-    for (const child of node.childNodes) {
-      if (child.nodeType == 3 && child.textContent.trim() && node.nodeType == 1
-          && node.checkVisibility?.({visibilityProperty: true, opacityProperty: true})) {
-        const {fontSize, fontFamily} = getComputedStyle(node), drawn = node.getBoundingClientRect().height;
-        const size = parseFloat(fontSize) * (node.offsetHeight ? drawn / node.offsetHeight : 1);
-        const symbol = fontFamily.includes('Material');  // whose name is not text
-        if (size < least && drawn && !symbol) [least, where] = [size, child.textContent.trim()];
-      } else if (child.nodeType == 1 && !['STYLE', 'SCRIPT'].includes(child.tagName)) walk(child);
-    }
-    if (node.shadowRoot) walk(node.shadowRoot);
-  };
-  walk(document.body);
-  return [least, where];
-}"""
 
 SIGNS = {  # selectors that match in one view only
     "Crossover": ".says, .taught",
@@ -88,10 +64,6 @@ class CrossoverPage(SideBar):
         self.until(lambda: "Not run yet" in self.status())
         self.until(lambda: page.evaluate(f"() => {{ {MODEL} return model('crossover plot')?.inner_width > 50; }}"))
 
-    def description(self) -> str:
-        """Return the status bar, the sentence and the smallest text, for failure messages."""
-        return f"{self.status()} / {self.says()} / {self.smallest()}"
-
     def says(self) -> str:
         """Return the sentence above the plot and the text below it on one line."""
         return " ".join((self.page.locator(".sentence").first.text_content() or "").replace("\u202f", " ").split())
@@ -109,14 +81,6 @@ class CrossoverPage(SideBar):
         mine = [place for place, other in zip(places, keys, strict=True) if other == key]
         self.page.mouse.click(*max(mine, key=lambda place: min(math.dist(place, other) for other in others)))
 
-    def watch(self) -> None:
-        """Record the filled marks at each change of the data from now on."""
-        self.page.evaluate(WATCH)
-
-    def grown(self) -> list[list[float]]:
-        """Return the recorded seconds of the filled marks, one list per change."""
-        return list(self.page.evaluate("window.grown"))
-
     def turn(self, view: str) -> None:
         """Press the button of a view."""
         self.page.get_by_role("button", name=view, exact=True).click()
@@ -127,8 +91,3 @@ class CrossoverPage(SideBar):
             self.until(lambda: self.page.evaluate(ROOFLINE))
         else:
             self.page.locator(SIGNS[view]).filter(visible=True).first.wait_for()
-
-    def smallest(self) -> tuple[float, str]:
-        """Return the size in px of the smallest text on the page, and that text."""
-        size, words = self.page.evaluate(SMALLEST)
-        return size, words

@@ -29,20 +29,6 @@ PLACE = f"""(part) => {{ {MODEL}
   const box = view.el.getBoundingClientRect(), i = Math.round(part * (line.x.length - 1));
   return [box.x + x_scale.compute(line.x[i]), box.y + y_scale.compute(line.y[i])];
 }}"""
-# Record the ms from the last press of the pointer to each newly painted solution, and the y of each curve.
-WATCH = f"""() => {{ {MODEL}
-  window.began = performance.now(); window.painted = []; window.steps = [];
-  if (window.watching) return;
-  window.watching = true;
-  const press = () => {{ window.began = performance.now(); window.painted = []; }};
-  document.addEventListener('pointerdown', press, true);
-  model('l-curve solution line').properties.data.change.connect(() => requestAnimationFrame(() => {{
-    const {{port1, port2}} = new MessageChannel();
-    port1.onmessage = () => window.painted.push(performance.now() - window.began);
-    port2.postMessage(0);
-  }}));
-  model('l-curve').properties.data.change.connect(() => window.steps.push(Array.from(model('l-curve').data.y)));
-}}"""
 
 
 class CurvePage(SideBar):
@@ -59,7 +45,6 @@ class CurvePage(SideBar):
         self.page.locator(".chosen").wait_for(timeout=1000 * OPENING)
         self.grow(FAST)
         self.until(self.done, OPENING)
-        self.watch()
 
     def fresh(self) -> None:
         """Restore the initial problem and settings without loading the page; load it if that fails."""
@@ -82,7 +67,6 @@ class CurvePage(SideBar):
         self.solved()
         self.page.get_by_role("button", name="Curvature").first.click()
         self.until(lambda: "rule 1" in self.lam())
-        self.watch()
 
     def slide(self, slider: Locator, goal: int) -> None:
         """Move a slider of whole numbers to `goal` with the keyboard."""
@@ -100,10 +84,6 @@ class CurvePage(SideBar):
     def problem(self) -> str:
         """Return the name of the selected problem."""
         return self.page.get_by_label("Problem", exact=True).inner_text().strip()
-
-    def watch(self) -> None:
-        """Record painted solutions and curves from now on."""
-        self.page.evaluate(WATCH)
 
     def fact(self, name: str) -> str:
         """Return the value of `name` in the status bar, without thousands separators; "" if it is absent."""
@@ -130,10 +110,6 @@ class CurvePage(SideBar):
         """Return the page coordinates of a point of the curve; part: 0 for its lowest λ, 1 for its highest."""
         x, y = self.page.evaluate(PLACE, part)
         return x, y
-
-    def painted(self) -> list[float]:
-        """Return for each solution since the last press its delay in ms."""
-        return self.page.evaluate("window.painted")
 
     def noise(self, level: str) -> None:
         """Move the noise slider to `level`."""

@@ -32,20 +32,6 @@ TICKS = f"""() => {{ {MODELS}
     return axis.formatter.doFormat(major, {{loc: 0}});
   }});
 }}"""
-# Record each received frame: its number, the time of painting, and its height in the complex plane.
-LISTEN = f"""() => {{ {MODELS}
-  const heard = Boolean(window.frames_seen);
-  window.frames_seen = [];
-  if (heard) return;
-  const source = model('mandelbrot frames');
-  source.properties.data.change.connect(() => requestAnimationFrame(() => {{
-    const {{data}} = source, {{channel}} = window;
-    const {{port1, port2}} = new MessageChannel();
-    const entry = {{number: data.number[0], height: data.dh[0] * 10 ** data.origin[0][2]}};
-    port1.onmessage = () => window.frames_seen.push({{...entry, at: performance.now()}});
-    port2.postMessage(0);
-  }}));
-}}"""
 
 
 class SetPage(SideBar):
@@ -162,15 +148,6 @@ class SetPage(SideBar):
             self.page.mouse.move(*(a + (b - a) * k / steps for a, b in zip(start, end, strict=True)))
             self.page.evaluate(PAINTED)
         self.page.mouse.up()
-
-    def listen(self) -> None:
-        """Record frames from now on."""
-        self.page.evaluate(LISTEN)
-
-    def heard(self, below: float = 100.0) -> list[dict[str, float]]:
-        """Return recorded frames lower than `below`: number, height, and the ms at which each was painted."""
-        frames = self.page.evaluate("window.frames_seen")
-        return [frame for frame in frames if frame["number"] > 0 and frame["height"] < below]
 
     def picture(self) -> bytes:
         """Return the picture's pixels as a PNG."""

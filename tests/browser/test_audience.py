@@ -6,6 +6,7 @@ import re
 import time
 
 import pytest
+from playwright.sync_api import expect
 
 from app.features.audience.rooms import LENGTH, LETTERS
 from app.tab.stream import WIDEST
@@ -13,7 +14,6 @@ from compute.export.link import link_in_query, unpacked
 from tests.browser.lab_page import HIDE, PATIENCE, LabPage
 
 PHONE = {"width": 390, "height": 844}
-TURNED = {"width": 844, "height": 390}
 NUMBER = "() => Number(document.getElementById('picture').dataset.number ?? 0)"
 PICTURE = "() => document.getElementById('picture').toDataURL()"
 # Records a page's WebSockets, so that a test can break them.
@@ -22,10 +22,6 @@ HOLD = """() => { const sockets = window.held = []; window.WebSocket = class ext
 SMALLEST = """() => Math.min(...Array.from(document.querySelectorAll('body *'))
   .filter((node) => node.checkVisibility() && [...node.childNodes].some((one) => one.nodeType == 3 && one.data.trim()))
   .map((node) => parseFloat(getComputedStyle(node).fontSize)))"""
-
-# [bottom of the picture, its height, its right edge, the left edge of element `after`], in px
-PLACES = """(after) => { const box = (id) => document.getElementById(id).getBoundingClientRect();
-  const {bottom, height, right} = box('picture'); return [bottom, height, right, box(after).left]; }"""
 
 
 def until(page, condition):
@@ -76,15 +72,6 @@ def phone(new_page):
 def follow(phone, lab, code):
     phone.goto(f"{lab.server.url.rpartition('/')[0]}/follow/{code}")
     until(phone, lambda: phone.locator("#picture").is_visible() and phone.evaluate(NUMBER))
-
-
-def test_a_room_on_localhost_explains_why_no_phone_can_follow(room):
-    lab, code = room
-    card = lab.page.locator(".audience")
-    lab.until(lambda: "localhost, an address that no phone can reach" in card.inner_text())
-    assert card.locator("svg").count() == 0
-    assert f"fieldlab serve --address 0.0.0.0 --port {lab.server.port} --origin" in card.inner_text()
-    assert card.locator("a.link").get_attribute("href").endswith(f"/follow/{code}")
 
 
 def test_a_follower_reconnects_and_opens_the_lab_only_if_allowed_and_moves_no_focus(room, phone):
@@ -150,15 +137,6 @@ def test_a_phone_follows_a_story_leaves_and_returns(room, phone, new_page):
     assert phone.evaluate(SMALLEST) >= 14
     assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
-    # a rotated phone: the picture is nearly as high as the window, the text to its right
-    phone.set_viewport_size(TURNED)
-    until(phone, lambda: phone.evaluate("innerWidth") == TURNED["width"])
-    bottom, height, right, left = phone.evaluate(PLACES, "story")
-    assert 0.7 * TURNED["height"] < height < bottom <= TURNED["height"]
-    assert right < left
-    assert phone.evaluate("document.documentElement.scrollWidth") <= TURNED["width"]
-    phone.set_viewport_size(PHONE)
-
     # the same lab in another tab, in the same state
     until(phone, lambda: linked(phone).get("r") == 0.25)
     own = new_page()
@@ -191,16 +169,9 @@ def test_the_second_window_shows_notes_and_changes_steps(page, server):
     until(window, lambda: "Ask before you press" in window.locator("#step").inner_text())
     assert "it never fades" in window.locator("#next").inner_text()
     until(window, lambda: window.evaluate(NUMBER) > 0)
-    assert re.search(r"\d\d:\d\d +\d+:\d\d", window.locator("#clock").inner_text())
+    expect(window.locator("#clock")).to_have_text(re.compile(r"\d\d:\d\d +\d+:\d\d"))
     assert "Ask before you press" not in page.locator(".story").inner_text()  # the audience does not see the notes
     assert window.get_by_role("button", name="Freeze").is_disabled()
-
-    for size, least in (((1000, 720), 240), ((800, 600), 240), ((844, 390), 220)):  # px of the picture's height
-        window.set_viewport_size({"width": size[0], "height": size[1]})
-        until(window, lambda size=size: window.evaluate("innerWidth") == size[0])
-        bottom, height, _, _ = window.evaluate(PLACES, "values")
-        assert height >= least
-        assert bottom <= window.locator("footer").bounding_box()["y"]
 
     window.get_by_role("button", name="Next").click()
     lab.until(lambda: "it never fades" in page.locator(".story h3").inner_text())

@@ -137,27 +137,6 @@ def walk(page):
                  if label in left and number not in numbers and label not in names and group not in groups]  # fmt: skip
 
 
-LOST = f"""async (word) => {{ {DEEP}
-  const term = all.find((node) => node.dataset.term == word), root = term.getRootNode();
-  term.focus();
-  let times = 3;
-  return new Promise((done) => new MutationObserver(async () => {{
-    await null;  // other listeners have been called then
-    if (root.activeElement?.dataset.term != word) done('lost'); else if (!--times) done('kept');
-  }}).observe(root, {{childList: true, subtree: true}}));
-}}"""
-
-
-def test_a_word_that_is_rewritten_keeps_the_focus(resting):
-    page = resting.page
-    page.get_by_role("tab", name="Diffusion").click()
-    resting.until(lambda: resting.fact("heat") > 0)
-    resting.unfold()
-    resting.key(" ")  # the times per frame are rewritten every second
-    page.locator("[data-term=compute]").first.wait_for()
-    assert page.evaluate(LOST, "compute") == "kept"
-
-
 def tip_is(resting, about):
     """Wait until the page's only tooltip shows `about`; with None, until it is hidden."""
     tip = resting.page.locator(".tip")
@@ -175,7 +154,6 @@ BLUR = """() => {
 
 
 def test_a_word_is_explained_under_the_pointer_and_with_the_focus(resting):
-    """Includes a word that the readout rewrites every second, and a word of the status bar."""
     page = resting.page
     page.get_by_role("tab", name="Diffusion").click()
     resting.until(lambda: resting.fact("heat") > 0)

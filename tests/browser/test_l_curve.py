@@ -12,14 +12,17 @@ import scipy.sparse as sp
 from PIL import Image
 
 from compute.labs.l_curve.problems import make
-from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.curve_page import FAST, CurvePage
 from tests.browser.lab_page import OPENING
 
 A_FILE = re.compile(r"A, or A and b|A: \S+|Rejected: \S+")  # the label before and after a file was chosen
 B_FILE, PICTURE = re.compile(r"b \[.npy|b: \S+"), re.compile(r"Picture \[.png|Picture: \S+")
-
-FADES = "(list) => getComputedStyle(list).maskImage != 'none'"
+# Record the y of each curve from now on.
+WATCH = """() => {
+  const watched = Boolean(window.steps), source = Bokeh.documents[0].get_model_by_name('l-curve');
+  window.steps = [];
+  if (!watched) source.properties.data.change.connect(() => steps.push(Array.from(source.data.y)));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,7 @@ def npz(**arrays):
 def test_the_curve_moves_while_it_is_solved(lab):
     for tempo in ("2 steps per frame", "1 step per frame", "1 step per frame"):  # a stalling browser paints few frames
         lab.grow(tempo)
-        lab.watch()
+        lab.page.evaluate(WATCH)
         lab.key("r")
         lab.until(lambda: lab.page.evaluate("window.steps.length"))
         lab.solved()
@@ -51,40 +54,27 @@ def test_the_curve_moves_while_it_is_solved(lab):
     assert lowest[-1] > 10 * lowest.min()
 
 
-def test_a_click_on_the_curve_picks_lambda_and_shows_its_solution(lab):
-    before = lab.state()
-    lab.page.mouse.click(*lab.at(0.2))
-    lab.until(lambda: "chosen by hand" in lab.lam())
-    lab.until(lambda: lab.state()["solution"] != before["solution"])
-
-    def picked():
-        state = lab.state()
-        i = round(0.2 * (len(state["x"]) - 1))
-        return state["ring"] == pytest.approx([state["x"][i], state["y"][i]], rel=0.1)
-
-    def drawn():
-        """Return whether the drawn solution has the norm of its point on the curve."""
-        state = lab.state()
-        return np.linalg.norm(state["solution"]) == pytest.approx(state["ring"][1], rel=0.02)
-
-    lab.until(picked)
-    lab.until(drawn)
-    lab.until(lab.painted)
+def norm_is_drawn(lab):
+    """Return whether the drawn solution has the norm of its point on the curve."""
+    state = lab.state()
+    return np.linalg.norm(state["solution"]) == pytest.approx(state["ring"][1], rel=0.02)
 
 
 @pytest.mark.usefixtures("freely")
-def test_dragging_along_the_curve_changes_the_solution_continuously(lab):
+def test_a_click_and_a_drag_on_the_curve_pick_lambda_and_show_its_solution(lab):
     lab.page.mouse.move(*lab.at(0.2))
     lab.page.mouse.down()
-    for k in range(30):
-        lab.page.mouse.move(*lab.at(0.2 + 0.02 * k))
-        if k % 7 == 6:  # a slow machine draws a solution for some of the moves only
-            painted = len(lab.painted())
-            lab.page.mouse.move(*lab.at(0.21 + 0.02 * k))
-            lab.until(lambda painted=painted: len(lab.painted()) > painted)
+    lab.page.mouse.up()
+    lab.until(lambda: "chosen by hand" in lab.lam())
+    lab.until(lambda: norm_is_drawn(lab))
+    lab.page.mouse.down()
+    for part in (0.4, 0.6, 0.78):
+        before = lab.state()["solution"]
+        lab.page.mouse.move(*lab.at(part))
+        lab.until(lambda before=before: lab.state()["solution"] != before)  # while the pointer is down
     lab.page.mouse.up()
     lab.until(lambda: (s := lab.state())["ring"][0] == pytest.approx(s["x"][155], rel=0.1))
-    lab.until(lambda: np.linalg.norm((s := lab.state())["solution"]) < 2 * np.linalg.norm(s["truth"]))
+    lab.until(lambda: norm_is_drawn(lab))
 
 
 def test_a_rule_restores_its_lambda(lab):
@@ -102,14 +92,9 @@ def test_every_view_marks_lambda_and_handles_clicks(lab):
     views = {"GCV": "gcv", "Error": "error", "Singular values": "singular", "Ribbon": "ribbon",
              "Quasi-optimality": "quasi", "Picard": "picard", "Curvature": "curvature"}  # fmt: skip
     for place, (title, name) in enumerate(views.items()):
-        lab.page.locator("button[value]").get_by_text(title, exact=True).or_(
-            lab.page.get_by_role("button", name=title, exact=True)
-        ).last.click()
-        lab.until(
-            lambda name=name: lab.page.evaluate(
-                "(name) => Bokeh.documents[0].get_model_by_name(name)?.inner_width > 50", f"{name} view"
-            )
-        )
+        lab.page.get_by_role("button", name=title, exact=True).last.click()
+        shown = f"Bokeh.documents[0].get_model_by_name('{name} view')?.inner_width > 50"
+        lab.until(lambda shown=shown: lab.page.evaluate(shown))
         if name != "ribbon":
             before = lab.lam()
             lab.page.mouse.click(*lab.at(0.25 + 0.06 * place))
@@ -138,7 +123,6 @@ def test_each_move_of_the_noise_slider_solves_the_problem_again(lab):
 def test_another_problem_and_a_picture(lab):
     lab.choose("Problem", "Blurred picture")
     lab.until(lambda: lab.state()["picture"] >= 48 * 48)
-    lab.page.get_by_text("True picture").wait_for()
     lab.type("n [pixels per side]", "16")  # small, because it is solved to the end twice
     lab.until(lambda: lab.state()["picture"] == 16 * 16 and lab.done(), OPENING)
     lab.page.mouse.click(*lab.at(0.5))
@@ -147,10 +131,7 @@ def test_another_problem_and_a_picture(lab):
     Image.fromarray(np.uint8(np.add.outer(np.arange(90), np.arange(120)))).save(picture, "PNG")
     before = lab.lam()
     lab.give(PICTURE, "ramp.png", picture.getvalue())
-    lab.page.get_by_role("button", name="Restore phantom").wait_for()
     lab.until(lambda: lab.lam() != before and lab.done(), OPENING)
-    lab.give(PICTURE, "ramp.png", b"no picture")
-    lab.page.get_by_role("alert").get_by_text("image must be a PNG or JPEG file").wait_for()
     lab.page.get_by_role("button", name="Restore phantom").click()
 
 
@@ -169,11 +150,7 @@ def test_wrong_numbers_are_refused_next_to_their_fields(lab):
     before = lab.state()["x"]
     for label, text, words in (
         ("n [samples]", "7", "n must be a multiple of 2 for heat, not 7"),
-        ("n [samples]", "many", "must be a whole number, not 'many'"),
-        ("n [samples]", "2000000", "GiB"),
-        ("Conditioning parameter", "0", "kappa must be a number from 0.1 to 100, not 0"),
         ("λ", "-1", "lam must be a finite number above 0, not -1"),
-        ("Maximum steps", "0", "steps_at_most must be from 1 to 100000, not 0"),
     ):
         lab.type(label, text)
         lab.page.locator("nav").first.get_by_text(words).wait_for()
@@ -187,22 +164,13 @@ def test_files_of_an_own_problem(lab):
     lab.give(A_FILE, "bad.npz", b"no matrix \0 at all")
     lab.page.get_by_role("alert").get_by_text("matrix must be an .npz file").wait_for()
     lab.page.get_by_text("Rejected: bad.npz").wait_for()
-    lab.until(lambda: lab.page.get_by_text("Uploaded").count() == 0)
-    lab.give(A_FILE, "nan.npz", npz(A=A, b=np.full(20, np.nan)))
-    lab.page.get_by_role("alert").get_by_text("b must be finite").wait_for()
-    lab.give(A_FILE, "short.npz", npz(A=A, b=b[:-1]))
-    lab.page.get_by_role("alert").get_by_text("b must have the shape (20,)").wait_for()
     lab.give(A_FILE, "shaw.npz", npz(A=A, b=b, x=x))
-    lab.until(lambda: len(lab.state()["truth"]) == 20)
     lab.until(lambda: lab.state()["truth"] == pytest.approx(x))
     lab.page.get_by_text("A: shaw.npz").wait_for()
-    lab.until(lambda: lab.page.get_by_text("No A and b are loaded.").count() == 0)
-    assert "none" in lab.page.get_by_text("Noise added to b").first.inner_text()
-    market = io.BytesIO()
+    market, rhs = io.BytesIO(), io.BytesIO()
     scipy.io.mmwrite(market, sp.coo_matrix(np.diag([3.0, 2.0, 1.0])))
     lab.give(A_FILE, "diagonal.mtx", market.getvalue())
     lab.page.get_by_role("alert").get_by_text("select a file with b").wait_for()
-    rhs = io.BytesIO()
     np.save(rhs, np.ones(3))
     lab.give(B_FILE, "b.npy", rhs.getvalue())
     lab.until(lambda: len(lab.state()["solution"]) == 3)
@@ -226,28 +194,3 @@ def test_the_lab_pauses_steps_and_continues(lab):
     lab.grow(FAST)
     lab.key(" ")
     lab.until(lab.done)
-
-
-def test_a_list_of_rules_fades_out_where_it_can_be_scrolled(lab):
-    rules = lab.page.locator("ul:has(button.r0)")
-    with lab.sized((800, 600)):
-        lab.until(lambda: rules.evaluate(FADES))
-
-        def at_the_end():
-            """Scroll until the list has its final height: the page is laid out in several steps."""
-            rules.locator("button").last.scroll_into_view_if_needed()
-            return not rules.evaluate(FADES)
-
-        lab.until(at_the_end)
-    with lab.sized(PROJECTOR):
-        whole = "(list) => list.scrollHeight == list.clientHeight"
-        lab.until(lambda: rules.evaluate(whole) and not rules.evaluate(FADES))
-
-
-@pytest.mark.parametrize("size", [LAPTOP, PROJECTOR])
-def test_nothing_overflows(lab, size):
-    with lab.sized(size):
-        for name in ("Problem", "Choice of λ", "Compute"):
-            lab.group(name)
-            lab.fits_the_window()
-    lab.group("Problem")

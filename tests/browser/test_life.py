@@ -73,10 +73,9 @@ def test_requests_without_a_browser_start_no_work(own_server) -> None:
     baseline = deserted(own_server)
     began, before = time.monotonic(), sum(worker.cpu_times()[:2])
     get(30)
-    after = deserted(own_server, baseline + 30)
+    deserted(own_server, baseline + 30)
     worked = sum(worker.cpu_times()[:2]) - before
     seconds = time.monotonic() - began
-    print(f"memory {baseline:.0f} MB before, {after:.0f} MB after 30 requests; the engine worked {worked} s")
     assert worked < 0.5 + IDLE * seconds
 
 
@@ -93,11 +92,9 @@ def test_closed_tabs_leave_no_sessions_and_no_memory(own_server, new_page) -> No
         tab.page.locator(".job").first.wait_for(state="attached")
         tab.page.close()
     baseline = deserted(own_server)
-    tabs = 5
-    for _ in range(tabs):
+    for _ in range(5):
         LabPage(new_page(), own_server).page.close()
-    after = deserted(own_server, baseline + 25)  # memory that Python keeps; a page is some 5 MB
-    print(f"memory {baseline:.0f} MB before, {after:.0f} MB after {tabs} tabs")
+    deserted(own_server, baseline + 25)  # memory that Python keeps; a page is some 5 MB
 
 
 @pytest.fixture(scope="module")

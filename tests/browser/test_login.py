@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests.browser.conftest import WAIT
 from tests.browser.console import ConsoleErrors
@@ -91,10 +91,3 @@ def test_a_logout_ends_all_tabs(browser: Browser, guarded: Server) -> None:
         expect(second.page).to_have_title("Fieldlab: log in", timeout=WAIT)
     finally:
         context.close()
-
-
-def test_a_server_without_a_login_offers_no_logout(page: Page, server: Server) -> None:
-    lab = LabPage(page, server)
-    assert page.get_by_label("Keys and pointer (H)").count()
-    assert not page.get_by_label("Log out").count()
-    lab.pause()

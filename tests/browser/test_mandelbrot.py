@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from app.labs.mandelbrot.bookmarks import HOME, places
-from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.lab_page import ALL_MODELS, OPENING
 from tests.browser.set_page import SetPage
 
 SEAHORSE = places()["Seahorses 3e5"]
-THIN = "\N{NARROW NO-BREAK SPACE}"
-GROUPS = ("Place", "Iteration", "Explain", "Display", "Compute")
 
 
 class MandelbrotPage(SetPage):
@@ -61,50 +59,21 @@ def test_steps_back_and_forward_again(opened, lasting, allowed_errors):
     lasting.complain(allowed_errors)
 
 
-def test_the_comparison_uses_the_displayed_view(lab):
-    """Regression: the comparison kept timing the first view, with 1/28 of the iterations of the lesson's scene."""
-    headline = lab.page.locator(".readout .headline").first
-    sentence = lab.page.locator(".readout .first").first
-    for place, words in (("Lesson's scene", "over this computer"), ("Whole set", "over its CPU")):  # larger recordings
-        lab.pick(place)
-        lab.until(lambda: "Complete" in lab.status(), OPENING)
-        lab.until(lambda words=words: words in headline.inner_text(), OPENING)
-        lab.still(headline.inner_text, 2.0)
-        assert "not comparable" not in sentence.inner_text().lower()
-
-
-def test_a_key_shows_the_whole_set(lab):
-    lab.pick("Seahorse valley")
-    lab.until(lambda: lab.shows("40"))
-    lab.key("0")
-    lab.until(lambda: lab.shows(HOME.zoom))
-    state = lab.state()
-    assert 0.1 < state["inside"] / state["pixels"] < 0.4  # 1.5 of 2.5 * 2.5 * width / height
-
-
-@pytest.mark.parametrize("precision", ["float64", "auto"])  # slow in its pixels; slow in its reference orbit
-def test_a_long_picture_is_cancelled_by_the_next_move(lab, precision):
+def test_a_long_picture_is_cancelled_by_the_next_move(lab):
     lab.group("Iteration")
-    lab.choose("Precision", precision)
-    direct, place = precision == "float64", SEAHORSE
-    if direct:  # iterate each pixel of the set to the end: shortcuts would skip most
-        place = places()["Seahorse valley"]
-        lab.page.get_by_label("Shortcuts").first.click()
+    lab.choose("Precision", "float64")
+    place = places()["Seahorse valley"]
+    lab.page.get_by_label("Shortcuts").first.click()  # iterate each pixel of the set to the end
     lab.go(*place.center, place.zoom, 10**7)
-    lab.until(lambda: lab.fact("zoom") == "40" if direct else lab.fact("pixel").endswith("e-8"))
-    lab.until(lambda: direct or "reference orbit" in lab.status())
+    lab.until(lambda: lab.fact("zoom") == place.zoom)
     assert not lab.still(lambda: "Complete" in lab.status(), 1.5)
-    lab.key("h")  # the page stays responsive
-    lab.page.get_by_role("dialog").get_by_text("the whole set").first.wait_for()
-    lab.key("h")
-    lab.key("m")  # so does the server
+    lab.key("m")  # page and server stay responsive
     lab.group("Place")
     lab.page.get_by_label("Remove Mark").click()
     lab.key("Backspace")
     lab.until(lambda: lab.shows(HOME.zoom))
     lab.group("Iteration")
-    if direct:
-        lab.page.get_by_label("Shortcuts").first.click()
+    lab.page.get_by_label("Shortcuts").first.click()
     lab.choose("Precision", "auto")
 
 
@@ -131,19 +100,9 @@ def test_an_exhausted_precision_is_reported_once(lab):
         zoom = lab.zoom()
         lab.key("+")
         lab.until(lambda zoom=zoom: lab.zoom() > zoom)
-    assert lab.still(lab.page.get_by_text("float32 is exhausted").count, 0.5) <= 1  # although its numbers change
+    assert lab.page.get_by_text("float32 is exhausted").count() <= 1  # although its numbers change
     lab.choose("Precision", "auto")
     lab.until(lambda: "exhausted" not in lab.status() and "perturbation" in lab.status())
-
-
-def test_a_deliberately_slow_kernel_shows_its_reason(lab):
-    lab.group("Compute")
-    lab.choose("Kernel", "test each step")
-    lab.page.get_by_text("compares after each step").wait_for()
-    lab.until(lab.complete)
-    lab.choose("Kernel", "block")
-    lab.page.get_by_text("compares after each step").wait_for(state="detached")
-    lab.until(lab.complete)
 
 
 def test_a_bookmark_leads_to_5e113(lab):
@@ -158,13 +117,8 @@ def test_a_bookmark_leads_to_5e113(lab):
 
 REFUSED = [
     ("Centre, real part", "abc", "center[0] must be a decimal number"),
-    ("Centre, imaginary part", "NaN", "center[1] must be a decimal number"),
-    ("Centre, real part", "9", "center[0] must be from -8 to 8, not 9"),
     ("Zoom (the view is 4 / zoom high)", "0", "zoom must be from 1e-2 to 1e2000, not 0"),
-    ("Zoom (the view is 4 / zoom high)", "-1", "zoom must be from 1e-2 to 1e2000, not -1"),
-    ("Zoom (the view is 4 / zoom high)", "NaN", "zoom must be a decimal number"),
     ("Maximum iterations", "1e9", "max_iterations must be a whole number from 1 to 100000000, not '1e9'"),
-    ("Maximum iterations", "", "max_iterations must be a whole number"),
 ]
 
 
@@ -186,8 +140,7 @@ def test_pixels_that_are_not_computed_yet_have_a_colour_of_the_page(lab):
     lab.until(lambda: "Complete" in lab.status())
 
 
-def test_copied_coordinates_can_be_pasted(lab):
-    """Regression: three lines were copied, which a single-line field joins to one number."""
+def test_copied_coordinates_can_be_pasted_into_one_field(lab):
     lab.pick("Seahorses 3e5")
     lab.until(lambda: lab.fact("zoom") == "3.0e5")
     lab.page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
@@ -196,58 +149,42 @@ def test_copied_coordinates_can_be_pasted(lab):
     *center, zoom, most = copied.split(", ")
     assert [float(part) for part in center] == pytest.approx([float(part) for part in SEAHORSE.center], abs=1e-14)
     assert (zoom, most) == (SEAHORSE.zoom, str(SEAHORSE.max_iterations))
-    lab.page.evaluate("window.copied = ''")
     lab.pick("Whole set")
     lab.until(lambda: lab.fact("zoom") == "1.5")
     lab.page.get_by_role("button", name="Go to …").click()
-    zoom = lab.page.get_by_label("Zoom (the view is 4 / zoom high)")
-    zoom.fill(copied)
-    lab.until(lambda: zoom.input_value() == SEAHORSE.zoom)
-    zoom.press("Enter")
+    field = lab.page.get_by_label("Zoom (the view is 4 / zoom high)")
+    field.fill(copied)
+    expect(field).to_have_value(SEAHORSE.zoom)
+    field.press("Enter")
     lab.until(lambda: lab.fact("zoom") == "3.0e5")
-    lab.page.get_by_role("button", name="Copy", exact=True).click()
-    assert lab.page.evaluate("window.copied") == copied
 
 
 def test_wrong_coordinates_are_refused_next_to_the_field(lab):
+    """The dialog opens although it is a part of the side bar, which is closed."""
     before = lab.settled(), lab.zoom()
+    lab.page.get_by_role("button", name="Hide controls").click()
     for field, text, words in REFUSED:
         lab.key("g")
-        dialog = lab.page.get_by_role("dialog")
+        dialog = lab.page.get_by_role("dialog").filter(has_text="Go to coordinates")
         dialog.get_by_label(field, exact=True).fill(text)
         dialog.get_by_role("button", name="Go").click()
         dialog.get_by_text(words).wait_for()
         lab.page.keyboard.press("Escape")
         dialog.wait_for(state="hidden")
+    lab.page.get_by_role("button", name="Show controls").click()
     assert (lab.settled(), lab.zoom()) == before
 
 
-def test_the_coordinates_dialog_opens_while_the_side_bar_is_closed(lab):
-    """Regression: part of the closed side bar, the dialog was hidden, and covered the header's buttons."""
-    lab.page.get_by_role("button", name="Hide controls").click()
-    try:
-        lab.key("g")
-        dialog = lab.page.get_by_role("dialog").filter(has_text="Go to coordinates")
-        dialog.wait_for(timeout=20_000)
-        lab.page.keyboard.press("Escape")
-        dialog.wait_for(state="hidden")
-    finally:
-        lab.page.get_by_role("button", name="Show controls").click()
-
-
-def test_wrong_iterations_are_refused_below_the_field(lab):
+def test_iterations_are_typed_and_wrong_ones_refused_below_the_field(lab):
     lab.group("Iteration")
     typed = "Maximum iterations, typed"
-    field = lab.page.get_by_label(typed)
-    lab.until(lambda: field.input_value() == f"1{THIN}000")
-    for text in ("1e9", "0", "NaN", "many"):
-        lab.type(typed, text)
-        lab.page.get_by_text(f"max_iterations must be a whole number from 1 to 100000000, not '{text}'").wait_for()
-        assert "iterations 1 000" in lab.status()
+    lab.type(typed, "many")
+    lab.page.get_by_text("max_iterations must be a whole number from 1 to 100000000, not 'many'").wait_for()
+    assert "iterations 1 000" in lab.status()
     lab.type(typed, "3e3")
     lab.until(lambda: lab.complete() and "iterations 3 000" in lab.status())
     lab.until(lambda: lab.page.get_by_text("must be a whole number").count() == 0)
-    lab.until(lambda: field.input_value() == f"3{THIN}000")
+    expect(lab.page.get_by_label(typed)).to_have_value("3\N{NARROW NO-BREAK SPACE}000")
 
 
 def test_arrow_keys_move_the_view_unless_a_slider_has_the_focus(lab):
@@ -311,39 +248,3 @@ def test_a_paused_picture_continues_with_the_next_move(lab):
     lab.until(lambda: "Paused" in lab.status())
     lab.pick("Elephant valley")
     lab.until(lambda: lab.shows("200"))
-
-
-def test_the_view_is_kept_while_another_lab_is_shown(lab):
-    lab.pick("Triple spirals")
-    lab.until(lambda: lab.shows("600"))
-    lab.page.get_by_role("tab", name="Diffusion").click()
-    lab.until(lambda: lab.fact("step") not in ("", "0"))
-    lab.page.get_by_role("tab", name="Mandelbrot").click()
-    lab.until(lambda: lab.fact("zoom") == "600")
-    lab.pick("Whole set")
-    lab.until(lambda: lab.shows(HOME.zoom))
-
-
-def test_the_lessons_scene_has_the_lessons_size(lab):
-    lab.pick("Lesson's scene")
-    lab.until(lambda: lab.fact("pixel") == "5.0e-4")  # 1 of 2000 rows
-
-    def of_the_lesson():
-        state = lab.state()
-        return state["width"] / state["height"] == pytest.approx(1.5, abs=0.01)
-
-    lab.until(lambda: lab.complete() and of_the_lesson())
-    lab.pick("Whole set")
-    lab.until(lambda: lab.shows(HOME.zoom) and not of_the_lesson())
-
-
-@pytest.mark.parametrize("size", [LAPTOP, PROJECTOR])
-def test_nothing_overflows(lab, size):
-    with lab.sized(size):
-        lab.until(lambda: lab.state()["width"] > 0.3 * size[0])
-        for name in GROUPS:
-            lab.group(name)
-            lab.fits_the_window()
-        lab.go(*places()["Zoom 5e113"].center, "5e113", 1000)  # the longest text in the status bar
-        lab.until(lambda: lab.fact("zoom") == "5.0e113")
-        lab.fits_the_window()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.lab_page import LabPage
@@ -92,40 +90,3 @@ def test_a_notice_is_shown_before_the_page_is_drawn_completely(page, server):
     page.goto(f"{server.url}?scene=1.damaged")
     page.get_by_text("The link cannot be shown").wait_for()
     page.get_by_text("Running", exact=True).wait_for()
-
-
-# Set properties of plot parts as a theme does, and read them; then set tags, which the server does receive, after all
-# earlier messages.
-SET = """() => {
-  const document = Bokeh.documents[0], kinds = /(Axis|ColorBar|Grid)$/, set = [];
-  for (const part of document.roots().flatMap((root) => [...root.references()])) {
-    if (!kinds.test(part.type)) continue;
-    const name = part.type.endsWith('Grid') ? 'grid_line_alpha' : 'major_tick_line_alpha';
-    part.setv({ [name]: 0.125 });
-    part[name] = 0.25;
-    set.push(part[name]);
-  }
-  document.roots()[0].tags = ['set'];
-  return set;
-}"""
-THEMED = ("_alpha", "_color", "_font", "_font_size", "_font_style", "_standoff")  # suffixes of themed properties
-
-
-@pytest.mark.extended
-def test_changes_of_plots_by_a_theme_are_not_sent(page, server):
-    """Each message that a browser sends unprompted would block the event loop of all tabs."""
-    sent: list[str] = []
-
-    def collect(text: str | bytes) -> None:
-        if isinstance(text, str) and text.startswith('{"events"'):
-            sent.extend(event["attr"] for event in json.loads(text)["events"] if event["kind"] == "ModelChanged")
-
-    page.on("websocket", lambda socket: socket.on("framesent", collect))
-    lab = LabPage(page, server)
-    page.locator("button", has_text="Measure again").wait_for()
-    lab.until(lambda: "inner_width" in sent)  # a plot was drawn
-    values = page.evaluate(SET)
-    assert len(values) > 5
-    assert set(values) == {0.25}
-    lab.until(lambda: "tags" in sent)
-    assert [name for name in sent if name.endswith(THEMED)] == []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-import time
 
 import numpy as np
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 
 from tests.browser.lab_page import LabPage
 from tests.browser.layout import plots
@@ -48,15 +48,14 @@ def test_buttons_and_keys_run_step_and_reset(stage):
     stage.until(lambda: stage.step() == 0)
 
 
-@pytest.mark.parametrize("bar", ["results", "controls"])
-def test_the_button_of_a_bar_names_its_action(lab, bar):
+def test_the_button_of_a_bar_names_its_action(lab):
     page = lab.page
-    for words in (f"Hide {bar}", f"Show {bar}"):
+    for words in ("Hide results", "Show results"):
         button = page.get_by_role("button", name=words, exact=True)
         button.hover()
         page.get_by_role("tooltip").get_by_text(words, exact=True).wait_for()
         button.click()
-    page.get_by_role("button", name=f"Hide {bar}", exact=True).wait_for()
+    page.get_by_role("button", name="Hide results", exact=True).wait_for()
     page.mouse.move(640, 400)
 
 
@@ -74,12 +73,6 @@ def test_the_slider_of_the_bar_sets_the_chosen_parameter(stage):
     stage.until(lambda: "20" in bar.locator("output").inner_text())
     bar.get_by_role("combobox").select_option(index=0)
     stage.until(lambda: float(slider.input_value()) == before)
-
-
-def test_the_curves_and_the_headline_stay(stage):
-    stage.until(lambda: len(plots(stage.page)) == 4)
-    headline = stage.page.locator(".bar .headline")
-    stage.until(lambda: any(word in headline.inner_text() for word in ("NumPy", "this computer", "Measuring")))
 
 
 def pixels(stage: LabPage) -> np.ndarray:
@@ -178,29 +171,9 @@ def test_the_mode_enters_and_leaves_full_screen(stage):
 
 def test_the_clock_shows_the_time_and_the_duration_of_the_mode(stage):
     clock = stage.page.locator(".bar time.clock")
-    now = "new Date().toTimeString().slice(0, 5)"
-    stage.until(lambda: clock.inner_text().split()[0] == stage.page.evaluate(now))  # updated once a second
-
-    def seconds():
-        minutes, rest = re.fullmatch(r"\d\d:\d\d\s+(\d+):(\d\d)", clock.inner_text()).groups()
-        return 60 * int(minutes) + int(rest)
-
+    now = stage.page.evaluate("new Date().toTimeString().slice(0, 3)")
+    expect(clock).to_have_text(re.compile(rf"^{now}\d\d\s+\d+:\d\d$"))
     stage.key("p")
     stage.page.get_by_role("toolbar").wait_for(state="hidden")
-    began = time.monotonic()
     stage.key("p")
-    clock.wait_for()
-    assert seconds() <= time.monotonic() - began  # counted from the last begin
-    stage.until(lambda: seconds() > 0)
-
-
-def test_the_statement_is_as_high_as_that_of_the_shown_lab(stage):
-    statement = stage.page.locator(".bar .statement")
-    statement.evaluate("(statement) => { statement.style.minHeight = '400px'; }")  # as a long one of this lab does
-    assert statement.bounding_box()["height"] == 400
-    stage.page.get_by_role("tab", name="Mandelbrot").click()
-    try:
-        stage.until(lambda: statement.is_visible() and statement.bounding_box()["height"] < 200)
-    finally:
-        stage.page.get_by_role("tab", name="Diffusion").click()
-        stage.until(lambda: "Paused" in stage.status())
+    expect(clock).to_have_text(re.compile(r"\s0:0[1-9]$"))  # counted from the last begin, once a second

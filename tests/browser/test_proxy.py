@@ -143,22 +143,11 @@ def outside(requested: list[str], address: str) -> list[str]:
     return [url for url in requested if not url.startswith(own)]
 
 
-def test_a_lab_runs_behind_it(context: BrowserContext, proxied: Proxied) -> None:
-    """The lab advances, each request stays below the path, and the console has no errors."""
-    page, requested, errors = watched(context)
-    page.goto(f"{proxied.url}/app")
-    lab = LabPage.of(page)
-    lab.until(lambda: lab.step() > 0, OPENING)
-    lab.steps_on()
-    page.close()
-    assert outside(requested, proxied.url) == errors.texts == []
-
-
 def test_links_qr_codes_and_followers_use_the_public_address(
     browser: Browser, context: BrowserContext, proxied: Proxied
 ) -> None:
-    """A phone follows by the link, and all of its requests stay below the path."""
-    page = context.new_page()
+    """A phone follows by the link; all requests of both stay below the path, and the consoles have no errors."""
+    page, visited, wrong = watched(context)
     lab = LabPage.of(page)
     page.goto(f"{proxied.public}/app", wait_until="commit")
     lab.until(lambda: lab.step() > 0, OPENING)
@@ -191,7 +180,7 @@ def test_links_qr_codes_and_followers_use_the_public_address(
     card.get_by_text("1 follower").wait_for()
     assert phone.evaluate("document.getElementById('try').href").startswith(f"{proxied.public}/app?")
     other.close()
-    assert outside(requested, proxied.public) == errors.texts == []
+    assert outside(visited + requested, proxied.public) == wrong.texts == errors.texts == []
 
 
 def test_the_health_report_metrics_and_redirect_are_reachable(context: BrowserContext, proxied: Proxied) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from app.features.race.race import STYLE, RaceCard
 from app.page.explain import WORDS
-from app.page.theme import stylesheet
 
 # Draw the card; `update(content)` replaces its content, `sent` collects its messages.
 DRAW = """async ([esm, style, content]) => {
@@ -97,49 +96,3 @@ def test_a_refusal_is_shown_as_text_while_the_replay_continues(drawn):
     drawn.evaluate("update", over(3, seconds=40.0))
     assert refused.count() == 0
     assert not picture.evaluate("(node) => node.isConnected")
-
-
-DETAILS = ["1.9 ms a step, 1.8 ms to 2.1 ms", "2.05 × the winner's time", "picture agrees, 3e-7 apart"]
-LONG = REFUSED + " " + "Choose fewer steps, a smaller grid or an earlier time, or leave the slowest lane out. " * 2
-# By how many px the content exceeds the card's height.
-HIGH = """() => { const race = document.querySelector('div').shadowRoot.querySelector('.race');
-  return race.scrollHeight - race.clientHeight; }"""
-
-
-@pytest.mark.parametrize("refused", [REFUSED, LONG], ids=["one line", "two lines"])
-def test_a_card_with_a_refusal_fits_a_laptops_window(drawn, refused):
-    drawn.add_style_tag(content=stylesheet())  # the page's font sizes
-    shown = over(1, seconds=0.5)
-    for lane in shown["lanes"]:
-        lane["details"] = DETAILS
-    drawn.evaluate("update", shown)
-    drawn.wait_for_function("document.querySelector('div').shadowRoot.querySelectorAll('.badge.shown').length == 2")
-    replay, alert = drawn.get_by_role("button", name="Replay"), drawn.get_by_role("alert")
-    before = drawn.evaluate(HIGH)
-    drawn.evaluate("update", shown | {"answer": 2, "refused": refused})
-    alert.wait_for()
-    boxes = [one.bounding_box() for one in (replay, alert, drawn.locator(".race .note"))]
-    assert before <= 0
-    assert drawn.evaluate(HIGH) <= 0
-    assert all(box["y"] >= 0 and box["y"] + box["height"] <= drawn.viewport_size["height"] for box in boxes)
-    drawn.set_viewport_size({"width": 1280, "height": 400})  # in a low window the replay button stays visible
-    drawn.wait_for_function("innerHeight == 400")
-    box = replay.bounding_box()
-    assert box["y"] + box["height"] <= 400
-
-
-@pytest.mark.parametrize("by", ["pointer", "keyboard"])
-def test_escape_closes_a_words_tip_before_the_race(by, drawn):
-    drawn.evaluate("update", over(1))
-    word, tip = drawn.locator(".race [data-term=median]").first, drawn.locator(".tip")
-    if by == "pointer":
-        word.hover()
-    else:
-        drawn.get_by_role("button", name="Slow motion").focus()
-        drawn.keyboard.press("Tab")
-    tip.wait_for(state="visible")
-    drawn.keyboard.press("Escape")
-    tip.wait_for(state="hidden")
-    assert drawn.evaluate("sent") == []
-    drawn.keyboard.press("Escape")
-    assert drawn.evaluate("sent") == [{"do": "close"}]

@@ -93,27 +93,6 @@ def test_a_page_follows_the_systems_scheme_until_one_is_chosen(page, server) -> 
     comes("light")
 
 
-# Record every 20 ms whether a lab is announced as opening, and the visible groups of controls.
-WATCH = f"""() => {{ window.seen = []; setInterval(() => {{ {DEEP}
-  const visible = all.filter((node) => node.getClientRects().length);
-  seen.push([visible.some((node) => node.matches('[role=status]') && node.textContent.startsWith('Opening ')),
-    visible.filter((node) => node.matches('nav button[aria-expanded]')).map((node) => node.innerText.trim())]);
-}}, 20); }}"""
-
-
-def test_a_lab_that_opens_shows_no_controls_of_the_previous_one(page, server) -> None:
-    lab = LabPage(page, server)
-    lab.group("Field")
-    lab.page.evaluate(WATCH)
-    lab.show_lab("L-curve")
-    lab.group("Problem")
-    seen = lab.page.evaluate("seen")
-    announced = [number for number, (opening, _) in enumerate(seen) if opening]
-    assert announced
-    assert not any(seen[number][1] for number in announced)
-    assert not any("Physics" in groups for _, groups in seen[announced[0] :])
-
-
 # The number of panel-material-ui components drawn in each scheme.
 SCHEMES = f"""() => {{ {DEEP}
   return ['mui-light', 'mui-dark'].map((name) => all.filter((node) => node.classList.contains(name)).length);
