@@ -1,17 +1,15 @@
 """Random messages sent to a served app in batches; after each batch the server must be unharmed.
 
 Checks: a neighbour's page continues with its values; /health reports ok; the widgets, session, engine and link of each
-page agree; the server's memory and descriptors do not grow; our code raised no exception.
+page agree; no engine restarts; our code raised no exception.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import random
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -40,21 +38,9 @@ AT_ONCE = 0.7  # share of the harmless messages that are followed by the next wi
 CLOSING = ("garbage", "wrong_head", "wrong_order", "wrong_content", "too_much", "wrong_blocks", "frame", "confirmation")
 PAGE = 2000  # messages from a page before another page is opened
 TOKEN = 200.0  # seconds in which a page's WebSocket can be reopened; Bokeh's tokens are valid for 300
-GONE = 400.0  # timeout in s until a closed page is discarded; Bokeh checks every 17 s for pages closed 15 s ago
 LOOK = 0.1  # seconds between two checks of an expected change
 PULL = 25  # sequences between two checks of the whole document and the link
-GROWTH = 1.05  # maximum factor of the blocks in use after the first batch of pages; one page is 0.025
 CALM = 300.0  # timeout in s until widgets, session, engine and link agree
-
-
-def grown(blocks: Sequence[int]) -> str:
-    """Return a message if the blocks in use after closed pages have grown beyond GROWTH times the first value, else "".
-
-    Later batches are compared with the first one, which fills tables of libraries.
-    """
-    if blocks[-1] <= GROWTH * blocks[0]:
-        return ""
-    return f"{blocks[-1]} blocks are in use after closed pages, {blocks[0]} after the first ones"
 
 
 @contextmanager
@@ -69,20 +55,14 @@ def fuzzed_server(said: Path) -> Iterator[Server]:
 
 @dataclass
 class Found:
-    """Results of a campaign.
-
-    use: resources of the server's process after each batch; blocks, malloc: Python's blocks and the C library's bytes
-    in use after closed pages.
-    """
+    """Results of a campaign."""
 
     sent: Counter[str] = field(default_factory=Counter)
     refused: int = 0  # by an error reply
     closed: int = 0  # connections, by the server
     pages: int = 0
     slowest: float = 0.0  # seconds for the neighbour's next frame and answer
-    use: list[Use] = field(default_factory=list)
-    blocks: list[int] = field(default_factory=list)
-    malloc: list[int] = field(default_factory=list)
+    use: list[Use] = field(default_factory=list)  # of the server's process after each batch
     raised: Counter[str] = field(default_factory=Counter)
     longest: dict[str, float] = field(default_factory=dict)  # maximum s, by kind of message or by lab
     restarts: int = 0
@@ -94,23 +74,15 @@ class Found:
 
     def words(self) -> str:
         """Return a summary in lines."""
-        first, last = (self.use[0], self.use[-1]) if self.use else (None, None)
-        lines = [
+        longest = sorted(self.longest.items(), key=lambda one: one[1], reverse=True)
+        return "\n".join([
             f"{self.sent.total()} sent: {', '.join(f'{kind} {n}' for kind, n in self.sent.most_common())}",
             f"{self.refused} refused, {self.closed} connections closed, {self.pages} pages",
             f"{self.restarts} engine restarts, the neighbour waited {self.slowest:.1f} s at most",
-        ]
-        longest = sorted(self.longest.items(), key=lambda one: one[1], reverse=True)
-        lines.append("longest: " + ", ".join(f"{kind} {seconds:.2f} s" for kind, seconds in longest[:5]))
-        if first and last:
-            memory = [one.memory / 2**20 for one in self.use]
-            lines.append(f"memory {memory[0]:.0f} -> {memory[-1]:.0f} MB (most {max(memory):.0f})")
-            lines.append(f"descriptors {first.descriptors} -> {last.descriptors}")
-        if self.blocks:
-            lines.append("thousand blocks in use: " + ", ".join(f"{one / 1000:.1f}" for one in self.blocks))
-            lines.append("MB of malloc in use: " + ", ".join(f"{one / 2**20:.1f}" for one in self.malloc))
-        lines += [f"{times:6d} {what}" for what, times in self.raised.most_common()]
-        return "\n".join(lines)
+            "longest: " + ", ".join(f"{kind} {seconds:.2f} s" for kind, seconds in longest[:5]),
+            "MB of memory: " + ", ".join(f"{one.memory / 2**20:.0f}" for one in self.use),
+            *(f"{times:6d} {what}" for what, times in self.raised.most_common()),
+        ])  # fmt: skip
 
 
 class Attacker:
@@ -173,10 +145,9 @@ class Attacker:
 
 
 class Campaign:
-    """One run against `server`; seeds begin with `seed`. minutes: no batch begins later."""
+    """One run against `server`; random numbers begin with `seed`."""
 
-    def __init__(self, server: Server, seed: int, minutes: float = math.inf) -> None:
-        self._end = time.monotonic() + 60 * minutes
+    def __init__(self, server: Server, seed: int) -> None:
         self.server, self.seed, self.random, self.found = server, seed, random.Random(seed), Found()
         self._root = server.address.rpartition("/")[0]
         self._neighbour_values: Mapping[str, Any] = {}
@@ -212,21 +183,13 @@ class Campaign:
             self.found.use.append(use)
 
     async def _together(
-        self, count: int, batch: int, doing: Sequence[Callable[[int], Awaitable[None]]], neighbour: Neighbour, what: str
+        self, count: int, batch: int, doing: Sequence[Callable[[int], Awaitable[None]]], neighbour: Neighbour
     ) -> None:
         """Do `count` actions in total, shared among `doing`, and check after each `batch`."""
-        while (done := self.found.sent.total()) < count and time.monotonic() < self._end:
+        while (done := self.found.sent.total()) < count:
             share, many = min(batch, count - done), len(doing)
             await asyncio.gather(*(do(share // many + (share % many > n)) for n, do in enumerate(doing)))
             await self.look(neighbour)
-            self._say(self.found.sent.total(), what)
-
-    def _say(self, done: int, what: str) -> None:
-        """Print the progress, and the server's resources."""
-        held = (
-            f", {use[-1].memory / 2**20:.0f} MB, {use[-1].descriptors} descriptors" if (use := self.found.use) else ""
-        )
-        sys.stderr.write(f"{done} {what}{held}\n")
 
     # -- messages
 
@@ -237,53 +200,12 @@ class Campaign:
             foreign = [one["id"] for one in models(neighbour.document)]
             attackers = [Attacker(self.server.address, self.found, f"{self.seed} {n}", foreign) for n in range(pages)]
             try:
-                await self._together(count, batch, [one.send for one in attackers], neighbour, "messages")
+                await self._together(count, batch, [one.send for one in attackers], neighbour)
             finally:
                 for one in attackers:
                     await one.leave()
             await self.look(neighbour)
         return self.found
-
-    # -- pages
-
-    async def cycles(self, count: int, batch: int) -> Found:
-        """Open `count` pages in turn, each until its first frame; after each `batch` wait until they are discarded."""
-        async with self.neighbour() as neighbour:
-            await self.look(neighbour)
-            for number in range(count):
-                guest = Guest(self.server.address)
-                try:
-                    await guest.open()
-                    if lab := self.random.randrange(len(LABS)):
-                        guest.choose(lab)
-                    guest.press(" ")
-                finally:
-                    await guest.close()
-                self.found.sent["page"] += 1
-                if (number + 1) % batch == 0 or number + 1 == count:
-                    await self._alone()
-                    await self.look(neighbour)
-                    await self._note_held()
-                    self._say(number + 1, "pages")
-                    if time.monotonic() > self._end:
-                        break
-        return self.found
-
-    async def _note_held(self) -> None:
-        """Record the resources in use; raise FuzzError if they have grown."""
-        held = await self.truth("collect=1&held=1")
-        self.found.blocks.append(held["blocks"])
-        self.found.malloc.append(held["malloc"])
-        if words := grown(self.found.blocks):
-            raise FuzzError(words)
-
-    async def _alone(self) -> None:
-        """Wait until the server has discarded every page except the neighbour's."""
-        end = time.monotonic() + GONE
-        while (pages := (await self.truth())["pages"]) and len(pages) > 1:
-            if time.monotonic() > end:
-                raise FuzzError(f"{len(pages) - 1} closed pages are still there after {GONE:.0f} s")
-            await asyncio.sleep(1)
 
     # -- values
 
@@ -294,7 +216,7 @@ class Campaign:
             try:
                 users = [await self._user(guest, lab) for lab, guest in enumerate(guests)]
                 await self.look(neighbour)
-                await self._together(count, batch, [partial(self._use, user) for user in users], neighbour, "sequences")
+                await self._together(count, batch, [partial(self._use, user) for user in users], neighbour)
             finally:
                 for guest in guests:
                     await guest.close()

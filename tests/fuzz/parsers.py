@@ -1,6 +1,6 @@
 """All readers of foreign input: valid samples, the reader, and the exceptions of its refusals.
 
-test_parsers.py damages the samples of `PARSERS`; `python -m tests.fuzz parsers` does so for longer.
+test_parsers.py damages the samples of `PARSERS`; `make fuzz` does so for longer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,16 +52,12 @@ class Parser:
     refusals: tuple[type[Exception], ...] = (ValueError,)
 
 
-@cache
+_HELD = tempfile.TemporaryDirectory()
+
+
 def scratch() -> Path:
     """Return a folder for temporary files; it is removed when the process ends."""
-    held = tempfile.TemporaryDirectory()
-    folder = Path(held.name)
-    _HELD.append(held)
-    return folder
-
-
-_HELD: list[tempfile.TemporaryDirectory[str]] = []
+    return Path(_HELD.name)
 
 
 def as_file(read: Callable[[Path], object], name: str = "given") -> Callable[[bytes], object]:

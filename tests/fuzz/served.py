@@ -11,11 +11,9 @@ import gc
 import json
 import logging
 import sys
-import threading
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,6 @@ from app.server.builder import builder
 from app.tab.lab_tab import LabTab
 from compute.export.link import unpacked
 from compute.export.scene import Scene
-from compute.machine.freed_memory import in_use
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PASSING = (
@@ -95,15 +92,10 @@ class Truth(RequestHandler):
     async def get(self) -> None:
         """Return the state; with ?collect=1 after a garbage collection, with ?page=ID of that page alone.
 
-        With ?held=1 return this process's objects and memory, with ?models=ID the properties of all models of that
-        page.
+        With ?models=ID return the properties of all models of that page.
         """
         if self.get_argument("collect", ""):
             gc.collect()
-        if self.get_argument("held", ""):
-            await nothing_is_built()
-            self.finish(plain(held()))
-            return
         await nothing_is_built()
         if page := self.get_argument("models", ""):
             self.finish(plain({"models": list(properties_of(page))}))
@@ -114,7 +106,7 @@ class Truth(RequestHandler):
                 lab: state_of(tab) for lab, tab in page.labs.open.items() if tab.started}}
             for page, name in session_limiter().pages.items() if wanted in {"", name}
         }  # fmt: skip
-        self.finish(plain({"pages": pages, "raised": RAISED, "threads": threading.active_count()}))
+        self.finish(plain({"pages": pages, "raised": RAISED}))
 
 
 def properties_of(page: str) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -123,15 +115,6 @@ def properties_of(page: str) -> Iterator[tuple[str, str, dict[str, str]]]:
     for model in document.models:
         values = model.properties_with_values(include_undefined=True)
         yield model.id, kind_of(model), {name: repr(value) for name, value in values.items()}
-
-
-def held() -> dict[str, Any]:
-    """Return the memory in use in this process: Python's blocks, objects by class, bytes of the C library's malloc.
-
-    The system reports more: both allocators retain the memory of their peak.
-    """
-    objects = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
-    return {"objects": objects, **asdict(in_use())}
 
 
 class NotedRecord(logging.LogRecord):
