@@ -9,8 +9,6 @@ from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Definition = Function | ast.ClassDef
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,6 @@ class Source:
         for node in _run(self.tree):
             yield from _imported(node)
 
-    def functions(self) -> Iterator[Function]:
-        """Yield every function and method, including nested ones."""
-        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
-
-    def public(self) -> Iterator[Definition]:
-        """Yield the public classes and functions of the module, and the public methods of the classes."""
-        yield from _public(self.tree.body)
-
     def at(self, node: ast.AST) -> str:
         """Return the location of a node, as path:line."""
         return f"{self.path}:{getattr(node, 'lineno', 1)}"
@@ -73,15 +63,6 @@ def _run(node: ast.AST) -> Iterator[ast.AST]:
             yield from _run(child)
 
 
-def _public(body: list[ast.stmt]) -> Iterator[Definition]:
-    for node in body:
-        if not isinstance(node, Definition) or node.name.startswith("_"):
-            continue
-        yield node
-        if isinstance(node, ast.ClassDef):
-            yield from _public(node.body)
-
-
 @cache
 def _source(path: Path) -> Source:
     """Return the file; several tests of a process share its tree."""
@@ -92,8 +73,3 @@ def read(*packages: str) -> list[Source]:
     """Return every Python file below these folders of the project, sorted by path."""
     paths = sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
     return [_source(path) for path in paths]
-
-
-def lines(node: Function) -> int:
-    """Return the number of lines of a function, without its decorators."""
-    return (node.end_lineno or node.lineno) - node.lineno + 1

@@ -11,7 +11,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -75,17 +74,12 @@ def test_versions_agree():
 
 
 def test_files_that_the_guides_name_exist():
-    for guide in ("SECURITY.md", "CONTRIBUTING.md", "docs/deploy.md"):
+    for guide in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs/deploy.md"):
         text = (ROOT / guide).read_text()
-        linked = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+        linked = re.findall(r"\]\((?!https?:|#)([^)#]+)\)", text)
         named = re.findall(r"`((?:app|compute|docs|deploy)/[\w/]+\.\w+)`", text)
         missing = [one for one in linked if not ((ROOT / guide).parent / one).exists()]
         assert not missing + [one for one in named if not (ROOT / one).exists()], guide
-
-
-@pytest.mark.parametrize(("given", "kept"), [("/lab", "/lab"), ("/lab/", "/lab"), ("/a/b-c_d.e~f", "/a/b-c_d.e~f")])
-def test_a_trailing_slash_of_a_prefix_is_removed(given: str, kept: str):
-    assert parsed(["--prefix", given]).prefix == kept
 
 
 CONDA = {"matplotlib": "matplotlib-base", "prometheus-client": "prometheus_client"}  # different names on conda-forge

@@ -1,4 +1,4 @@
-"""The structure of the sources: import rules, places of the GPU libraries, documentation.
+"""The structure of the sources: import rules and places of the GPU libraries.
 
 Every rule is a function from sources to complaints, tested on a planted offence before it is applied to the project.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import ROOT, Source, lines, read
+from tests.sources import ROOT, Source, read
 
 SCIPY = {"scipy.linalg", "scipy.sparse"}  # 0.2 s of CPU time that a server, and most processes, can save
 VIEW = {"app", "panel", "panel_material_ui", "bokeh", "holoviews", "tornado"}
@@ -22,7 +22,6 @@ MAY_IMPORT_GPU = re.compile(r"compute/(devices/devices|devices/cuda_source|(.*/)
 BACKENDS = {"cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"}
 THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scipy", "PIL", "tornado", "psutil", "rich"}
 
-LONGEST = 45  # lines of a function: a longer one contains several steps, each with a name
 NAMED_BY_NUMPY = {"compute/own/gpu_simulator.py", "compute/own/cpu_threads.py"}  # numpy calls __array_ufunc__ by name
 PROJECT = read("app", "compute")
 MODULE_NAME = re.compile(r"(app|compute)(\.[a-z_]\w*)+")
@@ -80,25 +79,6 @@ def hiding_names(sources):
     return [str(source.path) for source in sources if source.path.parent == Path("app") and source.path.stem in hidden]
 
 
-def undocumented(sources):
-    found = [str(source.path) for source in sources if source.text.strip() and not ast.get_docstring(source.tree)]
-    return found + [
-        f"{source.at(node)} {node.name}"
-        for source in sources
-        for node in source.public()
-        if not ast.get_docstring(node) and not overrides(node)
-    ]
-
-
-def long_functions(sources):
-    return [
-        f"{source.at(node)} {node.name}: {lines(node)} lines"
-        for source in sources
-        for node in source.functions()
-        if lines(node) > LONGEST
-    ]
-
-
 def dispatch_by_getattr(sources):
     """No call of a getattr by name: neither reader nor type checker can follow it."""
     return [
@@ -122,49 +102,21 @@ def names_of_no_module(sources):
     ]
 
 
-def begun_too_early(sources):
-    """A file that is a command starts it in its last statement, when all of the file is defined.
-
-    A block that raises SystemExit may precede slow imports: the code below it is not executed.
-    """
-    return [
-        source.at(node)
-        for source in sources
-        for node in source.tree.body[:-1]
-        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
-        if not ast.unparse(node.body[-1]).startswith("raise SystemExit")
-    ]
-
-
-def overrides(node):
-    """Return whether a method is marked as documented by its base class."""
-    return any(isinstance(mark, ast.Name) and mark.id == "override" for mark in getattr(node, "decorator_list", ()))
-
-
 def planted(path, text):
     return Source(Path(path), text)
 
 
 OFFENCES = [
     (upward_imports, "compute/x.py", "def f():\n    from bokeh.models import Slider"),
-    (upward_imports, "compute/x.py", "import app.tab.stream"),
     (upward_imports, "app/x.py", "from tests import sources"),
     (upward_imports, "compute/measure/x.py", "from compute.engine.messages import Sampled"),
     (relative_imports, "app/main.py", "from .page import Page"),
     (stray_gpu_imports, "compute/lab/lab.py", "def f():\n    import cupy as cp"),
-    (stray_gpu_imports, "app/x.py", "from numba import cuda"),
     (stray_gpu_imports, "compute/labs/diffusion/cpu_numba.py", "from cuda.bindings import nvrtc"),
-    (stray_gpu_imports, "compute/ways/runner.py", "def f():\n    import torch"),
-    (comparisons_with_backends, "compute/x.py", "if backend == 'gpu_cupy': pass"),
     (comparisons_with_backends, "app/x.py", "flag = name in ('cpu_numpy', 'x')"),
     (comparisons_with_backends, "app/x.py", "match name:\n    case 'gpu_numba': pass"),
     (hiding_names, "app/select.py", ""),
-    (hiding_names, "app/compute.py", ""),
-    (undocumented, "app/x.py", "'''Says so.'''\nclass Public:\n    '''It is.'''\n    def method(self): ..."),
-    (undocumented, "app/x.py", "x = 1"),
-    (long_functions, "app/x.py", "class C:\n    async def f(self):\n" + "        x = 1\n" * LONGEST),
     (dispatch_by_getattr, "app/x.py", "getattr(self, name)(**arguments)"),
-    (begun_too_early, "app/x.py", "if __name__ == '__main__':\n    main()\n\n\ndef later(): ..."),
     (names_of_no_module, "compute/x.py", "import_module('compute.display.gone')"),
 ]
 RULES = sorted({rule for rule, _, _ in OFFENCES}, key=lambda rule: rule.__name__)
@@ -173,11 +125,6 @@ RULES = sorted({rule for rule, _, _ in OFFENCES}, key=lambda rule: rule.__name__
 @pytest.mark.parametrize(("rule", "path", "text"), OFFENCES)
 def test_rule_sees_a_planted_offence(rule, path, text):
     assert rule([planted(path, text)])
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_rule_passes_clean_code(rule):
-    assert not rule([planted("compute/labs/diffusion/gpu_cupy.py", "'''Kernels.'''\nimport cupy\nimport numpy\n")])
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -287,7 +234,6 @@ class Refuse:
         if name in GPU and name not in sys.modules:
             raise AssertionError(name + " is imported at import time")
 sys.meta_path.insert(0, Refuse())
-{planted}
 import compute
 names = [module.name for module in pkgutil.walk_packages(compute.__path__, "compute.")]
 names = [name for name in names if not name.rpartition(".")[2].startswith(("gpu_", "__main__"))] + ["compute.__main__"]
@@ -297,19 +243,10 @@ print(len(names), sorted(set(sys.modules) & ({view} | {parts})))
 """
 
 
-def import_everything(planted=""):
-    code = IMPORT_EVERYTHING.format(gpu=set(GPU), view=VIEW, parts=SCIPY, planted=planted)
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def test_importing_compute_imports_no_gpu_library_no_view_and_no_part_of_scipy():
-    done = import_everything()
+    code = IMPORT_EVERYTHING.format(gpu=set(GPU), view=VIEW, parts=SCIPY)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     count, unwanted = done.stdout.split(maxsplit=1)
     assert int(count) > 5
     assert unwanted.strip() == "[]"
-
-
-def test_the_import_guard_sees_a_gpu_library():
-    done = import_everything(planted="import cupy")
-    assert "cupy is imported at import time" in done.stderr
