@@ -1,8 +1,6 @@
-"""`python -m app.server.serve`: compile the kernels of the first screens, report the progress, then become the server.
+"""`python -m app.server.serve`: compile the kernels of the first screens (first_screens.py), then become the server.
 
-`make serve` and `fieldlab serve` run it. Compiled kernels are kept for the next start, which only checks that they
-belong to this code (devices/kernel_cache.py). If compilation fails, a message says so, and the page compiles kernels on
-demand, as with plain `panel serve app`. The server prints its address when it is ready (app_hooks.py).
+`make serve` and `fieldlab serve` run it. The server prints its address when it is ready (app_hooks.py).
 """
 
 from __future__ import annotations
@@ -15,40 +13,29 @@ if __name__ == "__main__":  # before the slow imports
 import argparse
 import importlib
 import ipaddress
-import json
 import logging
 import os
-import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from time import monotonic
-from typing import Any, TextIO
 
 from app.server import server_log
+from app.server.first_screens import compile_first
 from compute import stories
 from compute.cli import serve_options, settings
 from compute.cli.serve_options import LOOPBACK
-from compute.devices import kernel_cache
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/server/admission.py
 METRICS = "FIELDLAB_METRICS"  # see app/server/operations.py
 ADDRESS = "FIELDLAB_ADDRESS"  # environment variable: the address that the server prints when it is ready
-COMMAND = (sys.executable, "-m", "app.server.first_screens")
 PANEL = "panel.command"  # its `main` is run by `python -m panel`
 BROWSER = "FIELDLAB_BROWSER"  # environment variable: whether the server opens that address in the user's browser
 ORIGINS = "BOKEH_ALLOW_WS_ORIGIN"  # environment variable: origins that Bokeh allows, in place of its options
-MOST_SECONDS = 900.0  # for all parts; a slower machine compiles on demand
-LOOK = 0.25  # seconds between two updates of the clock
 INTERRUPTED = 130
 DESCRIPTORS = 2**16  # open files and connections: seven for each of 9,000 browsers
 MACOS_DESCRIPTORS = 10_240  # its OPEN_MAX: macOS may refuse a higher soft limit, whatever the hard limit is
 CONNECTIONS = 7  # per browser: six for files, kept open for a while, and its WebSocket
 log = logging.getLogger(__name__)
-CLEAR_LINE = "\r\033[K"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -153,90 +140,3 @@ def raise_descriptor_limit() -> None:
             "(LimitNOFILE= of a service, ulimit -Hn of a shell)",
             allowed, chosen.sessions, chosen.followers, needed,
         )  # fmt: skip
-
-
-def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) -> None:
-    """Compile the kernels of the first screens unless they are up to date; errors are written to `out`."""
-    try:
-        if why := kernel_cache.problem():
-            out.write(f"compiled kernels cannot be cached, so each process compiles its own: {why}\n")
-            return
-        if kernel_cache.is_current():
-            return
-        with _running(command) as (process, lines):
-            CompileProgress(out, out.isatty()).follow(process, lines)
-    except (OSError, ValueError, LookupError, TypeError, subprocess.SubprocessError) as error:
-        out.write(f"not compiled in advance, but on first use: {error}\n")
-    out.flush()
-
-
-@contextmanager
-def _running(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], SimpleQueue[str | None]]]:
-    """Run a program during the block; yield the process and a queue of its lines, then None. Kill it at the end."""
-    lines: SimpleQueue[str | None] = SimpleQueue()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-
-    def read() -> None:
-        """Queue each line, then None. The pipe is closed in this thread: elsewhere, that could happen during a read."""
-        with process.stdout or nullcontext(()) as output:
-            for line in output:
-                lines.put(line)
-        lines.put(None)
-
-    try:
-        threading.Thread(target=read, name="compiling", daemon=True).start()
-        yield process, lines
-    finally:
-        process.kill()
-        process.wait()
-
-
-class CompileProgress:
-    """Writes the progress of compilation, one line per part with its seconds; live: on a terminal, counting up."""
-
-    def __init__(self, out: TextIO, live: bool, clock: Callable[[], float] = monotonic) -> None:
-        self._out, self._live, self._clock = out, live, clock
-        self._words, self._since = "", clock()
-
-    def follow(self, process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
-        """Write the progress that `process` reports, until it ends; TimeoutError after MOST_SECONDS."""
-        start, failures = self._clock(), 0
-        self._out.write("Compiling the kernels of the first screens; the result is cached until the next update.\n")
-        while True:
-            if self._clock() - start > MOST_SECONDS:
-                raise TimeoutError(f"it took longer than {MOST_SECONDS:.0f} s")
-            self._out.flush()
-            try:
-                line = lines.get(timeout=LOOK)
-            except Empty:
-                self._show_seconds()
-                continue
-            if line is None:
-                break
-            failures += self._take(json.loads(line))
-        code = process.wait()
-        if code and not failures:
-            raise OSError(f"the compiling process ended with {code}")
-
-    def _take(self, output: list[Any]) -> bool:
-        """Write one reported line; return True for a failure."""
-        match output:
-            case ["began", int(number), int(count), str(what)]:
-                self._words, self._since = f"compiling {what} {number} of {count}", self._clock()
-                self._show_seconds()
-            case ["ended", int(), int(), float() | int() as seconds]:
-                self._say(f"{self._words}, {seconds:.0f} s")
-            case ["failed", int(), str(why)]:
-                self._say(f"{self._words}: failed, compiled on first use instead: {why}")
-                return True
-            case _:
-                raise ValueError(f"not understood: {output}")
-        return False
-
-    def _show_seconds(self) -> None:
-        if self._live and self._words:
-            self._out.write(f"{CLEAR_LINE}{self._words}, {self._clock() - self._since:.0f} s")
-
-    def _say(self, line: str) -> None:
-        self._out.write(f"{CLEAR_LINE}{line}\n" if self._live else f"{line}\n")
-        self._words = ""

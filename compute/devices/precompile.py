@@ -1,18 +1,17 @@
-"""Compile the kernels of the first screens in advance by running them: `precompile` runs each part and reports it.
+"""Compile the kernels of the first screens in advance by running them, part by part.
 
 There is no list of these kernels: each lab is opened with the start values of its tab, advanced and shown, and Numba's
 cache stores the compiled kernels for the engine's process. The parts run in a separate process, so that its crash or
-error does not affect the server (app/server/serve.py starts it).
+error does not affect the server (app/server/first_screens.py starts it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from compute.devices import kernel_cache
 from compute.devices.builds import watching
@@ -22,6 +21,7 @@ from compute.lab.lab import Lab
 from compute.measure import machine_roofs
 from compute.measure.benchmark import benchmark_of
 from compute.measure.verdict import pairing
+from compute.process.tasks import Report
 
 PIXELS = (512, 512), (200, 200)  # pictures at least as large as the plot, and smaller ones, which need reduction
 INTERPRETED = "cpu_numpy"  # compiles nothing
@@ -32,23 +32,10 @@ SAMPLED, SEED = 2, 20  # steps of the second trial of a compared way; seed of it
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the advance compilation. words: the purpose of its kernels."""
+    """One part of the advance compilation. words: the purpose of its kernels; run: can be pickled."""
 
     words: str
     run: Callable[[], object]
-
-
-class CompileListener(Protocol):
-    """Receives progress; parts count from 1."""
-
-    def began(self, number: int, count: int, words: str) -> None:
-        """Part `number` of `count` has begun."""
-
-    def ended(self, number: int, builds: int, seconds: float) -> None:
-        """The part has finished; it compiled `builds` kernels."""
-
-    def failed(self, number: int, why: str) -> None:
-        """The part has failed; the other parts still run."""
 
 
 def parts(first_values: Mapping[type[Lab], Mapping[str, Any]]) -> tuple[Part, ...]:
@@ -96,21 +83,8 @@ def _be_compared(lab: type[Lab], values: Mapping[str, Any]) -> None:
         target.result()
 
 
-def precompile(parts: Sequence[Part], listener: CompileListener) -> bool:
-    """Run the parts in order; return True if all succeeded, so that their kernels are in the cache."""
-    kernel_cache.forget_stale()
-    fine = True
-    for number, part in enumerate(parts, 1):
-        listener.began(number, len(parts), part.words)
-        start = monotonic()
-        try:
-            with watching(ended=lambda: kernel_cache.remember(builds.kernel, builds.seconds)) as builds:
-                part.run()
-        except Exception as error:  # noqa: BLE001 - told; the page compiles when it is needed
-            listener.failed(number, f"{type(error).__name__}: {error}")
-            fine = False
-        else:
-            listener.ended(number, builds.count, monotonic() - start)
-    if fine:
-        kernel_cache.note_current()
-    return fine
+def compile_part(part: Part, report: Report) -> None:
+    """Compile the kernels of `part`, as a task of a child process, and record their build times."""
+    report(0.0, part.words)
+    with watching(ended=lambda: kernel_cache.remember(builds.kernel, builds.seconds)) as builds:
+        part.run()

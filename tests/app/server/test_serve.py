@@ -1,91 +1,25 @@
-"""`python -m app.server.serve`: messages while kernels are compiled, and that no failure there prevents the page."""
+"""`python -m app.server.serve`: options, addresses and limits of the server."""
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from itertools import pairwise
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
-import psutil
 import pytest
 from bokeh.server.util import create_hosts_allowlist
 
 from app.server import access, serve
 from compute.cli import serve_options, settings
-from compute.devices import kernel_cache
 from tests.app.served_page import run_script
-
-SAY = "import json, sys\nfor line in {lines}: print(json.dumps(line), flush=True)\nsys.exit({code})"
-DONE = [["began", 1, 2, "the wave kernels"], ["ended", 1, 3, 4.4], ["began", 2, 2, "the rest"], ["ended", 2, 0, 0.2]]
 
 
 @pytest.fixture(autouse=True)
-def stale(monkeypatch):
-    monkeypatch.setattr(kernel_cache, "is_current", lambda: False)
+def settings_restored(monkeypatch):
     monkeypatch.setenv(settings.VARIABLE, "")  # the setting that a server passes on is restored after the test
-
-
-def said(lines, code=0):
-    out = io.StringIO()
-    serve.compile_first(out, [sys.executable, "-c", SAY.format(lines=lines, code=code)])
-    return out.getvalue().splitlines()
-
-
-def test_each_part_is_reported_with_its_seconds():
-    begin, *parts = said(DONE)
-    assert "Compiling the kernels of the first screens" in begin
-    assert parts == ["compiling the wave kernels 1 of 2, 4 s", "compiling the rest 2 of 2, 0 s"]
-
-
-def test_a_failed_part_is_reported_and_the_rest_continues():
-    _, first, second = said([DONE[0], ["failed", 1, "no room"], *DONE[2:]], code=1)
-    assert "compiling the wave kernels 1 of 2: failed" in first
-    assert "no room" in first
-    assert second == "compiling the rest 2 of 2, 0 s"
-
-
-@pytest.mark.parametrize("lines", [[["hello"]], [["began"]], [7], ["ended"]])
-def test_unknown_output_is_reported_without_harm(lines):
-    assert said(lines)[-1].startswith("not compiled in advance, but on first use: not understood")
-
-
-def test_a_process_that_dies_or_cannot_be_started_is_reported():
-    assert "the compiling process ended with 3" in said(DONE[:1], code=3)[-1]
-    out = io.StringIO()
-    serve.compile_first(out, ["/dev/null/no-such-program"])
-    assert "not compiled in advance" in out.getvalue()
-
-
-def test_a_process_that_takes_too_long_is_killed(monkeypatch):
-    monkeypatch.setattr(serve, "MOST_SECONDS", 0.3)
-    out = io.StringIO()
-    serve.compile_first(out, [sys.executable, "-c", "import time; time.sleep(600)"])
-    assert "it took longer than" in out.getvalue()
-    for child in psutil.Process().children():
-        with suppress(psutil.Error):  # the process is just ending
-            assert "time.sleep(600)" not in " ".join(child.cmdline())
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_a_terminal_shows_each_part_while_it_is_compiled():
-    out = Terminal()
-    serve.compile_first(out, [sys.executable, "-c", SAY.format(lines=DONE, code=0)])
-    part = f"{serve.CLEAR_LINE}compiling the wave kernels 1 of 2"
-    assert 0 < out.getvalue().index(f"{part}, 0 s") < out.getvalue().index(f"{part}, 4 s\n")
-
-
-def test_current_kernels_are_not_compiled_again(monkeypatch):
-    monkeypatch.setattr(kernel_cache, "is_current", lambda: True)
-    assert said(DONE) == []
 
 
 def test_nothing_is_served_after_ctrl_c_during_the_compilation(monkeypatch, capsys):

@@ -1,8 +1,9 @@
-"""Compiling in advance: progress by part, failures limited to their part, no compilation left for the engine."""
+"""Compiling in advance: the parts, and that no compilation is left for the engine."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -20,21 +21,6 @@ from tests.sources import ROOT
 pytestmark = pytest.mark.extended
 
 
-class Listener:
-    def __init__(self):
-        self.events = []
-
-    def began(self, number, count, words):
-        self.events.append(("began", number, count, words))
-
-    def ended(self, number, builds, seconds):
-        assert seconds >= 0
-        self.events.append(("ended", number, builds))
-
-    def failed(self, number, why):
-        self.events.append(("failed", number, why))
-
-
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
@@ -47,14 +33,16 @@ def build(*names):
             pass
 
 
-def test_each_part_is_reported_with_its_number_of_builds(cache, monkeypatch):
+def test_the_build_times_of_a_part_are_recorded(cache, monkeypatch):
     monkeypatch.setattr(kernel_cache, "NOTICEABLE", 0.0)
-    listener = Listener()
-    wanted = [Part("waves", lambda: build("wave.first", "wave.step")), Part("heat", lambda: None)]
-    assert precompile.precompile(wanted, listener)
-    assert listener.events == [("began", 1, 2, "waves"), ("ended", 1, 2), ("began", 2, 2, "heat"), ("ended", 2, 0)]
-    assert (cache / kernel_cache.RECORD).is_file()
+    precompile.compile_part(Part("waves", lambda: build("wave.first", "wave.step")), lambda part, words: None)
     assert kernel_cache.usual_seconds("wave.step") is not None
+
+
+def test_the_parts_can_be_sent_to_a_child():
+    lab = lab_class("diffusion")
+    made = precompile.parts({lab: first_values(lab, parts_of(lab))})
+    assert pickle.loads(pickle.dumps(made))[0].run.args[0] is lab
 
 
 @pytest.fixture
@@ -90,17 +78,6 @@ def test_only_labs_with_a_comparison_open_further_ones(opened, name, compared):
     labs = opened(lab)
     precompile.first_screen(lab, first_values(lab, parts_of(lab)) | {"backend": "cpu_numpy"})
     assert (len(labs) > 1) == compared
-
-
-def test_a_failed_part_is_reported_and_the_others_are_compiled(cache):
-    def fail():
-        raise ZeroDivisionError("by nothing")
-
-    listener = Listener()
-    assert not precompile.precompile([Part("waves", fail), Part("heat", lambda: build("heat.step"))], listener)
-    assert listener.events[1] == ("failed", 1, "ZeroDivisionError: by nothing")
-    assert listener.events[3] == ("ended", 2, 1)
-    assert not (cache / kernel_cache.RECORD).exists()  # so the next start tries again
 
 
 # Numba's cache log (NUMBA_DEBUG_CACHE) names the kernels that a process needs, whether compiled or found in the cache.
