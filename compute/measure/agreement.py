@@ -1,4 +1,4 @@
-"""Differences between a result and its reference, and the Agreement that states them."""
+"""Differences between a result and its reference, the Agreement that states them, and why a result gets no time."""
 
 from __future__ import annotations
 
@@ -29,6 +29,23 @@ class Agreement:
     def agrees(self) -> bool:
         """Whether the difference is within the tolerance; False for nan."""
         return self.difference <= self.tolerance
+
+
+def disagreement(difference: float, tolerance: float, measure: str = "") -> str:
+    """Return how a result differs by more than `tolerance`, also by nan; "" if it agrees. measure: of the numbers."""
+    if difference <= tolerance:
+        return ""
+    return f"differs by {difference:.1e}{f' ({measure})' if measure else ''}; the tolerance is {tolerance:.0e}"
+
+
+def memory_shortage(needed: float, free: float, place: str = "") -> str:
+    """Return why `needed` bytes do not fit into `free` ones; "" if they do. place: of the memory, as " on cuda:0"."""
+    return f"needs {needed / 2**30:.2f} GiB{place}; {free / 2**30:.2f} GiB are free" if needed > free else ""
+
+
+def error_line(error: Exception) -> str:
+    """Return type and message of an exception on one line of at most 300 characters."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 def relative_l2(result: Arrays, truth: Arrays) -> float:

@@ -23,12 +23,11 @@ from rich.console import Console
 from compute.devices.backends import REFERENCE, Backend
 from compute.devices.devices import Device
 from compute.measure import report
-from compute.measure.agreement import largest_difference, relative_l2
-from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results, Row
+from compute.measure.agreement import disagreement, largest_difference, relative_l2
+from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results
 from compute.measure.course import Course
 from compute.measure.rates import Rate
-from compute.measure.records import FIRST_REVISION
-from compute.measure.rules import ComparisonRules, FieldRules
+from compute.measure.rules import FieldRules
 from compute.measure.run import BenchProgress, BenchRun, silent
 from compute.measure.sampling import MOST_STEPS
 from compute.measure.target import BenchmarkTarget, StateTarget
@@ -42,23 +41,17 @@ TOLERANCE = {"float32": 1e-4, "float64": 1e-10}  # relative L2 after CHECK_STEPS
 CHECK_STEPS = 10
 
 
-class Benchmark(ABC):
+class Benchmark(report.ReportedBenchmark, ABC):
     """How a lab is checked and timed.
 
-    package: the package of the kernels; rate: the unit of the work; included: the contents of a time, as text;
-    parameters: further values for the record; options: command-line options of the lab; rules: of the live comparison,
-    None if the lab has no live comparison. raced: further work for races, by title: values of the lab. reached: the
-    parameter that defines when a whole result is reached, and its values that a race offers; time_unit: of the
-    simulated time of a step (`step_time`).
+    package: the package of the kernels; options: command-line options of the lab; raced: further work for races, by
+    title: values of the lab. reached: the parameter that defines when a whole result is reached, and its values that a
+    race offers; time_unit: of the simulated time of a step (`step_time`).
     """
 
     package: str
-    rate: Rate
-    included: str
     dtypes: tuple[str, ...] = ("float32", "float64")
-    parameters: ClassVar[Mapping[str, Any]] = {}
     options: tuple[Option, ...] = ()
-    rules: ComparisonRules | None = None
     raced: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     reached: ClassVar[tuple[str, tuple[float, ...]]] = ("", ())
     time_unit: ClassVar[str] = ""
@@ -82,14 +75,6 @@ class Benchmark(ABC):
         Chosen values are never changed.
         """
         return cases, ()
-
-    def counted_share(self, row: Row) -> float:
-        """Return the part of the `rate.need` count that this way actually moves or executes."""
-        return self.rate.share(row.backend, row.variant, row.case.dtype, row.steps)
-
-    def revision(self, row: Row) -> int:
-        """Return the revision of the kernel that the row was measured with."""
-        return self.rules.revisions.get((row.backend, row.variant), FIRST_REVISION) if self.rules else FIRST_REVISION
 
     @abstractmethod
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
@@ -117,13 +102,14 @@ class CaseBenchmark(Benchmark):
 
     wrong: why a variant is wrong by design, by its name; lesser: the work that a variant omits and all others do, in
     the plural, by its name: such a variant has no speed-up over them; check_steps: after which results are compared;
-    most_steps: of one sample.
+    most_steps: of one sample; measure: of the differences from the reference.
     """
 
     wrong: ClassVar[Mapping[str, str]] = {}
     lesser: ClassVar[Mapping[str, str]] = {}
     check_steps: int = 1
     most_steps: int = MOST_STEPS
+    measure: str = "relative L2"
 
     @abstractmethod
     def variants(self, backend: Backend, case: Any) -> Mapping[str, Any]:
@@ -141,9 +127,9 @@ class CaseBenchmark(Benchmark):
         """Return the cases that get a small budget first, in that order; the others follow in the order of the plan."""
         return cases
 
-    def differs(self, difference: float, tolerance: float) -> str:
-        """Return a sentence on a disagreement."""
-        return f"differs by {difference:.1e} (relative L2); the tolerance is {tolerance:.0e}"
+    def disagreement(self, difference: float, tolerance: float) -> str:
+        """Return how a result differs by more than `tolerance`; "" if it agrees."""
+        return disagreement(difference, tolerance, self.measure)
 
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
         """Check and time every case."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numba
 from rich.console import Console, Group, RenderableType
@@ -14,7 +14,8 @@ from rich.text import Text
 from compute.measure.case import BenchPlan, OutsideCheck, Results, Row
 from compute.measure.conditions import provenance
 from compute.measure.rates import Rate, why_above_roof
-from compute.measure.records import SCHEMA
+from compute.measure.records import FIRST_REVISION, SCHEMA
+from compute.measure.rules import ComparisonRules
 from compute.measure.statistics import COVERAGE, FEWEST, SpeedUp
 
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # heading of a column, and its unit
@@ -25,21 +26,25 @@ NO_INTERVAL = f"none: fewer than {FEWEST} samples"
 INTERVALS = f"Behind a ratio: {INTERVAL}; none for fewer than {FEWEST} samples."
 
 
-class ReportedBenchmark(Protocol):
-    """The members of a Benchmark that a report states."""
+class ReportedBenchmark:
+    """The part of a Benchmark that a report states.
 
-    included: str
+    rate: the unit of the work; included: the contents of a time, as text; parameters: further values for the record;
+    rules: of the live comparison, None if the lab has no live comparison.
+    """
+
     rate: Rate
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Further values for the record."""
+    included: str
+    parameters: ClassVar[Mapping[str, Any]] = {}
+    rules: ComparisonRules | None = None
 
     def counted_share(self, row: Row) -> float:
         """Return the part of the `rate.need` count that this way actually moves or executes."""
+        return self.rate.share(row.backend, row.variant, row.case.dtype, row.steps)
 
     def revision(self, row: Row) -> int:
         """Return the revision of the kernel that the row was measured with."""
+        return self.rules.revisions.get((row.backend, row.variant), FIRST_REVISION) if self.rules else FIRST_REVISION
 
 
 def as_record(results: Results, plan: BenchPlan, command: str, benchmark: ReportedBenchmark) -> dict[str, Any]:

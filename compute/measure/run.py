@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from compute.devices.backends import BACKENDS, Backend
 from compute.devices.devices import Device
+from compute.measure.agreement import error_line, memory_shortage
 from compute.measure.case import BenchmarkFixture, BenchPlan, Implementation, Results, Row, with_speed_ups
 from compute.measure.roofs import DTYPES, RoofMeter
 from compute.measure.sampling import (
@@ -116,8 +117,7 @@ class CaseRun:
         try:
             row = replace(row, reason=reason) if reason else self._compare(way, row)
         except Exception as error:  # noqa: BLE001  one broken way must not lose the figures of the others
-            text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            row = replace(row, status="failed", reason=text)
+            row = replace(row, status="failed", reason=error_line(error))
         if row.status not in ("measured", "wrong"):
             self.rows.append(row)
 
@@ -216,8 +216,8 @@ class CaseRun:
         row = replace(row, status="measured", difference=difference, largest=largest)
         if way.variant in self._benchmark.wrong:
             row = replace(row, status="wrong", reason=self._benchmark.wrong[way.variant])
-        elif not difference <= self._case.tolerance:
-            return replace(row, status="disagrees", reason=self._benchmark.differs(difference, self._case.tolerance))
+        elif reason := self._benchmark.disagreement(difference, self._case.tolerance):
+            return replace(row, status="disagrees", reason=reason)
         self._checked.append((way, row, (first,)))
         seconds = max(timing.step_seconds, step)
         self._planned += (self._warm_ups(way) + self._fewest(way, seconds)) * self._at_once(way) * seconds
@@ -228,9 +228,8 @@ class CaseRun:
         with self._budget.counting(False):
             if way.backend.name not in self._fixtures:
                 device = way.backend.open_device()
-                needed, free = self._case.needed_bytes, device.free_bytes()
-                if needed > free:
-                    return f"needs {needed / 2**30:.1f} GiB on {device.name}; {free / 2**30:.1f} GiB are free"
+                if shortage := memory_shortage(self._case.needed_bytes, device.free_bytes(), f" on {device.name}"):
+                    return shortage
                 self._fixtures[way.backend.name] = self._benchmark.fixture(device, self._case, self._right)
             self._fixtures[way.backend.name].prepare(way)
             return ""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from compute.devices.backends import BackendUnavailable
 from compute.devices.cuda_source import CudaSourceError
+from compute.measure.agreement import error_line
 from compute.own.cuda_on_cpu import KernelRefused, NoCompiler
 from compute.ways.declaring import FileRefused
-from compute.ways.workload import error_line
 
 KINDS = {
     "syntax": "syntax error",

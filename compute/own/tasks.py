@@ -21,6 +21,7 @@ import numba
 import numpy as np
 
 from compute.devices.backends import Backend
+from compute.measure.agreement import error_line
 from compute.measure.sampling import CUBIC, expected_seconds
 from compute.own import cpu_threads, gpu_stand_in
 from compute.own.faults import Fault, fault_of
@@ -208,8 +209,7 @@ def watch_threads(name: str, dtype: str, seed: int, seconds: float, report: Repo
             try:
                 watch, results = _interpreted(file, own, inputs, order, seed)
             except Exception as error:  # noqa: BLE001 - code for Numba may be invalid as plain Python
-                said = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-                return WatchedThreads((), f"it does not run as plain Python ({said})")
+                return WatchedThreads((), f"it does not run as plain Python ({error_line(error)})")
             if watch.race:
                 raise Fault("race", f"{watch.race.text} (n = {n})")
             loops += watch.loops

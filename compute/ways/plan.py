@@ -13,10 +13,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.measure.agreement import error_line
 from compute.measure.statistics import Measurement, Spread
 from compute.measure.timing import Sample, Timing
 from compute.ways.ecosystems import Extra
-from compute.ways.workload import Case, Way, Workload, error_line
+from compute.ways.workload import Case, Way, Workload
 
 PATIENCE = 2.0  # a call may take this multiple of its point's budget before larger n are skipped
 

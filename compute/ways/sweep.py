@@ -23,6 +23,7 @@ from time import perf_counter
 from typing import Any
 
 from compute.devices.devices import Host
+from compute.measure.agreement import disagreement, memory_shortage
 from compute.measure.sampling import (
     LEAST_SAMPLES,
     Budget,
@@ -159,8 +160,7 @@ class Checks:
             point.fail(error)
             return
         point.status = "checked"
-        if not found.difference <= case.tolerance:
-            reason = f"differs by {found.difference:.1e}; the tolerance is {case.tolerance:.0e}"
+        if reason := disagreement(found.difference, case.tolerance):
             point.refuse("disagrees", reason)
 
     def _feasible(self, point: Point, case: Case) -> bool:
@@ -245,17 +245,11 @@ def _cold(point: Point, began: float) -> Sample:
     return Sample(began, began + seconds, timing)
 
 
-def _too_large(way: Way, case: Case) -> str:
-    """Return why the memory of device or host is insufficient; empty if it suffices."""
-    needed = case.work(way).memory
-    free = min(way.backend.open_device().free_bytes(), Host().free_bytes())
-    return f"needs {needed / 2**30:.2f} GiB; {free / 2**30:.2f} GiB are free" if needed > free else ""
-
-
 def _fits(point: Point, case: Case) -> bool:
-    """Return whether the free memory suffices now; a point without a sample notes why not."""
+    """Return whether device and host have enough free memory now; a point without a sample notes why not."""
     try:
-        reason = _too_large(point.way, case)
+        free = min(point.way.backend.open_device().free_bytes(), Host().free_bytes())
+        reason = memory_shortage(case.work(point.way).memory, free)
     except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
         point.fail(error)
         return False

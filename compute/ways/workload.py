@@ -182,11 +182,6 @@ def readme(package: str) -> str:
     return files(package).joinpath("README.md").read_text(encoding="utf-8")
 
 
-def error_line(error: Exception) -> str:
-    """Return type and message of an exception on one line of at most 300 characters."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-
-
 def programs_in(package: str) -> list[tuple[Backend, str]]:
     """Return (backend, variant) of every way of a package, by name. Raise ValueError for an unknown library."""
     found = []

@@ -20,6 +20,7 @@ from compute.devices.devices import Device
 from compute.labs.crossover import results
 from compute.labs.crossover.claims import LikeForLike, Ratio
 from compute.labs.crossover.results import BenchCase, rows
+from compute.measure.agreement import error_line
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
 from compute.measure.rates import Rate
@@ -31,7 +32,7 @@ from compute.ways.catalogue import workload, workload_names, workloads
 from compute.ways.plan import SweepPlan
 from compute.ways.roofline import Roof, roof_of
 from compute.ways.sweep import CHECKS, Sweep, SweepProgress
-from compute.ways.workload import DTYPES, Way, Workload, error_line
+from compute.ways.workload import DTYPES, Way, Workload
 
 LONGEST = 6.0  # seconds allowed for a reference or a comparison: larger n are skipped
 LONGEST_CALL = 2.0  # seconds allowed for a call

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from compute.cli.arguments import named
 from compute.devices.backends import Backend
+from compute.measure.agreement import error_line
 from compute.ways.ecosystems import ecosystem_of
-from compute.ways.workload import Program, error_line, programs_in
+from compute.ways.workload import Program, programs_in
 
 FOLDER = "compute.labs.crossover.traps"
 

@@ -20,6 +20,7 @@ from compute.devices.devices import Array
 from compute.devices.gpu_devices import Cuda
 from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_slab_device import COMPARED, SlabArray, SlabDevice, different_cells
+from compute.measure.agreement import error_line, memory_shortage
 from compute.measure.case import Results, Row
 from compute.measure.report import INTERVALS
 from compute.measure.run import BenchProgress, silent
@@ -171,16 +172,14 @@ class ScalingRun:
 
     def _checked(self, case: ScalingCase, row: Row, count: int, grids: dict[int, Grids]) -> Row:
         """Compare with one GPU; keep the grids if the result is correct."""
-        needed, free = case.needed_bytes(count, grids), Cuda(0).free_bytes()
-        if needed > free:
-            more = ", with one GPU's grids to compare with" if count > 1 and not case.alone(count, grids) else ""
-            reason = f"needs {needed / 2**30:.1f} GiB on cuda:0{more}; {free / 2**30:.1f} GiB are free"
+        more = ", with one GPU's grids to compare with" if count > 1 and not case.alone(count, grids) else ""
+        if reason := memory_shortage(case.needed_bytes(count, grids), Cuda(0).free_bytes(), f" on cuda:0{more}"):
             return replace(row, reason=reason)
         try:
             made = open_grids(case.shape(count), case.dtype, count)
             first, different = check(made, case, count, grids.get(1) if case.alone(count, grids) else None)
         except Exception as error:  # noqa: BLE001  one number of GPUs that fails must not lose the others' figures
-            return replace(row, status="failed", reason=" ".join(f"{type(error).__name__}: {error}".split())[:300])
+            return replace(row, status="failed", reason=error_line(error))
         row = replace(row, device=made.device.name, difference=different, largest=None, samples=(first,),
                       extra={**row.extra, **_facts(made)})  # fmt: skip
         if different:

@@ -161,6 +161,7 @@ class LCurveBenchmark(CaseBenchmark):
         "λ",
     }
     most_steps = MOST_STEPS
+    measure = "relative"
     reached = "tolerance", tuple(10.0**-n for n in range(1, 13))
     options = (
         Option("sizes", _size, f"unknowns n of the tutorial's problem (default: {N} with a GPU, {CPU_N} without)"),
@@ -230,10 +231,6 @@ class LCurveBenchmark(CaseBenchmark):
         """Return 1/2 for a step that reads A once for both products, else 1."""
         once = row.case.kind == "step" and row.variant == ALL and _in_one_pass(backend(row.backend), row.case)
         return 0.5 if once else 1.0
-
-    def differs(self, difference: float, tolerance: float) -> str:
-        """Return a sentence that describes the disagreement."""
-        return f"differs by {difference:.1e} (relative); the tolerance is {tolerance:.0e}"
 
     def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:  # noqa: ARG002
         """Return the race for the problem's whole curve."""

@@ -237,8 +237,10 @@ class MandelbrotBenchmark(CaseBenchmark):
         """Return the fixture that computes the scene."""
         return (PanFixture if case.pan else SceneFixture)(device, case, right)
 
-    def differs(self, difference: float, tolerance: float) -> str:
-        """Return a sentence that describes the disagreement."""
+    def disagreement(self, difference: float, tolerance: float) -> str:
+        """Return the share of pixels that differ if it is above `tolerance`; "" if it is not."""
+        if difference <= tolerance:
+            return ""
         return f"{100 * difference:.2g} % of the pixels differ by more than 1; {100 * tolerance:g} % may"
 
     def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:

@@ -110,8 +110,8 @@ def test_results_with_other_bits_get_no_time(run):
 
 def test_a_grid_beyond_memory_and_a_spent_budget_are_reported(run):
     results, _ = run(sizes=(2048, 32768), devices=(1, 2))
-    assert results.rows[2].reason == "needs 8.0 GiB on cuda:0; 4.0 GiB are free"
-    assert "needs 12.5 GiB on cuda:0, with one GPU's grids to compare with; 4.0" in results.rows[3].reason
+    assert results.rows[2].reason == "needs 8.00 GiB on cuda:0; 4.00 GiB are free"
+    assert "needs 12.50 GiB on cuda:0, with one GPU's grids to compare with; 4.0" in results.rows[3].reason
     assert results.rows[0].status == "measured"
     results, _ = run(sizes=(2048,), devices=(1,), budget=1e-9)
     assert {(row.status, row.reason) for row in results.rows} == {("skipped", "the budget of 0 s is over")}
