@@ -21,7 +21,6 @@ from tests.browser.lab_page import LabPage, SideBar
 from tests.browser.serving import Server, running, serve
 
 HERE = Path(__file__).parent
-collect_ignore = [] if os.environ.get("UPDATE_SCREENSHOTS") else ["test_screenshots.py"]
 LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)  # pixels: the two sizes for which the page is designed
 WAIT = 120_000  # ms until a missing element is a failure: kernels compile, and other tests run in parallel
 FIRST = (  # the longest test files

@@ -89,12 +89,10 @@
   const scrolls = (node) => ['auto', 'scroll'].includes(getComputedStyle(node).overflowY) && node.scrollHeight > node.clientHeight + 1;
   const below = Math.max(0, ...column.map((text) => text.box.bottom)) - Math.min(ground, innerHeight - STATUS);
   const readout = { below, scrolls: column.some((text) => [...above(text.node)].some(scrolls)), words: column.length };
-  const main = all.find((node) => node.classList.contains('main-content'));
   const words = (list) => [...new Set(list.map((text) => text.words.slice(0, 200)))];
   return {
     small: words(texts.filter((text) => text.size < SMALLEST)), cut: words(texts.filter((text) => fates.get(text) == 'cut')),
     covered: words(covered), over: [...new Set(over)], plots, first, readout,
-    main_scrolls: Boolean(main && scrolls(main)),
     scrolls: document.documentElement.scrollWidth > innerWidth + 1 || document.documentElement.scrollHeight > innerHeight + 1,
   };
 }

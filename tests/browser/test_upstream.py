@@ -49,35 +49,6 @@ AT_BIRTH = f"""async () => {{
   view.model.data.setv({{ label: 'Measure again' }}, {{ sync: false }});
   return shown;
 }}"""
-# Wait until the lab has requested no layout for 400 ms.
-QUIET = """
-  let page = view, requested = 0;
-  while (page.parent) page = page.parent;
-  page.compute_layout = () => requested++;
-  for (let before = -1; before != requested;) {
-    before = requested;
-    await new Promise((next) => setTimeout(next, 1500));
-  }
-  delete page.compute_layout;
-"""
-# One message with six sizes: return [layouts during it, layouts 50 ms later, changes of size]; then restore the sizes.
-SIX = f"""async () => {{
-  {VIEW} {QUIET}
-  let times = 0;
-  const lay = page.compute_layout, there = Bokeh.documents[0];
-  const plots = Array.from(there._all_models.values()).filter((model) => model.type == 'Figure').slice(0, 3);
-  const say = (more) => there.apply_json_patch({{events: plots.flatMap((model) => ['min_border_top', 'min_border_right']
-    .map((attr) => ({{kind: 'ModelChanged', model: {{id: model.id}}, attr, new: (model[attr] ?? 5) + more}})))}});
-  page.compute_layout = function () {{ times += 1; lay.call(this); }};
-  const before = plots.map((model) => model.min_border_top ?? 5);
-  say(3);
-  const now = times;
-  await new Promise((next) => setTimeout(next, 50));
-  const counted = [now, times, plots.map((model, at) => model.min_border_top - before[at])];
-  say(-3);
-  delete page.compute_layout;
-  return counted;
-}}"""
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +73,3 @@ def test_a_value_is_drawn_before_the_next_message(lab):
 
 def test_a_value_that_changes_during_the_first_drawing_is_shown(lab):
     assert lab.page.evaluate(AT_BIRTH) == "changed"
-
-
-def test_a_message_with_many_sizes_causes_one_layout(lab):
-    assert lab.page.evaluate(SIX) == [0, 1, [3, 3, 3]]

@@ -163,7 +163,7 @@ class Campaign:
         finally:
             await one.close()
 
-    async def truth(self, query: str = "collect=1") -> Any:
+    async def truth(self, query: str = "") -> Any:
         """Return the server's state of its pages."""
         return await fetch(f"{self._root}/truth?{query}")
 

@@ -7,7 +7,6 @@ exceptions, of which the bounded log has only a few.
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import sys
@@ -90,12 +89,10 @@ class Truth(RequestHandler):
     """GET /truth."""
 
     async def get(self) -> None:
-        """Return the state; with ?collect=1 after a garbage collection, with ?page=ID of that page alone.
+        """Return the state; with ?page=ID of that page alone.
 
         With ?models=ID return the properties of all models of that page.
         """
-        if self.get_argument("collect", ""):
-            gc.collect()
         await nothing_is_built()
         if page := self.get_argument("models", ""):
             self.finish(plain({"models": list(properties_of(page))}))

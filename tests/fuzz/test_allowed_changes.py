@@ -51,24 +51,15 @@ def test_no_other_change_is_applied(server: Server, number: int) -> None:
 async def changed(server: Server, number: int) -> tuple[int, list[str], bool]:
     """Send the changes to the page of a lab; return their number, the applied ones, and whether the page answers."""
     guest = Guest(server.address)
-    try:
-        await guest.open()
-        return await changed_by(guest, server, number)
-    finally:
-        await guest.close()
-
-
-async def changed_by(guest: Guest, server: Server, number: int) -> tuple[int, list[str], bool]:
-    """Do the same with a guest whose page is open."""
+    await guest.open()
     guest.choose(number)
     await guest.pull()
     if "running" in guest.state:
         guest.press(" ")
     address = f"{server.address.removesuffix('/app')}/truth?models={guest.session}"
-    before = (await fetch(address))["models"]
     changes = [
         {"kind": "ModelChanged", "model": {"id": own}, "attr": name, "new": value}
-        for own, kind, values in before
+        for own, kind, values in (await fetch(address))["models"]
         for name in values
         if name not in ALLOWED.get(kind, ())
         for value in VALUES
@@ -83,7 +74,9 @@ async def changed_by(guest: Guest, server: Server, number: int) -> tuple[int, li
         for name, value in values.items()
         if PLANTED in value or str(NUMBER) in value
     ]
-    return len(changes), planted, not guest.reading.done()
+    alive = not guest.reading.done()
+    await guest.close()
+    return len(changes), planted, alive
 
 
 def test_only_events_that_pages_send_are_delivered() -> None:

@@ -26,6 +26,7 @@ def test_hostile_messages_harm_neither_the_server_nor_another_page(server: Serve
     assert found.closed > 10  # messages that no page sends close the connection
     assert found.refused > 10  # values that no model accepts are answered with an error
     assert found.restarts == 0
+    assert found.ours == []
 
 
 def test_widgets_session_engine_and_link_agree_after_any_sequence(server: Server) -> None:

@@ -30,7 +30,7 @@ INLINE = re.compile(r"`([^`\n]+)`")
 NAMED = re.compile(r"(?:#|//) (\w+\.\w+)")  # the first line of a block that becomes a file
 SHELL = ("", "sh", "bash", "console")
 PROGRAMS = ("fieldlab ", "make ", "panel ", "pip ", "python ", "python3 ", ".ci/", "docker", "systemctl ", "nvidia-smi",
-            "UPDATE_SCREENSHOTS=", "FIELDLAB_LABS=")  # fmt: skip
+            "FIELDLAB_LABS=")  # fmt: skip
 NAME = re.compile(r"fieldlab (bench|try|race|render|sweep)")  # a command's name in a sentence
 PLACEHOLDER = re.compile(r"\b(FILE|FOLDER|LAB|COMMAND|N|COPY|host:port)\b")
 
@@ -51,7 +51,6 @@ CODES = {"fieldlab learn check": 1}  # the exercise is still incomplete
 # Commands that are not run, by their first words, with the reason.
 ELSEWHERE = {
     "make": "makes an environment from the network; tests/project/test_make.py reads its targets",
-    "UPDATE_SCREENSHOTS=1 make": "the same",
     "pip install": "needs a network; tests/project/test_packaging.py installs the wheel",
     "python3 -m venv": "is followed by what needs a network",
     "nvidia-smi": "needs a GPU",

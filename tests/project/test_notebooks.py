@@ -137,19 +137,6 @@ def test_a_second_canvas_receives_the_newest_frame_and_colours(small):
     assert small.steps == seen + 1
 
 
-def test_a_frame_contains_the_levels_of_the_field(small):
-    field = np.zeros((6, 8), np.float32)
-    field[0, 3] = 1.0
-    small.load(field)
-    browser = Browser(small)
-    browser.stream.show()
-    (frame, (levels,)) = browser.frames[0]
-    assert (frame["kind"], frame["width"], frame["height"]) == ("levels", 8, 6)
-    assert levels[3] == 254
-    assert sum(levels) == 254
-    assert frame["words"].startswith("Field u: a picture of 8 × 6 pixels")
-
-
 def test_buttons_step_and_reset_and_invalid_messages_are_ignored(small):
     browser = Browser(small)
     browser.stream.hear({"do": "step"})
